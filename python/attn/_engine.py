@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts that the plugins for serving engines share: the device with its packs, and which GPU is simulated.
+
+ATTN_PACKS names packs, separated by colons. Without it the kernels that the model's layers need are compiled when the
+engine starts; the compiler's cache keeps them. ATTN_AITER=1 serves an engine's own AMD backends instead, by those packs."""
+import os
+import typing
+
+from attn._device import Device, Pack, build
+from attn._native import AttnError
+from attn._ops import CacheDesc
+from attn.aiter._common import address, strides
+from attn.attention import BatchDecode, BatchPrefill, Lists, choose_split
+
+
+def simulated_target():
+    """The GPU that hipsim is: HIPSIM's `target=`, else gfx942."""
+    for word in os.environ.get("HIPSIM", "").split(","):
+        if word.startswith("target="):
+            return word.partition("=")[2]
+    return "gfx942"
+
+
+def target(ordinal=0):
+    """The name of the GPU that launches go to: the simulated one where ATTN_HIP is sim, else torch's."""
+    if os.environ.get("ATTN_HIP") == "sim":
+        return simulated_target()
+    import torch
+    if not torch.cuda.is_available() or not torch.version.hip:
+        raise AttnError("ATTN_NO_DEVICE", "PyTorch has no AMD GPU; ATTN_HIP=sim takes the simulated one")
+    return torch.cuda.get_device_properties(ordinal).gcnArchName.split(":")[0]
+
+
+def open_device(kernels, ordinal=0):
+    """A Device with the packs of ATTN_PACKS, else with one that is compiled from `kernels`, entries of a description."""
+    paths = [path for path in os.environ.get("ATTN_PACKS", "").split(":") if path]
+    if not paths and not kernels:
+        raise AttnError("ATTN_BAD_ARGUMENT", "ATTN_AITER=1 needs packs, which ATTN_PACKS names")
+    packs = [Pack(path) for path in paths] or [build({"targets": [target(ordinal)], "kernels": kernels})]
+    return Device(*packs, ordinal=ordinal)
+
+
+def serve_aiter():
+    """Makes `import aiter` give attn.aiter's calls where the environment has ATTN_AITER=1, by the packs of ATTN_PACKS. An
+    engine's own AMD backends run on them then. Engines load plugins in each of their processes."""
+    if os.environ.get("ATTN_AITER") != "1":
+        return
+    from attn import aiter
+    from attn.aiter import _common
+    if not _common._devices:
+        aiter.use(device=open_device([]))
+    aiter.install()
+
+
+class Kind(typing.NamedTuple):
+    """The fields that choose the kernels of an attention layer, and the numbers of each of its launches."""
+    dtype: str  # of queries and outputs: bf16 or fp16
+    heads: int
+    kv_heads: int
+    head_dim: int
+    head_dim_v: int
+    scale: float  # of the scores
+    window: int = -1  # keys before a query's own that it sees; -1: all
+    sinks: bool = False
+    soft_cap: float = 0.0  # 0: none
+    kv_dtype: str = "same"  # or fp8, with a scale for each tensor
+
+    def form(self):
+        """Fields of a description and of an op that prefill and decode share."""
+        return {"dtype": self.dtype, "head_dim": self.head_dim, "head_dim_v": self.head_dim_v, "sinks": self.sinks,
+                "mask": "causal" if self.window < 0 else "window", "soft_cap": self.soft_cap > 0}
+
+    def cache(self, page_size):
+        """The descriptor of the layer's cache."""
+        fp8 = self.kv_dtype == "fp8"
+        return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
+
+
+def kernels(kinds, decode_queries=1):
+    """Entries of a description for layers of these kinds: decode, planned prefill, writes of the cache with and without
+    rotation, work lists and sums of parts. Pages may have any size."""
+    out = [{"op": "plan", "q_tiles": [False, True]}]
+    for kind in dict.fromkeys(kind._replace(scale=0.0, soft_cap=min(kind.soft_cap, 1.0)) for kind in kinds):
+        kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
+        paged = {**kind.form(), **kv, "page_size": "any"}
+        size = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v}
+        lengths = {"q_len": sorted({1, decode_queries})}
+        out += [{"op": "decode", **paged, **lengths, "gqa": kind.heads // kind.kv_heads, "one_launch": [False, True]},
+                {"op": "prefill", **paged, "paged": True, "planned": [False, True]},
+                {"op": "combine", "dtype": kind.dtype, "head_dim": kind.head_dim_v, "partials": "csr"},
+                {"op": "cache_write", **size, **kv}]
+    return unique(out)
+
+
+def unique(entries):
+    """The entries in their order, without those that are there already."""
+    return list({repr(sorted(entry.items())): entry for entry in entries}.values())
+
+
+class Steps:
+    """The attention of an engine's steps. plan() takes lengths and pages, one launch for each kind of layer. run() is a layer.
+    Steps whose sequences have few queries are decode, all others planned prefill, in which prompts, chunks of
+    them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries."""
+
+    def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1):
+        self.decode_queries, self.kept, self.current = decode_queries, {}, None
+        self.calls = {}
+        for kind in dict.fromkeys(kinds):
+            shape = dict(kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
+                         cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
+            self.calls[kind] = (BatchDecode(device, **shape, q_len=decode_queries),
+                                BatchPrefill(device, **shape, max_tokens=max_tokens))
+
+    def same(self, name, tensor):
+        """The tensor of the step before where this one is of the same memory and shape: bound launches know it."""
+        last = self.kept.get(name)
+        if last is not None and address(last) == address(tensor) and last.shape == tensor.shape and (
+                strides(last) == strides(tensor)):
+            return last
+        self.kept[name] = tensor
+        return tensor
+
+    def plan(self, lengths, table, starts, longest, stream=None):
+        """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
+        its queries start [batch + 1]. `longest` is the most queries that a sequence has."""
+        lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
+                                                                     ("starts", starts)))
+        self.current = 0 if longest <= self.decode_queries else 1
+        for decode, prefill in self.calls.values():
+            if self.current == 0:
+                decode.plan(lengths, block_table=table, stream=stream,
+                            qo_indptr=starts if self.decode_queries > 1 else None)
+            else:
+                prefill.plan(starts, longest, kv_lens=lengths, block_table=table, stream=stream)
+
+    def run(self, kind, q, k, v, out, *, k_scale=None, v_scale=None, sinks=None, stream=None):
+        """A layer of the planned step: q and out [tokens, heads, D], k and v the cache's pages [pages, P, kv heads, D]."""
+        if kind.kv_dtype == "same":
+            k_scale = v_scale = None
+        self.calls[kind][self.current].run(q, k, v, out=out, k_scale=k_scale, v_scale=v_scale, sinks=sinks, stream=stream)
+
+
+class LatentKind(typing.NamedTuple):
+    """The fields that choose the kernels of a layer with latent attention, and its scale."""
+    dtype: str  # of queries and outputs: bf16 or fp16
+    heads: int
+    latent: int  # elements of a latent, which the values are
+    rope: int  # rotated elements of a key, after the latent
+    head_dim: int  # of expanded queries and keys
+    head_dim_v: int
+    scale: float
+    kv_dtype: str = "same"  # or fp8, with one scale
+
+    def cache(self, page_size):
+        """The descriptor of the layer's cache of rows."""
+        fp8 = self.kv_dtype == "fp8"
+        return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
+
+
+def latent_kernels(kinds, decode_queries=1):
+    """Entries of a description for layers of these kinds: absorbed decode, prefill of expanded keys with and without LSE,
+    the cache's writes, work lists and sums of parts."""
+    out = [{"op": "plan"}]
+    for kind in dict.fromkeys(kind._replace(scale=0.0) for kind in kinds):
+        kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
+        row = {"dtype": kind.dtype, "head_dim": kind.latent + kind.rope, "head_dim_v": kind.latent, **kv}
+        out += [{"op": "mla_decode", **row, "gqa": kind.heads, "page_size": "any", "q_len": sorted({1, decode_queries})},
+                {"op": "mla_rope_cache", **row, "rope": "none"},
+                {"op": "prefill", "dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v,
+                 "mask": ["causal", "none"], "lse": [False, True]},
+                {"op": "combine", "dtype": kind.dtype, "head_dim": kind.latent, "partials": "csr"}]
+    return unique(out)
+
+
+class LatentSteps:
+    """Absorbed decode of an engine's steps over a cache of latents: plan() once a step, run() once a layer. Memory is
+    allocated here, for max_batch sequences."""
+
+    def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1):
+        self.kind, self.queries = kind, decode_queries
+        self.op = device.mla_decode(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent,
+                                    heads=kind.heads, q_len=decode_queries, cache=kind.cache(page_size))
+        split = choose_split(self.op, max_batch)
+        self.lists = Lists(device, batch=max_batch, q_len=decode_queries, heads=kind.heads, kv_heads=1,
+                           head_dim_v=kind.latent, lists=split.lists, item_cost=split.item_cost, merge_rate=split.merge_rate)
+        self.combine = device.combine(dtype=kind.dtype, head_dim=kind.latent, heads=kind.heads, partials="csr")
+
+    def plan(self, lengths, table, starts, stream=None):
+        """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
+        its queries start [batch + 1]."""
+        starts = starts if self.queries > 1 else None
+        self.step = {"kv_lens": lengths, "block_table": table, "qo_indptr": starts}
+        self.lists.plan(lengths, starts, stream)
+
+    def run(self, q, cache, out, *, k_scale=None, stream=None):
+        """A layer: q [tokens, heads, latent + rope], the cache's rows [pages, P, latent + rope], out [tokens, heads,
+        latent]."""
+        plan = self.lists.of(self.step["kv_lens"].shape[0])
+        parts = {"partial_out": self.lists.partial_out, "partial_lse": self.lists.partial_lse,
+                 "partial_rows": self.lists.rows}
+        self.op(q=q, out=out, k_cache=cache[:, :, None], k_scale=k_scale if self.kind.kv_dtype == "fp8" else None,
+                scale=self.kind.scale, work_indptr=plan["work_indptr"], work_info=plan["work_info"], **parts, **self.step,
+                stream=stream)
+        self.combine(out=out, q_len=self.queries, **parts, **{name: plan[name] for name in (
+            "reduce_indptr", "reduce_final_map", "reduce_partial_map")}, stream=stream)

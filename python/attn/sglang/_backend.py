@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SGLang's attention backend "attn": heads with keys and values, whole prompts, chunks, decode and mixed steps.
+
+A step's lengths and pages are copied into tensors that stay, and planned once for each kind of layer; layers launch
+attention alone. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
+import torch
+from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
+from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
+
+import attn.aiter as aiter
+from attn import _engine
+from attn.aiter import NotServed
+from attn.aiter import _common as calls
+
+DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+def layers_of(runner):
+    """The attention layers of a model."""
+    return [module for module in runner.model.modules() if isinstance(module, RadixAttention)]
+
+
+class Pages:
+    """A step's tensors: keys of each sequence, its pages, and where its queries start. They stay from step to step."""
+
+    def __init__(self, runner, sequences):
+        pool, self.page = runner.req_to_token_pool, runner.token_to_kv_pool.page_size
+        self.tokens = pool.req_to_token
+        device, width = self.tokens.device, -(-self.tokens.shape[1] // self.page)
+        self.lengths = torch.zeros(sequences, dtype=torch.int32, device=device)
+        self.table = torch.zeros(sequences, width, dtype=torch.int32, device=device)
+        self.starts = torch.zeros(sequences + 1, dtype=torch.int32, device=device)
+        self.counted = torch.arange(sequences + 1, dtype=torch.int32, device=device)
+        self.translate = getattr(runner.token_to_kv_pool, "translate_loc_from_full_to_swa", None)
+
+    def fill(self, batch):
+        """Takes a step. Returns (lengths, table, starts, most queries of a sequence)."""
+        n = batch.batch_size
+        self.lengths[:n].copy_(batch.seq_lens)
+        slots = self.tokens[batch.req_pool_indices, ::self.page]
+        torch.div(slots, self.page, rounding_mode="floor", out=self.table[:n])
+        longest = 1
+        if batch.forward_mode.is_decode():
+            self.starts[:n + 1].copy_(self.counted[:n + 1])
+        else:
+            torch.cumsum(batch.extend_seq_lens, 0, dtype=torch.int32, out=self.starts[1:n + 1])
+            longest = max(batch.extend_seq_lens_cpu)
+        return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
+
+
+def check_mode(mode):
+    """Refuses the modes of speculation, whose masks are trees."""
+    if not (mode.is_decode_or_idle() or mode.is_extend_without_speculative()):
+        raise NotServed("attn", f"speculative decoding: {mode.name}")
+
+
+class Backend(AttentionBackend):
+    """Attention over a pool of tokens [slots, heads, D]."""
+
+    def __init__(self, runner):
+        super().__init__()
+        self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
+        self.dtype, self.views = DTYPES[runner.dtype], {}
+        if getattr(self.pool, "full_to_swa_index_mapping", None) is not None:
+            raise NotServed("attn", "a pool of its own for layers with a window: --disable-hybrid-swa-memory has one pool")
+        fp8 = str(runner.kv_cache_dtype).startswith("torch.float8")
+        self.kv_dtype = "fp8" if fp8 else "same"
+        self.sinks = any(name.endswith("sinks") for name, _ in runner.model.named_parameters())
+        kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
+        device = _engine.open_device(_engine.kernels(kinds), runner.gpu_id if torch.cuda.is_available() else 0)
+        aiter.use(device=device)
+        sequences = runner.req_to_token_pool.size
+        self.pages = Pages(runner, sequences)
+        tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens, sequences)
+        self.steps = _engine.Steps(device, kinds, page_size=self.page, max_batch=sequences, max_tokens=tokens)
+        self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
+
+    def kind(self, layer, sinks):
+        """Returns the Kind of a layer."""
+        if layer.attn_type != AttentionType.DECODER or layer.is_cross_attention:
+            raise NotServed("attn", "attention without a causal mask")
+        return _engine.Kind(dtype=self.dtype, heads=layer.tp_q_head_num, kv_heads=layer.tp_k_head_num,
+                            head_dim=layer.qk_head_dim, head_dim_v=layer.v_head_dim, scale=float(layer.scaling),
+                            window=layer.sliding_window_size, sinks=sinks, soft_cap=float(layer.logit_cap),
+                            kv_dtype=self.kv_dtype)
+
+    def init_cuda_graph_state(self, max_bs, max_num_tokens):
+        """Nothing: tensors for the largest batch are there already."""
+
+    def get_cuda_graph_seq_len_fill_value(self):
+        return 1
+
+    def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
+        """Plans a step."""
+        check_mode(forward_batch.forward_mode)
+        if forward_batch.forward_mode.is_idle():
+            return
+        step = self.pages.fill(forward_batch)
+        self.steps.plan(*step, stream=calls.stream(step[0]))
+
+    def cache(self, layer):
+        """Keys and values [pages, P, heads, D] of a layer; the same objects each time."""
+        keys, values = self.pool.get_kv_buffer(layer.layer_id)
+        found = self.views.get(layer.layer_id)
+        if found is None or found[0].data_ptr() != keys.data_ptr():
+            found = self.views[layer.layer_id] = tuple(x.view(-1, self.page, *x.shape[-2:]) for x in (keys, values))
+        return found
+
+    def scales(self, layer):
+        """The scales of a layer's cache, [1] each."""
+        return tuple(self.one if x is None else x.view(1) for x in (layer.k_scale, layer.v_scale))
+
+    def run(self, q, k, v, layer, batch, save_kv_cache, sinks=None, **others):
+        """Writes the step's keys and values, and attends to the pool."""
+        unknown = [name for name, value in others.items() if value is not None and value is not False]
+        if unknown:
+            raise NotServed("attn", f"arguments {', '.join(unknown)}")
+        keys, values = self.cache(layer)
+        k_scale, v_scale = self.scales(layer)
+        if save_kv_cache and k is not None:
+            aiter.reshape_and_cache_flash(k.view(-1, *keys.shape[-2:]), v.view(-1, *values.shape[-2:]), keys, values,
+                                          batch.out_cache_loc, "fp8" if self.kv_dtype == "fp8" else "auto", k_scale, v_scale)
+        q = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
+        out = q.new_empty(q.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        kind = self.kind(layer, self.sinks)
+        self.steps.run(kind, q, keys, values, out, k_scale=k_scale, v_scale=v_scale, stream=calls.stream(q),
+                       sinks=None if sinks is None else self.float(sinks))
+        return out.view(q.shape[0], -1)
+
+    def float(self, sinks):
+        """Sinks as float32, made once."""
+        return calls.sinks_of(calls.session(sinks), sinks)
+
+    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
+        return self.run(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
+
+    forward_decode = forward_mixed = forward_extend
+
+    def support_triton(self):
+        return False

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's attention on attnc's kernels, as a plugin that vLLM finds by the entry points of the package attn.
+
+register() adds the backends ATTN (heads with keys and values) and ATTN_MLA (latent attention). They are chosen by
+`--attention-backend ATTN`. Where the environment has ATTN_HIP=sim, platform() gives vLLM a platform whose device is the CPU
+and whose attention runs on the simulated GPU. docs/engines.md has versions, options and limits."""
+import os
+
+from attn import _engine
+
+BACKENDS = {"ATTN": "attn.vllm._backend.Backend", "ATTN_MLA": "attn.vllm._mla.Backend"}
+
+
+def platform():
+    """Entry point of vllm.platform_plugins: the class of the simulated platform, or None where there may be a GPU."""
+    _engine.serve_aiter()
+    return "attn.vllm._simulated.Platform" if os.environ.get("ATTN_HIP") == "sim" else None
+
+
+def register():
+    """Entry point of vllm.general_plugins: adds the backends. vLLM calls it in each process, at times more than once."""
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+    for name, path in BACKENDS.items():
+        if name not in AttentionBackendEnum.__members__:
+            register_backend(name, path)
+    if os.environ.get("ATTN_HIP") == "sim":
+        from attn.vllm import _operators
+        _operators.define()

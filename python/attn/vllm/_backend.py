@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's attention backend ATTN: heads with keys and values, whole prompts, chunks, decode and mixed steps.
+
+vLLM makes a builder for each group of layers that share page tables. It plans a step once for each kind of layer; layers
+then launch attention alone. Cache pages are [heads, P, 2 D], keys and values side by side; the kernels take strided views."""
+from dataclasses import dataclass
+
+import torch
+from vllm.config import get_layers_from_vllm_config
+from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+from vllm.v1.attention.backend import (AttentionBackend, AttentionCGSupport, AttentionImpl, AttentionMetadataBuilder,
+                                       AttentionType, MultipleOf)
+from vllm.v1.kv_cache_interface import KVCacheLayout
+
+import attn.aiter as aiter
+from attn import _engine
+from attn.aiter import NotServed
+from attn.vllm import _common
+
+
+class Backend(AttentionBackend):
+    """The forms that the backend serves. vLLM reads them before it takes it for a layer."""
+    forward_includes_kv_cache_update = False
+    supported_dtypes = [torch.float16, torch.bfloat16]
+    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
+
+    @staticmethod
+    def get_name():
+        return "ATTN"
+
+    @staticmethod
+    def get_impl_cls():
+        return Impl
+
+    @staticmethod
+    def get_builder_cls():
+        return Builder
+
+    @staticmethod
+    def get_supported_kernel_block_sizes(kv_cache_spec=None):
+        return [MultipleOf(16)]
+
+    @classmethod
+    def supports_head_size(cls, head_size):
+        return 64 <= head_size <= 512 and head_size % 16 == 0
+
+    @classmethod
+    def supported_kv_cache_layouts(cls):
+        return (KVCacheLayout.LBHNC, KVCacheLayout.LHBNC)
+
+    @classmethod
+    def supports_sink(cls):
+        return True
+
+    @classmethod
+    def supports_sliding_window(cls):
+        return True
+
+
+@dataclass
+class Metadata:
+    """A step that is planned."""
+    steps: _engine.Steps
+    num_actual_tokens: int
+
+
+class Builder(AttentionMetadataBuilder):
+    """Plans steps for the layers of one group. Captured graphs have batches of equal query counts, as decode's: what
+    attention reads of a step is in the plan, which is made outside of the graph, in memory that stays."""
+    _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
+
+    def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        self._init_reorder_batch_threshold(None)
+        session = _common.session(vllm_config, device)
+        layers = get_layers_from_vllm_config(vllm_config, AttentionLayerBase, layer_names)
+        scheduler = vllm_config.scheduler_config
+        self.steps = _engine.Steps(
+            session.device, [layer.impl.kind for layer in layers.values()], page_size=kv_cache_spec.block_size,
+            max_batch=scheduler.max_num_seqs, max_tokens=scheduler.max_num_batched_tokens,
+            decode_queries=_common.decode_queries(vllm_config))
+
+    def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
+        m = common_attn_metadata
+        if m.causal is not True:
+            raise NotServed("ATTN", "attention without a causal mask over a cache")
+        self.steps.plan(m.seq_lens, m.block_table_tensor, m.query_start_loc, m.max_query_len, _common.stream(m.seq_lens))
+        return Metadata(self.steps, m.num_actual_tokens)
+
+
+class Impl(AttentionImpl):
+    """A layer."""
+
+    def __init__(self, num_heads, head_size, scale, num_kv_heads, alibi_slopes, sliding_window, kv_cache_dtype,
+                 logits_soft_cap=None, attn_type=AttentionType.DECODER, kv_sharing_target_layer_name=None, sinks=None):
+        if attn_type != AttentionType.DECODER or alibi_slopes is not None:
+            raise NotServed("ATTN", f"attention of type {attn_type}" if alibi_slopes is None else "ALiBi's slopes")
+        self.num_heads, self.num_kv_heads, self.head_size = num_heads, num_kv_heads, head_size
+        self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
+        self.fp8 = kv_cache_dtype.startswith("fp8")
+        self.given, self.sinks, self.views = sinks, None, {}
+        self.kind = _engine.Kind(
+            dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
+            head_dim_v=head_size, scale=float(scale), window=-1 if sliding_window is None else sliding_window - 1,
+            sinks=sinks is not None, soft_cap=logits_soft_cap or 0.0, kv_dtype="fp8" if self.fp8 else "same")
+
+    def process_weights_after_loading(self, act_dtype):
+        """Makes the sinks float32, as the kernels read them."""
+        self.kind = self.kind._replace(dtype=_common.dtype_name(act_dtype))
+        if self.given is not None:
+            self.sinks = self.given.detach().float()
+
+    def pages(self, cache):
+        """Keys and values [pages, P, heads, D] of a layer's cache [pages, heads, P, 2 D]; the same objects each time."""
+        found = self.views.get(cache.data_ptr())
+        if found is None or found[2] != cache.shape:
+            k, v = cache.transpose(1, 2).split(self.head_size, dim=-1)
+            if self.fp8:
+                k, v = (x.view(_common.fp8_dtype()) for x in (k, v))
+            found = self.views[cache.data_ptr()] = (k, v, cache.shape)
+        return found[:2]
+
+    def forward(self, layer, query, key, value, kv_cache, attn_metadata, output, output_scale=None, output_block_scale=None):
+        """Attention of the step's tokens to the cache, which has their own keys already. Rows of padding are not written."""
+        if output_scale is not None or output_block_scale is not None:
+            raise NotServed("ATTN", "outputs of fp8")
+        if attn_metadata is None:  # a run that measures memory
+            return output.fill_(0)
+        n = attn_metadata.num_actual_tokens
+        k, v = self.pages(kv_cache)
+        q, out = (x[:n].view(n, self.num_heads, self.head_size) for x in (query, output))
+        attn_metadata.steps.run(self.kind, q, k, v, out, k_scale=_common.scale(layer, "_k_scale"),
+                                v_scale=_common.scale(layer, "_v_scale"), sinks=self.sinks, stream=_common.stream(q))
+        return output
+
+    def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
+        """Writes the step's keys and values into the cache."""
+        k, v = self.pages(kv_cache)
+        aiter.reshape_and_cache_flash(key, value, k, v, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale)
+
+    def fused_rope_kvcache_supported(self):
+        return True
+
+    def fused_qk_norm_rope_kvcache_supported(self):
+        return True
+
+    def do_rope_and_kv_cache_update(self, layer, query, key, value, positions, cos_sin_cache, is_neox, kv_cache,
+                                    layer_slot_mapping):
+        """Rotates queries and keys in place, and writes keys and values into the cache, in one launch."""
+        k, v = self.pages(kv_cache)
+        cos, sin = cos_sin_cache.chunk(2, dim=-1)
+        aiter.fused_qk_rope_reshape_and_cache(
+            query, key, value, k, v, layer_slot_mapping, positions, cos, sin, layer._k_scale, layer._v_scale, is_neox,
+            flash_layout=True, apply_scale=self.fp8, q_out=query, k_out=key, output_zeros=False)
+
+    def do_qk_norm_rope_kvcache_update(self, layer, qkv, q_out, k_out, positions, q_weight, k_weight, rms_norm_eps,
+                                       cos_sin_cache, is_neox, kv_cache, layer_slot_mapping):
+        """Norms each head of queries and keys, rotates them, and writes the cache, in one launch. k_out stays as it is:
+        forward() reads keys from the cache."""
+        k, v = self.pages(kv_cache)
+        aiter.fused_qk_norm_rope_cache_pts_quant_shuffle(
+            qkv, q_weight, k_weight, cos_sin_cache, positions, qkv.shape[0], self.num_heads, self.num_kv_heads,
+            self.num_kv_heads, self.head_size, is_neox, rms_norm_eps, q_out, k, v, layer_slot_mapping, layer._k_scale,
+            layer._v_scale, None, None, False, False, k.shape[1], 16 // k.element_size(),
+            0 if cos_sin_cache.shape[-1] == self.head_size else cos_sin_cache.shape[-1])

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts that the backends share: the device that all layers of a process use, and vLLM's tensors as attnc takes them."""
+import torch
+from vllm.config import get_layers_from_vllm_config
+from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+
+import attn.aiter as aiter
+from attn import _engine
+from attn.aiter import _common as calls
+
+_sessions = {}  # {ordinal: (the description's entries, Session)}
+
+
+def session(vllm_config, device):
+    """attn.aiter's session of a GPU, opened once with kernels for all layers that the plugin serves."""
+    layers = get_layers_from_vllm_config(vllm_config, AttentionLayerBase).values()
+    kernels = _engine.unique([entry for layer in layers for entry in getattr(layer.impl, "kernels", list)()] + _engine.kernels(
+        [layer.impl.kind for layer in layers if hasattr(layer.impl, "kind")], decode_queries(vllm_config)))
+    ordinal = device.index or 0
+    if _sessions.get(ordinal, (None,))[0] != kernels:
+        aiter.use(device=_engine.open_device(kernels, ordinal))
+        _sessions[ordinal] = (kernels, calls._devices[ordinal])
+    return _sessions[ordinal][1]
+
+
+def decode_queries(vllm_config):
+    """The most queries that a sequence has in a step of decode: its next token and those that a draft model proposed."""
+    speculative = vllm_config.speculative_config
+    return 1 + ((speculative.num_speculative_tokens or 0) if speculative else 0)
+
+
+def dtype_name(dtype):
+    """bf16 or fp16, of torch's type."""
+    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(dtype, str(dtype))
+
+
+def fp8_dtype():
+    """torch's fp8 type of the GPU."""
+    from vllm.platforms import current_platform
+    return current_platform.fp8_dtype()
+
+
+def stream(x):
+    """The number of torch's current stream for a tensor of a GPU, else None."""
+    return calls.stream(x)
+
+
+def scale(layer, name):
+    """A scale of a cache as [1]; the same object each time."""
+    found = layer.__dict__.get("attn" + name)
+    given = getattr(layer, name)
+    if found is None or found[0] is not given:
+        found = layer.__dict__["attn" + name] = (given, given.view(1))
+    return found[1]

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's backends for latent attention: ATTN_MLA decodes over the cache of latents, Prefill attends to expanded keys.
+
+vLLM itself splits a step into decode, which is first in a batch, and prefill. It expands keys by matrix products, and
+merges a chunk with its context by LSE."""
+from dataclasses import dataclass
+
+import torch
+from vllm.config import get_current_vllm_config
+from vllm.model_executor.layers.attention.mla_attention import (MLACommonBackend, MLACommonDecodeMetadata, MLACommonImpl,
+                                                                MLACommonMetadata, MLACommonMetadataBuilder,
+                                                                QueryLenSupport)
+from vllm.v1.attention.backend import AttentionCGSupport, AttentionType, MultipleOf
+from vllm.v1.attention.backends.mla.prefill.base import MLAPrefillBackend
+
+import attn.aiter as aiter
+from attn import _engine
+from attn.aiter import NotServed
+from attn.vllm import _common
+
+
+class Backend(MLACommonBackend):
+    """The forms that the backend serves. vLLM reads them before it takes it for a layer."""
+    supported_dtypes = [torch.float16, torch.bfloat16]
+    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
+
+    @staticmethod
+    def get_name():
+        return "ATTN_MLA"
+
+    @staticmethod
+    def get_impl_cls():
+        return Impl
+
+    @staticmethod
+    def get_builder_cls():
+        return Builder
+
+    @classmethod
+    def get_supported_head_sizes(cls):
+        return [576]
+
+    @staticmethod
+    def get_supported_kernel_block_sizes(kv_cache_spec=None):
+        return [MultipleOf(1)]
+
+
+@dataclass
+class Decode(MLACommonDecodeMetadata):
+    """The part of a step that decodes: it is planned."""
+    steps: _engine.LatentSteps = None
+
+
+class Builder(MLACommonMetadataBuilder):
+    """Plans the decode of steps, once for all layers of a group."""
+    _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
+    query_len_support = QueryLenSupport.VARLEN
+
+    def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
+        super().__init__(kv_cache_spec, layer_names, vllm_config, device, MLACommonMetadata)
+        session = _common.session(vllm_config, device)
+        impl = vllm_config.compilation_config.static_forward_context[layer_names[0]].impl
+        self.steps = _engine.LatentSteps(
+            session.device, impl.latent_kind, page_size=kv_cache_spec.block_size,
+            max_batch=vllm_config.scheduler_config.max_num_seqs, decode_queries=_common.decode_queries(vllm_config))
+
+    def _build_decode(self, block_table_tensor, seq_lens_device, max_seq_len, query_start_loc_cpu, query_start_loc_device,
+                      num_decode_tokens, max_query_len, dcp_tot_seq_lens_device):
+        self.steps.plan(seq_lens_device, block_table_tensor, query_start_loc_device, _common.stream(seq_lens_device))
+        return Decode(block_table_tensor, seq_lens_device, dcp_tot_seq_lens_device, self.steps)
+
+
+class Impl(MLACommonImpl):
+    """A layer. It is no part of a context that ranks share (decode context parallelism)."""
+    can_return_lse_for_decode = False
+    supports_dcp = False
+
+    def __init__(self, num_heads, head_size, scale, num_kv_heads, alibi_slopes, sliding_window, kv_cache_dtype,
+                 logits_soft_cap, attn_type, kv_sharing_target_layer_name, **mla_args):
+        super().__init__(num_heads, head_size, scale, num_kv_heads, alibi_slopes, sliding_window, kv_cache_dtype,
+                         logits_soft_cap, attn_type, kv_sharing_target_layer_name, **mla_args)
+        if attn_type != AttentionType.DECODER or alibi_slopes or sliding_window or logits_soft_cap:
+            raise NotServed("ATTN_MLA", "latent attention with a window, a soft cap, ALiBi's slopes or without a causal mask")
+        self.supports_quant_query_input = False  # queries keep their 16 bits beside a cache of fp8
+        self.fp8 = kv_cache_dtype.startswith("fp8")
+        self.latent_kind = _engine.LatentKind(
+            dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
+            rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
+            kv_dtype="fp8" if self.fp8 else "same")
+
+    def kernels(self):
+        """The entries of a description that the layer needs."""
+        return _engine.latent_kernels([self.latent_kind], _common.decode_queries(get_current_vllm_config()))
+
+    def rows(self, cache):
+        """The cache as elements of its type."""
+        return cache.view(_common.fp8_dtype()) if self.fp8 and cache.dtype == torch.uint8 else cache
+
+    def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):
+        """Decode: q [tokens, heads, latent + rope], or its two parts. Returns the output [tokens, heads, latent]."""
+        q = torch.cat(q, dim=-1) if isinstance(q, tuple) else q
+        out = q.new_empty(q.shape[0], q.shape[1], self.kv_lora_rank)
+        attn_metadata.decode.steps.run(q, self.rows(kv_c_and_k_pe_cache), out, k_scale=_common.scale(layer, "_k_scale"),
+                                       stream=_common.stream(q))
+        return out, None
+
+    def do_kv_cache_update(self, kv_c_normed, k_pe, kv_cache, slot_mapping, kv_cache_dtype, k_scale, skip_scale=False):
+        """Writes latents and rotated keys into the cache."""
+        if kv_cache.numel():
+            aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slot_mapping.flatten(),
+                                       kv_cache_dtype, k_scale)
+
+
+class Prefill(MLAPrefillBackend):
+    """Attention of new tokens to each other, and to chunks of what the cache has before them."""
+
+    @staticmethod
+    def get_name():
+        return "ATTN"
+
+    def supports_out(self):
+        return True
+
+    def run_prefill_new_tokens(self, q, k, v, return_softmax_lse, out=None, output_scale=None):
+        """Causal, over the step's own keys. LSE is [heads, tokens]."""
+        if output_scale is not None:
+            raise NotServed("ATTN_MLA", "outputs of fp8")
+        step = self._prefill_metadata
+        return aiter.flash_attn_varlen_func(
+            q, k, v, step.query_start_loc, step.query_start_loc, step.max_query_len, step.max_query_len,
+            softmax_scale=self.scale, causal=True, return_lse=return_softmax_lse, out=out)
+
+    def run_prefill_context_chunk(self, chunk, q, k, v, out=None):
+        """All keys of a chunk of the context. Returns the output and its LSE."""
+        return aiter.flash_attn_varlen_func(
+            q, k, v, chunk.query_start_loc, chunk.cu_seq_lens, chunk.max_query_len, chunk.max_seq_len,
+            softmax_scale=self.scale, causal=False, return_lse=True, out=out)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the parts that the plugins of engines share, without an engine: steps are planned once, and each kind of layer runs
+in them."""
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy as np
+
+import attn
+from attn import _engine
+import support
+
+PAGE, HEADS, KV_HEADS, DIM = 16, 4, 2, 64
+FULL = _engine.Kind(dtype="fp16", heads=HEADS, kv_heads=KV_HEADS, head_dim=DIM, head_dim_v=DIM, scale=0.11)
+NEAR = FULL._replace(window=19, sinks=True, soft_cap=5.0, scale=0.2)
+SINKS = np.array([0.5, -1.0, 2.0, 0.0], np.float32)
+LATENT = _engine.LatentKind(dtype="fp16", heads=4, latent=512, rope=64, head_dim=192, head_dim_v=128, scale=0.07)
+
+
+def pages(lengths, width, seed):
+    """Pages [pages, P, width...] of sequences in scattered order, the table, and each sequence's rows."""
+    need = [-(-n // PAGE) for n in lengths]
+    order = np.random.default_rng(seed).permutation(sum(need) + 2)
+    cache = support.random((len(order), PAGE, *width), seed)
+    table, rows, at = np.zeros((len(lengths), max(need)), np.int32), [], 0
+    for s, n in enumerate(need):
+        table[s, :n] = order[at:at + n]
+        rows.append(cache[table[s, :n]].reshape(-1, *width)[:lengths[s]])
+        at += n
+    return cache, table, rows
+
+
+class Steps(unittest.TestCase):
+    """Layers of two kinds, with and without a window."""
+
+    @classmethod
+    def setUpClass(cls):
+        entries = _engine.kernels([FULL, NEAR], decode_queries=2)
+        cls.device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+
+    def steps(self, queries):
+        return _engine.Steps(self.device, [FULL, NEAR, FULL], page_size=PAGE, max_batch=4, max_tokens=64,
+                             decode_queries=queries)
+
+    def check(self, steps, lengths, counts, seed):
+        """A step of sequences with these numbers of keys and queries, in a layer of each kind."""
+        keys, table, k = pages(lengths, (KV_HEADS, DIM), seed)
+        values = support.random(keys.shape, seed + 1)
+        v = [values[t[:-(-n // PAGE)]].reshape(-1, KV_HEADS, DIM)[:n] for t, n in zip(table, lengths)]
+        starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        q = support.random((starts[-1], HEADS, DIM), seed + 2)
+        steps.plan(np.array(lengths, np.int32), table, starts, max(counts))
+        for kind, sinks in ((FULL, None), (NEAR, SINKS)):
+            out = np.zeros_like(q)
+            steps.run(kind, q, keys, values, out, sinks=sinks)
+            for s, (a, b) in enumerate(zip(starts, starts[1:])):
+                want, _ = support.attention(q[a:b], k[s], v[s], scale=kind.scale, window=(kind.window, -1), sinks=sinks,
+                                            cap=kind.soft_cap)
+                support.close(out[a:b], want, support.bound(v[s]), f"{kind} {s}")
+
+    def test_prompts_chunks_and_decode_in_one_step(self):
+        self.check(self.steps(1), (300, 40, 90), (1, 23, 30), 3)
+
+    def test_decode(self):
+        steps = self.steps(1)
+        self.check(steps, (300, 40, 17), (1, 1, 1), 4)
+        self.check(steps, (33, 1), (1, 1), 5)
+
+    def test_decode_with_drafts(self):
+        self.check(self.steps(2), (300, 40, 17), (2, 1, 2), 6)
+
+    def test_the_step_decides_how_it_is_launched(self):
+        steps = self.steps(2)
+        for counts, way in (((1, 2), 0), ((3, 1), 1)):
+            self.check(steps, (40, 50), counts, 7)
+            self.assertEqual(steps.current, way)
+
+    def test_tensors_of_the_same_memory_are_one(self):
+        steps, memory = self.steps(1), np.zeros(8, np.int32)
+        first = steps.same("lengths", memory[:4])
+        self.assertIs(steps.same("lengths", memory[:4]), first)
+        self.assertIsNot(steps.same("lengths", memory[:3]), first)
+        self.assertIsNot(steps.same("lengths", memory[1:4]), first)
+
+
+class Latent(unittest.TestCase):
+    def test_decode(self):
+        entries = _engine.latent_kernels([LATENT])
+        device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+        steps = _engine.LatentSteps(device, LATENT, page_size=PAGE, max_batch=3)
+        lengths = (300, 7, 33)
+        cache, table, rows = pages(lengths, (576,), 8)
+        q, out = support.random((3, 4, 576), 9), np.zeros((3, 4, 512), np.float16)
+        steps.plan(np.array(lengths, np.int32), table, np.arange(4, dtype=np.int32))
+        steps.run(q, cache, out)
+        for s in range(3):
+            want, _ = support.attention(q[s:s + 1], rows[s][:, None], rows[s][:, None, :512], scale=LATENT.scale)
+            support.close(out[s:s + 1], want, support.bound(rows[s]), f"sequence {s}")
+
+
+class Descriptions(unittest.TestCase):
+    def test_scales_and_caps_are_numbers_of_a_launch(self):
+        again = NEAR._replace(scale=0.5, soft_cap=50.0)
+        self.assertEqual(_engine.kernels([FULL, NEAR]), _engine.kernels([FULL, NEAR, again, FULL._replace(scale=1.0)]))
+
+    def test_fp8_caches_have_a_scale_of_the_tensor(self):
+        for entries in (_engine.kernels([FULL._replace(kv_dtype="fp8")]),
+                        _engine.latent_kernels([LATENT._replace(kv_dtype="fp8")])):
+            for entry in entries:
+                if entry["op"] in ("decode", "cache_write", "mla_decode", "mla_rope_cache"):
+                    self.assertEqual((entry["kv_dtype"], entry["kv_scale"]), ("fp8", "tensor"), entry)
+
+
+class Environment(unittest.TestCase):
+    def test_the_simulated_gpu(self):
+        for text, want in (("", "gfx942"), ("stats=on,target=gfx950", "gfx950"), ("target=gfx942", "gfx942")):
+            with mock.patch.dict(os.environ, HIPSIM=text, ATTN_HIP="sim"):
+                self.assertEqual(_engine.target(), want)
+
+    def test_packs_that_are_named_are_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.attnpack")
+            attn.build({"targets": [support.TARGET], "kernels": [{"op": "plan"}]}, output=path)
+            with mock.patch.dict(os.environ, ATTN_PACKS=path, ATTN_HIP="sim"):
+                device = _engine.open_device([{"op": "no such op"}])
+        self.assertEqual([k["op"] for pack in device.packs for k in pack.kernels()], ["plan"])
+
+    def test_aiter_needs_packs(self):
+        with mock.patch.dict(os.environ, ATTN_PACKS="", ATTN_AITER="1", ATTN_HIP="sim"):
+            with self.assertRaisesRegex(attn.AttnError, "ATTN_PACKS"):
+                _engine.serve_aiter()
+
+    def test_entry_points_without_an_engine(self):
+        import attn.sglang
+        import attn.vllm
+        for hip, names in (("sim", ("attn.vllm._simulated.Platform", "attn.sglang._simulated.Platform")), ("", (None, None))):
+            with mock.patch.dict(os.environ, ATTN_HIP=hip):
+                self.assertEqual((attn.vllm.platform(), attn.sglang.platform()), names)
+
+
+if __name__ == "__main__":
+    unittest.main()
