@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models with random weights, written by transformers, and what transformers says of an engine's tokens.
+
+An engine's tokens are forced upon transformers: each position then has the engine's own prefix, so a tie between two
+tokens cannot make the rest differ. float32 is the reference; transformers' own bf16 says how far rounding leads."""
+import os
+
+import torch
+
+VOCABULARY = 512
+COMMON = dict(vocab_size=VOCABULARY, hidden_size=256, intermediate_size=512, num_hidden_layers=2, max_position_embeddings=512,
+              tie_word_embeddings=False, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+HEADS = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=128)
+MLA = dict(num_attention_heads=8, num_key_value_heads=8, q_lora_rank=128, kv_lora_rank=512, qk_nope_head_dim=128,
+           qk_rope_head_dim=64, v_head_dim=128, first_k_dense_replace=2, n_routed_experts=8, num_experts_per_tok=2, n_group=1,
+           topk_group=1, moe_intermediate_size=128)
+
+# {name: (class of the configuration, its settings)}
+MODELS = {
+    "qwen3": ("Qwen3Config", dict(HEADS, initializer_range=0.2)),
+    "llama": ("LlamaConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, initializer_range=0.2)),
+    "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
+    "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
+                                    final_logit_softcapping=None, initializer_range=0.2)),
+    "gemma3": ("Gemma3TextConfig", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, initializer_range=0.2,
+                                        layer_types=["sliding_attention", "full_attention"])),
+    "gpt-oss": ("GptOssConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, sliding_window=24,
+                                     intermediate_size=128, num_local_experts=4, num_experts_per_tok=2, initializer_range=0.2,
+                                     layer_types=["sliding_attention", "full_attention"])),
+    "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
+}
+PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
+FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
+
+
+def write(name, folder):
+    """Writes a model's configuration and weights to folder/name, unless it is there. Returns that path."""
+    import transformers
+    path = os.path.join(folder, name)
+    if not os.path.exists(os.path.join(path, "config.json")):
+        torch.manual_seed(0)
+        kind, settings = MODELS[name]
+        config = getattr(transformers, kind)(**{**COMMON, **settings})
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        for parameter in (p for n, p in model.named_parameters() if n.endswith("sinks")):
+            torch.nn.init.normal_(parameter)
+        model.to(torch.bfloat16).save_pretrained(path)
+    return path
+
+
+def rounding_cache(kind):
+    """A cache of transformers whose keys and values are rounded to an fp8 type, with a scale of 1."""
+    from transformers import DynamicCache
+
+    class Rounded(DynamicCache):
+        def update(self, keys, values, *args, **kwargs):
+            return super().update(keys.to(kind).to(keys.dtype), values.to(kind).to(values.dtype), *args, **kwargs)
+    return Rounded()
+
+
+class Reference:
+    """transformers' log probabilities of the tokens that an engine made, in float32 and in bf16."""
+
+    def __init__(self, path, kind=None):
+        """`kind` is the fp8 type of the engine's cache, None without."""
+        from transformers import AutoModelForCausalLM
+        self.kind = kind
+        self.models = [AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="eager").eval()
+                       for dtype in (torch.float32, torch.bfloat16)]
+
+    def rows(self, model, prompt, made):
+        """[tokens made, vocabulary] log probabilities at the positions before each token that was made."""
+        ids = torch.tensor([prompt + made[:-1]])
+        cache = {"past_key_values": rounding_cache(self.kind)} if self.kind else {}
+        with torch.no_grad():
+            logits = model(ids, **cache).logits[0, len(prompt) - 1:]
+        return logits.float().log_softmax(-1)
+
+    def judge(self, prompt, made, rows):
+        """(the engine's largest difference from float32, bf16's, how far the engine's tokens are below the best one by
+        float32): `rows` are the engine's log probabilities, [tokens made, vocabulary]."""
+        exact, rounded = (self.rows(model, prompt, made) for model in self.models)
+        below = exact.max(-1).values - exact.gather(-1, torch.tensor(made)[:, None])[:, 0]
+        return float((rows - exact).abs().max()), float((rounded - exact).abs().max()), float(below.max())

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py BUILD FOLDER [NAME]...: serving engines run tiny models on the simulated GPU, and their tokens are compared with
+transformers'.
+
+FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
+NAMEs choose cases; without any, all run. Each case is a process. It passes if three things hold.
+
+* The log probabilities are at most twice as far from float32's as transformers' own bf16.
+* Each token is the best one by float32, within the same distance.
+* hipsim ran the attention kernels that the case lists: one of each layer and step. Nothing else attended, then.
+
+The exit code is 77, a skipped test, where FOLDER has no environment."""
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode)_\w+):")
+PLAN = re.compile(r"hipsim: (plan_\w+):")
+LIMIT = 2.0  # times what bf16 is off by itself
+
+# engine: the step script; attention, plans: launches in all steps, without bounds where None
+Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page attention plans")
+
+
+def case(engine, backend, model, target="gfx942", fp8=False, batched=256, page=16, attention=16, plans=None):
+    more = ["fp8"] * fp8 + ["chunks"] * (batched < 48)
+    return Case("-".join([engine, backend.lower(), model, target, *more]), engine, model, backend, target, fp8, batched, page,
+                attention, plans)
+
+
+# Two layers; 8 steps where both prompts are in one, 11 in chunks of 16 tokens.
+CASES = [
+    case("vllm", "ROCM_AITER_UNIFIED_ATTN", "qwen3"),
+    case("vllm", "ROCM_AITER_UNIFIED_ATTN", "gpt-oss", "gfx950"),
+    case("vllm", "ROCM_AITER_UNIFIED_ATTN", "gemma3", fp8=True),
+    case("vllm", "ROCM_AITER_FA", "qwen3", "gfx950"),
+    case("vllm", "ROCM_AITER_MLA", "deepseek"),
+    case("vllm", "ROCM_AITER_MLA", "deepseek", "gfx950"),
+    case("vllm", "ATTN", "qwen3", plans=8),
+    case("vllm", "ATTN", "qwen3", "gfx950", fp8=True, plans=8),
+    case("vllm", "ATTN", "llama", batched=16, attention=22, plans=11),
+    case("vllm", "ATTN", "mistral", "gfx950", batched=16, attention=22, plans=11),
+    case("vllm", "ATTN", "gemma2", plans=16),
+    case("vllm", "ATTN", "gemma3", fp8=True, plans=16),
+    case("vllm", "ATTN", "gpt-oss", plans=16),
+    case("vllm", "ATTN_MLA", "deepseek"),
+    case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
+    case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
+    case("sglang", "aiter", "qwen3", page=1),
+    case("sglang", "aiter", "llama", "gfx950", page=1),
+    case("sglang", "attn", "qwen3", plans=8),
+    case("sglang", "attn", "llama", "gfx950", fp8=True, plans=8),
+    case("sglang", "attn", "mistral", batched=16, attention=None),
+    case("sglang", "attn", "gemma2", plans=16),
+    case("sglang", "attn", "gpt-oss", "gfx950", plans=16),
+    case("sglang", "attn", "deepseek"),
+]
+
+
+def package(build, folder):
+    """Makes a folder for PYTHONPATH: the build's package with the entry points of pyproject.toml. Returns its path."""
+    text = (HERE.parents[1] / "pyproject.toml").read_text()
+    points = re.findall(r'\[project\.entry-points\."(.*?)"\]\n((?:\w.*\n)+)', text)
+    information = pathlib.Path(folder) / "attn-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: attn\nVersion: 0\n")
+    (information / "entry_points.txt").write_text("\n".join(f"[{name}]\n{rows}" for name, rows in points).replace('"', ""))
+    os.symlink(build / "python" / "attn", pathlib.Path(folder) / "attn")
+    return folder
+
+
+def environment(build, packages, one):
+    """The environment of a case's process."""
+    library, hip = build / "runtime" / "libattn.so", build / "tools" / "hipsim" / "hip" / "libamdhip64.so"
+    out = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    out.update(PYTHONPATH=f"{packages}:{HERE}", ATTN_LIBRARY=str(library), ATTN_HIPSIM=str(hip),
+               ATTN_ATTNC=str(build / "tools" / "attnc" / "attnc"), HIPSIM=f"target={one.target},stats=on",
+               # Threads of OpenMP that wait for each other are most of the time on a machine that others use.
+               OMP_NUM_THREADS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
+    return out
+
+
+def faults(one, result, launches):
+    """Returns the faults of a case's outcome, as sentences."""
+    out = []
+    for n, prompt in enumerate(result["prompts"]):
+        ours, bf16, below = prompt["judged"]
+        if not ours <= LIMIT * bf16:
+            out.append(f"prompt {n}: log probabilities differ by {ours:.3f} from float32's, those of bf16 by {bf16:.3f}")
+        if not below <= LIMIT * bf16:
+            out.append(f"prompt {n}: a token is {below:.3f} below the best one")
+    for kind, pattern, want in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
+        count = sum(1 for line in launches if pattern.match(line))
+        if want is not None and count != want:
+            out.append(f"{count} launches of {kind}, {want} expected")
+    return out
+
+
+def run(one, python, build, folder, packages):
+    """Runs a case. Returns its faults and a line about it."""
+    arguments = dict(one._asdict(), folder=str(folder / "models"), tokens=8)
+    start = time.perf_counter()
+    with open(folder / "log.out", "w+") as out, open(folder / "log.err", "w+") as err:
+        code = subprocess.run([python, HERE / f"{one.engine}_step.py", json.dumps(arguments)], stdout=out, stderr=err,
+                              env=environment(build, packages, one)).returncode
+        out.seek(0), err.seek(0)
+        printed, errors = out.read(), err.read()
+    seconds = time.perf_counter() - start
+    if code:
+        return [f"exit code {code}: " + "\n".join(errors.splitlines()[-30:])], ""
+    result = json.loads(printed.strip().splitlines()[-1])
+    launches = errors.partition("BEGIN\n")[2].partition("END\n")[0].splitlines()
+    kernels = collections.Counter(m.group(1) for m in map(ATTENTION.match, launches) if m)
+    numbers = "; ".join(f"{p['judged'][0]:.3f} of {p['judged'][1]:.3f}" for p in result["prompts"])
+    text = f"off by {numbers}; {', '.join(f'{n} {name}' for name, n in sorted(kernels.items()))}; {seconds:.0f} s"
+    return faults(one, result, launches), text
+
+
+def main(build, folder, names):
+    build, folder = pathlib.Path(build).resolve(), pathlib.Path(folder).resolve()
+    python = folder / "venv" / "bin" / "python"
+    if not python.exists():
+        print(f"skipped, since there is no {python}: tests/engines/prepare.sh {folder} makes it")
+        return 77
+    chosen = [one for one in CASES if not names or any(name in one.name for name in names)]
+    failed = 0
+    with tempfile.TemporaryDirectory() as packages:
+        package(build, packages)
+        for one in chosen:
+            wrong, text = run(one, python, build, folder, packages)
+            failed += bool(wrong)
+            print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} cases pass")
+    return failed > 0 or not chosen
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))

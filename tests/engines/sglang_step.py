@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sglang_step.py CASE: runs one case, a JSON object of run.py, through SGLang, whose scheduler is a process of its own.
+The last line of output has for each prompt the tokens, and the differences that models.Reference.judge() finds."""
+import json
+import os
+import sys
+import time
+import traceback
+
+os.environ["ATTN_HIP"] = "sim"
+os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backend, on the host
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import torch  # noqa: E402  the settings above are read at the import
+import aiter_pack  # noqa: E402
+import models  # noqa: E402
+
+
+def main(case):
+    path = models.write(case["model"], case["folder"])
+    if case["backend"] == "aiter":
+        aiter_pack.prepare(case)
+    from sglang import Engine
+    engine = Engine(model_path=path, device="cpu", dtype="bfloat16", attention_backend=case["backend"],
+                    skip_tokenizer_init=True, max_total_tokens=1024, max_running_requests=4, context_length=256,
+                    disable_radix_cache=True, page_size=case["page"], sampling_backend="pytorch", grammar_backend="none",
+                    log_level="warning", disable_overlap_schedule=True, mem_fraction_static=0.1, skip_server_warmup=True,
+                    disable_hybrid_swa_memory=True, enable_mixed_chunk=case["batched"] < 48,
+                    chunked_prefill_size=case["batched"], kv_cache_dtype="fp8_e4m3" if case["fp8"] else "auto")
+    print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
+    start = time.perf_counter()
+    outs = engine.generate(input_ids=models.PROMPTS, return_logprob=True, top_logprobs_num=models.VOCABULARY,
+                           sampling_params={"temperature": 0, "max_new_tokens": case["tokens"], "ignore_eos": True})
+    seconds = time.perf_counter() - start
+    print("END", file=sys.stderr, flush=True)
+    kind = getattr(torch, models.FP8[case["target"]]) if case["fp8"] else None
+    reference, result = models.Reference(path, kind), []
+    for prompt, out in zip(models.PROMPTS, outs):
+        rows = torch.empty(case["tokens"], models.VOCABULARY)
+        for row, top in zip(rows, out["meta_info"]["output_top_logprobs"]):
+            row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
+        result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
+    print(json.dumps({"seconds": seconds, "prompts": result}), flush=True)
+    engine.shutdown()
+
+
+if __name__ == "__main__":
+    code = 1
+    try:
+        main(json.loads(sys.argv[1]))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(code)  # the engine's threads would wait

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vllm_step.py CASE: runs one case, a JSON object of run.py, through vLLM in this process.
+The last line of output has for each prompt the tokens, and the differences that models.Reference.judge() finds."""
+import json
+import os
+import sys
+import time
+import traceback
+
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
+os.environ["ATTN_HIP"] = "sim"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # else vLLM does without Triton where it sees no GPU
+os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backends, on the host
+
+import torch  # noqa: E402  the settings above are read at the import
+import aiter_pack  # noqa: E402
+import models  # noqa: E402
+
+
+def main(case):
+    path = models.write(case["model"], case["folder"])
+    if case["backend"].startswith("ROCM_"):
+        aiter_pack.prepare(case)
+    from vllm import LLM, SamplingParams
+    llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
+              max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
+              enable_prefix_caching=False, enable_chunked_prefill=True, max_logprobs=models.VOCABULARY,
+              kv_cache_dtype="fp8" if case["fp8"] else "auto", attention_backend=case["backend"])
+    print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
+    start = time.perf_counter()
+    outs = llm.generate([{"prompt_token_ids": p} for p in models.PROMPTS],
+                        SamplingParams(temperature=0, max_tokens=case["tokens"], ignore_eos=True, logprobs=models.VOCABULARY,
+                                       detokenize=False), use_tqdm=False)
+    seconds = time.perf_counter() - start
+    print("END", file=sys.stderr, flush=True)
+    kind = getattr(torch, models.FP8[case["target"]]) if case["fp8"] else None
+    reference, result = models.Reference(path, kind), []
+    for prompt, out in zip(models.PROMPTS, outs):
+        made = list(out.outputs[0].token_ids)
+        rows = torch.tensor([[row[i].logprob for i in range(models.VOCABULARY)] for row in out.outputs[0].logprobs])
+        result.append({"tokens": made, "judged": reference.judge(prompt, made, rows)})
+    print(json.dumps({"seconds": seconds, "prompts": result}), flush=True)
+
+
+if __name__ == "__main__":
+    code = 1
+    try:
+        main(json.loads(sys.argv[1]))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(code)  # the engine's threads would wait
