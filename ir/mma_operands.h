@@ -47,6 +47,12 @@
           .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
     .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
+/* Operands of m = n = 16 with one element of k a lane. */
+#define MMA16_SINGLE                                                  \
+    .a = {.lane_bits = TIR_WAVE_BITS, .basis = {ROWS4(1), COLS2(1)}}, \
+    .b = {.lane_bits = TIR_WAVE_BITS, .basis = {COLS4(1), ROWS2(1)}}, \
+    .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
+
 /* Scaled products. The 32 elements of e4m3 in a lane are 16 of each half of k; elements of e2m1 are
  * consecutive. Source: Triton's layouts for gfx950
  * (test/TritonGPU/amd/accelerate-amd-matmul-mfma-gfx950.mlir), and the ROCm blog "Matrix Core

@@ -9,11 +9,18 @@
 #include "ir/mma_operands.h"
 
 /* Rows and columns, and operand layouts, of the shapes that the facts name. */
-enum { SIDE_32x32x = 32, SIDE_32x32x64_f8f6f4 = 32, SIDE_16x16x = 16, SIDE_16x16x128_f8f6f4 = 16 };
+enum {
+    SIDE_32x32x = 32,
+    SIDE_32x32x64_f8f6f4 = 32,
+    SIDE_16x16x = 16,
+    SIDE_16x16x128_f8f6f4 = 16,
+    SIDE_16x16x4_f32 = 16
+};
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_16x16x(bits) MMA16_OPERANDS(bits)
 #define OPERANDS_16x16x128_f8f6f4(bits) MMA16_OPERANDS(bits)
+#define OPERANDS_16x16x4_f32(bits) MMA16_SINGLE
 
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)

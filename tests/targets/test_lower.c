@@ -235,9 +235,9 @@ static void conversions_use_the_conversion_instructions(void **state)
 /* A load has at most 16 bytes per lane; an operand may have twice as many. */
 static struct tir_value unknown_operand(struct kernel *k, struct tir_type t)
 {
-    const struct tir_type half = tir_vec(t.dtype, t.count / 2);
     if (t.count * tir_dtype_bits(t.dtype) <= 128)
         return unknown(k, t);
+    const struct tir_type half = tir_vec(t.dtype, t.count / 2);
     struct tir_value halves[2] = {unknown(k, half), unknown(k, half)};
     return make(k, TIR_concat, t, halves, 2, 0, 0, 0);
 }

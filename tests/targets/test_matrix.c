@@ -18,10 +18,12 @@ static uint32_t encode(const struct tgt *t, unsigned dtype, int x)
 {
     static const uint32_t bf16[4] = {0xbf80, 0, 0x3f80, 0x4000};
     static const uint32_t f16[4] = {0xbc00, 0, 0x3c00, 0x4000};
+    static const uint32_t f32[4] = {0xbf800000, 0, 0x3f800000, 0x40000000};
     static const uint32_t fnuz[4] = {0xc0, 0, 0x40, 0x48}, ocp[4] = {0xb8, 0, 0x38, 0x40};
     switch (dtype) {
     case TIR_BF16: return bf16[x + 1];
     case TIR_F16: return f16[x + 1];
+    case TIR_F32: return f32[x + 1];
     case TIR_FP8: return t->machine.fp8_is_fnuz ? fnuz[x + 1] : ocp[x + 1];
     default: return (uint8_t)x;
     }
