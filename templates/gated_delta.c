@@ -126,15 +126,7 @@ static struct tir_value log_decay_of(struct delta *d, struct tir_value raw)
     const bool wide = has_channels(d->r.v);
     const struct tir_value in =
         wide ? att_state_keys(b, &d->r.state, raw) : tir_convert(b, raw, TIR_F32);
-    if (d->r.v->gates == ATT_GATES_GIVEN)
-        return in;
-    const struct tir_value x = tir_add(b, in, d->bias);
-    const struct tir_type t = tir_typeof(b->f, x);
-    const struct tir_value a = wide ? tir_broadcast(b, d->a, t) : d->a;
-    if (d->r.v->gates == ATT_GATES_SOFTPLUS)
-        return tir_neg(b, tir_mul(b, a, att_softplus(b, x)));
-    const struct tir_value bound = tir_splat(b, tir_arg(b, ARG_LOWER_BOUND, TIR_F32), t);
-    return tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x)));
+    return att_log_decay(b, d->r.v, in, d->a, d->bias);
 }
 
 static struct tir_value beta_of(struct delta *d, struct tir_value raw)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/linear/gates.h"
 
+#include "op_names.h"
+
 static const float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
 struct tir_value att_exp(struct tir_builder *b, struct tir_value x)
@@ -31,4 +33,19 @@ struct tir_value att_softplus(struct tir_builder *b, struct tir_value x)
     const struct tir_value ratio = tir_mul(b, e, tir_rcp(b, tir_select(b, exact, one, rest)));
     const struct tir_value small = tir_select(b, exact, e, tir_mul(b, log, ratio));
     return tir_select(b, tir_cmp_gt(b, x, limit), x, small);
+}
+
+struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *v,
+                               struct tir_value in, struct tir_value a, struct tir_value bias)
+{
+    if (v->gates == ATT_GATES_GIVEN)
+        return in;
+    const struct tir_value x = tir_add(b, in, bias);
+    const struct tir_type t = tir_typeof(b->f, x);
+    if (tir_typeof(b->f, a).cols != t.cols)
+        a = tir_broadcast(b, a, t);
+    if (v->gates == ATT_GATES_SOFTPLUS)
+        return tir_neg(b, tir_mul(b, a, att_softplus(b, x)));
+    const struct tir_value bound = tir_splat(b, tir_arg(b, ARG_LOWER_BOUND, TIR_F32), t);
+    return tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x)));
 }

@@ -6,6 +6,7 @@
 #define TEMPLATES_LINEAR_GATES_H
 
 #include "ir/builder.h"
+#include "templates/variant.h"
 
 /** Computes exp(x), x / ln 2 rounded once: off by 2 |x| + 2 units of float. */
 struct tir_value att_exp(struct tir_builder *b, struct tir_value x);
@@ -18,5 +19,11 @@ struct tir_value att_silu(struct tir_builder *b, struct tir_value x);
 
 /** Computes log(1 + exp(x)), and x above 20. Small results keep their relative precision. */
 struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
+
+/** Computes g, the natural logarithm of a decay, from what is given for it (`in`, float): that
+ * itself, or a gate's input with `bias` and `a` = exp(a_log). `bias` is of the type of `in`; `a` is
+ * too, or is one number, 1 x 1 beside it. */
+struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *v,
+                               struct tir_value in, struct tir_value a, struct tir_value bias);
 
 #endif

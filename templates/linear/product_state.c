@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/product_state.h"
+
+#include "ir/bits.h"
+
+enum { FOUR = 4, COLUMNS = 0xffff /* TIR_RC: any bit of a column */ };
+
+static unsigned dtype_of(const struct att_variant *v)
+{
+    return v->state_dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
+           : v->state_dtype == ATT_STATE_DTYPE_BF16 ? TIR_BF16
+                                                    : TIR_F16;
+}
+
+static int size_of(const struct att_variant *v)
+{
+    return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
+}
+
+/* The state as it lies in memory: [K][V] or, its transpose, [V][K]. In K_FOURS a row has four keys
+ * of one value element; each group of keys has a row for all value elements of the tile. Registers
+ * walk the columns first. */
+static struct tir_type memory_type(struct tir_builder *b, const struct att_variant *v,
+                                   struct tir_type t)
+{
+    const struct tir_layout *const own = tir_layout_of(b->f, t);
+    struct tir_layout l =
+        v->state_layout == ATT_STATE_LAYOUT_K_MAJOR ? *own : tir_layout_transpose(own);
+    unsigned rows = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR ? t.rows : t.cols;
+    unsigned cols = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR ? t.cols : t.rows;
+    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS) {
+        l = tir_layout_split_blocks(&l, rows, FOUR);
+        rows = rows * cols / FOUR;
+        cols = FOUR;
+    }
+    l = tir_layout_regs_first(&l, TIR_RC(0, COLUMNS));
+    return tir_tile(b->f, dtype_of(v), rows, cols, &l);
+}
+
+/* The bytes of a state from value element `first` on; none where it is not `there`. */
+static struct tir_view view_of(struct tir_builder *b, const struct att_variant *v,
+                               struct tir_value base, struct tir_value first,
+                               struct tir_value there)
+{
+    const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR; /* are rows */
+    const int size = size_of(v), all = v->head_dim * v->head_dim_v * size;
+    const struct tir_value bytes = tir_select(b, there, tir_i32(b, all), tir_i32(b, 0));
+    return (struct tir_view){tir_make_rsrc(b, base, bytes),
+                             tir_i32(b, (keys ? v->head_dim_v : v->head_dim) * size),
+                             att_times(b, first, (keys ? 1 : v->head_dim) * size)};
+}
+
+/* Byte offsets of the rows of a tile of K_FOURS: row n is value element n % values of keys
+ * 4 (n / values) and on. Those that are not `there` are beyond every state, or negative. */
+static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_variant *v,
+                                      struct tir_type memory, struct tir_value first)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, memory), 1);
+    const int values = (int)memory.rows / (v->head_dim / FOUR), row = FOUR * size_of(v);
+    const struct tir_value n = tir_row_index(b, tir_tile(b->f, TIR_I32, memory.rows, 1, &l));
+    const struct tir_value group = tir_shr(b, n, tir_int_like(b, n, tir_bits((unsigned)values)));
+    const struct tir_value value = tir_and(b, n, tir_int_like(b, n, values - 1));
+    const struct tir_value own = tir_add(b, value, tir_splat(b, first, tir_typeof(b->f, n)));
+    const struct tir_value at = tir_mul(b, group, tir_int_like(b, n, v->head_dim_v));
+    return tir_mul(b, tir_add(b, at, own), tir_int_like(b, n, row));
+}
+
+struct tir_value att_product_state_load(struct tir_builder *b, const struct att_variant *v,
+                                        struct tir_value base, struct tir_value first,
+                                        struct tir_value there, struct tir_type t)
+{
+    const struct tir_type memory = memory_type(b, v, t);
+    const struct tir_view view = view_of(b, v, base, first, there);
+    const struct tir_layout *const to = tir_layout_of(b->f, t);
+    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS) {
+        const struct tir_value rows = rows_of_fours(b, v, memory, first);
+        const struct tir_value raw = tir_tile_fetch(b, view.rsrc, rows, 0, memory);
+        const struct tir_value joined = tir_join_blocks(b, tir_convert(b, raw, TIR_F32), t.cols);
+        return tir_relayout(b, tir_transpose(b, joined), to);
+    }
+    const struct tir_value raw = tir_tile_load(b, view, tir_i32(b, 0), memory);
+    const struct tir_value a = tir_convert(b, raw, TIR_F32);
+    if (v->state_layout == ATT_STATE_LAYOUT_K_MAJOR)
+        return tir_relayout(b, a, to);
+    return tir_relayout(b, tir_transpose(b, a), to);
+}
+
+void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
+                             struct tir_value base, struct tir_value first, struct tir_value there,
+                             struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a), memory = memory_type(b, v, t);
+    const struct tir_layout *const to = tir_layout_of(b->f, memory);
+    const struct tir_value rounded = tir_convert(b, a, dtype_of(v));
+    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS) {
+        const struct tir_value rows = tir_convert(b, rows_of_fours(b, v, memory, first), TIR_I64);
+        const struct tir_value is = tir_splat(b, there, tir_typeof(b->f, rows));
+        const struct tir_value at = tir_select(b, is, rows, tir_int_like(b, rows, -1));
+        const struct tir_value split = tir_split_blocks(b, tir_transpose(b, rounded), FOUR);
+        tir_tile_scatter(b, base, at, tir_i32(b, 0), tir_relayout(b, split, to));
+        return;
+    }
+    const struct tir_view view = view_of(b, v, base, first, there);
+    const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR;
+    const struct tir_value turned = keys ? rounded : tir_transpose(b, rounded);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_relayout(b, turned, to));
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With X the inverse of the blocks of h rows on the diagonal of I + A, and N what A has beside them
+ * in blocks of 2 h rows, the inverse of these is X - X N X. A product's left operand is the
+ * transpose of what a result is, in the same registers: so X is kept with its transpose.
+ */
+#include "templates/linear/triangle.h"
+
+enum { STEP = 4 /* elements of k that an instruction takes */ };
+
+int att_triangle_instr(const struct tir_machine *m)
+{
+    return tir_find_mma(m, ATT_TRIANGLE, ATT_TRIANGLE, STEP, TIR_F32);
+}
+
+static struct tir_value zeros(struct tir_builder *b, struct tir_value like)
+{
+    return tir_float_like(b, like, 0);
+}
+
+/* Returns a product of 16 x 16 matrices, the left one given by its transpose. */
+static struct tir_value product(struct tir_builder *b, struct tir_value left_transpose,
+                                struct tir_value right)
+{
+    return tir_mma(b, att_triangle_instr(b->f->machine), tir_transpose(b, left_transpose), right,
+                   zeros(b, right));
+}
+
+struct tir_value att_triangle_beside(struct tir_builder *b, struct tir_value a, int h)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_value row = tir_row_index(b, t), col = tir_col_index(b, t);
+    const struct tir_value apart = tir_and(b, tir_xor(b, row, col), tir_int_like(b, row, -h));
+    const struct tir_value is =
+        tir_and(b, tir_cmp_eq(b, apart, tir_int_like(b, row, h)), tir_cmp_gt(b, col, row));
+    return tir_select(b, is, a, zeros(b, a));
+}
+
+struct tir_value att_triangle_inverse(struct tir_builder *b, struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_value diagonal = tir_cmp_eq(b, tir_row_index(b, t), tir_col_index(b, t));
+    const struct tir_value one = tir_select(b, diagonal, tir_float_like(b, a, 1), zeros(b, a));
+    struct tir_value n = att_triangle_beside(b, a, 1);
+    struct tir_value x = tir_sub(b, one, product(b, n, one)), turned = tir_sub(b, one, n);
+    for (int h = 2; h < ATT_TRIANGLE; h *= 2) {
+        n = att_triangle_beside(b, a, h);
+        const struct tir_value right = product(b, n, x); /* N X */
+        const struct tir_value less = product(b, turned, right);
+        turned = tir_sub(b, turned, product(b, right, turned));
+        x = tir_sub(b, x, less);
+    }
+    return turned;
+}

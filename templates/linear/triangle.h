@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares inverses of unit triangular matrices, in float, with matrix instructions of
+ * float operands.
+ */
+#ifndef TEMPLATES_LINEAR_TRIANGLE_H
+#define TEMPLATES_LINEAR_TRIANGLE_H
+
+#include "ir/builder.h"
+
+enum { ATT_TRIANGLE = 16 /* rows and columns */ };
+
+/** Returns the matrix instruction that att_triangle_inverse() takes, or -1 where the machine has
+ * none. */
+int att_triangle_instr(const struct tir_machine *m);
+
+/**
+ * Returns the transpose of (I + A)^-1; `a` is the transpose of A, which is strictly lower
+ * triangular. Both are 16 x 16 floats in the layout of the instruction's result. Elements of `a` on
+ * and below its diagonal are not read.
+ *
+ * Blocks of 1, 2, 4 and 8 rows are inverted and merged, so that no power of A is formed: these
+ * reach thousands where rows are alike, while the inverse stays small.
+ */
+struct tir_value att_triangle_inverse(struct tir_builder *b, struct tir_value a);
+
+/** Keeps elements above the diagonal of a 16 x 16 tile: row and column are in the two halves of one
+ * block of 2 h rows. The others become 0. With h of 1, 2, 4 and 8 each is kept once. */
+struct tir_value att_triangle_beside(struct tir_builder *b, struct tir_value a, int h);
+
+#endif
