@@ -69,6 +69,8 @@ int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_stat
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
 int attn_gated_delta_check_slots(const struct attn_op *op,
                                  const struct attn_gated_delta_args *args);
+int attn_gated_delta_prefill_check_slots(const struct attn_op *op,
+                                         const struct attn_gated_delta_prefill_args *args);
 int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *args);
 int attn_ssd_prefill_check_slots(const struct attn_op *op,
                                  const struct attn_ssd_prefill_args *args);

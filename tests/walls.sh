@@ -25,6 +25,7 @@ templates/cache ops ir templates/template templates/variant templates/workgroup 
 templates/select ops ir templates/variant templates/workgroup templates/cache templates/select
 templates/index ops ir templates/variant templates/workgroup templates/cache templates/index
 templates/linear ops ir templates/template templates/variant templates/workgroup templates/linear
+templates/gated_delta_prefill ops ir templates/variant templates/workgroup templates/linear templates/gated_delta_prefill
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope
 templates/head_product ops ir templates/template templates/variant templates/workgroup templates/head_product
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill

@@ -55,11 +55,13 @@ class Steps(unittest.TestCase):
             {"op": "conv1d", "act": "silu"},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
             {"op": "gated_delta_commit", "head_dim": K},
+            {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True},
             {"op": "gated_rmsnorm", "width": K, "act": "silu"})
         shape = dict(dtype="fp16", head_dim=K, heads=HEADS, value_heads=VALUE_HEADS, l2_norm=True)
         cls.conv1d = device.conv1d(dtype="fp16", taps=TAPS, channels=CHANNELS, act="silu")
         cls.delta = device.gated_delta(**shape)
         cls.replay = device.gated_delta(**shape, replay=True)
+        cls.chunked = device.gated_delta_prefill(**shape)
         cls.commit = device.gated_delta_commit(head_dim=K, value_heads=VALUE_HEADS)
         cls.norm = device.gated_rmsnorm(dtype="fp16", width=K, groups=VALUE_HEADS, act="silu", shared_weight=True)
 
@@ -107,6 +109,27 @@ class Steps(unittest.TestCase):
         for i in range(5, 9):
             out.append(self.step([t[i:i + 1] for t in tokens], [3], [1], [[4]]))
         self.close(np.concatenate(out), want)
+
+    def chunks(self, tokens, slot, **more):
+        """A prompt or a piece of one, in chunks of 64 tokens."""
+        out = self.step(tokens, [slot], [len(tokens[0])], [slot], op=self.chunked,
+                        conv={"has_state": more["has_state"]} if more else None, **more)
+        return out
+
+    def test_chunks_and_decode_are_one_run(self):
+        tokens = self.tokens(90, 70)
+        out = [self.chunks([t[:87] for t in tokens], 2, has_state=np.zeros(1, np.uint8))]
+        for i in range(87, 90):
+            out.append(self.step([t[i:i + 1] for t in tokens], [2], [1], [[2]]))
+        self.close(np.concatenate(out), self.layer.run(*tokens))
+
+    def test_pieces_of_a_prompt_are_the_prompt(self):
+        tokens, fresh = self.tokens(200, 80), np.zeros(1, np.uint8)
+        whole = self.chunks(tokens, 1, has_state=fresh)
+        pieces = [self.chunks([t[:128] for t in tokens], 2, has_state=fresh),
+                  self.chunks([t[128:] for t in tokens], 2)]
+        np.testing.assert_array_equal(np.concatenate(pieces), whole)
+        np.testing.assert_array_equal(self.state[2], self.state[1])
 
     def test_rejected_drafts_leave_nothing(self):
         tokens, wrong = self.tokens(10, 20), self.tokens(10, 30)

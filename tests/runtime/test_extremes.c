@@ -108,6 +108,7 @@ static const struct {
     {"state_steps", 4, "ssd"},
     {"gates", ATTN_GATES_SOFTPLUS, "gated_delta"},
     {"state_steps", 4, "gated_delta"},
+    {"gates", ATTN_GATES_SOFTPLUS, "gated_delta_prefill"},
     {"q_channels", 64, "conv1d"},
     {"k_channels", 64, "conv1d"},
     {"out_channels", 64, "conv1d"},

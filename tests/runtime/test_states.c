@@ -93,6 +93,49 @@ static void steps_have_slots(void **state)
     expect(f, &d, &a, "head_dim 96 is not 64, 128 or 256");
 }
 
+static void prompts_have_counts_and_a_bound(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_gated_delta_prefill;
+    void *m = memory;
+    struct attn_gated_delta_prefill_desc d = {.size = sizeof(d),
+                                              .dtype = ATTN_BF16,
+                                              .head_dim = 128,
+                                              .heads = 2,
+                                              .value_heads = 4,
+                                              .gates = ATTN_GATES_BOUNDED};
+    struct attn_gated_delta_prefill_args a = {.size = sizeof(a),
+                                              .q = m,
+                                              .k = m,
+                                              .v = m,
+                                              .gate_in = m,
+                                              .beta_in = m,
+                                              .state = m,
+                                              .state_slots = m,
+                                              .out = m,
+                                              .tokens = 128,
+                                              .batch = 2,
+                                              .max_seqlen = 64,
+                                              .scale = 1,
+                                              .lower_bound = -5};
+    expect(f, &d, &a, NULL);
+    a.max_seqlen = 65;
+    expect(f, &d, &a, "cu_seqlens is NULL, tokens is below batch * max_seqlen");
+    a.max_seqlen = 64;
+    a.lower_bound = 0.5f;
+    expect(f, &d, &a, "lower_bound is positive or not finite");
+    a.lower_bound = -5;
+    a.gate_in = memory + 2;
+    expect(f, &d, &a, NULL);
+    d.decay = ATTN_DECAY_CHANNEL;
+    expect(f, &d, &a, "gates or their stride are not aligned to 16 bytes");
+    d.value_heads = 3;
+    expect(f, &d, &a, "value_heads 3 is no multiple of heads 2");
+    d.value_heads = 4;
+    d.head_dim = 256;
+    expect(f, &d, &a, "head_dim");
+}
+
 static void gates_are_aligned_and_bounded(void **state)
 {
     (void)state;
@@ -244,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_have_slots),
         cmocka_unit_test(gates_are_aligned_and_bounded),
+        cmocka_unit_test(prompts_have_counts_and_a_bound),
         cmocka_unit_test(windows_have_columns),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(spans_are_checked_on_request),

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The coefficients of a chunk: each wave makes the rows of its 16 tokens, as the transposes of
+ * products, row j and column i for N[i][j], so that LDS gets four neighbours of a row at once.
+ *
+ * By channel the decays are inside of the products, and both factors are decayed: the later token
+ * from a token between the two on, the earlier one up to it. Tokens of one block have the smallest
+ * block of 2, 4, 8 or 16 in common: the token between is the last one of its first half. For others
+ * it is the last one of the earlier one's block.
+ */
+#include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/triangle.h"
+
+#include <float.h>
+
+enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
+enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
+
+/* Factors that divide keys by their lengths and scale queries, for this wave's rows, 1 x 16. */
+struct lengths {
+    struct tir_value r, s;
+};
+
+static int strip_bytes(const struct delta *d) { return DELTA_BLOCK * d->v->head_dim * DELTA_ELEM; }
+
+void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip)
+{
+    tir_tile_lds_store(&d->b, at, strip, &d->map.strip);
+}
+
+/* ---- Products of strips ---- */
+
+static struct tir_value load_right(struct delta *d, struct tir_value at)
+{
+    return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
+}
+
+/* a . b^T of two strips as operands. */
+static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir_value b)
+{
+    struct tir_builder *at = &d->b;
+    const struct tir_value left = tir_relayout(at, a, tir_layout_of(at->f, d->t.left));
+    const struct tir_value zero = tir_splat(at, tir_f32(at, 0), d->t.block);
+    return tir_mma(at, d->over_keys, left, tir_transpose(at, b), zero);
+}
+
+/* ---- Lengths ---- */
+
+/* 1 / sqrt(square + eps) of what the diagonal has, 1 x 16; 0 for a row of zeros, which a product
+ * with a large number would overflow for. */
+static struct tir_value inverse_lengths(struct delta *d, struct tir_value squares)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = d->t.block;
+    const struct tir_value diagonal = tir_cmp_eq(b, tir_row_index(b, t), tir_col_index(b, t));
+    const struct tir_value zero = tir_float_like(b, squares, 0);
+    const struct tir_value sum = tir_col_sum(b, tir_select(b, diagonal, squares, zero));
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_L2_EPS, TIR_F32), d->t.cols);
+    const struct tir_value least = tir_float_like(b, sum, FLT_MIN);
+    const struct tir_value inverse = tir_rsq(b, tir_max(b, tir_add(b, sum, eps), least));
+    const struct tir_value none = tir_float_like(b, sum, 0);
+    return tir_select(b, tir_cmp_gt(b, sum, none), inverse, none);
+}
+
+static struct lengths find_lengths(struct delta *d, struct tir_value k, struct tir_value q)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value scale = tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), d->t.cols);
+    struct lengths l = {tir_splat(b, tir_f32(b, 1), d->t.cols), scale};
+    if (d->v->l2_norm) {
+        l.r = inverse_lengths(d, multiply(d, k, k));
+        l.s = tir_mul(b, scale, inverse_lengths(d, multiply(d, q, q)));
+    }
+    const struct tir_value at = delta_own(d, d->lds.scales, ROWS_BYTES);
+    tir_tile_lds_store(b, at, l.r, &d->map.cols);
+    tir_tile_lds_store(b, att_plus(b, at, LINE_BYTES), l.s, &d->map.cols);
+    return l;
+}
+
+/* ---- Blocks ---- */
+
+/* Block [wave][j] of a triangle of blocks. */
+static struct tir_value block_at(struct delta *d, struct tir_value region, struct tir_value j)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value twice = tir_mul(b, d->wave, att_plus(b, d->wave, 1));
+    const struct tir_value index = tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
+    return tir_add(b, region, att_times(b, index, BLOCK_BYTES));
+}
+
+static void store_block(struct delta *d, struct tir_value at, struct tir_value transpose)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value a = tir_transpose(b, tir_convert_ties_any(b, transpose, d->dtype));
+    tir_tile_lds_store(b, at, a, &d->map.block);
+}
+
+static struct tir_value times_columns(struct delta *d, struct tir_value a, struct tir_value cols)
+{
+    return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
+}
+
+/* Blocks of N, negative, and of P before the diagonal. */
+static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
+                         struct tir_value k, struct tir_value q)
+{
+    const struct tir_value n = times_columns(d, k, tir_neg(&d->b, l->r));
+    store_block(d, block_at(d, d->lds.n, j), n);
+    store_block(d, block_at(d, d->lds.p, j), times_columns(d, q, l->s));
+}
+
+/* M and P on the diagonal; `k` is of no value on and below it. */
+static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
+                           struct tir_value q)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value betas =
+        delta_own(d, att_plus(b, d->lds.sums, DELTA_BETA * LINE_BYTES), ROWS_BYTES);
+    const struct tir_value lengths = delta_own(d, d->lds.scales, ROWS_BYTES);
+    const struct tir_value beta = tir_tile_lds_load(b, betas, d->t.cols, &d->map.cols);
+    const struct tir_value a = times_columns(d, k, tir_mul(b, beta, tir_mul(b, l->r, l->r)));
+    const struct tir_value inverse = att_triangle_inverse(b, a);
+    tir_wait(b, TIR_LDS_ORDER, 0);
+    const struct tir_value of_rows =
+        tir_mul(b, tir_tile_lds_load(b, betas, d->t.rows, &d->map.rows),
+                tir_tile_lds_load(b, lengths, d->t.rows, &d->map.rows));
+    const struct tir_value m = tir_mul(b, inverse, tir_broadcast(b, of_rows, d->t.block));
+    store_block(d, block_at(d, d->lds.n, d->wave), m);
+
+    const struct tir_type t = d->t.block;
+    const struct tir_value seen = tir_cmp_le(b, tir_row_index(b, t), tir_col_index(b, t));
+    const struct tir_value p =
+        tir_select(b, seen, times_columns(d, q, l->s), tir_float_like(b, q, 0));
+    store_block(d, block_at(d, d->lds.p, d->wave), p);
+}
+
+/* ---- A decay for the head ---- */
+
+/* The decays from the rows of block j to this wave's, 16 x 16; 1 where a row is the later one. */
+static struct tir_value decays(struct delta *d, struct tir_value j)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value sums = att_plus(b, d->lds.sums, DELTA_SUM * LINE_BYTES);
+    const struct tir_value from = tir_add(b, sums, att_times(b, j, ROWS_BYTES));
+    const struct tir_value early = tir_tile_lds_load(b, from, d->t.rows, &d->map.rows);
+    const struct tir_value late =
+        tir_tile_lds_load(b, delta_own(d, sums, ROWS_BYTES), d->t.cols, &d->map.cols);
+    const struct tir_value x =
+        tir_sub(b, tir_broadcast(b, late, d->t.block), tir_broadcast(b, early, d->t.block));
+    return tir_exp2(b, tir_min(b, x, tir_float_like(b, x, 0)));
+}
+
+static void coefficients_of_head(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const int bytes = strip_bytes(d);
+    const struct tir_value k = load_right(d, delta_own(d, d->lds.k, bytes));
+    const struct tir_value q = load_right(d, delta_own(d, d->lds.q, bytes));
+    const struct lengths l = find_lengths(d, k, q);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), d->wave, tir_i32(b, 1), NULL, 0);
+    const struct tir_value at = tir_add(b, d->lds.k, att_times(b, loop.index, bytes));
+    const struct tir_value early = load_right(d, at);
+    const struct tir_value decay = decays(d, loop.index);
+    store_before(d, &l, loop.index, tir_mul(b, multiply(d, early, k), decay),
+                 tir_mul(b, multiply(d, early, q), decay));
+    tir_end_for(b, &loop, NULL, 0);
+    const struct tir_value own = decays(d, d->wave);
+    store_diagonal(d, &l, tir_mul(b, multiply(d, k, k), own), tir_mul(b, multiply(d, k, q), own));
+}
+
+/* ---- A decay for each channel ---- */
+
+/* This wave's keys and queries as operands. */
+struct pair {
+    struct tir_value k, q;
+};
+
+static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value second = att_plus(b, d->lds.scratch, strip_bytes(d));
+    delta_store_strip(d, d->lds.scratch, k);
+    delta_store_strip(d, second, q);
+    tir_wait(b, TIR_LDS_ORDER, 0);
+    const struct tir_value right = load_right(d, d->lds.scratch);
+    const struct pair p = {right, load_right(d, second)};
+    return p;
+}
+
+static struct pair decayed(struct delta *d, const struct delta_rows *rows,
+                           struct tir_value exponent)
+{
+    const struct tir_value k = delta_decayed(d, rows->k, exponent);
+    return operands(d, k, delta_decayed(d, rows->q, exponent));
+}
+
+/* log2 of the decays between the rows of `sums` and the last one of the first half, for each block
+ * of `rows` rows. */
+static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsigned rows)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value upper = tir_half(b, sums, 0), lower = tir_half(b, sums, 1);
+    if (tir_typeof(b->f, sums).rows > rows) {
+        const struct tir_value first = to_middle(d, upper, rows);
+        return tir_stack(b, first, to_middle(d, lower, rows));
+    }
+    struct tir_value middle = delta_last_row(d, upper);
+    if (rows > 2)
+        middle = tir_broadcast(b, middle, tir_typeof(b->f, upper));
+    return tir_stack(b, tir_sub(b, middle, upper), tir_sub(b, lower, middle));
+}
+
+static void coefficients_before(struct delta *d, const struct delta_rows *rows,
+                                const struct lengths *l)
+{
+    struct tir_builder *b = &d->b;
+    const int keys_bytes = d->v->head_dim * DELTA_FLOAT;
+    struct tir_value between = tir_splat(b, tir_f32(b, 0), d->t.keys);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), d->wave, tir_i32(b, 1), &between, 1);
+    const struct tir_value j = tir_sub(b, att_plus(b, d->wave, -1), loop.index);
+    const struct pair late = decayed(d, rows, tir_add(b, d->local, delta_spread(d, between)));
+    const struct tir_value at = tir_add(b, d->lds.k, att_times(b, j, strip_bytes(d)));
+    const struct tir_value early = load_right(d, at);
+    store_before(d, l, j, multiply(d, early, late.k), multiply(d, early, late.q));
+    const struct tir_value total = tir_add(b, d->lds.totals, att_times(b, j, keys_bytes));
+    between = tir_add(b, between, tir_tile_lds_load(b, total, d->t.keys, &d->map.keys));
+    tir_end_for(b, &loop, &between, 1);
+}
+
+static void coefficients_of_channels(struct delta *d, const struct delta_rows *rows)
+{
+    struct tir_builder *b = &d->b;
+    const struct pair raw = operands(d, rows->k, rows->q);
+    const struct lengths l = find_lengths(d, raw.k, raw.q);
+    const struct tir_type t = d->t.block;
+    const struct tir_value diagonal = tir_cmp_eq(b, tir_row_index(b, t), tir_col_index(b, t));
+    const struct tir_value own = multiply(d, raw.k, raw.q);
+    struct tir_value n = tir_float_like(b, own, 0), p = tir_select(b, diagonal, own, n);
+    for (int h = 1; h < DELTA_BLOCK; h *= 2) {
+        const struct pair at = decayed(d, rows, to_middle(d, d->local, 2 * (unsigned)h));
+        n = tir_add(b, n, att_triangle_beside(b, multiply(d, at.k, at.k), h));
+        p = tir_add(b, p, att_triangle_beside(b, multiply(d, at.k, at.q), h));
+        tir_anchor(b, n); /* one pair of strips in registers at a time */
+        tir_anchor(b, p);
+    }
+    coefficients_before(d, rows, &l);
+    store_diagonal(d, &l, n, p);
+}
+
+void delta_coefficients(struct delta *d, const struct delta_rows *rows)
+{
+    if (delta_by_channel(d))
+        coefficients_of_channels(d, rows);
+    else
+        coefficients_of_head(d);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/triangle.h"
+#include "templates/workgroup/lds_map.h"
+
+enum { ACCESS = 8 /* 16-bit elements of a lane's access */ };
+
+static const struct tir_waves alone;
+
+/* ---- Orders of rows and columns ----
+ *
+ * A lane has rows 4 g to 4 g + 3 of each 16 of an accumulator. The rows of the state are numbered
+ * so that it has eight keys side by side: a lane reads as many from LDS at once. The value elements
+ * of 32 columns are numbered so that it has two side by side. */
+
+static const uint8_t key_order[] = {0, 1, 3, 4, 2, 5, 6};
+
+static struct tir_layout order_keys(const struct tir_layout *l)
+{
+    return tir_layout_permute_rows(l, key_order);
+}
+
+/* Numbers the value elements that are the rows of a layout. */
+static struct tir_layout order_values(const struct delta *d, const struct tir_layout *l)
+{
+    static const uint8_t pairs[] = {1, 2, 3, 4, 0}, single[] = {0, 1, 2, 3};
+    return tir_layout_permute_rows(l, d->values == 2 * DELTA_BLOCK ? pairs : single);
+}
+
+static struct tir_layout order_value_columns(const struct delta *d, const struct tir_layout *l)
+{
+    const struct tir_layout turned = tir_layout_transpose(l), rows = order_values(d, &turned);
+    return tir_layout_transpose(&rows);
+}
+
+/* ---- Types ---- */
+
+static struct tir_type tile(struct delta *d, unsigned dtype, unsigned rows, unsigned cols,
+                            struct tir_layout l)
+{
+    return tir_tile(d->b.f, dtype, rows, cols, &l);
+}
+
+static struct tir_type slice(struct delta *d, struct tir_type t, int axis)
+{
+    return tile(d, TIR_F32, axis ? t.rows : 1, axis ? 1 : t.cols,
+                tir_layout_slice(tir_layout_of(d->b.f, t), axis));
+}
+
+static void choose_strips(struct delta *d)
+{
+    const struct tir_mma *const mma = &d->m->mma[d->over_keys];
+    const unsigned key = (unsigned)d->v->head_dim;
+    struct delta_types *t = &d->t;
+    struct tir_spread s = tir_spread(d->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(key) - TIR_WAVE_BITS);
+    tir_spread_cols(&s, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(DELTA_BLOCK));
+    t->strip = tile(d, d->dtype, DELTA_BLOCK, key, tir_spread_layout(&s));
+    t->keys = slice(d, t->strip, 0);
+    t->left = tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_left(mma, DELTA_BLOCK, &d->keys, alone));
+    t->right =
+        tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_right(mma, DELTA_BLOCK, &d->keys, alone));
+}
+
+static void choose_blocks(struct delta *d)
+{
+    const struct tir_mma *const mma = &d->m->mma[d->by_block];
+    struct delta_types *t = &d->t;
+    const struct tir_layout result = tir_mma_result(mma, DELTA_BLOCK, DELTA_BLOCK, alone);
+    const struct tir_contraction k = tir_contract_acc(&result, tir_bits(mma->n));
+    t->line = tile(d, TIR_F32, DELTA_CHUNK, 1, tir_spread_column(d->m, 1, DELTA_CHUNK));
+    t->block = tile(d, TIR_F32, DELTA_BLOCK, DELTA_BLOCK, result);
+    t->rows = slice(d, t->block, 1);
+    t->cols = slice(d, t->block, 0);
+    t->coefficients =
+        tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, alone));
+}
+
+static void choose_values(struct delta *d)
+{
+    const struct tir_mma *const mma = &d->m->mma[d->over_tokens];
+    const unsigned key = (unsigned)d->v->head_dim;
+    struct delta_types *t = &d->t;
+    const struct tir_layout own = tir_mma_result(mma, DELTA_BLOCK, d->values, alone);
+    const struct tir_layout values = order_value_columns(d, &own);
+    t->values = tile(d, TIR_F32, DELTA_BLOCK, d->values, values);
+    t->value_rows = slice(d, t->values, 1);
+    t->stored = tile(d, d->dtype, DELTA_BLOCK, d->values,
+                     tir_layout_regs_first(&values, TIR_RC(0, d->values - 1)));
+
+    const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK, d->values, alone);
+    const struct tir_contraction k = tir_contract_acc(&all, tir_bits(mma->n));
+    const struct tir_layout right = tir_mma_right(mma, d->values, &k, alone);
+    const struct tir_layout ordered = order_values(d, &right);
+    t->tokens = tile(d, d->dtype, DELTA_CHUNK, d->values, tir_layout_transpose(&ordered));
+    const struct tir_layout left = tir_mma_left(mma, key, &k, alone);
+    t->turned = tile(d, d->dtype, key, DELTA_CHUNK, order_keys(&left));
+}
+
+static void choose_state(struct delta *d)
+{
+    const struct tir_mma *const mma = &d->m->mma[d->over_keys];
+    const unsigned key = (unsigned)d->v->head_dim;
+    struct delta_types *t = &d->t;
+    const struct tir_layout result = tir_mma_result(mma, key, d->values, alone);
+    const struct tir_layout keys = order_keys(&result);
+    t->state = tile(d, TIR_F32, key, d->values, order_value_columns(d, &keys));
+    t->state_rows = slice(d, t->state, 1);
+    const struct tir_layout right = tir_mma_right(mma, d->values, &d->keys, alone);
+    const struct tir_layout ordered = order_values(d, &right);
+    t->operand = tile(d, d->dtype, key, d->values, tir_layout_transpose(&ordered));
+}
+
+/* ---- LDS ---- */
+
+static void choose_maps(struct delta *d)
+{
+    const unsigned key = (unsigned)d->v->head_dim;
+    const struct tir_layout panels = tir_row_major(DELTA_BLOCKS * key, DELTA_BLOCK);
+    d->map = (struct delta_maps){
+        .strip = att_lds_swizzled(DELTA_BLOCK, key, ACCESS, 0, tir_bits(key / ACCESS)),
+        .panel = tir_row_major(key, DELTA_BLOCK),
+        .turned = tir_layout_join_blocks(&panels, key, DELTA_BLOCK),
+        .block = tir_row_major(DELTA_BLOCK, DELTA_BLOCK),
+        .line = tir_row_major(DELTA_CHUNK, 1),
+        .rows = tir_row_major(DELTA_BLOCK, 1),
+        .cols = tir_row_major(1, DELTA_BLOCK),
+        .keys = tir_row_major(1, key),
+        .state = tir_row_major(key, 1),
+    };
+}
+
+enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
+enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
+
+static unsigned rows_bytes(const struct att_variant *v)
+{
+    return (unsigned)(DELTA_CHUNK * v->head_dim * DELTA_ELEM);
+}
+
+static unsigned totals_bytes(const struct att_variant *v)
+{
+    return v->decay == ATT_DECAY_CHANNEL ? (unsigned)(DELTA_BLOCKS * v->head_dim * DELTA_FLOAT) : 0;
+}
+
+static unsigned sums_bytes(const struct att_variant *v)
+{
+    return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
+}
+
+unsigned delta_lds_bytes(const struct att_variant *v)
+{
+    return 3 * rows_bytes(v) + 2 * DELTA_TRIANGLE * BLOCK_BYTES + DELTA_WAVES * sums_bytes(v) +
+           2 * LINE_BYTES + totals_bytes(v);
+}
+
+/* By channel, coefficients need keys that are decayed to the ends of their blocks, and scratch;
+ * these share their place with what the scan reads, which is stored after them. */
+static void choose_lds(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const int rows = (int)rows_bytes(d->v);
+    struct delta_lds *l = &d->lds;
+    l->k = tir_lds_buffer(b, 3 * rows_bytes(d->v), 0);
+    l->q = att_plus(b, l->k, rows);
+    l->turned = att_plus(b, l->q, rows);
+    l->n = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+    l->p = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+    const struct tir_value sums = tir_lds_buffer(b, DELTA_WAVES * sums_bytes(d->v), 0);
+    l->sums = delta_own(d, sums, (int)sums_bytes(d->v));
+    l->scales = tir_lds_buffer(b, 2 * LINE_BYTES, 0);
+    if (delta_by_channel(d))
+        l->totals = tir_lds_buffer(b, totals_bytes(d->v), 0);
+    l->scratch = delta_own(d, l->q, 2 * rows / DELTA_WAVES);
+}
+
+struct tir_value delta_own(struct delta *d, struct tir_value region, int bytes)
+{
+    return tir_add(&d->b, region, att_times(&d->b, d->wave, bytes));
+}
+
+void delta_sync(struct delta *d)
+{
+    tir_wait(&d->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&d->b);
+}
+
+void delta_choose(struct delta *d)
+{
+    d->over_keys = d->over_tokens = tir_find_mma(d->m, DELTA_BLOCK, DELTA_BLOCK, 0, d->dtype);
+    d->by_block = tir_find_mma(d->m, DELTA_BLOCK, DELTA_BLOCK, DELTA_BLOCK, d->dtype);
+    d->keys = tir_contract_rows(&d->m->mma[d->over_keys], (unsigned)d->v->head_dim, ACCESS);
+    choose_strips(d);
+    choose_blocks(d);
+    choose_values(d);
+    choose_state(d);
+    choose_maps(d);
+    choose_lds(d);
+}

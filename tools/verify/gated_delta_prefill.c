@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of gated_delta_prefill kernels: results are compared with the recurrence, token by
+ * token, which knows nothing of chunks; only the bounds follow what a kernel rounds in a chunk.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "tools/reference/gated_delta.h"
+#include "tools/verify/delta_layer.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { DIM_MAX = RECURRENT_DIM_MAX, CHUNK = 64, BLOCK = 16 };
+
+static const struct recurrent_shape shapes[] = {
+    {{"chunks", FUSED}, 1, 2, 3, 0, 1, {129, 64, 63}},
+    {{"tails", FRESH | PLAIN}, 1, 1, 6, 0, 1, {1, 65, 0, 16, 199, 33}},
+    {{"forks", FORKS | FRESH | WIDE_LISTS}, 1, 1, 3, 0, 1, {70, 5, 17}},
+    {{"padding", PADDED | FUSED}, 2, 4, 4, 0, 1, {31, 80, 3, 48}},
+    {{"extremes", EXTREMES | FRESH}, 1, 1, 3, 0, 1, {70, 1, 133}},
+    {{"uniform", UNIFORM}, 2, 2, 2, 96, 1, {0}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 1, {66, 20, 0, 2}},
+    {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 1, {67, 18}},
+    {{"long", FRESH}, 1, 1, 2, 0, 1, {1031, 320}},
+};
+
+static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 1, {0}};
+
+static struct delta_layer of(struct call *c)
+{
+    const struct recurrent r = RECURRENT_OF_PROMPTS(c, gated_delta_prefill, GATED_DELTA_PREFILL);
+    return DELTA_LAYER_OF(c, gated_delta_prefill, GATED_DELTA_PREFILL, r, false);
+}
+
+static void size(struct call *c)
+{
+    const struct delta_layer l = of(c);
+    delta_layer_size(&l);
+}
+
+static void place(struct call *c)
+{
+    const struct delta_layer l = of(c);
+    delta_layer_place(&l);
+}
+
+static void fill(struct call *c)
+{
+    const struct delta_layer l = of(c);
+    delta_layer_fill(&l);
+}
+
+/*
+ * Bounds. f is 2^-24, e half a step of the 16-bit type, and e0 its largest error where it is
+ * subnormal. A kernel rounds once each
+ *
+ *   the state before a chunk, S, and u of each token, where they are multiplied;
+ *   what u of a block of 16 tokens is solved for, y, and the inverse M of the block's triangle;
+ *   coefficients A of u between blocks, and P of u in the output;
+ *   u times its decay to the chunk's end; by channel keys and queries times their decays too, which
+ *   the decays of the coefficients are made of in two factors.
+ *
+ * Keys and queries are raw where they are multiplied, and u is then divided by the key's length:
+ * e0 of it is as much of u times that length. A product of n numbers in float is off by n f of the
+ * sum of their magnitudes.
+ *
+ * For one value element, with the exact y, u, S and coefficients:
+ *
+ *   y is off by what rounding S, u, A and itself makes of it, and by |A| times what u is off by;
+ *   u by |M| times that, and by M's own error times |y|. M0 = M / beta, the inverse of T = 1 +
+ *     beta A, is off by |M0| times what T is off by times |M0|;
+ *   out by |P| times what u is off by, by the rounding of P, u and S, and by |q| times the length
+ *     of the error that S had;
+ *   S by the length of its own error, which a token multiplies with no more than the largest of
+ *     its decays (gated_delta.c says why), by the length of k times what u is off by, and by what
+ *     float makes of the sum.
+ *
+ * A decay from one token to another is off by what the sums of g are: each g by its own error and
+ * 12 f, for the factor 1 / ln 2 and at most six sums, on both sides.
+ */
+struct chunk {
+    int count, key;
+    bool channels;
+    double unit, tiny; /* e, e0 */
+    struct delta_token t[CHUNK];
+    double sum[CHUNK + 1][DIM_MAX];   /* of g, before each token */
+    double error[CHUNK + 1][DIM_MAX]; /* of that */
+    double a[CHUNK][CHUNK], a_off[CHUNK][CHUNK];
+    double p[CHUNK][CHUNK], p_off[CHUNK][CHUNK];
+    double m[CHUNK][BLOCK], m_off[CHUNK][BLOCK];
+    double known[CHUNK], known_off[CHUNK]; /* of a column: what S gives for k ... */
+    double first[CHUNK], first_off[CHUNK]; /* ... and for q */
+    double y[CHUNK], y_off[CHUNK], u[CHUNK], u_off[CHUNK];
+    double out[CHUNK];
+    double fade[CHUNK + 1]; /* of the largest decays of all tokens before each */
+};
+
+/* The relative error of one more rounding of keys and queries with their decays, by channel. */
+static double of_factor(const struct chunk *x) { return x->channels ? x->unit : 0; }
+
+/* Returns 1 / length, and 0 for the length of zeros. */
+static double inverse(double length) { return length > 0 ? 1 / length : 0; }
+
+/* Sums of g, and how far they may be off. */
+static void add_gates(struct chunk *x)
+{
+    x->fade[0] = 1;
+    for (int t = 0; t < x->count; t++) {
+        double most = 0;
+        for (int k = 0; k < x->key; k++) {
+            const double g = x->t[t].log[k];
+            most = fmax(most, x->t[t].decay[k]);
+            x->sum[t + 1][k] = x->sum[t][k] + g;
+            x->error[t + 1][k] = x->error[t][k] + fabs(g) * (x->t[t].off.log[k] + 12 * STORED_F);
+        }
+        x->fade[t + 1] = x->fade[t] * most;
+    }
+}
+
+/* The decay of channel k from token j, or with -1 from the chunk's start, to token i; *off becomes
+ * its relative error. By channel sums begin with the block of j. */
+static double decay_between(const struct chunk *x, int j, int i, int k, double *off)
+{
+    const int from = x->channels && j >= 0 ? j / BLOCK * BLOCK : 0;
+    const double log = x->sum[i + 1][k] - x->sum[j + 1][k];
+    *off = 2 * (x->error[i + 1][k] - x->error[from][k]) + (2 * fabs(log) + 6) * STORED_F;
+    return exp(log);
+}
+
+/* The coefficient of u of token j in token i for a vector of i, a key or query; *off becomes how
+ * far it may be off before it is stored. */
+static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
+                          int i, int j, double *off)
+{
+    const double r_i = inverse(length_i), r_j = inverse(x->t[j].length);
+    double sum = 0;
+    *off = 0;
+    for (int k = 0; k < x->key; k++) {
+        double of_decay;
+        const double decay = decay_between(x, j, i, k, &of_decay);
+        const double term = of_i[k] * x->t[j].k[k] * decay;
+        sum += term;
+        *off += fabs(term) * (of_decay + 2.1 * of_factor(x) + (x->key + 8) * STORED_F + own);
+        if (x->channels && i != j)
+            *off += x->tiny * (r_i * fabs(x->t[j].k[k]) + r_j * fabs(of_i[k]));
+    }
+    return sum;
+}
+
+static void find_coefficients(struct chunk *x)
+{
+    for (int i = 0; i < x->count; i++) {
+        const struct delta_token *t = &x->t[i];
+        for (int j = 0; j <= i; j++) {
+            const double own = 2 * t->off.query;
+            x->a[i][j] = i == j ? 0 : coefficient(x, t->k, t->length, own, i, j, &x->a_off[i][j]);
+            x->p[i][j] = coefficient(x, t->q, t->query_length, own, i, j, &x->p_off[i][j]);
+            const double least = x->tiny * inverse(x->t[j].length);
+            if (i / BLOCK != j / BLOCK)
+                x->a_off[i][j] += x->unit * (fabs(x->a[i][j]) + x->a_off[i][j]) + least;
+            x->p_off[i][j] += x->unit * (fabs(x->p[i][j]) + x->p_off[i][j]) + least;
+        }
+    }
+}
+
+/* The inverse of 1 + beta A of the block of token `first`, by substitution. */
+static void invert_block(const struct chunk *x, int first, int n, double inverse[BLOCK][BLOCK])
+{
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            double sum = i == j;
+            for (int k = j; k < i; k++)
+                sum -= x->t[first + i].beta[0] * x->a[first + i][first + k] * inverse[k][j];
+            inverse[i][j] = j <= i ? sum : 0;
+        }
+}
+
+/* Returns how far 1 + beta A of a block may be off in one element. */
+static double triangle_off(const struct chunk *x, int row, int col)
+{
+    const struct delta_token *t = &x->t[row];
+    return fabs(t->beta[0]) * (x->a_off[row][col] + (t->off.beta + 2 * t->off.key + 40 * STORED_F) *
+                                                        fabs(x->a[row][col]));
+}
+
+static void find_block(struct chunk *x, int first, int n)
+{
+    double inverse[BLOCK][BLOCK], off[BLOCK][BLOCK] = {{0}};
+    invert_block(x, first, n, inverse);
+    for (int i = 0; i < n; i++) /* what the triangle is off by, times the inverse */
+        for (int j = 0; j < i; j++)
+            for (int k = j; k < i; k++)
+                off[i][j] += triangle_off(x, first + i, first + k) * fabs(inverse[k][j]);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j <= i; j++) {
+            const struct delta_token *t = &x->t[first + j];
+            double of_inverse = 0;
+            for (int k = j; k <= i; k++)
+                of_inverse += fabs(inverse[i][k]) * off[k][j];
+            const double beta = fabs(t->beta[0]), m = beta * fabs(inverse[i][j]);
+            x->m[first + i][j] = beta * fabs(inverse[i][j]);
+            x->m_off[first + i][j] = (1 + x->unit) * beta * of_inverse +
+                                     (x->unit + t->off.beta + t->off.key + 8 * STORED_F) * m +
+                                     (x->tiny + FLT_MIN) * fmax(x->t[first + i].length, 1);
+        }
+}
+
+static void prepare(struct chunk *x)
+{
+    add_gates(x);
+    find_coefficients(x);
+    for (int first = 0; first < x->count; first += BLOCK)
+        find_block(x, first, x->count - first < BLOCK ? x->count - first : BLOCK);
+}
+
+/* ---- A value element ---- */
+
+/* The product of a token's vector with the decayed state before the chunk. */
+static double of_state(const struct chunk *x, const double *vector, double length, double own,
+                       const double *column, int i, double *off)
+{
+    double sum = 0;
+    *off = 0;
+    for (int k = 0; k < x->key; k++) {
+        double of_decay;
+        const double v = vector[k] * decay_between(x, -1, i, k, &of_decay), term = v * column[k];
+        sum += term;
+        *off += fabs(term) *
+                    (x->unit + 1.1 * of_factor(x) + of_decay + own + (x->key + 12) * STORED_F) +
+                x->tiny * (fabs(v) + (x->channels ? fabs(column[k]) * inverse(length) : 0));
+    }
+    return sum;
+}
+
+/* y of token i, where u of the blocks before is known. */
+static void find_rest(struct chunk *x, int i, double v)
+{
+    double sum = v - x->known[i],
+           off = x->known_off[i] + 4 * STORED_F * (fabs(v) + fabs(x->known[i]));
+    for (int j = 0; j < i / BLOCK * BLOCK; j++) {
+        const double a = fabs(x->a[i][j]), u = fabs(x->u[j]);
+        sum -= x->a[i][j] * x->u[j];
+        off += x->a_off[i][j] * u + a * x->u_off[j] +
+               (a + x->a_off[i][j]) *
+                   (x->unit * (u + x->u_off[j]) + x->tiny * x->t[j].length + 70 * STORED_F * u);
+    }
+    x->y[i] = sum;
+    x->y_off[i] = off + x->unit * (fabs(sum) + off) + x->tiny;
+}
+
+/* Finds how far u of token i may be off; `u` has the recurrence's. */
+static void find_off(struct chunk *x, int i)
+{
+    const int first = i / BLOCK * BLOCK;
+    double off = 0;
+    for (int j = 0; j <= i - first; j++) {
+        const double y = fabs(x->y[first + j]), m = x->m[i][j];
+        off += m * x->y_off[first + j] +
+               (x->m_off[i][j] + 20 * STORED_F * m) * (y + x->y_off[first + j]);
+    }
+    x->u_off[i] = off + 4 * STORED_F * fabs(x->u[i]);
+}
+
+/* Returns how far the output of token i may be off, where the state's column is off by `error`. */
+static double output_off(const struct chunk *x, int i, double error)
+{
+    double off = delta_length_of(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];
+    for (int j = 0; j <= i; j++) {
+        const double p = fabs(x->p[i][j]) + x->p_off[i][j], u = fabs(x->u[j]);
+        off += x->p_off[i][j] * u + p * x->u_off[j] +
+               p * (x->unit * (u + x->u_off[j]) + x->tiny * x->t[j].length + 90 * STORED_F * u);
+    }
+    return off + 4 * STORED_F * fabs(x->first[i]);
+}
+
+/* Returns the length that the chunk adds to the error of a column. */
+static double state_off(const struct chunk *x, const double *before, const double *after)
+{
+    const int last = x->count - 1;
+    double faded = 0, off = 0, terms = 0;
+    for (int k = 0; k < x->key; k++) {
+        double of_decay;
+        const double s = before[k] * decay_between(x, -1, last, k, &of_decay);
+        faded += pow(s * (of_decay + 4 * STORED_F), 2);
+    }
+    for (int i = 0; i < x->count; i++) {
+        double key[DIM_MAX], most = 0;
+        for (int k = 0; k < x->key; k++) {
+            double of_decay;
+            key[k] = x->t[i].k[k] * decay_between(x, i, last, k, &of_decay);
+            most = fmax(most, of_decay);
+        }
+        const double k = delta_length_of(key, x->key), u = fabs(x->u[i]) + x->u_off[i];
+        off += k * (x->u_off[i] + u * (x->unit + 1.1 * of_factor(x) + most + x->t[i].off.key));
+        off += x->tiny * x->t[i].length * k;
+        if (x->channels)
+            off += x->tiny * sqrt(x->key) * u * inverse(x->t[i].length);
+        terms += k * u;
+    }
+    return off + sqrt(faded) +
+           (CHUNK + 8) * STORED_F *
+               (terms + delta_length_of(before, x->key) + delta_length_of(after, x->key));
+}
+
+/* Advances a column by the chunk, token by token: `u` and `out` of the chunk are set. */
+static void advance(struct chunk *x, int v, double *column)
+{
+    for (int i = 0; i < x->count; i++) {
+        const struct delta_token *t = &x->t[i];
+        double known = 0;
+        for (int k = 0; k < x->key; k++)
+            known += t->decay[k] * column[k] * t->k[k];
+        x->u[i] = t->beta[0] * (t->v[v] - known);
+        x->out[i] = ref_delta_step(column, t->decay, t->k, t->q, x->key, t->v[v], t->beta[0]);
+    }
+}
+
+static void compare_column(const struct delta_layer *l, struct chunk *x, int token, int head, int v,
+                           double *column, double *error)
+{
+    double before[DIM_MAX];
+    memcpy(before, column, sizeof(before));
+    for (int i = 0; i < x->count; i++) {
+        const struct delta_token *t = &x->t[i];
+        x->known[i] = of_state(x, t->k, t->length, t->off.key, before, i, &x->known_off[i]);
+        x->first[i] = of_state(x, t->q, t->query_length, t->off.query, before, i, &x->first_off[i]);
+    }
+    advance(x, v, column);
+    for (int first = 0; first < x->count; first += BLOCK) {
+        const int end = first + BLOCK < x->count ? first + BLOCK : x->count;
+        for (int i = first; i < end; i++)
+            find_rest(x, i, x->t[i].v[v]);
+        for (int i = first; i < end; i++)
+            find_off(x, i);
+    }
+    for (int i = 0; i < x->count; i++) {
+        double bound;
+        const double expected =
+            stored_value(l->out->precision, 1, x->out[i], output_off(x, i, *error), &bound);
+        call_compare(l->r.c, l->out, AT(token + i, head, v), expected, bound);
+    }
+    *error = *error * x->fade[x->count] + state_off(x, before, column);
+}
+
+static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x,
+                             struct recurrent_head *h)
+{
+    const struct recurrent_sequence s = recurrent_sequence(&l->r, n);
+    const int to = s.count ? recurrent_target(&l->r, n, s.count - 1) : -1;
+    if (s.padding)
+        delta_layer_compare_padding(l, &s);
+    for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
+        recurrent_load_state(&l->r, &s, head, h);
+        for (int t = 0; t < s.count; t += CHUNK) {
+            x->count = s.count - t < CHUNK ? s.count - t : CHUNK;
+            for (int i = 0; i < x->count; i++)
+                delta_layer_token(l, s.start + t + i, head, &x->t[i]);
+            prepare(x);
+            for (int v = 0; v < l->head_dim_v; v++)
+                compare_column(l, x, s.start + t, head, v, h->state[v], &h->error[v]);
+        }
+        if (to >= 0)
+            recurrent_compare_state(&l->r, to, head, h);
+    }
+}
+
+static void compare(struct call *c)
+{
+    const struct delta_layer l = of(c);
+    struct chunk *x = call_allocate(c, 1, sizeof(*x));
+    struct recurrent_head *h = call_allocate(c, 1, sizeof(*h));
+    x->key = l.head_dim;
+    x->channels = l.decay == ATTN_DECAY_CHANNEL;
+    x->unit = l.out->precision->unit;
+    x->tiny = l.out->precision->tiny;
+    for (int i = 0; i < *l.r.batch; i++)
+        compare_sequence(&l, i, x, h);
+}
+
+/* Bytes of the states in and out, and the rows of all tokens. */
+static double least_bytes(const struct call *c)
+{
+    const struct delta_layer l = of((struct call *)c);
+    const double element = c->desc.gated_delta_prefill.state_dtype == ATTN_STATE_F32 ? 4 : 2;
+    return 2 * element * *l.r.batch * *l.value_heads * l.head_dim * l.head_dim_v +
+           delta_layer_row_bytes(&l);
+}
+
+const struct verify_op verify_gated_delta_prefill = {
+    .op = "gated_delta_prefill",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"length=4096", "batch=64,length=256"},
+    .dimensions =
+        {
+            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of q and k"},
+            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
+             "of v, a multiple of heads"},
+            {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"},
+            {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
+        },
+    .own_size = sizeof(struct recurrent_own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
