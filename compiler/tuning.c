@@ -453,7 +453,7 @@ int attnc_find_candidate(const struct att_variant *v, const char *tile)
     for (unsigned row = 0; row < v->op->n_tiles; row++) {
         char text[ATT_TILE_TEXT_MAX];
         struct att_tile t;
-        candidate.tile = (int)att_find_candidate(v->op, row, tile);
+        candidate.tile = (int)att_find_candidate(v, &target->machine, row, tile);
         if (!candidate.tile || !att_find_tile(&candidate, &target->machine, &t, NULL))
             continue;
         att_tile_text(v->op, &t, text);

@@ -37,8 +37,19 @@ enum tir_mx { TIR_MX_E4M3 = 0, TIR_MX_E2M1 = 4 };
 
 enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
 
+/** A fitted knob: a number of a kernel's schedule that no rule finds. Kernels NULL ends a list.
+ * The first row that names a kernel's knob gives it its value. */
+struct tir_fitted {
+    const char *kernels;   /* the op, then words NAME=VALUE|VALUE that a kernel's tile or key has */
+    const char *knob;      /* a member of its tile */
+    int value;             /* 0 and more */
+    float gain, low, high; /* % of the modelled launch time against the rule: at the middle of the
+                              timing model's open parameters, and from corner to corner */
+};
+
 struct tir_machine {
-    const char *name; /* gfx942 */
+    const char *name;                /* gfx942 */
+    const struct tir_fitted *fitted; /* targets/tuning/; NULL: rules alone */
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 

@@ -214,17 +214,6 @@ static bool has_even_code(const struct prefill *p)
  * would be off by what was rounded. */
 static bool sums_pairs(const struct prefill *p) { return p->bytes == 2 && !p->v->lse; }
 
-/* Waves in memory phases come first. Not on gfx942 where sums come for nothing, or many columns
- * leave time for them: such a loop waits for its products alone, and was up to 1.3 % shorter
- * without. Causal launches were longer. */
-static uint8_t memory_priority(const struct prefill *p)
-{
-    enum { MANY = 96 };
-    const bool waits = p->sum_rows || (p->rest && p->v->head_dim >= MANY);
-    const bool products_alone = waits && p->by_columns && p->v->mask != ATT_MASK_CAUSAL;
-    return products_alone ? 0 : p->tile->memory_priority;
-}
-
 /* Even code of gfx942 begins a window of fetch, where it was shortest. */
 static uint8_t loop_at(const struct prefill *p)
 {
@@ -352,8 +341,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                                   : TIR_COVER_EVEN,
                      .even_code = has_even_code(&p),
                      .bare_last = p.tile->late_maximum,
-                     .hoist_vgprs = prefill_hoisted(&p),
-                     .memory_priority = memory_priority(&p),
+                     .hoist_vgprs = p.tile->hoist_vgprs,
+                     .memory_priority = p.tile->memory_priority,
                      .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
                      .loop_at = loop_at(&p)},
         .workgroups_most = (uint16_t)groups,
@@ -393,6 +382,7 @@ const struct att_template att_template_prefill = {
             "most_keys"},
     .n_knobs = PREFILL_N_KNOBS,
     .pipelines = prefill_pipelines,
+    .rules = prefill_rules,
     .fits = prefill_fits,
     .check = prefill_check,
     .second = prefill_second,

@@ -64,12 +64,30 @@ static void set_member(struct att_tile *t, const struct member *m, int value)
         memcpy(at, &wide, sizeof(wide));
 }
 
+/* Its name is NULL where the family has no such member. */
 static struct member named_member(const struct att_template *op, const char *name)
 {
     unsigned i = 0;
-    while (strcmp(find_member(op, i).name, name))
+    while (find_member(op, i).name && strcmp(find_member(op, i).name, name))
         i++;
     return find_member(op, i);
+}
+
+bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value)
+{
+    const struct member m = named_member(op, name);
+    if (m.name)
+        set_member(t, &m, value);
+    return m.name;
+}
+
+bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
+                  int *value)
+{
+    const struct member m = named_member(op, name);
+    if (m.name)
+        *value = get_member(t, &m);
+    return m.name;
 }
 
 void att_tile_text(const struct att_template *op, const struct att_tile *t,
@@ -106,15 +124,18 @@ static int text_value(const char *text, const char *name)
     return 0;
 }
 
-unsigned att_find_candidate(const struct att_template *op, unsigned row, const char *text)
+unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
+                            const char *text)
 {
+    const struct att_template *const op = v->op;
+    const struct att_tile tile = att_row_tile(v, m, row);
     unsigned number = row + 1, weight = op->n_tiles;
     for (unsigned i = 0; i < op->n_knobs; i++) {
         const struct att_knob *const k = &op->knobs[i];
-        const struct member m = named_member(op, k->member);
+        const struct member knob = named_member(op, k->member);
         const int value = text_value(text, k->member);
         unsigned digit = 0;
-        if (get_member(&op->tiles[row], &m) != value) {
+        if (get_member(&tile, &knob) != value) {
             while (digit < k->count && k->values[digit] != value)
                 digit++;
             if (digit++ == k->count)
@@ -161,7 +182,7 @@ static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
     if (n > count)
         return att_reject(why, ATT_TILE, "%s has %u tiles, and no tile %u", v->op->name, count, n);
     struct att_why reason;
-    *tile = v->op->tiles[(n - 1) % v->op->n_tiles];
+    *tile = att_row_tile(v, m, (n - 1) % v->op->n_tiles);
     if (turn_knobs(v->op, (n - 1) / v->op->n_tiles, tile, &reason) &&
         v->op->fits(v, tile, m, &reason))
         return true;
@@ -177,8 +198,8 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
     if (v->tile || v->spare_tile)
         return named_tile(v, m, (unsigned)(v->tile ? v->tile : v->spare_tile), tile, why);
     for (unsigned i = 0; i < v->op->n_tiles; i++) {
-        *tile = v->op->tiles[i];
-        if (v->op->fits(v, &v->op->tiles[i], m, why))
+        *tile = att_row_tile(v, m, i);
+        if (v->op->fits(v, tile, m, why))
             return true;
     }
     return false;

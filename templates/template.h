@@ -67,6 +67,7 @@ struct att_tile {
     bool whole_keys;   /* prefill: no panel of K is read under the product */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
+    bool exact;        /* prefill: only for heads of just this size, causal or without a mask */
     uint16_t own[ATT_OWN_MAX]; /* what one family alone has, in the order of att_template.own */
     const char *why;           /* what decided on it */
 };
@@ -105,6 +106,10 @@ struct att_template {
     const struct att_knob *knobs;
     unsigned n_knobs;
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
+
+    /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
+     * rows come after it. NULL: the rows of the table have no open knobs. */
+    void (*rules)(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
 
     /* Its software pipelines, NULL at the end; NULL: none is a value. */
     const struct pipeline *const *pipelines;
@@ -154,9 +159,24 @@ struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_
 /** Returns how many candidates a family has, including those that do not fit. */
 unsigned att_count_tiles(const struct att_template *t);
 
+/** Returns a row of the table with its knobs: by rule, then by the fitted rows of the variant or of
+ * the target. */
+struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m,
+                             unsigned row);
+
+/** Set or get a member of a tile by its name in att_tile_text(). False: the family has no such
+ * member. */
+bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value);
+bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
+                  int *value);
+
+/** True if a fitted row is for a variant whose tile has its knobs by rule. */
+bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels);
+
 /** The candidate that a row of the table becomes when its knobs are turned to what `text` says, as
  * att_tile_text() writes it; 0: no knob has such a value. */
-unsigned att_find_candidate(const struct att_template *op, unsigned row, const char *text);
+unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
+                            const char *text);
 
 /** Returns how many knobs of candidate n are turned. */
 unsigned att_count_turned(const struct att_template *t, unsigned n);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct att_template;
+struct tir_fitted;
 
 /* The values of each enumerated field: enum att_dtype { ATT_DTYPE_BF16, ATT_DTYPE_FP16 }, ... */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) \
@@ -106,6 +107,9 @@ struct att_variant {
     /* The candidate that is built where `tile` is auto, or 0 for the first row that fits. No part
      * of the name: see attnc_compile_unspilled(). */
     int spare_tile;
+    /* The fitted knobs that a build takes in place of the target's; NULL: those. No part of the
+     * name. */
+    const struct tir_fitted *fitted;
     struct att_loc at; /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
 };

@@ -83,16 +83,6 @@ uint8_t prefill_late_eighths(const struct prefill *p)
     return (prefill_checks_weights(p) && p->m->has_pk_max3) || !own ? HALF : (uint8_t)own;
 }
 
-/* Tiles of 64 keys on gfx942 have room for more where bf16 is cut and l a row of O^T: loops of 72
- * to 88 were up to 1.5 % shorter. Those with LSE or sinks, and fp16, were up to 0.6 % longer. */
-uint8_t prefill_hoisted(const struct prefill *p)
-{
-    enum { MORE = 12, KEYS = 64 };
-    const bool turns = p->v->mask == ATT_MASK_NONE || p->v->mask == ATT_MASK_CAUSAL;
-    const bool cut = p->sum_rows && p->by_columns && p->dtype == TIR_BF16 && !p->v->sinks;
-    return cut && turns && p->kv == KEYS ? MORE : p->tile->hoist_vgprs;
-}
-
 uint8_t prefill_find_check(const struct prefill *p)
 {
     if (prefill_checks_weights(p))

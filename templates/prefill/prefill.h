@@ -204,9 +204,6 @@ bool prefill_unrolls(const struct prefill *p);
 /** Returns how many eighths of the exponentials run under the next iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
-/** Returns tir_schedule.hoist_vgprs. */
-uint8_t prefill_hoisted(const struct prefill *p);
-
 /** Returns how the loop learns that the maximum has to follow: enum att_check. */
 uint8_t prefill_find_check(const struct prefill *p);
 
@@ -261,6 +258,10 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 
 enum { PREFILL_N_TILES = 38 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
+
+/** `rules` of the template: registers for hoisting, and the priority of memory phases. */
+void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
+
 /* Members of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */

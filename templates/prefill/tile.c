@@ -432,8 +432,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",
                           t->rows * t->keys, MASKED_SCORES);
-    if (t->own[PREFILL_LOOP_AT] && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v ||
-                                    (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
+    if (t->exact && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v ||
+                     (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
         return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
                           t->head_dim);
     if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])

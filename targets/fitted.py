@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes rows of struct tir_fitted of a file of targets/tuning/.
+
+Usage: fitted.py TUNING.yaml OUTPUT.inc
+
+This reads the part of YAML that `attnc tune --defaults` writes, one row per line. compiler/fitted.c reads
+all of YAML. Any other line is an error.
+"""
+import re
+import sys
+
+ROW = re.compile(r"  - \{ kernels: ([\w=| ]+), knob: (\w+), value: (\d+)"
+                 r"(?:, gain: (-?[\d.]+), range: \[(-?[\d.]+), (-?[\d.]+)\])? \}")
+OTHER = re.compile(r"#.*|defaults: 1|knobs:( \[\])?|")
+
+
+def main():
+    rows = []
+    with open(sys.argv[1], encoding="ascii") as lines:
+        for number, line in enumerate(lines, 1):
+            row = ROW.fullmatch(line.rstrip("\n"))
+            if row:
+                kernels, knob, value, *gains = row.groups()
+                rows.append('{"%s", "%s", %s, %s},\n' % (
+                    kernels, knob, value, ", ".join("%sf" % float(g or 0) for g in gains)))
+            elif not OTHER.fullmatch(line.rstrip("\n")):
+                sys.exit("%s:%d: no row of a tuning table" % (sys.argv[1], number))
+    with open(sys.argv[2], "w", encoding="ascii") as out:
+        out.writelines(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file gives a tile its knobs: by the family's rules, then by the fitted rows of the target
+ * (targets/tuning/). A row is for the kernels whose tile and key have all of its words.
+ *
+ * The trap: words are compared with the tile as the rules leave it. So no row depends on another.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/machine.h"
+#include "templates/template.h"
+
+/* The value of a kernel's tile or key of this name as text. Returns false if there is none. */
+static bool find_word(const struct att_variant *v, const struct att_tile *t, const char *name,
+                      char value[ATT_NAME_MAX])
+{
+    const struct {
+        const char *name;
+        int value;
+    } limits[] = {{"tile_head_dim", t->head_dim},
+                  {"tile_head_dim_v", t->head_dim_v},
+                  {"plain", t->plain},
+                  {"exact", t->exact}};
+    int number;
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (!strcmp(name, limits[i].name))
+            return snprintf(value, ATT_NAME_MAX, "%d", limits[i].value) > 0;
+    if (att_get_knob(v->op, t, name, &number))
+        return snprintf(value, ATT_NAME_MAX, "%d", number) > 0;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++)
+        if ((v->op->takes >> f & 1) && !strcmp(att_fields[f].name, name))
+            return att_format_value(v, f, value, ATT_NAME_MAX) >= 0;
+    return false;
+}
+
+/* True if one of the values "a|b" is the text. */
+static bool is_any_of(const char *values, const char *text)
+{
+    const size_t length = strlen(text);
+    for (const char *at = values; at; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (strcspn(at, "|") == length && !strncmp(at, text, length))
+            return true;
+    }
+    return false;
+}
+
+bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels)
+{
+    char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
+    if (strncmp(kernels, v->op->name, strcspn(kernels, " ")) || strlen(kernels) >= sizeof(copy))
+        return false;
+    memcpy(copy, kernels, strlen(kernels) + 1);
+    if (strcmp(strtok_r(rest, " ", &rest), v->op->name))
+        return false;
+    for (char *word; (word = strtok_r(NULL, " ", &rest));) {
+        char *const values = strchr(word, '=');
+        if (!values)
+            return false;
+        *values = '\0';
+        if (!find_word(v, t, word, value) || !is_any_of(values + 1, value))
+            return false;
+    }
+    return true;
+}
+
+struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m, unsigned row)
+{
+    struct att_tile tile = v->op->tiles[row];
+    if (!v->op->rules)
+        return tile;
+    v->op->rules(v, m, &tile);
+    const struct att_tile by_rule = tile;
+    const struct tir_fitted *const rows = v->fitted ? v->fitted : m->fitted;
+    unsigned count = 0;
+    while (rows && rows[count].kernels)
+        count++;
+    while (count--) /* from the last: the first row of a knob has the last word */
+        if (att_is_fitted_by(v, &by_rule, rows[count].kernels))
+            att_set_knob(v->op, &tile, rows[count].knob, rows[count].value);
+    return tile;
+}

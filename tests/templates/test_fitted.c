@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The knobs of a tile: its family's rules, then the first fitted row that has all of its words.
+ */
+#include <string.h>
+
+#include "tests/templates/kernel.h"
+
+extern const struct att_template att_template_prefill;
+
+static const struct tir_fitted no_rows[] = {{0}};
+
+static struct att_variant prefill_of(const char *target, int dim)
+{
+    const struct setting settings[] = {{ATT_HEAD_DIM, dim}, {0}};
+    return variant_of(&att_template_prefill, target, settings);
+}
+
+static int knob_of(const struct att_variant *v, const char *name)
+{
+    struct att_tile tile;
+    int value = -1;
+    assert_true(att_find_tile(v, &tgt_find(v->target)->machine, &tile, NULL));
+    assert_true(att_get_knob(v->op, &tile, name, &value));
+    return value;
+}
+
+static void rules_decide_without_rows(void **state)
+{
+    (void)state;
+    struct att_variant v = prefill_of("gfx950", 64);
+    v.fitted = no_rows;
+    assert_int_equal(knob_of(&v, "memory_priority"), 1);
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 4);
+    v = prefill_of("gfx942", 64);
+    v.fitted = no_rows;
+    assert_int_equal(knob_of(&v, "memory_priority"), 0);
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 8);
+    v = prefill_of("gfx942", 256);
+    v.fitted = no_rows;
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 16);
+}
+
+static void the_first_row_decides(void **state)
+{
+    static const struct tir_fitted rows[] = {
+        {"decode tile_head_dim=64", "hoist_vgprs", 2, 0, 0, 0},
+        {"prefill tile_head_dim=88", "hoist_vgprs", 3, 0, 0, 0},
+        {"prefill tile_head_dim=64 mask=none", "hoist_vgprs", 5, 0, 0, 0},
+        {"prefill tile_head_dim=64", "hoist_vgprs", 6, 0, 0, 0},
+        {"prefill tile_head_dim=64", "hoist_vgprs", 7, 0, 0, 0},
+        {"prefill", "late_eighths", 2, 0, 0, 0},
+        {0},
+    };
+    (void)state;
+    struct att_variant v = prefill_of("gfx950", 64);
+    v.fitted = rows;
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 6);
+    assert_int_equal(knob_of(&v, "late_eighths"), 2);
+    v.mask = ATT_MASK_NONE;
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 5);
+}
+
+static void words_are_of_tile_and_key(void **state)
+{
+    (void)state;
+    const struct att_variant v = prefill_of("gfx950", 72);
+    struct att_tile tile;
+    assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
+    static const struct {
+        const char *kernels;
+        bool has;
+    } cases[] = {
+        {"prefill", true},
+        {"prefill head_dim=72", true},
+        {"prefill head_dim=7", false},
+        {"prefill head_dim=64|72", true},
+        {"prefill head_dim=72|80", true},
+        {"prefill head_dim=64|80", false},
+        {"prefill tile_head_dim=120 tile_head_dim_v=128 plain=1 exact=0", true},
+        {"prefill tile_head_dim=72", false},
+        {"prefill plain=0", false},
+        {"prefill exact=1", false},
+        {"prefill key_groups=0 copy_bytes=16", true},
+        {"prefill mask=causal sinks=false dtype=bf16", true},
+        {"prefill mask=none|window", false},
+        {"prefill gqa=8", false},
+        {"prefill nonsense=1", false},
+        {"prefill nonsense", false},
+        {"decode", false},
+        {"prefil", false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        if (att_is_fitted_by(&v, &tile, cases[i].kernels) != cases[i].has)
+            fail_msg("%s: expected %d", cases[i].kernels, cases[i].has);
+}
+
+static void a_candidate_keeps_its_row_s_knobs(void **state)
+{
+    static const struct tir_fitted rows[] = {{"prefill", "late_eighths", 2, 0, 0, 0}, {0}};
+    (void)state;
+    struct att_variant v = prefill_of("gfx950", 64);
+    const struct tir_machine *const m = &tgt_find(v.target)->machine;
+    char text[ATT_TILE_TEXT_MAX];
+    v.fitted = rows;
+    v.tile = 1;
+    struct att_tile tile;
+    assert_true(att_find_tile(&v, m, &tile, NULL));
+    att_tile_text(v.op, &tile, text);
+    assert_non_null(strstr(text, "hoist_vgprs=4"));
+    assert_non_null(strstr(text, "late_eighths=2"));
+    assert_int_equal(att_find_candidate(&v, m, 0, text), 1);
+    *strstr(text, "hoist_vgprs=4 ") = '\0';
+    strcat(text, "hoist_vgprs=12 memory_priority=1 late_power=1 late_eighths=2");
+    v.tile = (int)att_find_candidate(&v, m, 0, text);
+    assert_true(v.tile > 1);
+    assert_int_equal(knob_of(&v, "hoist_vgprs"), 12);
+    assert_int_equal(knob_of(&v, "late_eighths"), 2);
+}
+
+/* A row that names no family or no knob of it does nothing, and nobody would notice. */
+static void rows_of_targets_name_knobs(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++) {
+        const struct tir_fitted *row = tgt_all[t]->machine.fitted;
+        for (; row->kernels; row++) {
+            const struct att_template *const *op = att_templates;
+            const size_t length = strcspn(row->kernels, " ");
+            struct att_tile tile = {0};
+            while (*op &&
+                   (strlen((*op)->name) != length || strncmp((*op)->name, row->kernels, length)))
+                op++;
+            if (!*op || !(*op)->rules || !att_set_knob(*op, &tile, row->knob, row->value))
+                fail_msg("%s: %s: no knob %s", tgt_all[t]->machine.name, row->kernels, row->knob);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules_decide_without_rows),
+        cmocka_unit_test(the_first_row_decides),
+        cmocka_unit_test(words_are_of_tile_and_key),
+        cmocka_unit_test(a_candidate_keeps_its_row_s_knobs),
+        cmocka_unit_test(rows_of_targets_name_knobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
