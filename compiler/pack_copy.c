@@ -61,7 +61,28 @@ static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, 
     t->splits = (const void *)(whens + k->when_count);
 }
 
-bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call)
+static bool has_field(const struct tables *t, size_t count, const char *field)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!strcmp(t->pairs[i].field, field))
+            return true;
+    }
+    return false;
+}
+
+/* Adds pairs to a key that lacks them; returns its new size. */
+static size_t complete(struct tables *t, size_t count, const struct attnc_pack_pair *pairs,
+                       size_t pair_count)
+{
+    for (size_t i = 0; i < pair_count && count < ATTN_PACK_PAIRS_MAX; i++) {
+        if (!has_field(t, count, pairs[i].field))
+            t->pairs[count++] = pairs[i];
+    }
+    return count;
+}
+
+static bool copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call,
+                 const struct attnc_pack_pair *pairs, size_t pair_count)
 {
     const struct pack p = {bytes, bytes};
     const struct attn_pack_kernel *k = record(&p, n);
@@ -76,7 +97,7 @@ bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
         .tuning = base + k->tuning,
         .provenance = base + k->provenance,
         .key = t.pairs,
-        .key_count = k->pair_count,
+        .key_count = complete(&t, k->pair_count, pairs, pair_count),
         .kernargs = t.kernargs,
         .kernarg_count = k->kernarg_count,
         .kernarg_size = k->kernarg_size,
@@ -96,6 +117,17 @@ bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
         out.grid_count[d] = k->factor_count[d];
     }
     return attnc_pack_writer_add(w, &out);
+}
+
+bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call)
+{
+    return copy(w, bytes, n, every_call, NULL, 0);
+}
+
+bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
+                               const struct attnc_pack_pair *pairs, size_t count)
+{
+    return copy(w, bytes, n, false, pairs, count);
 }
 
 bool attnc_pack_shares_key(const void *bytes, uint32_t n)

@@ -98,6 +98,35 @@ static void kernels_share_equal_code(void **state)
     free(bytes);
 }
 
+/* A field that the key has keeps its value. */
+static void a_completed_key_gains_the_fields_that_it_lacks(void **state)
+{
+    static const struct attnc_pack_pair pairs[] = {{"a_new_one", "false"}, {"head_dim", "7"}};
+    (void)state;
+    size_t size, copied_size;
+    void *bytes = make_pack(three, COUNT(three), &size), *copied;
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    assert_true(attnc_pack_copy_completed(w, bytes, 0, pairs, COUNT(pairs)));
+    assert_true(attnc_pack_writer_finish(w, &copied, &copied_size));
+    attnc_pack_writer_destroy(w);
+    struct attn_pack *pack;
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    const char *field, *value;
+    assert_int_equal(attn_pack_open_memory(copied, copied_size, &pack), ATTN_OK);
+    assert_int_equal(attn_pack_check(pack), ATTN_OK);
+    assert_int_equal(attn_pack_kernel(pack, 0, &info), ATTN_OK);
+    assert_int_equal(info.field_count, 19);
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 0, &field, &value), ATTN_OK);
+    assert_string_equal(field, "a_new_one");
+    assert_string_equal(value, "false");
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 3, &field, &value), ATTN_OK);
+    assert_string_equal(field, "head_dim");
+    assert_string_equal(value, "128");
+    attn_pack_close(pack);
+    free(copied);
+    free(bytes);
+}
+
 static void an_empty_pack_is_a_pack(void **state)
 {
     (void)state;
@@ -421,6 +450,7 @@ int main(void)
         cmocka_unit_test(writes_what_is_read),
         cmocka_unit_test(bytes_do_not_depend_on_the_order_of_kernels),
         cmocka_unit_test(kernels_share_equal_code),
+        cmocka_unit_test(a_completed_key_gains_the_fields_that_it_lacks),
         cmocka_unit_test(an_empty_pack_is_a_pack),
         cmocka_unit_test(the_writer_refuses_what_no_reader_would_take),
         cmocka_unit_test(every_truncation_is_refused),

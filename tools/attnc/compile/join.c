@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compiler/pack_writer.h"
+#include "templates/template.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/json.h"
 #include "tools/attnc/cli/output.h"
@@ -16,14 +17,54 @@
 
 static struct {
     const char *output;
-    bool json;
+    bool complete, json;
 } args;
 
 static const struct option_row options[] = {
     {"output", 'o', "PACK", "where to write the pack (required)", &args.output, NULL},
+    {"complete", 0, NULL,
+     "give kernels of an older attnc the key fields that they lack, at their defaults", NULL,
+     &args.complete},
     {"json", 0, NULL, "print what was written as a JSON object", NULL, &args.json},
     {0},
 };
+
+/* The default of each field of an op's keys that has one of its own. Returns their count. */
+static size_t list_defaults(const char *op, const char *target,
+                            struct attnc_pack_pair pairs[ATT_FIELD_COUNT],
+                            char values[ATT_FIELD_COUNT][ATT_NAME_MAX])
+{
+    const struct att_template *const *t = att_templates;
+    struct att_variant v;
+    size_t count = 0;
+    while (*t && strcmp((*t)->name, op))
+        t++;
+    if (!*t)
+        return 0;
+    att_variant_init(&v, *t, target);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct att_field_info *const info = &att_fields[f];
+        if (!((*t)->takes >> f & 1) || info->role != ATT_ROLE_KEY || info->required ||
+            info->follows)
+            continue;
+        att_format_value(&v, f, values[count], ATT_NAME_MAX);
+        pairs[count] = (struct attnc_pack_pair){info->name, values[count]};
+        count++;
+    }
+    return count;
+}
+
+static bool add_kernel(struct attnc_pack_writer *w, const struct attn_pack *pack, const char *bytes,
+                       uint32_t n)
+{
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    struct attnc_pack_pair pairs[ATT_FIELD_COUNT];
+    char values[ATT_FIELD_COUNT][ATT_NAME_MAX];
+    if (!args.complete || attn_pack_kernel(pack, n, &info)) /* which open_pack() has checked */
+        return attnc_pack_copy(w, bytes, n, false);
+    return attnc_pack_copy_completed(w, bytes, n, pairs,
+                                     list_defaults(info.op, info.target, pairs, values));
+}
 
 /* Adds all kernels of one pack; the writer refuses a name that it has. */
 static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kernels)
@@ -35,11 +76,11 @@ static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kerne
         return code;
     code = read_pack(path, &bytes);
     const uint32_t count = attn_pack_kernel_count(pack);
-    attn_pack_close(pack);
     for (uint32_t n = 0; code == EXIT_GOOD && n < count; n++) {
-        if (!attnc_pack_copy(w, bytes, n, false))
+        if (!add_kernel(w, pack, bytes, n))
             code = complain(EXIT_USER, "%s: %s", path, attnc_pack_writer_error(w));
     }
+    attn_pack_close(pack);
     *kernels += count;
     if (code == EXIT_GOOD)
         free(bytes);
@@ -113,7 +154,9 @@ const struct command command_join = {
     .usage = "PACK... -o PACK",
     .summary = "Put the kernels of several packs into one",
     .details = "The pack is the one that a single build of all kernels would have written. Two\n"
-               "kernels of one name are an error. @FILE in place of PACK has a path in each line.",
+               "kernels of one name are an error. @FILE in place of PACK has a path in each line.\n"
+               "A field that came after a pack was built is in none of its keys, so that no call\n"
+               "finds its kernels. --complete adds such fields.",
     .options = options,
     .run = run,
 };
