@@ -18,6 +18,7 @@
 #include <xxhash.h>
 
 #include "compiler/place_file.h"
+#include "targets/tgt.h"
 
 #define MAGIC "attncobj"
 
@@ -87,10 +88,13 @@ struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_varia
 {
     struct {
         uint64_t identity, hooks;
-        char text[ATT_TEXT_MAX];
+        char text[ATT_TEXT_MAX], tile[ATT_TILE_TEXT_MAX];
     } all = {.identity = identity};
+    struct att_tile tile;
     all.hooks = hooks->size ? XXH3_64bits(hooks->data, hooks->size) : 0;
     att_variant_text(v, all.text);
+    if (v->fitted && att_find_tile(v, &tgt_find(v->target)->machine, &tile, NULL))
+        att_tile_text(v->op, &tile, all.tile);
     XXH128_hash_t hash = XXH3_128bits(&all, sizeof(all));
     struct attnc_cache_key key;
     snprintf(key.text, sizeof(key.text), "%016llx%016llx", (unsigned long long)hash.high64,

@@ -23,7 +23,7 @@
 #include "compiler/kernel_args.h"
 #include "compiler/read_file.h"
 #include "compiler/tuning_key.h"
-#include "compiler/yaml.h"
+#include "compiler/yaml_map.h"
 #include "targets/tgt.h"
 
 enum { OLDEST = 1, FORMAT = 2 };
@@ -128,58 +128,26 @@ struct reader {
     struct attnc_tuning *t;
 };
 
-/* Returns the node of a map's value, or 0 if the map lacks it. */
 static uint32_t get(const struct reader *r, uint32_t map, const char *name)
 {
-    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, map);
-    for (uint32_t key = n->kind == ATTNC_YAML_MAP ? n->first : 0; key;) {
-        const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
-        const uint32_t value = r->yaml.nodes[key].next;
-        if (k->kind == ATTNC_YAML_SCALAR && !strcmp(attnc_yaml_text(&r->yaml, k), name))
-            return value;
-        key = r->yaml.nodes[value].next;
-    }
-    return 0;
+    return attnc_yaml_get(&r->yaml, map, name);
 }
 
 static const char *get_text(const struct reader *r, uint32_t map, const char *name)
 {
-    const uint32_t id = get(r, map, name);
-    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
-    return id && n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, n) : NULL;
+    return attnc_yaml_get_text(&r->yaml, map, name);
 }
 
 static struct att_loc place(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
 static bool check_keys(struct reader *r, uint32_t map, const char *const names[])
 {
-    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, map);
-    if (n->kind != ATTNC_YAML_MAP)
-        return attnc_diag_error(r->d, n->at, "expected a map with %s and %s", names[0], names[1]),
-               false;
-    for (uint32_t key = n->first; key; key = r->yaml.nodes[r->yaml.nodes[key].next].next) {
-        const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
-        const char *text = k->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, k) : "";
-        const char *const *name = names;
-        while (*name && strcmp(*name, text))
-            name++;
-        if (!*name)
-            return attnc_diag_error(r->d, place(r, key), "unknown key '%.40s'", text), false;
-    }
-    return true;
+    return attnc_yaml_check_keys(&r->yaml, map, names, r->d);
 }
 
 static bool read_number(struct reader *r, uint32_t id, int64_t *number)
 {
-    const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
-    const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, n) : "";
-    char *end;
-    errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (end != text && !*end && !errno)
-        return true;
-    attnc_diag_error(r->d, place(r, id), "expected a whole number");
-    return false;
+    return attnc_yaml_read_number(&r->yaml, id, number, r->d);
 }
 
 /* Reads one range "batch: [1, 8]" of a box. */

@@ -12,7 +12,7 @@ import sys
 
 ROW = re.compile(r"  - \{ kernels: ([\w=| ]+), knob: (\w+), value: (\d+)"
                  r"(?:, gain: (-?[\d.]+), range: \[(-?[\d.]+), (-?[\d.]+)\])? \}")
-OTHER = re.compile(r"#.*|defaults: 1|knobs:( \[\])?|")
+OTHER = re.compile(r"#.*|defaults: 1|target: gfx[0-9a-f]+|knobs:( \[\])?|")
 
 
 def main():

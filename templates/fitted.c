@@ -46,14 +46,23 @@ static bool is_any_of(const char *values, const char *text)
     return false;
 }
 
+/* The op that a row begins with; NULL: there is none. */
+static const struct att_template *find_op(const char *kernels)
+{
+    const size_t length = strcspn(kernels, " ");
+    for (const struct att_template *const *op = att_templates; *op; op++)
+        if (strlen((*op)->name) == length && !strncmp((*op)->name, kernels, length))
+            return *op;
+    return NULL;
+}
+
 bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels)
 {
     char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
-    if (strncmp(kernels, v->op->name, strcspn(kernels, " ")) || strlen(kernels) >= sizeof(copy))
+    if (find_op(kernels) != v->op || strlen(kernels) >= sizeof(copy))
         return false;
     memcpy(copy, kernels, strlen(kernels) + 1);
-    if (strcmp(strtok_r(rest, " ", &rest), v->op->name))
-        return false;
+    strtok_r(rest, " ", &rest);
     for (char *word; (word = strtok_r(NULL, " ", &rest));) {
         char *const values = strchr(word, '=');
         if (!values)
@@ -61,6 +70,35 @@ bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, con
         *values = '\0';
         if (!find_word(v, t, word, value) || !is_any_of(values + 1, value))
             return false;
+    }
+    return true;
+}
+
+bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
+{
+    const struct att_template *const op = find_op(row->kernels);
+    char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
+    if (!op || !op->rules)
+        return att_reject(why, ATT_FIELD_COUNT, "'%.40s' names no op with fitted knobs",
+                          row->kernels);
+    struct att_tile tile = {0};
+    struct att_variant v;
+    unsigned i = 0;
+    while (i < op->n_fitted && strcmp(op->fitted[i].member, row->knob))
+        i++;
+    if (i == op->n_fitted)
+        return att_reject(why, ATT_FIELD_COUNT, "%s has no fitted knob '%.40s'", op->name,
+                          row->knob);
+    if (strlen(row->kernels) >= sizeof(copy))
+        return att_reject(why, ATT_FIELD_COUNT, "more words than a key has");
+    att_variant_init(&v, op, "");
+    memcpy(copy, row->kernels, strlen(row->kernels) + 1);
+    strtok_r(rest, " ", &rest);
+    for (char *word; (word = strtok_r(NULL, " ", &rest));) {
+        word[strcspn(word, "=")] = '\0';
+        if (!find_word(&v, &tile, word, value))
+            return att_reject(why, ATT_FIELD_COUNT, "tiles and keys of %s have no '%.40s'",
+                              op->name, word);
     }
     return true;
 }

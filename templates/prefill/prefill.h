@@ -259,6 +259,9 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 enum { PREFILL_N_TILES = 38 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
+enum { PREFILL_N_FITTED = 7 };
+extern const struct att_knob prefill_fitted[PREFILL_N_FITTED];
+
 /** `rules` of the template: registers for hoisting, and the priority of memory phases. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
 

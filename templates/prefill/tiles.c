@@ -124,6 +124,16 @@ const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"late_maximum", 2, {0, 1}},
 };
 
+const struct att_knob prefill_fitted[PREFILL_N_FITTED] = {
+    {"hoist_vgprs", 6, {1, 4, 6, 8, 12, 16}},
+    {"memory_priority", 2, {0, 1}},
+    {"late_eighths", 4, {2, 3, 4, 5}},
+    {"early_priority", 2, {0, 1}},
+    {"part_early", 2, {0, 1}},
+    {"even_code", 2, {0, 1}},
+    {"loop_at", 5, {0, 1, 2, 3, 6}},
+};
+
 /* Hoisted values take what registers a wave has beside its operands: more where it has a SIMD to
  * itself, fewer where copies to LDS have addresses of their own. Waves whose K arrives by itself
  * spend memory phases on reads that the other role's products wait for. */

@@ -18,7 +18,7 @@
 #include "compiler/cache.h"
 #include "compiler/second.h"
 
-extern const struct att_template att_template_head_product;
+extern const struct att_template att_template_head_product, att_template_prefill;
 
 static struct att_variant product(void)
 {
@@ -32,16 +32,23 @@ static struct att_variant product(void)
 static void all_that_decides_a_kernel_is_in_its_key(void **state)
 {
     (void)state;
-    enum { KEYS = 6 };
+    enum { KEYS = 8 };
     uint8_t text[] = "abcd", other[] = "abce";
     const struct tgt_blob none = {0}, hook = {text, 4}, changed = {other, 4};
-    struct att_variant v = product(), wide = v, tiled = v;
+    static const struct tir_fitted rows[] = {{"prefill", "hoist_vgprs", 7, 0, 0, 0}, {0}};
+    struct att_variant v = product(), wide = v, tiled = v, own, fitted;
+    att_variant_init(&own, &att_template_prefill, "gfx950");
+    att_set(&own, ATT_HEAD_DIM, 64);
+    att_variant_resolve(&own);
+    fitted = own;
+    fitted.fitted = rows;
     att_set(&wide, ATT_HEAD_DIM_V, 256);
     tiled.tile = 3;
     const struct attnc_cache_key keys[KEYS] = {
         attnc_cache_key(2, &v, &none),    attnc_cache_key(4, &v, &none),
         attnc_cache_key(2, &wide, &none), attnc_cache_key(2, &tiled, &none),
         attnc_cache_key(2, &v, &hook),    attnc_cache_key(2, &v, &changed),
+        attnc_cache_key(2, &own, &none),  attnc_cache_key(2, &fitted, &none),
     };
     const struct attnc_cache_key again = attnc_cache_key(2, &v, &none);
     assert_string_equal(keys[0].text, again.text);

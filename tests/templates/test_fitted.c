@@ -118,23 +118,38 @@ static void a_candidate_keeps_its_row_s_knobs(void **state)
     assert_int_equal(knob_of(&v, "late_eighths"), 2);
 }
 
+static void words_that_nobody_has_are_refused(void **state)
+{
+    static const struct {
+        struct tir_fitted row;
+        const char *text;
+    } cases[] = {
+        {{"prefill tile_head_dim=64 mask=none plain=1", "hoist_vgprs", 1, 0, 0, 0}, NULL},
+        {{"prefil", "hoist_vgprs", 1, 0, 0, 0}, "'prefil' names no op"},
+        {{"topk", "waves", 1, 0, 0, 0}, "'topk' names no op"},
+        {{"prefill", "hoist", 1, 0, 0, 0}, "no fitted knob 'hoist'"},
+        {{"prefill", "rows", 16, 0, 0, 0}, "no fitted knob 'rows'"},
+        {{"prefill gqb=1", "hoist_vgprs", 1, 0, 0, 0}, "no 'gqb'"},
+        {{"prefill q_len=1", "hoist_vgprs", 1, 0, 0, 0}, "no 'q_len'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct att_why why = {.text = ""};
+        assert_true(att_check_fitted(&cases[i].row, &why) == !cases[i].text);
+        if (cases[i].text && !strstr(why.text, cases[i].text))
+            fail_msg("%s: %s", cases[i].row.kernels, why.text);
+    }
+}
+
 /* A row that names no family or no knob of it does nothing, and nobody would notice. */
 static void rows_of_targets_name_knobs(void **state)
 {
+    struct att_why why;
     (void)state;
-    for (int t = 0; tgt_all[t]; t++) {
-        const struct tir_fitted *row = tgt_all[t]->machine.fitted;
-        for (; row->kernels; row++) {
-            const struct att_template *const *op = att_templates;
-            const size_t length = strcspn(row->kernels, " ");
-            struct att_tile tile = {0};
-            while (*op &&
-                   (strlen((*op)->name) != length || strncmp((*op)->name, row->kernels, length)))
-                op++;
-            if (!*op || !(*op)->rules || !att_set_knob(*op, &tile, row->knob, row->value))
-                fail_msg("%s: %s: no knob %s", tgt_all[t]->machine.name, row->kernels, row->knob);
-        }
-    }
+    for (int t = 0; tgt_all[t]; t++)
+        for (const struct tir_fitted *row = tgt_all[t]->machine.fitted; row->kernels; row++)
+            if (!att_check_fitted(row, &why))
+                fail_msg("%s: %s: %s", tgt_all[t]->machine.name, row->kernels, why.text);
 }
 
 int main(void)
@@ -144,6 +159,7 @@ int main(void)
         cmocka_unit_test(the_first_row_decides),
         cmocka_unit_test(words_are_of_tile_and_key),
         cmocka_unit_test(a_candidate_keeps_its_row_s_knobs),
+        cmocka_unit_test(words_that_nobody_has_are_refused),
         cmocka_unit_test(rows_of_targets_name_knobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "compiler/cache.h"
 #include "compiler/nearest.h"
 #include "compiler/second.h"
+#include "compiler/fitted.h"
 #include "compiler/tuning.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
@@ -32,7 +33,7 @@ enum { MAX_TARGETS = 16 };
 
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
-        *depfile, *cache_limit, *werror, *tuning, *shard;
+        *depfile, *cache_limit, *werror, *tuning, *defaults, *shard;
     bool no_cache, quiet, json, lines, allow_stale;
 } args;
 
@@ -72,6 +73,8 @@ static const struct option_row options[] = {
      &args.shard, NULL},
     {"tuning", 0, "FILE", "tiles that attnc tune has found, and which calls each is for",
      &args.tuning, NULL},
+    {"defaults", 0, "FILE", "fitted knobs in place of those that attnc has for FILE's target",
+     &args.defaults, NULL},
     {"allow-stale", 0, NULL, "pass over kernels of --tuning that no description has", NULL,
      &args.allow_stale},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
@@ -250,6 +253,20 @@ static int tune_units(struct build_unit *units, size_t count, const char *const 
     return code;
 }
 
+/* --defaults: the file's knobs for kernels of its target. */
+static int fit_units(struct build_unit *units, size_t count, struct attnc_fitted *fitted)
+{
+    struct attnc_diag d;
+    note_input(args.defaults);
+    const bool good = attnc_fitted_read(args.defaults, fitted, &d);
+    report(&d);
+    const int code = good ? EXIT_GOOD : d.no_memory || d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
+    attnc_diag_clear(&d);
+    for (size_t i = 0; good && i < count; i++)
+        attnc_fitted_apply(fitted, &units[i].desc);
+    return code;
+}
+
 /* The kernels that some calls take. A listing of a key is that of its first one. */
 static int add_seconds(struct build_unit *units, size_t count, const struct emit_row *emit)
 {
@@ -369,7 +386,8 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
         code = compile_units(units, count, &o, &steps);
     size_t pack_bytes = 0;
     if (code == EXIT_GOOD && emit->container == NINJA)
-        code = write_ninja(units, count, &(struct ninja_options){args.targets, args.tuning},
+        code = write_ninja(units, count,
+                           &(struct ninja_options){args.targets, args.tuning, args.defaults},
                            args.output);
     else if (code == EXIT_GOOD)
         code = write_build(units, count, emit, args.output ? args.output : "-", args.name,
@@ -389,6 +407,7 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
                           const struct emit_row *emit, unsigned jobs)
 {
     struct attnc_tuning tuning = {0};
+    struct attnc_fitted fitted = {0};
     struct build_unit *units = calloc(count, sizeof(*units));
     if (!units)
         return complain(EXIT_ENVIRONMENT, "out of memory");
@@ -400,6 +419,8 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
         json_begin_list(&json, "messages");
     }
     int code = read_units(units, count, read);
+    if (code == EXIT_GOOD && args.defaults)
+        code = fit_units(units, count, &fitted);
     if (code == EXIT_GOOD && args.tuning)
         code = tune_units(units, count, read->targets, &tuning);
     if (code == EXIT_GOOD)
@@ -423,6 +444,7 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
     }
     free(units);
     attnc_tuning_free(&tuning);
+    attnc_fitted_free(&fitted);
     return code;
 }
 

@@ -56,6 +56,7 @@ static void write_rules(FILE *f, const struct ninja_options *o)
     put_path(f, length > 0 ? self : "attnc");
     fputs("\n\nrule kernel\n  command = $attnc build $desc --only $kernel", f);
     put_option(f, "target", o->targets);
+    put_option(f, "defaults", o->defaults);
     put_option(f, "tuning", o->tuning);
     fputs(o->tuning ? " --allow-stale" : "", f); /* an edge reads one of the descriptions */
     fputs(" --no-cache -q -j 1 -o $out\n  description = $kernel\n\n"
@@ -86,9 +87,12 @@ static void write_edge(FILE *f, const struct ninja_options *o, const char *direc
         putc(' ', f);
         put_path(f, v->logits);
     }
-    if (o->tuning) {
-        putc(' ', f);
-        put_path(f, o->tuning);
+    const char *const files[] = {o->defaults, o->tuning};
+    for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (files[i]) {
+            putc(' ', f);
+            put_path(f, files[i]);
+        }
     }
     fputs(" $attnc\n  desc = ", f);
     put_word(f, unit->path);

@@ -6,7 +6,7 @@
 
 /** Options that every edge's command repeats; NULL: not given. */
 struct ninja_options {
-    const char *targets, *tuning;
+    const char *targets, *tuning, *defaults;
 };
 
 /**
