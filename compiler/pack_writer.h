@@ -86,7 +86,7 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
  */
 bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call);
 
-/** Like attnc_pack_copy() with the kernel's conditions, but adds to its key those of `count` pairs
+/** Like attnc_pack_copy() with the kernel's conditions, but adds to its key every pair of `count`
  * whose field it lacks. */
 bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
                                const struct attnc_pack_pair *pairs, size_t count);

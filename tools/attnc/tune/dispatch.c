@@ -22,7 +22,7 @@ static bool holds(const struct att_box *box, const struct tune_shape *s)
     return true;
 }
 
-static bool takes(const struct att_choice *choice, const struct tune_shape *s)
+bool tune_takes(const struct att_choice *choice, const struct tune_shape *s)
 {
     for (unsigned i = 0; choice && i < choice->count; i++) {
         if (holds(&choice->boxes[i], s))
@@ -36,7 +36,7 @@ size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s
     if (s->own)
         return s->own - 1;
     for (size_t c = 1; c < key->own_count; c++) {
-        if (takes(key->own.variants[c].choice, s))
+        if (tune_takes(key->own.variants[c].choice, s))
             return c;
     }
     return 0;
@@ -50,7 +50,7 @@ const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct
         const struct attnc_tuned *row = &t->rows[i];
         if (strcmp(row->key, key->text))
             continue;
-        if (takes(&row->choice, s))
+        if (tune_takes(&row->choice, s))
             return row;
         rest = row->choice.count ? rest : row;
     }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "compiler/package.h"
 #include "compiler/pack_writer.h"
@@ -46,8 +47,14 @@ double tune_launch_patience(const struct tune_sweep *sweep)
 
 void tune_name_device(const struct tune_key *key, const char *parameters, char device[160])
 {
-    snprintf(device, 160, "model %s%s%s", key->variant.target, parameters ? " " : "",
-             parameters ? parameters : "");
+    enum { LONGEST = 120 };
+    const char *const target = key->variant.target;
+    if (parameters && strlen(parameters) > LONGEST)
+        snprintf(device, 160, "model %s #%016llx", target,
+                 (unsigned long long)XXH3_64bits(parameters, strlen(parameters)));
+    else
+        snprintf(device, 160, "model %s%s%s", target, parameters ? " " : "",
+                 parameters ? parameters : "");
 }
 
 static struct attn_pack *open_pack(const struct attnc_description *desc,

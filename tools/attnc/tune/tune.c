@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "compiler/cache.h"
+#include "compiler/fitted.h"
 #include "compiler/read_file.h"
 #include "compiler/second.h"
 #include "tools/attnc/compile/build_output.h"
@@ -27,8 +28,8 @@
 static struct {
     const char *output, *tuning, *db, *shapes, *model, *ranks, *targets, *only, *jobs, *budget,
         *kernels, *tiles, *verify, *parameters, *cache, *merge, *shard, *device, *finalists,
-        *seconds, *flush, *patience, *report, *hooks;
-    bool show, csv, sensitivity, calibrate, quiet, json;
+        *seconds, *flush, *patience, *report, *hooks, *defaults, *corners, *sample, *seed;
+    bool show, csv, sensitivity, calibrate, quiet, json, revise, check, rules;
 } args;
 
 static const struct option_row options[] = {
@@ -78,6 +79,19 @@ static const struct option_row options[] = {
     {"calibrate", 0, NULL,
      "fit the model's open parameters to what --db has of GPUs, and do nothing else", NULL,
      &args.calibrate},
+    {"defaults", 0, "FILE",
+     "fit a target's knobs that no rule finds to kernels of DESC: targets/tuning/GFX.yaml",
+     &args.defaults, NULL},
+    {"revise", 0, NULL, "with --defaults: keep the rows whose values still gain, find none", NULL,
+     &args.revise},
+    {"check", 0, NULL, "with --defaults: derive rows again; exit status 1 if one may lose", NULL,
+     &args.check},
+    {"rules", 0, NULL, "with --defaults: time its kernels beside those of the rules alone", NULL,
+     &args.rules},
+    {"corners", 0, "N", "with --defaults: of the model's open parameters (default: 8)",
+     &args.corners, NULL},
+    {"sample", 0, "N", "with --check: how many rows (default: all)", &args.sample, NULL},
+    {"seed", 0, "N", "with --defaults: of corners and sample (default: 1)", &args.seed, NULL},
     {"report", 0, "FILE", "an HTML page: chosen against default, and all tiles on pairs of shapes",
      &args.report, NULL},
     {"show", 0, NULL, "print what --db holds, fastest first", NULL, &args.show},
@@ -395,8 +409,97 @@ static int merge(const char *path, char **others, size_t count)
     return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
 }
 
+/* --defaults: the table, empty where there is no file yet, and how it is fitted. */
+static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
+{
+    struct attnc_diag d = {0};
+    long corners = 8, sample = 0, seed = 1;
+    if (read_number("tune", "corners", args.corners, 2, TUNE_FIT_CORNERS, &corners) ||
+        read_number("tune", "sample", args.sample, 1, INT_MAX, &sample) ||
+        read_number("tune", "seed", args.seed, 1, INT_MAX, &seed))
+        return EXIT_USER;
+    *o = (struct tune_fit_options){.mode = args.rules    ? TUNE_FIT_RULES
+                                           : args.check  ? TUNE_FIT_CHECK
+                                           : args.revise ? TUNE_FIT_REVISE
+                                                         : TUNE_FIT,
+                                   .path = args.defaults,
+                                   .corners = (unsigned)corners,
+                                   .sample = (unsigned)sample,
+                                   .seed = (unsigned long)seed};
+    if (o->mode == TUNE_FIT && args.targets && access(args.defaults, F_OK)) {
+        snprintf(table->target, sizeof(table->target), "%s", args.targets);
+        return tgt_find(args.targets)
+                   ? EXIT_GOOD
+                   : complain(EXIT_USER, "tune: there is no target '%s'", args.targets);
+    }
+    if (o->mode > TUNE_FIT_REVISE) /* else it is written too */
+        note_input(args.defaults);
+    const bool good = attnc_fitted_read(args.defaults, table, &d);
+    attnc_diag_print(&d, stderr);
+    const int code = good ? EXIT_GOOD : d.no_memory || d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
+    attnc_diag_clear(&d);
+    args.targets = table->target;
+    return code;
+}
+
+static int fit_table(struct tuning_run *r, struct attnc_fitted *table,
+                     const struct tune_fit_options *o)
+{
+    char room[PATH_MAX];
+    const struct attnc_build_options build = {
+        .compile = {.stage = ATTNC_STAGE_LINKED},
+        .compile_one = attnc_compile, /* a kernel that spills is none */
+        .jobs = r->sweep.jobs,
+        .cache_dir = cache_directory(args.cache, room),
+        .identity = attnc_compiler_identity(),
+        .log = stderr,
+    };
+    r->sweep.build = &build;
+    r->sweep.db = tune_db_open(args.db ? args.db : ":memory:", true);
+    return r->sweep.db ? tune_fit(&r->sweep, table, o) : EXIT_ENVIRONMENT;
+}
+
+static int run_defaults(char **paths, size_t count)
+{
+    struct tuning_run r = {0};
+    struct attnc_fitted table = {0};
+    struct tune_fit_options o;
+    void *seen = NULL;
+    if (!count)
+        return complain(EXIT_USER, "usage: attnc tune DESC... --defaults FILE --shapes FILE");
+    int code = read_table(&table, &o);
+    if (code == EXIT_GOOD)
+        code = read_sweep(&r.sweep);
+    if (code == EXIT_GOOD)
+        code = tune_read_shapes(args.shapes, &r.shapes);
+    r.units = calloc(count, sizeof(*r.units));
+    r.unit_count = r.units ? count : 0;
+    if (!r.units)
+        code = complain(EXIT_ENVIRONMENT, "out of memory");
+    for (size_t i = 0; i < r.unit_count && code == EXIT_GOOD; i++) {
+        struct build_unit *const u = &r.units[i];
+        u->path = paths[i];
+        code = read_unit(u, NULL, 0);
+        if (code == EXIT_GOOD)
+            code = drop_seen("tune", &u->desc, &seen);
+        if (code == EXIT_GOOD &&
+            (!attnc_add_seconds(&u->desc, &u->d) || !tune_fit_add(&r.sweep, &u->desc, &r.shapes)))
+            code = complain(EXIT_ENVIRONMENT, "out of memory");
+    }
+    tdestroy(seen, free);
+    if (code == EXIT_GOOD)
+        code = check_work(&r.sweep);
+    if (code == EXIT_GOOD)
+        code = fit_table(&r, &table, &o);
+    free_run(&r);
+    attnc_fitted_free(&table);
+    return code;
+}
+
 static int run(int argc, char **argv)
 {
+    if (args.defaults)
+        return run_defaults(argv, (size_t)argc);
     struct tuning_run r = {0};
     char db[PATH_MAX];
     int code = name_beside(db, args.db, ".sqlite");
@@ -445,6 +548,9 @@ const struct command command_tune = {
         "other calls have the kernels of a plain build. The tuning file says the same for `attnc\n"
         "build --tuning`. Results stay in the database: what it has is not measured again, and a\n"
         "run that was ended goes on where it was. docs/tuning.md is the manual. Exit status 1:\n"
-        "launches failed, the rest is written; 3: the budget was too small for all.\n",
+        "launches failed, the rest is written; 3: the budget was too small for all.\n"
+        "With --defaults FILE the knobs of a target that no rule finds are fitted to the kernels\n"
+        "of DESC, and FILE is written: a row for each knob that gains more at the middle of the\n"
+        "model's open parameters than it loses at any corner of their ranges.\n",
     .run = run,
 };

@@ -170,7 +170,8 @@ bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, si
 /** Seconds after which a launch that has not ended counts as hung, or as left out by the budget. */
 double tune_launch_patience(const struct tune_sweep *sweep);
 
-/** Writes the device of a modelled time, "model gfx950" and the parameters that were changed. */
+/** Writes the device of a modelled time, "model gfx950" and the parameters that were changed, or
+ * their hash where these are many. */
 void tune_name_device(const struct tune_key *key, const char *parameters, char device[160]);
 
 /** True where the budget is spent. */
@@ -191,6 +192,9 @@ int tune_check_parameters(const char *list);
 /** Fits the model's open and fitted parameters to what the database has of GPUs, and prints them.
  * Returns an exit code after a message. */
 int tune_calibrate(struct tune_sweep *sweep);
+
+/** True if a kernel with this choice of calls takes the shape; a choice of NULL has none. */
+bool tune_takes(const struct att_choice *choice, const struct tune_shape *s);
 
 /** The candidate that a plain build gives a shape to: the first, or a second kernel of the key. */
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
@@ -289,5 +293,36 @@ size_t tune_count_left(const struct tune_sweep *sweep);
 /** Writes the page about a sweep. Returns an exit code after a message. */
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path);
+
+/* defaults.c: fitted knobs of a target */
+
+enum { TUNE_FIT_CORNERS = 64 /* at most */ };
+
+enum tune_fit_mode {
+    TUNE_FIT,        /* finds values and rows, and writes the table */
+    TUNE_FIT_REVISE, /* keeps the rows whose values still gain, and writes the table */
+    TUNE_FIT_CHECK,  /* derives a sample of rows again; an error if one loses */
+    TUNE_FIT_RULES,  /* compares the table with the rules alone */
+};
+
+struct tune_fit_options {
+    enum tune_fit_mode mode;
+    const char *path;   /* of the table, where it is written */
+    unsigned corners;   /* of the model's open parameters, on which a row may lose */
+    unsigned sample;    /* rows that are checked; 0: all */
+    unsigned long seed; /* of corners and sample */
+};
+
+struct attnc_fitted;
+
+/** Adds the kernels of a description, whose seconds are added, with the shapes that they take.
+ * False: out of memory. */
+bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc,
+                  const struct tune_shapes *shapes);
+
+/** Fits, revises, checks or compares a table by the kernels of the sweep, and prints what it found.
+ * Returns an exit code after a message. */
+int tune_fit(struct tune_sweep *sweep, struct attnc_fitted *table,
+             const struct tune_fit_options *o);
 
 #endif
