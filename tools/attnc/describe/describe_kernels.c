@@ -469,16 +469,20 @@ static void write_latent_products(struct writer *w, const struct model_latent *l
     write_up_projection(w, l, l->nope);
 }
 
-/* Keys are the latents of the cache's rows, values what stands behind them. */
+/* Writes the gather of latent rows: the latent as keys, the rotated key after it as values. A row
+ * without a rotated key is gathered as two halves. */
 static void write_latent_gather(struct writer *w, const struct model_latent *l)
 {
+    const long keys = l->rope > 0 ? l->kv_lora_rank : l->kv_lora_rank / 2;
     begin(w, "cache_gather");
-    field(w, "head_dim: %ld", l->kv_lora_rank);
-    field(w, "head_dim_v: %ld", l->rope);
+    field(w, "head_dim: %ld", keys);
+    field(w, "head_dim_v: %ld", l->rope > 0 ? l->rope : l->kv_lora_rank - keys);
     field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
     end(w, "gather of the latent cache",
-        "Chunks of the latent cache: latents as keys, rotated keys as values.");
+        l->rope > 0 ? "Chunks of the latent cache: latents as keys, rotated keys as values."
+                    : "Chunks of the latent cache: halves of a latent as keys and values, side by "
+                      "side in one tensor.");
 }
 
 static void write_latent(struct writer *w)
