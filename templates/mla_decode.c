@@ -190,11 +190,11 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 static void fit_tile(struct mla *s, bool large)
 {
     const bool masked = s->d.v->mask == ATT_MASK_CUSTOM; /* 64 keys of bytes take too much */
-    if (s->kq_bytes == 1) {
+    if (s->number.kq_bytes == 1) {
         s->d.keys = large && !masked ? 64 : 32;
-        s->q_in_lds = 0;
-    } else if (large && s->q_in_lds && s->d.kv_bytes > 1) {
-        s->q_in_lds += 2;
+        s->query.n_in_lds = 0;
+    } else if (large && s->query.n_in_lds && s->d.kv_bytes > 1) {
+        s->query.n_in_lds += 2;
     }
 }
 
@@ -232,320 +232,50 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* ---- A work item ---- */
-
-struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value token = tir_convert(b, rows->token, TIR_I64);
-    const struct tir_value head = tir_convert(b, rows->head, TIR_I64);
-    const int bytes = (int)tir_dtype_bits(s->q_dtype) / 8;
-    return tir_add(b,
-                   tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
-                   tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
-}
-
-/* A wave's columns of Q^T stay with it, panel by panel. They are asked for behind the first block,
- * since the second one is asked for when the first has come. Those that go to LDS are in front of
- * it: what comes behind it would be waited for with it. */
-static void load_q(struct mla *s)
-{
-    struct decode *const d = &s->d;
-    struct tir_builder *const b = &d->b;
-    const uint8_t stage = s->one_wave   ? mla_one_wave_q_stage(s)
-                          : s->q_in_lds ? MLA_STAGE_LOADS
-                                        : MLA_STAGE_ARRIVES;
-    b->stage = s->one_wave ? TIR_NO_STAGE : stage;
-    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
-    const struct decode_rows r =
-        decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
-    const unsigned bytes = tir_dtype_bits(s->q_dtype) / 8;
-    const struct tir_value at = mla_query_offsets(s, &r);
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const struct panel *const p = &s->panel[i];
-        const struct tir_layout map = mla_query_map(s, p);
-        b->stage = stage;
-        const struct tir_value byte = mla_own_first(s, p, bytes);
-        const struct tir_type loaded = tir_with_dtype(p->q, s->q_dtype);
-        struct tir_value there,
-            q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
-        if (s->q_dtype != s->kq_dtype)
-            q = tir_convert(b, q, s->kq_dtype);
-        if (s->row_waves && !p->divided) /* one part of a row has this panel */
-            q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
-                           tir_float_like(b, q, 0.0f));
-        s->q[i] = tir_named(b, "q", q);
-        if (mla_find_query(s, i, &there))
-            tir_tile_lds_store(b, there, s->q[i], &map);
-    }
-    if (s->q_in_lds)
-        tir_wait(b, TIR_LDS_WRITES, 0);
-    b->stage = TIR_NO_STAGE;
-}
-
-/* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
- * position sees. A sequence of more queries than tokens has positions below 0, which see none; the
- * division is unsigned. */
-static struct tir_value last_seen(struct mla *s, struct tir_value position)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value shards = tir_arg(b, ARG_SHARDS, TIR_I32);
-    const struct tir_value ahead = tir_sub(b, shards, tir_arg(b, ARG_SHARD, TIR_I32));
-    const struct tir_type t = tir_typeof(b->f, position);
-    const bool scalar = t.kind == TIR_SCALAR;
-    const struct tir_value sum = tir_add(b, position, scalar ? ahead : tir_splat(b, ahead, t));
-    const struct tir_value x = tir_max(b, sum, tir_int_like(b, sum, 0));
-    const struct tir_value quotient = tir_div(b, x, scalar ? shards : tir_splat(b, shards, t));
-    return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
-}
-
-/* Masks go by positions in the whole context; keys are those of a shard. */
-static void find_shard_position(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct att_position *const at = &s->d.attention.at;
-    if (!s->d.v->sharded || s->d.v->mask != ATT_MASK_CAUSAL)
-        return;
-    const struct tir_value sequence = tir_zext(b, s->d.item.sequence, TIR_I64);
-    const struct tir_value byte = tir_mul(b, sequence, tir_i64(b, sizeof(int32_t)));
-    const struct tir_value context = tir_scalar_load(
-        b, tir_add(b, tir_arg(b, ARG_CONTEXT_LENS, TIR_I64), byte), tir_i32(b, 0), TIR_I32);
-    const struct tir_value others = tir_sub(b, context, s->d.item.kv_len);
-    at->diagonal = last_seen(s, tir_add(b, at->diagonal, mla_like(s, others, at->diagonal)));
-    at->lowest = last_seen(s, tir_add(b, at->lowest, others));
-    at->highest = last_seen(s, tir_add(b, at->highest, others));
-}
-
-/* Returns what raw scores are multiplied with beside scale_log2, or none. */
-static struct tir_value tensor_scale(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    if (s->d.v->q_dtype != ATT_Q_DTYPE_FP8)
-        return s->kv_scale;
-    const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
-    return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
-}
-
-/* Makes what the first rounds need while their blocks are on their way: scales, which LLVM else
- * asks for in front of the first softmax, and zeros of O, which it else writes for each of the
- * rounds that may come behind the prologue. */
-static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
-{
-    struct tir_builder *const b = &s->d.b;
-    b->stage = MLA_STAGE_ARRIVES;
-    if (s->d.v->q_dtype == ATT_Q_DTYPE_FP8) {
-        att_attention_scale(&s->d.attention, s->d.scores, tensor_scale(s));
-        s->softmax.exponent = s->d.attention.softmax.exponent;
-        tir_anchor(b, s->softmax.exponent);
-    }
-    inside[ATT_CARRY_O] = tir_materialize(b, inside[ATT_CARRY_O]);
-    b->stage = TIR_NO_STAGE;
-}
-
-/* The ends of parts arrive when the first blocks have been asked for. LLVM would ask for them at
- * the end. */
-static void await_part_ends(struct mla *s)
-{
-    s->d.b.stage = s->one_wave ? mla_one_wave_q_stage(s) : MLA_STAGE_ARRIVES;
-    tir_anchor_all(&s->d.b, s->d.part_ends, 2);
-    s->d.b.stage = TIR_NO_STAGE;
-}
-
-void mla_ask_scales(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct att_variant *const v = s->d.v;
-    struct tir_value scales[2];
-    unsigned n = 0;
-    if (v->kv_scale == ATT_KV_SCALE_TENSOR)
-        scales[n++] = att_scale(b, ARG_K_SCALE);
-    if (v->q_dtype == ATT_Q_DTYPE_FP8)
-        scales[n++] = att_scale(b, ARG_Q_SCALE);
-    tir_anchor_all(b, scales, n);
-}
-
-struct tir_value mla_count_blocks(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
-    return tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
-}
-
-void mla_find_position(struct mla *s)
-{
-    decode_find_position(&s->d);
-    find_shard_position(s);
-}
-
-static struct decode_state walk_keys(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
-    struct tir_type types[ATT_N_CARRY];
-    struct att_attention own = s->d.attention;
-    own.softmax = s->softmax;
-    att_attention_begin(&own, s->d.output, carried);
-    for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = s->ahead && i != ATT_CARRY_O ? s->vector : tir_typeof(b->f, carried[i]);
-    const struct tir_value n = mla_count_blocks(s);
-    struct tir_if some =
-        tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
-    memcpy(inside, carried, sizeof(inside));
-    s->last_block = att_plus(b, n, -1);
-    mla_find_position(s);
-    if (s->pairs)
-        mla_wave_pair_load_q(s);
-    else if (s->q_shared)
-        mla_share_query(s);
-    else
-        load_q(s);
-    if (s->ahead)
-        begin_early(s, inside);
-    if (s->d.v->one_launch)
-        await_part_ends(s);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    att_begin_block(&s->d.attention, loop.index, inside);
-    pipe_build(b, &s->plan, &s->d.attention);
-    if (s->ahead)
-        return mla_share_end(s, &some, &loop, inside);
-    struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
-    state.l = tir_col_sum(b, state.l);
-    return state;
-}
-
-/* Maximum and denominator as O^T has its columns; LDS is free for the next item then. */
-static void share_state(struct mla *s, struct decode_state *state)
-{
-    struct tir_builder *const b = &s->d.b;
-    if (s->ahead)
-        return;
-    tir_barrier(b);
-    if (s->transposes)
-        mla_transpose_share(s, state);
-    else if (s->pairs)
-        mla_exchange_join(s, state);
-    if (!mla_exchanges(s))
-        return;
-    struct tir_if writers = mla_begin_writers(s);
-    mla_store_vector(s, tir_i32(b, VECTOR_M), state->m);
-    mla_store_vector(s, tir_i32(b, VECTOR_L), state->l);
-    mla_end_writers(s, &writers);
-    mla_meet(s);
-    state->m = mla_load_vector(s, tir_i32(b, VECTOR_M), 0, s->vector);
-    state->l = mla_load_vector(s, tir_i32(b, VECTOR_L), 0, s->vector);
-    for (unsigned part = 1; part < mla_parts(s); part++)
-        state->l = tir_add(b, state->l, mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->vector));
-}
-
-static void begin_attention(struct mla *s)
-{
-    struct decode *const d = &s->d;
-    s->kv_scale = (struct tir_value){0};
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        s->kv_scale = att_cache_tensor_scale(&d->k.c);
-    const struct tir_value scale = tensor_scale(s);
-    d->attention =
-        (struct att_attention){.b = &d->b, .v = d->v, .family = s, .first_key = mla_first_key};
-    if (s->transposes)
-        mla_transpose_attention(s);
-    else if (s->one_wave)
-        mla_one_wave_attention(s);
-    else
-        mla_choose_pipeline(s);
-    att_attention_scale(&d->attention, d->scores, scale);
-    s->softmax = d->attention.softmax;
-    if (s->key_waves && !s->told) {
-        const unsigned keys = d->keys >> s->key_waves, columns = d->columns << s->key_waves;
-        const struct tir_layout own =
-            tir_layout_join_blocks(tir_layout_of(d->b.f, d->scores), keys, d->columns);
-        s->softmax = att_softmax(&d->b, tir_tile(d->b.f, TIR_F32, keys, columns, &own),
-                                 d->attention.softmax.exponent);
-    }
-    if (mla_weights_fp8(s))
-        att_softmax_range_fp8(&d->b, &s->softmax);
-    s->softmax.from_zero = s->ahead;
-}
-
-/* Blocks are asked for behind the last one too. Those of a later item would come from HBM; the last
- * page of this one is in the L2. Where blocks go ahead the last one is asked for again, and waves
- * alone with 16 bits have a loop that HBM does not limit. */
-static struct tir_value asked_keys(const struct mla *s)
-{
-    const bool limited = mla_pv(s)->by_k || s->scaled >= 0 || !(s->one_wave || s->ahead);
-    return limited ? s->d.item.end_key : s->d.item.kv_len;
-}
-
-/* An item whose rows do not fit the columns at once is gone through once for each part of them. */
-static void work_on(struct mla *s, struct tir_value index)
-{
-    struct decode *const d = &s->d;
-    struct tir_builder *const b = &d->b;
-    if (s->row_pairs)
-        mla_exchange_ask(s);
-    decode_find_item(d, index);
-    d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
-    s->pages = att_pages(b, d->v, d->item.sequence, asked_keys(s), d->item.first_key);
-    if (!s->one_wave)
-        mla_find_pieces(s);
-    d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
-    const bool shares = d->v->one_launch;
-    if (shares)
-        decode_ask_part_ends(d);
-    d->touched = decode_untouched(d);
-    struct tir_loop pass =
-        tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, &d->touched, shares);
-    d->first_row = pass.index;
-    begin_attention(s);
-    if (s->row_pairs) {
-        mla_exchange_pass(s);
-    } else {
-        struct decode_state state = walk_keys(s);
-        share_state(s, &state);
-        d->attention.softmax.vector = tir_typeof(b->f, state.m);
-        if (shares)
-            decode_touch_ticket(d);
-        decode_write_state(d, &state);
-    }
-    tir_end_for(b, &pass, &d->touched, shares);
-    if (shares) {
-        d->lds = s->part[0].buffer;
-        decode_share_parts(d);
-    }
-}
-
 /* Waves that would hold the same columns of S^T have keys of their own, as far as there are rows
  * for an instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
-    const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->wave_bits - s->score_waves;
+    const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->split.waves - s->split.columns;
     if (!mla_exchanges(s))
         return 0;
     return left < most ? left : most;
 }
 
+static const struct mla_form *find_form(const struct att_variant *v, const struct att_tile *t,
+                                        const struct tir_machine *m)
+{
+    const bool fp8 = v->q_dtype == ATT_Q_DTYPE_FP8;
+    if (!t->own[ONE_WAVE])
+        return &mla_shared_form;
+    if (t->own[ONE_WAVE] == IN_PAIRS)
+        return fp8 ? &mla_row_pairs_form : &mla_wave_pair_form;
+    if (m->has_lds_read_tr)
+        return &mla_one_wave_form;
+    return fp8 ? &mla_dv_split_form : &mla_transpose_form;
+}
+
 /* fp8 has an instruction of twice the rate on some targets, for blocks of 64 keys and 32 columns. P
  * comes out of LDS then, in whatever order the instruction wants it. */
-static int find_values_product(const struct mla *s)
+static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
     const struct tir_machine *const m = s->d.m;
+    const unsigned dtype = s->number.p;
+    const unsigned keys = mla_weights_fp8(s) && m->has_lds_read_tr ? WIDE_KEYS : 0;
     int wide = -1;
-    if (s->transposes)
-        return mla_transpose_product(s);
-    if (s->one_wave)
-        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, mla_weights_fp8(s) ? WIDE_KEYS : 0,
-                            s->p_dtype);
+    if (one_wave)
+        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, keys, dtype);
     if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
-        wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, TIR_FP8);
-    return wide >= 0 ? wide
-                     : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, s->p_dtype);
+        wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, dtype);
+    return wide >= 0 ? wide : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
 }
 
 /* Finds the instruction that takes a scale for each 32 keys, where one wave has all of these. */
 static int find_scaled_product(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
-    if (!mla_weights_fp8(s) || !mma->by_k || s->d.keys >> s->key_waves < TIR_MX_BLOCK)
+    if (!mla_weights_fp8(s) || !mma->by_k || s->d.keys >> s->split.softmax_keys < TIR_MX_BLOCK)
         return -1;
     return tir_find_mma_scaled(s->d.m, mma->m, mma->n, TIR_MX_E4M3, TIR_MX_E4M3);
 }
@@ -569,44 +299,38 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .zero_late = !t->own[ONE_WAVE], /* else O is in accumulation registers */
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
-        .wave_bits = tir_bits(t->waves),
-        .score_waves = t->own[ONE_WAVE] ? 0 : tir_bits(t->rows / MFMA_ROWS),
-        .one_wave = t->own[ONE_WAVE],
-        .transposes = t->own[ONE_WAVE] && !m->has_lds_read_tr,
-        .streams = v->gqa * v->q_len <= t->rows,
-        .pairs = pairs,
-        .part = {{.width = latent}, {.first = latent, .width = PANEL}},
-        .q_in_lds = t->own[Q_IN_LDS],
-        .most_buffers = t->own[BUFFERS] ? t->own[BUFFERS] : 3,
-        .n_parts = v->head_dim > v->head_dim_v ? 2 : 1,
+        .form = find_form(v, t, m),
+        .split = {.waves = (uint8_t)tir_bits(t->waves),
+                  .columns = t->own[ONE_WAVE] ? 0 : (uint8_t)tir_bits(t->rows / MFMA_ROWS),
+                  .pairs = pairs},
+        .source = {.part = {{.width = latent}, {.first = latent, .width = PANEL}},
+                   .n_parts = v->head_dim > v->head_dim_v ? 2 : 1},
+        .lds = {.most_blocks = t->own[BUFFERS] ? t->own[BUFFERS] : 3},
+        .query = {.n_in_lds = t->own[Q_IN_LDS]},
     };
     /* One query sees every key: its place on the diagonal need not be kept. */
     if (v->mask == ATT_MASK_CAUSAL && v->q_len == 1)
         s->variant.mask = ATT_MASK_NONE;
     s->d.v = &s->variant;
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
-    s->q_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
-    s->kq_dtype = v->kv_layout == ATT_KV_LAYOUT_PACKED ? dtype : s->q_dtype;
-    s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
-    s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
+    s->number.q = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    s->number.kq = v->kv_layout == ATT_KV_LAYOUT_PACKED ? dtype : s->number.q;
+    s->number.kq_bytes = tir_dtype_bits(s->number.kq) / 8;
+    s->number.p = s->number.kq; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
-    s->row_pairs = pairs && mla_weights_fp8(s);
-    mla_divide_scores(s, find_product_keys(s));
-    s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
-    s->d.pv = find_values_product(s);
-    s->scaled = find_scaled_product(s);
-    if (s->scaled >= 0)
-        s->d.pv = s->scaled;
-    assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
-    struct tir_func *const f = att_begin_kernel(v, m, t->waves, s->one_wave ? 1 : 2);
+    s->source.row_pairs = pairs && mla_weights_fp8(s);
+    if (!t->own[ONE_WAVE])
+        mla_divide_scores(s, find_product_keys(s));
+    s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->number.kq);
+    s->d.pv = find_values_product(s, t->own[ONE_WAVE]);
+    s->type.scaled = find_scaled_product(s);
+    if (s->type.scaled >= 0) {
+        s->d.pv = s->type.scaled;
+        s->split.agree = MLA_SCALE_OWN_WEIGHTS;
+    }
+    assert(s->d.qk >= 0 && s->split.columns <= s->split.waves);
+    struct tir_func *const f = att_begin_kernel(v, m, t->waves, t->own[ONE_WAVE] ? 1 : 2);
     s->d.b = tir_at_end(f, f->body);
-}
-
-/* With 64 keys and 128 columns there are registers for no more operands on their way; 0: as many as
- * the scheduler likes. */
-static uint8_t read_ahead(const struct mla *s)
-{
-    return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -614,16 +338,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct mla s;
     begin(&s, v, m);
     struct tir_builder *const b = &s.d.b;
-    if (s.transposes) {
-        mla_transpose_choose_layouts(&s);
-        mla_transpose_take_lds(&s);
-    } else if (s.one_wave) {
-        mla_one_wave_choose_layouts(&s);
-        mla_one_wave_take_lds(&s);
-    } else {
-        mla_choose_layouts(&s);
-        mla_take_lds(&s);
-    }
+    s.form->choose_layouts(&s);
+    s.form->take_lds(&s);
     s.d.wave = tir_wave_id(b);
     s.d.neighbours = v->one_launch;
     /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
@@ -637,25 +353,18 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->one_launch && s.d.columns == MFMA_ROWS)
         mla_ask_scales(&s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
-    work_on(&s, items.index);
+    mla_work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);
     tir_return(b);
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.loop = pipe_loop_plan(&s.plan),
-                     .cover =
-                         !mla_defers_values(&s) || s.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
-                     .read_ahead = read_ahead(&s)},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    if (s.transposes)
-        mla_transpose_schedule(&s, &k->schedule);
-    else if (s.one_wave)
-        mla_one_wave_schedule(&s, &k->schedule);
+    s.form->set_schedule(&s, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.loop.stages,
-             s.scaled >= 0 ? " weights=scaled" : "");
+             s.d.columns, s.d.keys, s.d.waves, s.lds.blocks, k->schedule.loop.stages,
+             s.type.scaled >= 0 ? " weights=scaled" : "");
 }
 
 const struct att_template att_template_mla_decode = {

@@ -35,17 +35,17 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
     const unsigned most = tir_bits(16 / s->d.kv_bytes),
-                   all = cols + tokens - TIR_WAVE_BITS - s->wave_bits;
+                   all = cols + tokens - TIR_WAVE_BITS - s->split.waves;
     const unsigned vector = most < all ? most : all;
     const unsigned row = cols - vector < 5 ? cols - vector : 5;
-    const unsigned rows = TIR_WAVE_BITS - row + s->wave_bits;
+    const unsigned rows = TIR_WAVE_BITS - row + s->split.waves;
     if (rows > tokens || (vector < most && width < s->d.value.width))
         return false;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, row);
     tir_spread_rows(&l, TIR_LANES, TIR_WAVE_BITS - row);
-    tir_spread_rows(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_rows(&l, TIR_WAVES, s->split.waves);
     tir_spread_cols(&l, TIR_REGS, cols - vector - row);
     tir_spread_rows(&l, TIR_REGS, tokens - rows);
     *layout = tir_spread_layout(&l);
@@ -54,14 +54,14 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
 
 static bool passes_in_halves(const struct mla *s, struct tir_layout *transit)
 {
-    return transit_layout(s, s->part->width / 2, transit);
+    return transit_layout(s, s->source.part->width / 2, transit);
 }
 
 static void add_piece(struct mla *s, struct part *part, const struct att_cache *c, unsigned column,
                       unsigned width, const struct tir_layout *layout)
 {
     const unsigned first = s->d.k.c.packed ? column : part->first + column;
-    s->piece[s->n_pieces++] = (struct piece){
+    s->source.piece[s->source.n_pieces++] = (struct piece){
         .part = part,
         .column = column,
         .paged = att_paged_tile(&s->d.b, c, s->d.keys, width, first, layout),
@@ -70,10 +70,10 @@ static void add_piece(struct mla *s, struct part *part, const struct att_cache *
 
 void mla_find_pieces(struct mla *s)
 {
-    struct part *const latent = s->part, *const rotated = s->part + 1;
+    struct part *const latent = s->source.part, *const rotated = s->source.part + 1;
     const struct att_cache *const c = &s->d.k.c;
     struct tir_layout transit;
-    s->n_pieces = 0;
+    s->source.n_pieces = 0;
     unsigned width = latent->width / 2;
     if (!passes_in_halves(s, &transit)) {
         width = latent->width;
@@ -83,7 +83,7 @@ void mla_find_pieces(struct mla *s)
     }
     for (unsigned first = 0; first < latent->width; first += width)
         add_piece(s, latent, c, first, width, &transit);
-    if (s->n_parts == 1)
+    if (s->source.n_parts == 1)
         return;
     const struct att_cache own = c->packed ? att_cache_rotated(c, s->d.dtype) : *c;
     add_piece(s, rotated, &own, 0, rotated->width, NULL);
@@ -92,52 +92,48 @@ void mla_find_pieces(struct mla *s)
 uint32_t mla_piece_features(const struct mla *s)
 {
     struct tir_layout transit;
-    const bool halves = passes_in_halves(s, &transit), rotated = s->n_parts > 1;
+    const bool halves = passes_in_halves(s, &transit), rotated = s->source.n_parts > 1;
     return (halves ? 1u << MLA_HAS_HALVES : 0) | (rotated ? 1u << MLA_HAS_ROTATED : 0) |
            (halves || rotated ? 1u << MLA_HAS_PIECES : 0);
 }
 
 /* ---- Steps: from the cache to LDS ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 /* Part 0 is the first piece of the latent, 1 its other half, 2 the rotated key. */
 static struct piece *piece_of(struct mla *s, const struct pipe_row *row)
 {
-    return &s->piece[row->part == 2 ? s->n_pieces - 1 : row->part];
+    return &s->source.piece[row->part == 2 ? s->source.n_pieces - 1 : row->part];
 }
 
 /* The first key to load. Copies that run ahead load the last block again after it, which caches
  * have. */
 static struct tir_value key_to_load(struct mla *s)
 {
-    const struct tir_value block = block_of(s);
-    return mla_first_key(s, s->ahead ? tir_min(&s->d.b, block, s->last_block) : block);
+    const struct tir_value block = mla_block_of(s);
+    return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last.block) : block);
 }
 
 /* vmcnt counts in order: numbers that are loaded after the last piece would be waited for with all
  * of it. */
 static void find_pages(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct piece *const p = piece_of(s, row);
-    p->pages = att_page_numbers(&s->d.b, &s->pages, &p->paged, key_to_load(s));
+    p->pages = att_page_numbers(&s->d.b, &s->source.pages, &p->paged, key_to_load(s));
 }
 
 static void load_piece(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct piece *const p = piece_of(s, row);
     if (row->part == 1)
-        p->pages = s->piece->pages;
-    p->fetched = att_paged_load(&s->d.b, &s->pages, &p->paged, key_to_load(s), p->pages);
+        p->pages = s->source.piece->pages;
+    p->fetched = att_paged_load(&s->d.b, &s->source.pages, &p->paged, key_to_load(s), p->pages);
 }
 
 static void load_mask(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
     s->d.attention.now.block.mask = att_load_mask(&s->d.attention, key_to_load(s));
 }
@@ -148,15 +144,15 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type type = tir_typeof(b->f, c);
-    const struct tir_value left = tir_sub(b, s->d.item.kv_len, mla_first_key(s, block_of(s)));
+    const struct tir_value left = tir_sub(b, s->d.item.kv_len, mla_first_key(s, mla_block_of(s)));
     struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)s->d.keys));
-    if (s->pages.slots)
+    if (s->source.pages.slots)
         edge = tir_or(b, edge, att_has_gaps(b, p->pages));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
     const struct tir_type t = tir_with_dtype(type, TIR_I32);
     const struct tir_value row = tir_row_index(b, t);
     struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
-    if (s->pages.slots) {
+    if (s->source.pages.slots) {
         const struct tir_value entry = att_paged_entries(b, &p->paged, p->pages);
         there = tir_and(b, there, tir_cmp_ge(b, entry, tir_int_like(b, entry, 0)));
     }
@@ -168,29 +164,29 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
 
 static void store_piece(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct piece *const p = piece_of(s, row);
-    struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
-    if (p->part == s->part)
+    struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->number.kq);
+    if (p->part == s->source.part)
         x = clear_tail(s, p, x);
-    const struct tir_value at = mla_buffer_of(s, p->part, block_of(s));
-    tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->kq_bytes)), x, &p->part->lds);
+    const struct tir_value at = mla_buffer_of(s, p->part, mla_block_of(s));
+    tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->number.kq_bytes)), x, &p->part->lds);
 }
 
 /* The last piece's numbers are one for each token. */
 static void store_entries(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    mla_store_entries(s, block_of(s), s->piece[s->n_pieces - 1].pages);
+    mla_store_entries(s, mla_block_of(s), s->source.piece[s->source.n_pieces - 1].pages);
 }
 
 static void read_entries(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.block.entries = mla_load_entries(s, block_of(s));
+    s->d.attention.now.block.entries = mla_load_entries(s, mla_block_of(s));
 }
 
 /* ---- Steps: S^T = K Q^T ---- */
@@ -199,29 +195,30 @@ static void read_entries(void *context, const struct pipe_row *row)
 static struct tir_value read_panel(struct mla *s, const struct panel *panel)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
+    const struct part *const p =
+        panel->first < s->source.part->width ? s->source.part : s->source.part + 1;
     const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
-    const struct tir_value column = mla_own_first(s, panel, s->kq_bytes);
-    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->kq_bytes));
-    const struct tir_value at = tir_add(b, mla_buffer_of(s, p, block_of(s)), first);
+    const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, panel->width, &l);
+    const struct tir_value column = mla_own_first(s, panel, s->number.kq_bytes);
+    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->number.kq_bytes));
+    const struct tir_value at = tir_add(b, mla_buffer_of(s, p, mla_block_of(s)), first);
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
 static void read_early(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
     for (unsigned i = 0; i < mla_early_panels(s); i++)
-        s->early[i] = read_panel(s, &s->panel[i]);
+        s->now.k[i] = read_panel(s, &s->query.panel[i]);
 }
 
 /* Q^T, as the right operand of S^T = K Q^T. */
 static struct tir_value query_panel(struct mla *s, unsigned n)
 {
-    const struct panel *const p = &s->panel[n];
+    const struct panel *const p = &s->query.panel[n];
     const struct tir_layout map = mla_query_map(s, p);
-    struct tir_value at, q = s->q[n];
+    struct tir_value at, q = s->query.q[n];
     if (mla_find_query(s, n, &at))
         q = tir_tile_lds_load(&s->d.b, at, p->q, &map);
     return tir_transpose(&s->d.b, q);
@@ -229,41 +226,42 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
 
 static struct tir_value key_panel(struct mla *s, unsigned n)
 {
-    return n < mla_early_panels(s) ? s->early[n] : read_panel(s, &s->panel[n]);
+    return n < mla_early_panels(s) ? s->now.k[n] : read_panel(s, &s->query.panel[n]);
 }
 
 static void multiply_keys(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->product);
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->type.product);
     (void)row;
-    for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->panel[i].product, key_panel(s, i), query_panel(s, i), x);
-    s->d.attention.now.s = s->row_waves ? x : tir_named(b, "s", x);
+    for (unsigned i = 0; i < s->query.n_panels; i++)
+        x = tir_mma(b, s->query.panel[i].product, key_panel(s, i), query_panel(s, i), x);
+    s->d.attention.now.s = s->split.depth ? x : tir_named(b, "s", x);
 }
 
 /* ---- Steps: O^T += c^T P^T ---- */
 
 static void read_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.v = tir_tile_lds_load(&s->d.b, mla_buffer_of(s, s->part, block_of(s)),
-                                             s->v_loaded, &s->part->lds);
+    s->d.attention.now.v =
+        tir_tile_lds_load(&s->d.b, mla_buffer_of(s, s->source.part, mla_block_of(s)),
+                          s->type.v_loaded, &s->source.part->lds);
 }
 
 static void turn_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
     (void)row;
-    *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &s->v_operand));
+    *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &s->type.v_operand));
 }
 
 static void product(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];

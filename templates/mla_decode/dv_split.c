@@ -30,6 +30,8 @@
 #include "templates/mla_decode/register_transpose.h"
 #include "templates/workgroup/scalar.h"
 
+#include <assert.h>
+
 enum {
     PARTS = 16 /* of the columns, that registers of O tell apart */,
     ROWS = 4 /* blocks of the product's rows, which are columns */,
@@ -79,7 +81,7 @@ static struct tir_layout values(const struct mla *s)
     return tir_layout_transpose(&l);
 }
 
-void mla_dv_split_choose_layouts(struct mla *s)
+static void choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     d->qk = d->pv; /* 32 keys */
@@ -90,75 +92,80 @@ void mla_dv_split_choose_layouts(struct mla *s)
     mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
-    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &p);
-    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
+    s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &p);
+    s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
 }
 
-void mla_dv_split_take_lds(struct mla *s)
+/* Allocates blocks, and after them two places for P. */
+static void take_lds(struct mla *s)
 {
-    s->p_lds = tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 16);
-    s->p_buffer = tir_lds_buffer(&s->d.b, 2 * s->d.keys * s->d.columns, 16);
+    const uint32_t has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0;
+    mla_transpose_take_lds(s);
+    s->lds.p_map = tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
+    s->lds.p = tir_lds_buffer(&s->d.b, MLA_DV_P_BUFFERS * s->d.keys * s->d.columns, 16);
+    pipe_choose(&mla_dv_split, &(struct pipe_variant){.has = has}, &s->plan);
+    assert(s->plan.depth[MLA_LDS_BLOCK] <= s->lds.blocks);
+    assert(s->plan.depth[MLA_LDS_ALPHA] <= s->lds.blocks);
+    assert(s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS);
 }
 
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value turn = tir_and(b, block, tir_i32(b, 1));
-    return tir_add(b, s->p_buffer, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
+    return tir_add(b, s->lds.p, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
 }
 
 /* A vector of the columns stands in what pads the rows of a block's latent. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
-    tir_map_pad(&map, CHUNK / sizeof(float), s->part->width / sizeof(float));
+    tir_map_pad(&map, CHUNK / sizeof(float), s->source.part->width / sizeof(float));
     return map;
 }
 
 static struct tir_value vector_at(struct mla *s, struct tir_value place)
 {
-    return att_plus(&s->d.b, place, (int)s->part->width);
+    return att_plus(&s->d.b, place, (int)s->source.part->width);
 }
 
 /* ---- Steps: a block to LDS ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 static void find_page(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value key = mla_first_key(s, block_of(s));
+    const struct tir_value key = mla_first_key(s, mla_block_of(s));
     (void)row;
-    const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
-    s->page_byte = tir_shl(b, i, tir_i32(b, 2));
+    const struct tir_value i =
+        tir_min(b, att_page_of(&s->source.pages.paging, key), s->source.pages.last);
+    s->now.pages[0] = tir_shl(b, i, tir_i32(b, 2));
 }
 
 static void load_page(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->run_pages[0] = tir_scalar_load(&s->d.b, s->pages.table, s->page_byte, TIR_I32);
+    s->now.pages[0] = tir_scalar_load(&s->d.b, s->source.pages.table, s->now.pages[0], TIR_I32);
 }
 
 /* LLVM would load the first number directly before the loop. */
 static void keep_page(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    tir_anchor(&s->d.b, s->run_pages[0]);
+    tir_anchor(&s->d.b, s->now.pages[0]);
 }
 
 static void copy_block(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    for (unsigned i = 0; i < s->n_parts; i++)
-        mla_transpose_copy(s, &s->flight,
-                           (struct mla_copy_piece){&s->part[i], 0, s->d.keys, 0, s->part[i].width},
-                           MLA_COPIES_FIRST);
+    for (unsigned i = 0; i < s->source.n_parts; i++)
+        mla_transpose_copy(
+            s, &s->now.flight,
+            (struct mla_copy_piece){&s->source.part[i], 0, s->d.keys, 0, s->source.part[i].width},
+            MLA_COPIES_FIRST);
 }
 
 /* ---- Steps: scores to weights ---- */
@@ -166,16 +173,16 @@ static void copy_block(void *context, const struct pipe_row *row)
 static void read_k(void *context, const struct pipe_row *row)
 {
     enum { EARLY = 2 /* panels in the phase before the product */ };
-    struct mla *const s = family_of(context);
-    const unsigned end = row->part ? s->n_panels : EARLY;
+    struct mla *const s = mla_of(context);
+    const unsigned end = row->part ? s->query.n_panels : EARLY;
     for (unsigned i = row->part ? EARLY : 0; i < end; i++)
-        s->early[i] = mla_transpose_read_panel(s, s->flight.place, &s->panel[i]);
+        s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
 /* Finds the largest score of each column, and whether one has outgrown m. */
 static void check_max(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
     struct att_now *const now = &s->d.attention.now;
@@ -193,7 +200,7 @@ static void check_max(void *context, const struct pipe_row *row)
 static void follow_max(void *context, const struct pipe_row *row)
 {
     enum { M, L, ALPHA, N };
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
     struct att_now *const now = &s->d.attention.now;
@@ -219,7 +226,7 @@ static void follow_max(void *context, const struct pipe_row *row)
 /* Stores P and alpha of the wave's columns for all waves. */
 static void store_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     const struct tir_layout map = vector_map(s, s->d.columns);
@@ -228,13 +235,13 @@ static void store_weights(void *context, const struct pipe_row *row)
         att_softmax_exponent(b, &s->softmax, now->s, now->carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     now->weights.p16 = tir_convert_in_range(b, p, TIR_FP8);
-    tir_tile_lds_store(b, vector_at(s, s->flight.place), now->step.alpha, &map);
-    tir_tile_lds_store(b, weights_at(s, block_of(s)), now->weights.p16, &s->p_lds);
+    tir_tile_lds_store(b, vector_at(s, s->now.flight.place), now->step.alpha, &map);
+    tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &s->lds.p_map);
 }
 
 static void sum_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
@@ -368,26 +375,26 @@ static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha 
 
 static void read_alpha(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     (void)row;
-    const struct tir_value loaded = load_alpha(s, s->flight.place);
+    const struct tir_value loaded = load_alpha(s, s->now.flight.place);
     for (unsigned i = 0; i < 2; i++)
-        s->alpha[i] = take_alpha(b, loaded, i);
-    s->alpha_lanes = tir_or(b, s->alpha[0].lanes, s->alpha[1].lanes);
+        s->now.alpha[i] = take_alpha(b, loaded, i);
+    s->now.alpha_lanes = tir_or(b, s->now.alpha[0].lanes, s->now.alpha[1].lanes);
 }
 
 static void rescale(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O], followed = *o;
     const struct tir_type t = tir_typeof(b->f, *o);
     (void)row;
     struct tir_if branch =
-        tir_begin_bare_if(b, tir_cmp_ne(b, s->alpha_lanes, tir_i64(b, 0)), &t, 1);
+        tir_begin_bare_if(b, tir_cmp_ne(b, s->now.alpha_lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
-        struct mla_alpha *const own = &s->alpha[i / 2];
+        struct mla_alpha *const own = &s->now.alpha[i / 2];
         if (i % 2 == 0)
             find_registers(b, own);
         followed = rescale_registers(s, own, i * OF_ROWS, OF_ROWS, followed);
@@ -401,22 +408,22 @@ static void rescale(void *context, const struct pipe_row *row)
 /* Part: half of the keys. */
 static void read_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const unsigned keys = s->d.keys / HALVES, width = s->part->width;
+    const unsigned keys = s->d.keys / HALVES, width = s->source.part->width;
     const struct tir_layout l = values(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
+    const struct tir_type t = tir_tile(b->f, s->number.kq, keys, width, &along);
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, width, CHUNK);
     const struct tir_value from =
-        att_plus(b, s->flight.place, (int)(row->part * keys * (width + CHUNK)));
-    s->quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
+        att_plus(b, s->now.flight.place, (int)(row->part * keys * (width + CHUNK)));
+    s->now.quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
 }
 
 static void turn_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    struct tir_value *const c = &s->quarter[row->part];
+    struct mla *const s = mla_of(context);
+    struct tir_value *const c = &s->now.quarter[row->part];
     const struct tir_layout l = values(s);
     *c = tir_relayout(&s->d.b, *c, &l);
 }
@@ -424,46 +431,47 @@ static void turn_c(void *context, const struct pipe_row *row)
 /* Part: a quarter of the columns. */
 static void read_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
     const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
-    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.keys, columns, &l);
-    const struct tir_value from = att_plus(b, weights_at(s, block_of(s)), (int)(row->part * bytes));
-    s->p_quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
+    const struct tir_type t = tir_tile(b->f, s->number.p, s->d.keys, columns, &l);
+    const struct tir_value from =
+        att_plus(b, weights_at(s, mla_block_of(s)), (int)(row->part * bytes));
+    s->now.p_quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
 }
 
 static void take_quarter(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value o = s->d.attention.now.carried[ATT_CARRY_O];
-    s->o_quarter[row->part] = take_part(b, tir_transpose(b, o), row->part, ROWS);
+    s->now.o_quarter[row->part] = take_part(b, tir_transpose(b, o), row->part, ROWS);
 }
 
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const o = &s->o_quarter[quarter];
-    const struct tir_value p = tir_transpose(b, tir_half(b, s->p_quarter[quarter], (int)half));
-    *o = tir_mma_in_agprs(b, s->d.pv, p, s->quarter[half], *o);
+    struct tir_value *const o = &s->now.o_quarter[quarter];
+    const struct tir_value p = tir_transpose(b, tir_half(b, s->now.p_quarter[quarter], (int)half));
+    *o = tir_mma_in_agprs(b, s->d.pv, p, s->now.quarter[half], *o);
 }
 
 static void multiply_first(void *context, const struct pipe_row *row)
 {
-    multiply(family_of(context), row->part, 0);
+    multiply(mla_of(context), row->part, 0);
 }
 
 static void multiply_last(void *context, const struct pipe_row *row)
 {
-    multiply(family_of(context), row->part, 1);
+    multiply(mla_of(context), row->part, 1);
 }
 
 static void join_quarters(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value *const part = s->o_quarter;
+    const struct tir_value *const part = s->now.o_quarter;
     (void)row;
     const struct tir_value low = tir_stack(b, part[0], part[1]);
     const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
@@ -516,13 +524,30 @@ const struct pipe_op mla_dv_product_last = {
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 
-/* P is read by then. */
-void mla_dv_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
-
-void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule)
+/* The place of P serves for vectors that waves exchange at the end of an item. */
+static void join(struct mla *s, struct decode_state *state)
 {
+    (void)state;
+    tir_barrier(&s->d.b);
+    s->d.divisors = s->lds.p;
+}
+
+static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    mla_transpose_set_schedule(s, schedule);
     schedule->hoist_vgprs = 4;
     schedule->cover = TIR_COVER_MIXED;
     schedule->exchange_ahead = 2;
-    schedule->loop_at = s->streams ? 0 : LOOP_AT;
+    schedule->loop_at = mla_reads_once(s) ? 0 : LOOP_AT;
 }
+
+const struct mla_form mla_dv_split_form = {
+    .choose_layouts = choose_layouts,
+    .take_lds = take_lds,
+    .begin_pass = mla_transpose_begin_pass,
+    .load_q = mla_load_q,
+    .walk = mla_walk,
+    .join = join,
+    .pass = mla_walk_and_store,
+    .set_schedule = set_schedule,
+};

@@ -48,8 +48,8 @@ static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 /* A tile that a wave copies by itself: rows x width. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
-    const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->kq_bytes);
-    return tir_tile(s->d.b.f, s->kq_dtype, rows, (1u << map->reg_bits) / rows, &l);
+    const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->number.kq_bytes);
+    return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
 /* A wave's own rows as copies of rotated keys have them, or of lines: a few lanes for each. */
@@ -76,7 +76,7 @@ static struct att_paged_tile block_tile(struct mla *s)
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile keys = block_tile(s);
-    return att_page_numbers(&s->d.b, &s->pages, &keys, mla_first_key(s, block));
+    return att_page_numbers(&s->d.b, &s->source.pages, &keys, mla_first_key(s, block));
 }
 
 /* Entries of a block's first rows as they stand in LDS. */
@@ -89,7 +89,7 @@ static struct tir_value entry_place(struct mla *s, struct tir_value block)
     enum { COPIED = 256 };
     struct tir_builder *const b = &s->d.b;
     const struct tir_value which = tir_and(b, block, tir_i32(b, ENTRY_BYTES / COPIED - 1));
-    const struct tir_value first = tir_add(b, s->entries, att_times(b, s->d.wave, ENTRY_BYTES));
+    const struct tir_value first = tir_add(b, s->lds.entries, att_times(b, s->d.wave, ENTRY_BYTES));
     return tir_add(b, first, att_times(b, which, COPIED));
 }
 
@@ -97,8 +97,8 @@ void mla_gather_take_lds(struct mla *s)
 {
     enum { UNREAD = 1024 /* a row of 16 bits, or two vectors of f32 */ };
     struct decode *const d = &s->d;
-    s->entries = tir_lds_buffer(&d->b, d->waves * ENTRY_BYTES, 16);
-    s->unread = tir_lds_buffer(&d->b, UNREAD, 16);
+    s->lds.entries = tir_lds_buffer(&d->b, d->waves * ENTRY_BYTES, 16);
+    s->lds.unread = tir_lds_buffer(&d->b, UNREAD, 16);
 }
 
 static void copy_entries(struct mla *s, struct tir_value block)
@@ -108,8 +108,8 @@ static void copy_entries(struct mla *s, struct tir_value block)
     const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, sizeof(int32_t));
     const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &l);
     const struct att_paged_tile rows = rows_like(s, t);
-    tir_gather_to_lds(b, ENTRIES, s->pages.table,
-                      att_entry_offsets(b, &s->pages, &rows, mla_first_key(s, block)),
+    tir_gather_to_lds(b, ENTRIES, s->source.pages.table,
+                      att_entry_offsets(b, &s->source.pages, &rows, mla_first_key(s, block)),
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
@@ -123,7 +123,8 @@ static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t
     const struct tir_value at = tir_add(b, entry_place(s, block), tir_shl(b, first, tir_i32(b, 2)));
     const struct tir_value entries =
         tir_tile_lds_load(b, at, tir_tile(b->f, TIR_I32, t->gathered.rows, 1, &l), &map);
-    return att_entry_slots(b, &s->pages, t, tir_add(b, mla_first_key(s, block), first), entries);
+    return att_entry_slots(b, &s->source.pages, t, tir_add(b, mla_first_key(s, block), first),
+                           entries);
 }
 
 /* The wave's first row of a block. */
@@ -177,7 +178,8 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
     struct mla_found f = {.rows = rows};
-    assert(s->part->width * s->kq_bytes == COPY_BYTES && own_rows(s) <= MLA_MOST_ROWS);
+    assert(s->source.part->width * s->number.kq_bytes == COPY_BYTES &&
+           own_rows(s) <= MLA_MOST_ROWS);
     for (unsigned i = 0; i < own_rows(s); i++)
         f.row[i] = row_of(s, rows, i);
     return f;
@@ -189,36 +191,37 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), p->width);
-    tir_gather_to_lds(b, group, tir_i64(b, 0), rows, tir_i32(b, (int)(p->first * s->kq_bytes)),
-                      own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
+    tir_gather_to_lds(b, group, tir_i64(b, 0), rows,
+                      tir_i32(b, (int)(p->first * s->number.kq_bytes)), own_place(s, p, block), 0,
+                      copied(s, own_rows(s), &map), &map);
 }
 
 /* Copies half of the wave's rows, which begin at these addresses. */
 static void copy_lines(struct mla *s, int group, struct tir_value block,
                        const struct mla_row_pairs *lines, unsigned half)
 {
-    mla_row_pairs_copy(s, group, own_place(s, s->part, block), own_rows(s), lines, half);
+    mla_row_pairs_copy(s, group, own_place(s, s->source.part, block), own_rows(s), lines, half);
 }
 
 static void copy_latent(struct mla *s, int group, struct tir_value block,
                         const struct tir_value *row)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = mla_one_wave_map(s, 1, s->part->width);
+    const struct tir_layout map = mla_one_wave_map(s, 1, s->source.part->width);
     const struct tir_type t = copied(s, 1, &map);
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
-    const struct tir_value place = own_place(s, s->part, block);
+    const struct tir_value place = own_place(s, s->source.part, block);
     for (unsigned i = 0; i < own_rows(s); i++)
         tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place,
-                          mla_one_wave_before(s, s->part, i), t, &map);
+                          mla_one_wave_before(s, s->source.part, i), t, &map);
 }
 
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     copy_latent(s, group, block, f->row);
-    if (s->n_parts > 1)
-        copy_part(s, group, s->part + 1, block, f->rows);
+    if (s->source.n_parts > 1)
+        copy_part(s, group, s->source.part + 1, block, f->rows);
 }
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
@@ -238,11 +241,11 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
  * front of them. */
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
-    unsigned width = s->part->width;
-    if (s->row_pairs)
+    unsigned width = s->source.part->width;
+    if (s->source.row_pairs)
         *before = mla_row_pairs_piece(s, row, n, &width);
     else
-        *before = mla_one_wave_before(s, s->part, row);
+        *before = mla_one_wave_before(s, s->source.part, row);
     return width;
 }
 
@@ -251,7 +254,7 @@ static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigne
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p = s->part;
+    const struct part *const p = s->source.part;
     const struct att_paged_tile own = own_tile(s);
     const struct tir_value entries = read_keys(s, &own, block, own_first(s));
     for (unsigned i = 0; i < own_rows(s); i++) {
@@ -260,15 +263,15 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
         if (!width)
             continue;
         const struct tir_layout map =
-            s->row_pairs ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
+            s->source.row_pairs ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
-            tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
+            tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->number.kq);
         const struct tir_value entry = tir_lane_read(b, entries, lane_of(s, i));
         const struct tir_value row = att_plus(b, own_place(s, p, block), (int)before);
         const struct tir_value at =
-            tir_select(b, tir_cmp_lt(b, entry, tir_i32(b, 0)), row, s->unread);
+            tir_select(b, tir_cmp_lt(b, entry, tir_i32(b, 0)), row, s->lds.unread);
         tir_tile_lds_store(b, at, zero, &map);
     }
 }
@@ -276,14 +279,14 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (s->row_pairs)
+    if (s->source.row_pairs)
         tir_wait(&s->d.b, LATER, 0);
 }
 
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned pieces = s->row_pairs ? MLA_ROW_PAIR_PIECES : 1;
+    const unsigned pieces = s->source.row_pairs ? MLA_ROW_PAIR_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
     for (unsigned i = 0; i < pieces; i++)
@@ -311,7 +314,7 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     struct tir_builder *const b = &s->d.b;
     const struct att_paged_tile own = own_tile(s);
     const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
-    const struct tir_value offsets = att_paged_rows(b, &s->pages, &own, key, slots);
+    const struct tir_value offsets = att_paged_rows(b, &s->source.pages, &own, key, slots);
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
@@ -337,77 +340,73 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 
 /* ---- Steps of pipelines over lists ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
-
 static void build_copy_entries(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    copy_entries(s, block_of(s)->index);
+    copy_entries(s, mla_block_of(s));
 }
 
 static void build_read_entries(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->slots = read_block(s, block_of(s)->index);
+    s->now.slots = read_block(s, mla_block_of(s));
 }
 
 static void note_gaps(struct mla *s, struct tir_value gaps)
 {
-    s->gaps = gaps;
+    s->now.gaps = gaps;
     if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
-        block_of(s)->gaps = gaps;
+        s->d.attention.now.block.gaps = gaps;
 }
 
 static void build_find(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct tir_value block = block_of(s)->index;
+    struct mla *const s = mla_of(context);
+    const struct tir_value block = mla_block_of(s);
     (void)row;
-    note_gaps(s, count_gaps(s, block, &s->slots));
-    s->found = find_rows(s, own_addresses(s, block, s->slots.own));
+    note_gaps(s, count_gaps(s, block, &s->now.slots));
+    s->now.found = find_rows(s, own_addresses(s, block, s->now.slots.own));
 }
 
 static void build_copy(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    copy_rows(s, GROUP, block_of(s)->index, &s->found);
+    copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
 /* A wave clears its own rows, for which it waits. */
 static void build_clear(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    clear_gaps(s, block_of(s)->index, s->gaps);
+    clear_gaps(s, mla_block_of(s), s->now.gaps);
 }
 
 /* ---- Steps of row pairs ---- */
 
 static void build_copy_next_entries(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    copy_entries(s, att_plus(&s->d.b, block_of(s)->index, 1));
+    copy_entries(s, att_plus(&s->d.b, mla_block_of(s), 1));
 }
 
 static void build_find_lines(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct tir_value block = block_of(s)->index;
+    struct mla *const s = mla_of(context);
+    const struct tir_value block = mla_block_of(s);
     (void)row;
-    note_gaps(s, count_gaps(s, block, &s->slots));
-    s->lines = mla_row_pairs_find(s, own_addresses(s, block, s->slots.own));
+    note_gaps(s, count_gaps(s, block, &s->now.slots));
+    s->now.lines = mla_row_pairs_find(s, own_addresses(s, block, s->now.slots.own));
 }
 
 static void build_copy_lines(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    copy_lines(s, row->part ? LATER : GROUP, block_of(s)->index, &s->lines, row->part);
+    struct mla *const s = mla_of(context);
+    copy_lines(s, row->part ? LATER : GROUP, mla_block_of(s), &s->now.lines, row->part);
 }
 
 #define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)

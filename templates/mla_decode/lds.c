@@ -33,7 +33,7 @@ static unsigned v_vector_bits(const struct mla *s)
 {
     if (reads_transposed(s))
         return 0;
-    const unsigned own = tir_bits(s->d.value.width) - s->wave_bits - tir_bits(mla_pv(s)->m);
+    const unsigned own = tir_bits(s->d.value.width) - s->split.waves - tir_bits(mla_pv(s)->m);
     return own < 2 ? own : 2;
 }
 
@@ -44,8 +44,8 @@ static struct tir_layout values_as_read(const struct mla *s)
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, m_bits);
-    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->wave_bits - vector - m_bits);
-    tir_spread_cols(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->split.waves - vector - m_bits);
+    tir_spread_cols(&l, TIR_WAVES, s->split.waves);
     tir_spread_rows(&l, TIR_REGS, 2);
     tir_spread_rows(&l, TIR_LANES, 2);
     tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - 4);
@@ -56,10 +56,10 @@ static struct tir_layout values_as_read(const struct mla *s)
 static void choose_product(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves split = {.rows = (uint8_t)s->wave_bits};
+    const struct tir_waves split = {.rows = (uint8_t)s->split.waves};
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
-    const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->keys, split);
-    const struct tir_layout p = tir_mma_right(mla_pv(s), d->columns, &s->keys, split);
+    const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->type.keys, split);
+    const struct tir_layout p = tir_mma_right(mla_pv(s), d->columns, &s->type.keys, split);
     const struct tir_layout o = tir_mma_result(mla_pv(s), d->value.width, d->columns, split);
     uint8_t order[TIR_LAYOUT_MAX_BITS];
     for (unsigned i = 0; i < tir_bits(d->value.width); i++)
@@ -69,28 +69,29 @@ static void choose_product(struct mla *s)
     const struct tir_layout weights = tir_layout_transpose(&p);
     const struct tir_layout sliced = tir_layout_slice(&output, 0);
     const struct tir_layout vector_layout = tir_layout_of_one_wave(&sliced);
-    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
-    s->v_operand = tir_layout_transpose(&v_t);
-    const struct tir_layout read = reads_transposed(s) ? s->v_operand : values_as_read(s);
-    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
+    s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
+    s->type.v_operand = tir_layout_transpose(&v_t);
+    const struct tir_layout read = reads_transposed(s) ? s->type.v_operand : values_as_read(s);
+    s->type.v_loaded = tir_tile(d->b.f, s->number.kq, d->keys, d->value.width, &read);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
-    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
+    s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
 }
 
 struct tir_waves mla_split(const struct mla *s)
 {
-    return (struct tir_waves){.rows = (uint8_t)s->product_keys, .cols = (uint8_t)s->score_waves};
+    return (struct tir_waves){.rows = (uint8_t)s->split.product_keys,
+                              .cols = (uint8_t)s->split.columns};
 }
 
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
-    struct panel *const p = &s->panel[s->n_panels++];
+    struct panel *const p = &s->query.panel[s->query.n_panels++];
     const struct tir_waves split = mla_split(s);
     *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
     const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
-    p->q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, width, &q);
-    p->divided = first < s->part->width || width < PANEL;
+    p->q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, width, &q);
+    p->divided = first < s->source.part->width || width < PANEL;
 }
 
 /* The rotated key is divided where a part of it is enough for an instruction, else one part of the
@@ -98,9 +99,9 @@ static void add_panel(struct mla *s, unsigned first, unsigned width, int product
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
-    const unsigned latent = s->d.value.width, own = PANEL >> s->row_waves;
-    const unsigned most = 16 / s->kq_bytes, lane = own * (unsigned)mma->m / TIR_WAVE_LANES;
-    if (!s->row_waves || own < (unsigned)mma->k) {
+    const unsigned latent = s->d.value.width, own = PANEL >> s->split.depth;
+    const unsigned most = 16 / s->number.kq_bytes, lane = own * (unsigned)mma->m / TIR_WAVE_LANES;
+    if (!s->split.depth || own < (unsigned)mma->k) {
         add_panel(s, latent, PANEL, s->d.qk, whole);
         return;
     }
@@ -115,9 +116,9 @@ static void choose_panels(struct mla *s)
     enum { WIDE = 128 };
     const struct tir_machine *const m = s->d.m;
     const struct tir_contraction narrow =
-        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->kq_bytes);
+        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->number.kq_bytes);
     const int wide =
-        s->kq_dtype == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
+        s->number.kq == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
     for (unsigned first = 0; first < mla_own_columns(s) && wide < 0; first += PANEL)
         add_panel(s, first, PANEL, s->d.qk, &narrow);
     if (wide >= 0) {
@@ -126,79 +127,82 @@ static void choose_panels(struct mla *s)
         for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
             add_panel(s, first, WIDE, wide, &k);
     }
-    if (s->n_parts > 1)
+    if (s->source.n_parts > 1)
         add_rotated(s, &narrow);
 }
 
 /* A part of the keys is one block that the instruction takes a scale for, or all of them are. */
 static void choose_scales(struct mla *s)
 {
-    const struct tir_layout weights = tir_layout_transpose(tir_layout_of(s->d.b.f, s->weights));
+    const struct tir_layout weights =
+        tir_layout_transpose(tir_layout_of(s->d.b.f, s->type.weights));
     struct tir_layout columns;
     const bool fits = tir_mma_scales(mla_pv(s), true, &weights, &columns);
-    assert(fits && (mla_parts(s) == 1 || s->d.keys >> s->key_waves == TIR_MX_BLOCK));
+    assert(fits && (mla_parts(s) == 1 || s->d.keys >> s->split.softmax_keys == TIR_MX_BLOCK));
     (void)fits;
     const struct tir_layout scales = tir_layout_transpose(&columns);
-    s->scales = tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &scales);
+    s->type.scales = tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &scales);
     const struct tir_layout one = tir_layout_slice(&scales, 0);
     const struct tir_layout *const stored = mla_parts(s) == 1 ? &one : &scales;
-    s->scales_lds = tir_lane_major_once(stored, stored->reg_bits);
+    s->lds.scales_map = tir_lane_major_once(stored, stored->reg_bits);
 }
 
 void mla_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     choose_panels(s);
-    const struct tir_mma *const mma = mla_qk(s, s->panel);
-    const struct tir_waves columns = {.cols = (uint8_t)s->score_waves};
+    const struct tir_mma *const mma = mla_qk(s, s->query.panel);
+    const struct tir_waves columns = {.cols = (uint8_t)s->split.columns};
     const struct tir_layout product = tir_mma_result(mma, d->keys, d->columns, mla_split(s));
     const struct tir_layout whole = tir_mma_result(mma, d->keys, d->columns, columns);
-    s->product = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &product);
-    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, s->row_waves ? &whole : &product);
-    if (s->scaled >= 0)
-        s->keys = tir_contract_instruction(mla_pv(s), false, d->keys);
+    s->type.product = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &product);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, s->split.depth ? &whole : &product);
+    if (s->type.scaled >= 0)
+        s->type.keys = tir_contract_instruction(mla_pv(s), false, d->keys);
     else
-        s->keys = mla_pv(s)->m == MFMA_ROWS
-                      ? tir_contract_acc(&whole, tir_bits(mma->n))
-                      : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
+        s->type.keys = mla_pv(s)->m == MFMA_ROWS
+                           ? tir_contract_acc(&whole, tir_bits(mma->n))
+                           : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
     mla_choose_shared(s);
-    if (s->scaled >= 0)
+    if (s->type.scaled >= 0)
         choose_scales(s);
 }
 
 struct tir_value mla_row_part(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    const int low = (int)(s->score_waves + s->product_keys);
+    const int low = (int)(s->split.columns + s->split.product_keys);
     return low ? tir_shr(b, s->d.wave, tir_i32(b, low)) : s->d.wave;
 }
 
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned own = p->first < s->part->width ? mla_own_columns(s) : p->width;
-    if (!s->row_waves || !p->divided)
+    const unsigned own = p->first < s->source.part->width ? mla_own_columns(s) : p->width;
+    if (!s->split.depth || !p->divided)
         return tir_i32(b, (int)(p->first * size));
-    if (s->ahead && p->first < s->part->width) /* each part has some of what goes ahead first */
+    if (s->source.lead &&
+        p->first < s->source.part->width) /* each part has some of what goes ahead first */
         return att_plus(b, att_times(b, mla_row_part(s), (int)(p->width * size)),
-                        (int)((p->first << s->row_waves) * size));
+                        (int)((p->first << s->split.depth) * size));
     return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
 }
 
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a)
 {
-    return s->key_waves ? tir_join_blocks(&s->d.b, a, s->d.keys >> s->key_waves) : a;
+    return s->split.softmax_keys ? tir_join_blocks(&s->d.b, a, s->d.keys >> s->split.softmax_keys)
+                                 : a;
 }
 
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 {
-    return s->key_waves ? tir_split_blocks(&s->d.b, a, s->d.columns) : a;
+    return s->split.softmax_keys ? tir_split_blocks(&s->d.b, a, s->d.columns) : a;
 }
 
 /* ---- LDS ---- */
 
-bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
+bool mla_exchanges(const struct mla *s) { return s->split.columns != 0; }
 
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
@@ -206,7 +210,7 @@ static unsigned n_vectors(const struct mla *s)
 {
     if (mla_shares(s))
         return N_VECTORS + 1;
-    return s->key_waves && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
+    return s->split.softmax_keys && s->type.scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
 
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
@@ -214,7 +218,7 @@ static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_b
 /* Counts the bytes of a block. */
 static unsigned scale_bytes(const struct mla *s)
 {
-    return s->scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
+    return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
 }
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
@@ -224,26 +228,26 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
     map.pad_shift = (uint8_t)tir_bits(width);
-    map.pad = (uint8_t)(32 / s->kq_bytes);
+    map.pad = (uint8_t)(32 / s->number.kq_bytes);
     return map;
 }
 
 /* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
-    const unsigned all = 1u << s->keys.n_reg, most = 128 / tir_dtype_bits(s->p_dtype);
-    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), all < most ? all : most);
+    const unsigned all = 1u << s->type.keys.n_reg, most = 128 / tir_dtype_bits(s->number.p);
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), all < most ? all : most);
 }
 
 static unsigned weights_bytes(const struct mla *s)
 {
-    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->p_dtype) / 8);
+    return att_lds_bytes(&s->lds.p_map, tir_dtype_bits(s->number.p) / 8);
 }
 
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
 {
     const struct tir_layout *const l = tir_layout_of(s->d.b.f, p->q);
-    const unsigned most = 16 / s->kq_bytes, own = 1u << l->reg_bits;
+    const unsigned most = 16 / s->number.kq_bytes, own = 1u << l->reg_bits;
     return tir_lane_major(l, own < most ? own : most);
 }
 
@@ -251,8 +255,8 @@ struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
 static unsigned query_bytes(const struct mla *s, unsigned n)
 {
     unsigned bytes = 0;
-    for (unsigned i = s->n_panels - n; i < s->n_panels; i++)
-        bytes += s->d.columns * s->panel[i].width * s->kq_bytes;
+    for (unsigned i = s->query.n_panels - n; i < s->query.n_panels; i++)
+        bytes += s->d.columns * s->query.panel[i].width * s->number.kq_bytes;
     return bytes;
 }
 
@@ -264,40 +268,22 @@ static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)
 static bool fits_between(const struct mla *s)
 {
     const bool packed = s->d.v->kv_layout == ATT_KV_LAYOUT_PACKED;
-    const bool three = s->most_buffers > 2 || s->scaled >= 0; /* the tile does not want two */
+    const bool three =
+        s->lds.most_blocks > 2 || s->type.scaled >= 0; /* the tile does not want two */
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 
 static const struct pipeline *find_pipeline(const struct mla *s)
 {
     /* Registers have no room to keep scaled weights of 128 columns for the next iteration. */
-    const bool full = s->scaled >= 0 && s->d.columns == 128;
+    const bool full = s->type.scaled >= 0 && s->d.columns == 128;
     if (!mla_exchanges(s))
         return &mla_replicated_scores;
-    if (s->buffers == 1 || full)
+    if (s->lds.blocks == 1 || full)
         return &mla_shared_scores;
     if (mla_shares(s))
         return &mla_early_copy;
     return fits_between(s) ? &mla_values_between : &mla_deferred_values;
-}
-
-static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
-{
-    const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
-    s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
-    s->pipeline = find_pipeline(s);
-    s->ahead = s->pipeline == &mla_early_copy;
-    s->q_shared =
-        s->pipeline == &mla_values_between && 2 * block + other + mla_count_query(s) <= room;
-    if (s->pipeline == &mla_deferred_values && s->most_buffers > 2 &&
-        3 * block + other + weights <= room)
-        s->buffers = 3;
-    s->turns = s->buffers == 3 ? 2 : 1;
-}
-
-bool mla_defers_values(const struct mla *s)
-{
-    return s->pipeline != &mla_replicated_scores && s->pipeline != &mla_shared_scores;
 }
 
 static uint32_t features(const struct mla *s)
@@ -306,14 +292,14 @@ static uint32_t features(const struct mla *s)
         bool has;
         unsigned feature;
     } all[] = {
-        {s->scaled >= 0, MLA_HAS_SCALED},
+        {s->type.scaled >= 0, MLA_HAS_SCALED},
         {s->d.v->sparse != ATT_SPARSE_NONE, MLA_HAS_LISTS},
         {s->d.v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
-        {s->row_waves, MLA_HAS_ROW_PARTS},
-        {s->key_waves && !s->told, MLA_HAS_KEY_PARTS},
-        {s->told, MLA_HAS_SHARED_MAX},
-        {s->buffers == 1, MLA_HAS_ONE_BLOCK},
-        {s->buffers == 2, MLA_HAS_TWO_BLOCKS},
+        {s->split.depth, MLA_HAS_ROW_PARTS},
+        {s->split.agree == MLA_AGREE_ON_GROWTH, MLA_HAS_KEY_PARTS},
+        {s->split.agree == MLA_EXCHANGE_MAX, MLA_HAS_SHARED_MAX},
+        {s->lds.blocks == 1, MLA_HAS_ONE_BLOCK},
+        {s->lds.blocks == 2, MLA_HAS_TWO_BLOCKS},
         {mla_early_panels(s), MLA_HAS_EARLY_K},
     };
     uint32_t has = mla_piece_features(s);
@@ -322,52 +308,68 @@ static uint32_t features(const struct mla *s)
     return has;
 }
 
-void mla_choose_pipeline(struct mla *s)
+static void choose_pipeline(struct mla *s, const struct pipeline *p)
 {
-    pipe_choose(s->pipeline, &(struct pipe_variant){.has = features(s)}, &s->plan);
-    assert(s->plan.depth[MLA_LDS_BLOCK] <= s->buffers && s->plan.depth[MLA_LDS_P] <= s->turns);
-    assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->buffers);
+    pipe_choose(p, &(struct pipe_variant){.has = features(s)}, &s->plan);
+    assert(s->plan.depth[MLA_LDS_BLOCK] <= s->lds.blocks &&
+           s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
+    assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->lds.blocks);
+}
+
+static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
+{
+    const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
+    s->lds.blocks = s->lds.most_blocks > 1 && 2 * block + other <= room ? 2 : 1;
+    const struct pipeline *const p = find_pipeline(s);
+    s->source.lead = p == &mla_early_copy;
+    s->query.shared = p == &mla_values_between && 2 * block + other + mla_count_query(s) <= room;
+    if (p == &mla_deferred_values && s->lds.most_blocks > 2 && 3 * block + other + weights <= room)
+        s->lds.blocks = 3;
+    s->lds.p_places = s->lds.blocks == 3 ? 2 : 1;
+    s->form = s->source.lead ? &mla_early_form : &mla_shared_form;
+    choose_pipeline(s, p);
 }
 
 void mla_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     unsigned block = 0, other = 0;
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        struct part *const p = &s->part[i];
+    for (unsigned i = 0; i < s->source.n_parts; i++) {
+        struct part *const p = &s->source.part[i];
         p->lds = block_map(s, p->width);
-        p->bytes = att_lds_bytes(&p->lds, s->kq_bytes);
+        p->bytes = att_lds_bytes(&p->lds, s->number.kq_bytes);
         block += p->bytes;
     }
-    if (s->q_in_lds > s->n_panels) /* of a narrow latent all stand there */
-        s->q_in_lds = s->n_panels;
+    if (s->query.n_in_lds > s->query.n_panels) /* a narrow latent has all in LDS */
+        s->query.n_in_lds = s->query.n_panels;
     if (mla_exchanges(s)) {
-        s->p_lds = weights_map(s);
+        s->lds.p_map = weights_map(s);
         other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
-    other += query_bytes(s, s->q_in_lds);
+    other += query_bytes(s, s->query.n_in_lds);
     other += mla_shared_bytes(s);
     if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
     const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
     choose_buffers(s, room, block, other);
-    for (unsigned i = 0; i < s->n_parts; i++)
-        s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
-    if (s->q_in_lds)
-        s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
-    if (s->q_shared)
+    for (unsigned i = 0; i < s->source.n_parts; i++)
+        s->source.part[i].buffer =
+            tir_lds_buffer(&d->b, s->lds.blocks * s->source.part[i].bytes, 16);
+    if (s->query.n_in_lds)
+        s->query.buffer = tir_lds_buffer(&d->b, query_bytes(s, s->query.n_in_lds), 16);
+    if (s->query.shared)
         mla_take_query(s);
     if (mla_shares(s))
-        s->score_buffer = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
+        s->lds.scores = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
     if (d->v->sparse != ATT_SPARSE_NONE)
-        s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
+        s->lds.entries = tir_lds_buffer(&d->b, s->lds.blocks * entry_bytes(s), 16);
     if (!mla_exchanges(s))
         return;
-    s->p_buffer = tir_lds_buffer(&d->b, s->turns * weights_bytes(s), 16);
-    s->vector_buffer = tir_lds_buffer(&d->b, n_vectors(s) * vector_bytes(s), 16);
-    if (s->scaled >= 0)
-        s->scale_buffer = tir_lds_buffer(&d->b, s->turns * scale_bytes(s), 16);
+    s->lds.p = tir_lds_buffer(&d->b, s->lds.p_places * weights_bytes(s), 16);
+    s->lds.vectors = tir_lds_buffer(&d->b, n_vectors(s) * vector_bytes(s), 16);
+    if (s->type.scaled >= 0)
+        s->lds.scales = tir_lds_buffer(&d->b, s->lds.p_places * scale_bytes(s), 16);
 }
 
 /* a mod 3, of a below 2^31. */
@@ -382,13 +384,13 @@ static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
 static struct tir_value slot_of(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return s->buffers == 3 ? modulo_3(b, block) : tir_and(b, block, tir_i32(b, 1));
+    return s->lds.blocks == 3 ? modulo_3(b, block) : tir_and(b, block, tir_i32(b, 1));
 }
 
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->buffers == 1)
+    if (s->lds.blocks == 1)
         return p->buffer;
     const struct tir_value which = slot_of(s, block);
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
@@ -397,10 +399,10 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
 static struct tir_value entries_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->buffers == 1)
-        return s->entries;
+    if (s->lds.blocks == 1)
+        return s->lds.entries;
     const struct tir_value which = slot_of(s, block);
-    return tir_add(b, s->entries, att_times(b, which, (int)entry_bytes(s)));
+    return tir_add(b, s->lds.entries, att_times(b, which, (int)entry_bytes(s)));
 }
 
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries)
@@ -421,11 +423,11 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
 /* Does the n-th panel of Q stand in LDS, and where? */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
 {
-    const unsigned after = s->n_panels - n;
-    if (after > s->q_in_lds)
+    const unsigned after = s->query.n_panels - n;
+    if (after > s->query.n_in_lds)
         return false;
-    const unsigned before = query_bytes(s, s->q_in_lds) - query_bytes(s, after);
-    *at = att_plus(&s->d.b, s->q_buffer, (int)before);
+    const unsigned before = query_bytes(s, s->query.n_in_lds) - query_bytes(s, after);
+    *at = att_plus(&s->d.b, s->query.buffer, (int)before);
     return true;
 }
 
@@ -438,7 +440,8 @@ void mla_meet(struct mla *s)
 
 static bool all_write(const struct mla *s)
 {
-    return s->told && s->score_waves + s->key_waves == s->wave_bits;
+    return s->split.agree == MLA_EXCHANGE_MAX &&
+           s->split.columns + s->split.softmax_keys == s->split.waves;
 }
 
 /* Waves that hold the same part of S^T: one of them writes. */
@@ -448,7 +451,7 @@ struct tir_if mla_begin_writers(struct mla *s)
     if (all_write(s))
         return (struct tir_if){0};
     const struct tir_value writes =
-        tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->score_waves + s->key_waves)));
+        tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->split.columns + s->split.softmax_keys)));
     return tir_begin_if(b, writes, false, NULL, 0);
 }
 
@@ -463,47 +466,47 @@ void mla_end_writers(struct mla *s, struct tir_if *writers)
 struct tir_value mla_turn(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return s->turns == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
+    return s->lds.p_places == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
 }
 
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_add(b, s->p_buffer, att_times(b, mla_turn(s, block), (int)weights_bytes(s)));
+    return tir_add(b, s->lds.p, att_times(b, mla_turn(s, block), (int)weights_bytes(s)));
 }
 
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p)
 {
-    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &s->p_lds);
+    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &s->lds.p_map);
 }
 
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
 {
-    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->weights, &s->p_lds);
+    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->type.weights, &s->lds.p_map);
 }
 
 static struct tir_value scales_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_add(b, s->scale_buffer, att_times(b, mla_turn(s, block), (int)scale_bytes(s)));
+    return tir_add(b, s->lds.scales, att_times(b, mla_turn(s, block), (int)scale_bytes(s)));
 }
 
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales)
 {
     struct tir_builder *const b = &s->d.b;
-    tir_tile_lds_store(b, scales_at(s, block), mla_all_keys(s, scales), &s->scales_lds);
+    tir_tile_lds_store(b, scales_at(s, block), mla_all_keys(s, scales), &s->lds.scales_map);
 }
 
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_type t = s->scales;
+    struct tir_type t = s->type.scales;
     if (mla_parts(s) == 1) {
         const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, t), 0);
         t = tir_tile(b->f, TIR_I8, 1, s->d.columns, &one);
     }
-    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &s->scales_lds);
-    return mla_parts(s) == 1 ? tir_broadcast(b, own, s->scales) : own;
+    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &s->lds.scales_map);
+    return mla_parts(s) == 1 ? tir_broadcast(b, own, s->type.scales) : own;
 }
 
 struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
@@ -522,7 +525,7 @@ struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
 static struct tir_value vector_at(struct mla *s, struct tir_value n)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_add(b, s->vector_buffer, att_times(b, n, (int)vector_bytes(s)));
+    return tir_add(b, s->lds.vectors, att_times(b, n, (int)vector_bytes(s)));
 }
 
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a)

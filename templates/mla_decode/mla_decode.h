@@ -27,16 +27,16 @@ enum {
  * alpha or its logarithm; if waves split the keys, m is VECTOR_OWN_M slots after it. */
 enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
-/* Part of a cache row: the latent, or the rotated key. */
+/** Part of a cache row: the latent, or the rotated key. */
 struct part {
-    unsigned first, width;
+    unsigned first, width; /* columns of the row */
     struct tir_layout lds; /* of a block */
-    unsigned bytes;        /* bytes of it in LDS, or of Q */
+    unsigned bytes;        /* of a block in LDS, or of Q */
     unsigned before;       /* bytes of the block before this part, if its parts share a buffer */
     struct tir_value buffer;
 };
 
-/* Columns of a row of the cache that one step of S^T = K Q^T takes. */
+/** Columns of a cache row that one step of S^T = K Q^T takes. */
 struct panel {
     unsigned first, width;
     int product; /* the matrix instruction */
@@ -45,7 +45,7 @@ struct panel {
     bool divided;      /* true if each group of waves has `width` columns of its own */
 };
 
-/* Columns of a part that pass from the cache to LDS together. */
+/** Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
     unsigned column; /* first column, counted in the part */
@@ -54,112 +54,184 @@ struct piece {
     struct att_paged_data fetched;
 };
 
-/* Slots of a block's keys in a sparse list: of all rows, and of the rows that the wave copies. */
+/** Slots of a block's keys in a sparse list: of all rows, and of the rows that the wave copies. */
 struct mla_slots {
     struct tir_value all, own;
 };
 
-/* Addresses of the block's rows that a wave copies. A row of the latent takes all lanes, so that
+/** Addresses of the block's rows that a wave copies. A row of the latent takes all lanes, so that
  * its address is a scalar. */
 struct mla_found {
     struct tir_value rows; /* i64 per row; a few lanes share a row */
     struct tir_value row[MLA_MOST_ROWS];
 };
 
-/* A block whose copy is in flight: its LDS buffer `place`, and the `there` rows from `from` on that
- * the item has. */
+/** A block whose copy is in flight: its place in LDS, and the `there` rows from `from` on that the
+ * item has. */
 struct mla_flight {
     struct tir_value place, from, there;
 };
 
-/* The addresses from which lanes copy a wave's rows, i64 of each lane. */
+/** The addresses from which lanes copy a wave's rows, i64 of each lane. */
 struct mla_row_pairs {
     struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
 };
 
-/* The factors of half of O's columns: `of_lanes`, columns x 1, are not 1 in `lanes`, i64. So
+/** The factors of half of O's columns: `of_lanes`, columns x 1, are not 1 in `lanes`, i64. So
  * `registers` of O are rescaled, i32. Each register has a column in each half of the lanes. */
 struct mla_alpha {
     struct tir_value of_lanes, lanes, registers;
 };
 
-struct mla {
-    struct att_variant variant; /* the variant that d.v points to */
-    struct decode d;
-    unsigned buffers; /* blocks in LDS: 1 to 3 */
-    unsigned most_buffers;
-    unsigned turns;                  /* buffers for P and alpha: 1 or 2 */
-    bool ahead;                      /* blocks are copied one iteration before their scores */
-    const struct pipeline *pipeline; /* of waves that share scores */
-    unsigned q_dtype;                /* of q in memory */
-    unsigned kq_dtype, kq_bytes;     /* of Q and of the cache's rows in LDS */
-    unsigned p_dtype;                /* of P and c in the second product */
-    int scaled;                      /* the second product's MFMA with scales for P; -1: none */
-    struct part part[2];
-    unsigned n_parts;
-    struct piece piece[MAX_PIECES];
-    unsigned n_pieces;
+/** Types of numbers: enum tir_dtype. */
+struct mla_numbers {
+    unsigned q;            /* of Q in memory */
+    unsigned kq, kq_bytes; /* of Q and of the cache's rows in LDS; bytes of a number */
+    unsigned p;            /* of P and c in the second product */
+};
 
-    struct tir_value first_pass, pass_step; /* i32, rows: the passes of this workgroup */
-    bool one_wave;   /* one wave per SIMD, each with its own columns: one_wave.c */
-    bool transposes; /* one_wave, with c transposed in registers: register_transpose.c */
-    bool streams;    /* transposes, and each block is read once, so that HBM bounds the loop */
-    bool pairs;      /* one_wave, in wave pairs with the same queries: a wave has half of the keys
-                        in the first product and half of the latent in the second */
-    bool row_pairs;  /* pairs, with fp8 rows that are copied two at a time: row_pairs.c */
-    struct tir_value row_stride; /* i32, bytes between cache rows; set if `transposes` */
-    unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
-    unsigned product_keys;       /* log2 of the waves that split its keys in K Q^T */
-    unsigned key_waves;          /* log2 of the waves that split its keys in the softmax */
-    unsigned row_waves;          /* log2 of the waves that split the contraction of K Q^T; they add
-                                    S^T through LDS */
-    bool told;                   /* waves of the same columns exchange row maxima before exp2 */
+/** The agreement of waves with the same columns of S^T on the row maximum. */
+enum mla_agreement {
+    MLA_OWN_MAX,          /* each wave has all keys of its columns */
+    MLA_AGREE_ON_GROWTH,  /* each has a maximum of its own keys, until one has grown */
+    MLA_EXCHANGE_MAX,     /* they exchange maxima before weights are made */
+    MLA_SCALE_OWN_WEIGHTS /* weights have a scale for each wave's keys */
+};
+
+/** The work split: log2 of the waves that divide each dimension. */
+struct mla_work_split {
+    uint8_t waves;        /* of a workgroup */
+    uint8_t columns;      /* of S^T */
+    uint8_t product_keys; /* keys in K Q^T */
+    uint8_t softmax_keys; /* keys in the softmax */
+    uint8_t depth;        /* the contraction of K Q^T; these waves sum S^T through LDS */
+    uint8_t pairs;        /* keys in K Q^T, and the latent in P c, of a wave pair's queries */
+    uint8_t agree;        /* enum mla_agreement */
+};
+
+/** The cache's rows, and how a block of them comes to LDS. */
+struct mla_source {
+    struct att_pages pages;
+    struct part part[2];
+    struct piece piece[MAX_PIECES]; /* of blocks that pass through registers */
+    uint8_t n_parts, n_pieces;
+    uint8_t lead;                /* iterations from a block's last barrier to its scores */
+    uint8_t row_pairs;           /* 1: LDS has cache lines of two neighbouring rows together */
+    struct tir_value row_stride; /* i32, bytes between cache rows; none: a pipeline has no use */
+};
+
+/** Places in LDS; n places of a buffer lie one after the other. */
+struct mla_lds {
+    uint8_t blocks, most_blocks; /* of keys; the tile's limit */
+    uint8_t p_places;            /* for P and what is exchanged with it */
+    struct tir_value p, vectors, scales, scores;
+    struct tir_value entries; /* of sparse lists: i32, keys x 1 */
+    struct tir_value unread;  /* a row for copies that nobody reads: gather.c */
+    struct tir_layout p_map, scales_map, scores_map;
+};
+
+/** Q, in panels. */
+struct mla_query {
+    struct panel panel[MAX_PANELS];
+    struct tir_value q[MAX_PANELS];
+    uint8_t n_panels, n_in_lds; /* panels in LDS are the last ones */
+    uint8_t shared;             /* 1: waves load whole rows, and read their columns from LDS */
+    struct part part[2];        /* of shared rows: query.c */
+    struct tir_value buffer;    /* of panels in LDS */
+};
+
+/** Types of values in registers. */
+struct mla_types {
     struct tir_type product;     /* S^T as K Q^T leaves it */
-    struct tir_type tops;        /* the row maxima that all lanes of a column found */
-    struct tir_value score_buffer;
-    struct tir_layout scores_lds;
-    struct pipe_plan plan; /* the pipeline of the loop, if it is a table */
-    struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the current block */
+    struct tir_type tops;        /* row maxima that all lanes of a column found */
+    struct tir_contraction keys; /* order of the keys in P c, as S^T has them in registers */
+    struct tir_type weights;     /* P^T as the right operand */
+    struct tir_type v_loaded;    /* c as it is read from LDS: keys x latent */
+    struct tir_layout v_operand;
+    struct tir_type vector; /* 1 x columns beside O^T */
+    struct tir_type scales; /* of P^T: one for each 32 keys of a column */
+    int scaled;             /* the second product's MFMA with scales for P; -1: none */
+};
+
+/** Values of one block that steps hand to each other, beside attention's. */
+struct mla_block {
+    struct tir_value pages[MLA_MAX_RUNS]; /* page numbers, or before them their address */
+    struct tir_view runs[MLA_MAX_RUNS];
     struct mla_flight flight;
-    struct tir_view run_rows[MLA_MAX_RUNS];
     struct mla_slots slots;
     struct mla_found found;
     struct mla_row_pairs lines;
-    struct tir_value gaps; /* i32: rows of the block without a key */
-    struct tir_value growth, o_alpha,
-        score_part[MLA_MAX_ROW_PARTS];                         /* of waves that share scores */
-    struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a wave pair */
-    struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T, and of O after the product */
-    struct tir_value page_byte, alpha_lanes;
-    struct mla_alpha alpha[2];
+    struct tir_value gaps;                  /* i32: rows without a key */
+    struct tir_value k[MAX_PANELS];         /* panels of K */
+    struct tir_value quarter[MLA_QUARTERS]; /* of c^T or O, halves of c, or the waves' parts of S */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
-    struct tir_value kv_scale;  /* scale of the whole cache; none without one */
-    struct att_softmax softmax; /* over the wave's own keys: see mla_own_keys() */
-    unsigned wave_bits;
-    struct panel panel[MAX_PANELS];
-    unsigned n_panels;
-    struct tir_value early[MAX_PANELS]; /* panels of K that are read one iteration early */
-    struct tir_contraction keys;        /* order of the keys in P c, as S^T has them in registers */
-    struct tir_layout p_lds;            /* keys x columns */
-    struct tir_type weights;            /* P^T as the right operand */
-    struct tir_type v_loaded;           /* c as it is read from LDS: keys x latent */
-    struct tir_layout v_operand;
-    struct tir_type vector; /* 1 x columns beside O^T */
-    struct tir_type scales; /* scales of P^T: one for each 32 keys of a column */
-    struct tir_layout scales_lds;
-    struct tir_value p_buffer, vector_buffer, scale_buffer;
-    /* Values of the last block, whose product is after the loop: wave_pair_exchange.c. */
-    struct tir_value last_scales, last_weights, first_part;
-    struct decode_places places; /* addresses of its results */
-    struct tir_value unread;     /* LDS row for copies that nobody reads: gather.c */
-    struct tir_value entries;    /* sparse lists: keys x 1 of i32 in LDS for each block buffer */
-    struct att_pages pages;
-    struct tir_value last_block; /* i32: number of the item's last block of keys */
-    unsigned q_in_lds;           /* number of panels of Q, counted from the last, that are in LDS */
-    struct tir_value q_buffer, q[MAX_PANELS];
-    bool q_shared; /* Q passes through LDS, cut like a cache row: query.c */
-    struct part q_part[2];
+    struct mla_alpha alpha[2];
+    struct tir_value alpha_lanes;
+    struct tir_value other_exponent, pair_weights[2]; /* of a wave pair */
 };
+
+/** Values of the item's last block, whose product may be after the loop: wave_pair_exchange.c. */
+struct mla_last {
+    struct tir_value block; /* i32: its number */
+    struct tir_value scales, weights, first_part;
+    struct decode_places places; /* addresses of the item's results */
+};
+
+/** The passes of this workgroup over an item's rows, i32. */
+struct mla_passes {
+    struct tir_value first, step; /* rows */
+};
+
+struct mla;
+
+/** The parts of a kernel outside of its loop, for a group of pipelines. NULL: nothing to do. */
+struct mla_form {
+    void (*choose_layouts)(struct mla *s); /* before any op is built */
+    void (*take_lds)(struct mla *s);       /* and makes the plan */
+    void (*load_arguments)(struct mla *s); /* together with an item */
+    void (*find_source)(struct mla *s);    /* of the item's blocks */
+    void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
+    void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
+    /** Appends the loop over an item's keys; returns the state of the wave's columns. */
+    struct decode_state (*walk)(struct mla *s);
+    /** Gives every wave m and l of the columns of its O^T. */
+    void (*join)(struct mla *s, struct decode_state *state);
+    void (*pass)(struct mla *s); /* appends the loop and the store of its results */
+    void (*set_schedule)(const struct mla *s, struct tir_schedule *schedule);
+    uint8_t hbm_bound;          /* 1: HBM limits the loop with any type of numbers */
+    uint8_t ends_beside_output; /* 1: walk() gives m and l for the columns of O^T. l and O are 0
+                                   while m is the lowest */
+};
+
+/** Forms: waves that share scores, with a block's copy an iteration early or not; one wave per
+ * SIMD; wave pairs, in 16 bits and in fp8; transposition in registers, in 16 bits and in fp8. */
+extern const struct mla_form mla_shared_form, mla_early_form, mla_one_wave_form;
+extern const struct mla_form mla_wave_pair_form, mla_row_pairs_form;
+extern const struct mla_form mla_transpose_form, mla_dv_split_form;
+
+struct mla {
+    struct att_variant variant; /* the variant that d.v points to */
+    struct decode d;
+    const struct mla_form *form;
+    struct pipe_plan plan;
+    struct mla_numbers number;
+    struct mla_work_split split;
+    struct mla_source source;
+    struct mla_lds lds;
+    struct mla_query query;
+    struct mla_types type;
+    struct mla_passes pass;
+    struct mla_block now;
+    struct mla_last last;
+    struct att_softmax softmax; /* over the wave's own keys: see mla_own_keys() */
+    struct tir_value kv_scale;  /* scale of the whole cache; none without one */
+};
+
+/** True if each block is read once, so that HBM limits the loop. */
+static inline bool mla_reads_once(const struct mla *s)
+{
+    return s->d.v->gqa * s->d.v->q_len <= (int)s->d.columns;
+}
 
 /* lds.c */
 
@@ -183,13 +255,13 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 /** True if the second product is in fp8; l then sums the rounded weights. */
-static inline bool mla_weights_fp8(const struct mla *s) { return s->p_dtype == TIR_FP8; }
+static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
 /** Appends a barrier: every wave may then read what the others have written to LDS. */
 void mla_meet(struct mla *s);
 /** Opens a branch for one wave of those that hold the same columns of S^T, and closes it. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
-/** Returns the buffer of P and alpha for block `block`: its number modulo s->turns; i32. */
+/** Returns the buffer of P and alpha for block `block`: its number modulo s->lds.p_places; i32. */
 struct tir_value mla_turn(struct mla *s, struct tir_value block);
 /** Stores P of block `block`, keys x columns, in LDS for all waves; loads it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
@@ -207,16 +279,19 @@ struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned par
 /** Returns how many columns of the latent a wave's panels have. */
 static inline unsigned mla_own_columns(const struct mla *s)
 {
-    return s->part->width >> s->row_waves;
+    return s->source.part->width >> s->split.depth;
 }
 /** Returns the number of the wave's part of a row; i32. */
 struct tir_value mla_row_part(struct mla *s);
 /** Returns the wave's first column of panel p times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
 /** True if a barrier separates K Q^T from the softmax. */
-static inline bool mla_shares(const struct mla *s) { return s->row_waves || s->told; }
+static inline bool mla_shares(const struct mla *s)
+{
+    return s->split.depth || (s->split.agree == MLA_EXCHANGE_MAX);
+}
 /** Returns the number of parts that waves cut a block's keys into. */
-static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
+static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
 /** Converts a tile of keys x columns to the wave's own keys, with parts x columns side by side, and
  * back. Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
@@ -238,8 +313,8 @@ void mla_divide_scores(struct mla *s, unsigned product_keys);
 /** Chooses the types and LDS of the maxima and sums that these waves exchange. */
 void mla_choose_shared(struct mla *s);
 unsigned mla_shared_bytes(const struct mla *s);
-/** Returns the panels of K that are in LDS after the products of the block before: with s->ahead
- * the first half of a block, else none. */
+/** Returns the number of K's panels that are in LDS after the products of the block before. They
+ * are in the first half of a block; 0 if source.lead is 0. */
 unsigned mla_early_panels(const struct mla *s);
 /** Ends the loop over keys and the branch around it. Waves exchange m and l during the last
  * product. */
@@ -250,14 +325,6 @@ struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir
 
 /** True if a one-wave-per-SIMD pipeline serves this variant. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
-/** Like mla_choose_layouts() and mla_take_lds(), for one wave per SIMD. */
-void mla_one_wave_choose_layouts(struct mla *s);
-void mla_one_wave_take_lds(struct mla *s);
-/** Sets the members of s->d.attention that the loop reads. Call it before att_attention_scale(). */
-void mla_one_wave_attention(struct mla *s);
-void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule);
-/** Returns the stage whose first iteration issues the loads of Q, after the first block's copy. */
-uint8_t mla_one_wave_q_stage(const struct mla *s);
 
 /** Returns the number of a key's page; keys past the last one get the last one's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
@@ -265,17 +332,17 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 /* register_transpose.c: the same functions for c that is transposed in registers */
 
 bool mla_transpose_takes(const struct tir_machine *m);
-/** Returns the matrix instruction of the product with c. */
-int mla_transpose_product(const struct mla *s);
-void mla_transpose_choose_layouts(struct mla *s);
-void mla_transpose_take_lds(struct mla *s);
-void mla_transpose_attention(struct mla *s);
-void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s);
-/** Gives every wave m and l of the columns of its O^T. */
-void mla_transpose_share(struct mla *s, struct decode_state *state);
 
-/* mla_decode.c */
+/* item.c */
 
+/** Issues the loads of the wave's columns of Q, panel by panel. */
+void mla_load_q(struct mla *s);
+/** Appends the loop over an item's keys. */
+struct decode_state mla_walk(struct mla *s);
+/** Appends a pass: the form's walk and join, and the store of results. */
+void mla_walk_and_store(struct mla *s);
+/** Appends the work on item number `index` of the list, pass by pass. */
+void mla_work_on(struct mla *s, struct tir_value index);
 /** Returns the i64 bytes from the beginning of Q to each of these rows. */
 struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows);
 
@@ -295,16 +362,6 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
 /** True if the wave-pair pipeline serves this variant. */
 bool mla_wave_pair_take(const struct att_variant *v);
-/** Issues the loads of Q before the loop over keys. */
-void mla_wave_pair_load_q(struct mla *s);
-/** Issues the loads that an item's first copies depend on, together with the item's. */
-void mla_exchange_ask(struct mla *s);
-/** Appends a pass over an item's keys and the store of its results, for wave pairs that split the
- * latent. */
-void mla_exchange_pass(struct mla *s);
-/** Merges the states of a wave pair. Each wave then has half of O, as d.output and d.first_value
- * say. */
-void mla_exchange_join(struct mla *s, struct decode_state *state);
 
 /* passes.c */
 
@@ -327,10 +384,6 @@ struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_val
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);
-/** Makes the plan of the pipeline that mla_take_lds() has chosen. */
-void mla_choose_pipeline(struct mla *s);
-/** True if the product with c of a block is in the iteration after its scores. */
-bool mla_defers_values(const struct mla *s);
 
 /** Returns the features of a block's pieces: MLA_HAS_HALVES, _ROTATED, _PIECES. */
 uint32_t mla_piece_features(const struct mla *s);

@@ -49,7 +49,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 
 struct tir_waves mla_one_wave_waves(const struct mla *s)
 {
-    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
 }
 
 static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
@@ -57,20 +57,20 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
-    if (s->pairs && !s->row_pairs)
+    if (s->split.pairs && !s->source.row_pairs)
         return s->d.qk;
     const struct tir_mma *const mma = product(s);
-    return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
+    return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
 /* Keys of a block that a wave has. */
-static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->pairs; }
+static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->split.pairs; }
 
 /* Returns which of them is the wave's first. */
 static struct tir_value own_first(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    return s->pairs ? att_times(b, mla_one_wave_half(s), (int)own_keys(s)) : tir_i32(b, 0);
+    return s->split.pairs ? att_times(b, mla_one_wave_half(s), (int)own_keys(s)) : tir_i32(b, 0);
 }
 
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
@@ -86,7 +86,7 @@ static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
-    if (s->row_pairs)
+    if (s->source.row_pairs)
         return mla_exchange_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
@@ -108,7 +108,7 @@ static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
-                              : tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+                              : tir_contract_rows(mma, PANEL, 16 / s->number.kq_bytes);
 }
 
 static void add_panels(struct mla *s)
@@ -117,23 +117,23 @@ static void add_panels(struct mla *s)
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_one_wave_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
-        s->panel[s->n_panels++] = (struct panel){
+        s->query.panel[s->query.n_panels++] = (struct panel){
             .first = first,
             .width = PANEL,
             .product = keys_product(s),
             .k = k,
-            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
         };
 }
 
-void mla_one_wave_choose_layouts(struct mla *s)
+static void choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     const struct tir_waves waves = mla_one_wave_waves(s);
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
-    const unsigned rows = d->value.width >> s->pairs;
+    const unsigned rows = d->value.width >> s->split.pairs;
     const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
     add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
@@ -147,30 +147,12 @@ struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned 
 {
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
-        return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
+        return att_lds_rows(s->d.m, keys, width, s->number.kq_bytes);
     if (width < LATENT)
         return att_lds_swizzled(keys, width, CHUNK, 2, 2);
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, CHUNK << s->d.m->lane_bits, CHUNK);
     return map;
-}
-
-void mla_one_wave_take_lds(struct mla *s)
-{
-    struct decode *const d = &s->d;
-    s->buffers = BLOCKS;
-    for (unsigned i = 0; i < s->n_parts && !s->row_pairs; i++) {
-        struct part *const p = &s->part[i];
-        p->lds = mla_one_wave_map(s, d->keys, p->width);
-        p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
-        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
-    }
-    if (s->pairs)
-        mla_exchange_take_lds(s, BLOCKS);
-    if (mla_one_wave_gathers(s))
-        mla_gather_take_lds(s);
-    else if (s->pairs) /* two vectors: mla_wave_pair_join() */
-        s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
 }
 
 /* ---- A block ---- */
@@ -184,8 +166,8 @@ struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct 
 
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows)
 {
-    return s->row_pairs ? rows * MLA_ROW_PAIR_COLUMNS
-                        : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+    return s->source.row_pairs ? rows * MLA_ROW_PAIR_COLUMNS
+                               : tir_lds_address(&p->lds, rows * p->width, s->number.kq_bytes);
 }
 
 /* Returns where the first row of a part is that the wave has of a block. */
@@ -193,7 +175,7 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value place = mla_one_wave_place(s, p, block);
-    if (!s->pairs)
+    if (!s->split.pairs)
         return place;
     const unsigned before = mla_one_wave_before(s, p, own_keys(s));
     return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
@@ -216,8 +198,9 @@ static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsign
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
-    return tir_scalar_load(b, s->pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+    const struct tir_value page =
+        tir_min(b, att_page_of(&s->source.pages.paging, key), s->source.pages.last);
+    return tir_scalar_load(b, s->source.pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
 }
 
 /* Rows from `key` on, as far as the item has them, whose page is that one. */
@@ -225,7 +208,7 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_cache *const c = &s->d.k.c;
-    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value inside = att_page_place(&s->source.pages.paging, key);
     const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
     const struct tir_value at = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
@@ -233,8 +216,8 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
     const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
     /* A pair holds its multiples all through the loop. */
     return att_view(b, tir_add(b, c->base, at), there,
-                    s->pairs ? stride : tir_materialize(b, stride),
-                    (int)(s->d.k.width * s->kq_bytes), 0);
+                    s->split.pairs ? stride : tir_materialize(b, stride),
+                    (int)(s->d.k.width * s->number.kq_bytes), 0);
 }
 
 /* Copies a run of a block, of which `rows` has as many as there are. */
@@ -243,15 +226,15 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     struct tir_builder *const b = &s->d.b;
     const unsigned keys = run_of(s);
     /* The map says which lane copies what. */
-    const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys,
-                                               &s->panel->k, mla_one_wave_waves(s));
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        const struct part *const p = &s->part[i];
+    const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->query.panel->product], s->d.keys,
+                                               &s->query.panel->k, mla_one_wave_waves(s));
+    for (unsigned i = 0; i < s->source.n_parts; i++) {
+        const struct part *const p = &s->source.part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
-                                   tir_i32(b, (int)(p->first * s->kq_bytes))};
-        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
+                                   tir_i32(b, (int)(p->first * s->number.kq_bytes))};
+        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->number.kq_bytes);
         const struct tir_layout map = mla_one_wave_map(s, keys, p->width);
-        struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
+        struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, PANEL, &any);
         t.rows = (uint16_t)keys;
         t.cols = (uint16_t)p->width;
         tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0),
@@ -262,27 +245,18 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
 static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct part *const p =
+        n->first < s->source.part->width ? s->source.part : s->source.part + 1;
     const struct tir_mma *const mma = &s->d.m->mma[n->product];
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_one_wave_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
-    if (s->row_pairs)
-        return mla_row_pairs_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
+    const struct tir_type t = tir_tile(b->f, s->number.kq, own_keys(s), n->width, &l);
+    if (s->source.row_pairs)
+        return mla_row_pairs_read(s, own_place(s, s->source.part, block), t, s->d.keys, n->first);
     const struct tir_layout map = mla_one_wave_map(s, own_keys(s), p->width);
     const unsigned column = n->first - p->first;
     const struct tir_value place = own_place(s, p, block);
-    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
-}
-
-/* S^T of K, whose panels have been read. */
-static struct tir_value multiply_keys(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
-    for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
-    return tir_named(b, "s", x);
+    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->number.kq_bytes)), t, &map);
 }
 
 /* c^T of some columns of the latent, columns x keys. */
@@ -291,42 +265,44 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
-    if (s->pairs)
+    if (s->split.pairs)
         keys = mla_one_wave_weights(s);
     else if (together(s) < s->d.keys)
         keys = tir_layout_half(&keys);
     const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
     const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_one_wave_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
-    const struct tir_layout map = mla_one_wave_map(s, together(s), s->part->width);
+    const struct tir_type t = tir_tile(b->f, s->number.kq, together(s), width, &l);
+    const struct tir_layout map = mla_one_wave_map(s, together(s), s->source.part->width);
     return tir_transpose(
-        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
+        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->number.kq_bytes)), t, &map));
 }
 
 /* Returns where the columns are that rows of O^T stand for, of a part's keys. A wave of a pair has
  * half of the columns and the keys of both. */
-static struct tir_value columns_from(struct mla *s, const struct att_block *block, unsigned part)
+static struct tir_value columns_from(struct mla *s, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p = s->part;
-    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
-    const struct tir_value from = att_plus(b, mla_one_wave_place(s, p, block->index), (int)before);
-    const int half = (int)(s->d.output.rows * s->kq_bytes);
-    return s->pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
+    const struct part *const p = s->source.part;
+    const unsigned before =
+        tir_lds_address(&p->lds, part * together(s) * p->width, s->number.kq_bytes);
+    const struct tir_value from =
+        att_plus(b, mla_one_wave_place(s, p, mla_block_of(s)), (int)before);
+    const int half = (int)(s->d.output.rows * s->number.kq_bytes);
+    return s->split.pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
 /* Reads c^T of the first columns of a block's first keys. read_late() appends the others, half by
  * half. */
-static struct tir_value read_early(struct mla *s, const struct att_block *block)
+static struct tir_value read_early(struct mla *s)
 {
-    return read_columns(s, columns_from(s, block, 0), 0, EARLY);
+    return read_columns(s, columns_from(s, 0), 0, EARLY);
 }
 
-static struct tir_value read_late(struct mla *s, const struct att_block *block, struct tir_value v)
+static struct tir_value read_late(struct mla *s, struct tir_value v)
 {
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
-        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
+        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, 0), width, width));
     return v;
 }
 
@@ -388,7 +364,7 @@ void mla_one_wave_follow(struct mla *s, struct tir_value e, struct tir_value car
         [ATT_CARRY_O] = carried[ATT_CARRY_O],
     };
     mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
-                         s->row_pairs ? MLA_RESCALE_PARTS : 1);
+                         s->source.row_pairs ? MLA_RESCALE_PARTS : 1);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);
 }
@@ -429,112 +405,111 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
 
 /* ---- The steps of the loop of one wave a SIMD ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
-
 static void find_pages(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
-        s->run_pages[i] = mla_one_wave_page(s, key_of_run(s, block_of(s)->index, i));
+        s->now.pages[i] = mla_one_wave_page(s, key_of_run(s, mla_block_of(s), i));
 }
 
 static void copy_block(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct tir_value block = block_of(s)->index;
+    struct mla *const s = mla_of(context);
+    const struct tir_value block = mla_block_of(s);
     (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
-        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->run_pages[i]));
+        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->now.pages[i]));
 }
 
 /* An iteration of a pair is short: a block's rows are found beside an earlier product. Page numbers
  * come to lanes, since a wait for LDS waits for all of it while scalars are loaded. */
 static void find_lane_pages(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->run_pages[0] = mla_gather_pages(s, block_of(s)->index);
+    s->now.pages[0] = mla_gather_pages(s, mla_block_of(s));
 }
 
 static void find_run_rows(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++) {
         const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
-        s->run_rows[i] = rows_of(s, key_of_run(s, block_of(s)->index, i),
-                                 tir_lane_read(b, s->run_pages[0], lane));
+        s->now.runs[i] =
+            rows_of(s, key_of_run(s, mla_block_of(s), i), tir_lane_read(b, s->now.pages[0], lane));
     }
 }
 
 static void copy_run_rows(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
-        copy_run(s, block_of(s)->index, i, s->run_rows[i]);
+        copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
 static void read_k(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const unsigned end = row->part ? s->n_panels : 1;
+    struct mla *const s = mla_of(context);
+    const unsigned end = row->part ? s->query.n_panels : 1;
     for (unsigned i = row->part; i < end; i++)
-        s->early[i] = read_panel(s, block_of(s)->index, &s->panel[i]);
+        s->now.k[i] = read_panel(s, mla_block_of(s), &s->query.panel[i]);
 }
 
 static void product_qk(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.s = multiply_keys(s);
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->query.n_panels; i++)
+        x = tir_mma(b, s->query.panel[i].product, s->now.k[i], tir_transpose(b, s->query.q[i]), x);
+    s->d.attention.now.s = tir_named(b, "s", x);
 }
 
 static void read_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct att_block *const block = block_of(s);
+    struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
     if (row->part == 0)
-        *v = read_early(s, block);
+        *v = read_early(s);
     else if (row->part == 1)
-        *v = read_late(s, block, *v);
+        *v = read_late(s, *v);
     else
-        *v = read_columns(s, columns_from(s, block, row->part - 1u), 0, s->d.output.rows);
+        *v = read_columns(s, columns_from(s, row->part - 1u), 0, s->d.output.rows);
 }
 
 static void make_scaled(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->block_exponent);
+    s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->d.attention.now.exponent);
 }
 
 static void rescale_scaled(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    mla_one_wave_follow(s, s->block_exponent, s->d.attention.now.carried);
+    mla_one_wave_follow(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
 /* The product's operands are made in front of l, since its instruction is assembly that needs a
  * state or two behind them. */
 static void round_scaled(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
-    const struct tir_value m = now->carried[ATT_CARRY_M], e = s->block_exponent;
+    const struct tir_value m = now->carried[ATT_CARRY_M], e = s->d.attention.now.exponent;
     (void)row;
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
-    s->last_scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
+    s->last.scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
@@ -543,14 +518,14 @@ static void round_scaled(void *context, const struct pipe_row *row)
 
 static void product_scaled(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
     (void)row;
     *o = tir_named(b, "o",
-                   tir_mma_scaled_in_agprs(b, s->scaled, now->v, now->weights.p16, *o,
-                                           tir_i32(b, MLA_SCALE_BIAS), s->last_scales));
+                   tir_mma_scaled_in_agprs(b, s->type.scaled, now->v, now->weights.p16, *o,
+                                           tir_i32(b, MLA_SCALE_BIAS), s->last.scales));
 }
 
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)
@@ -585,49 +560,109 @@ const struct pipe_op mla_product_scaled = {"PV", product_scaled,
 
 static const struct pipeline *find_pipeline(const struct mla *s)
 {
-    if (s->row_pairs)
+    if (s->source.row_pairs)
         return &mla_row_pairs;
-    return s->pairs ? &mla_wave_pair : &mla_one_wave;
+    return s->split.pairs ? &mla_wave_pair : &mla_one_wave;
 }
 
 static void choose_pipeline(struct mla *s)
 {
     struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
-    if (s->pairs && s->d.v->sparse != ATT_SPARSE_NONE)
+    if (s->split.pairs && s->d.v->sparse != ATT_SPARSE_NONE)
         v.has |= 1u << MLA_HAS_LISTS;
-    if (s->pairs && s->turns < 2)
+    if (s->split.pairs && s->lds.p_places < 2)
         v.has |= 1u << MLA_HAS_ONE_P;
     pipe_choose(find_pipeline(s), &v, &s->plan);
     assert(s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
-    assert(s->row_pairs
-               ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS && s->plan.depth[MLA_LDS_PAIR_P] <= s->turns
-               : !s->pairs || s->plan.depth[MLA_LDS_P] <= s->turns);
+    assert(s->source.row_pairs ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS &&
+                                     s->plan.depth[MLA_LDS_PAIR_P] <= s->lds.p_places
+                               : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
 }
 
-void mla_one_wave_attention(struct mla *s)
+static void take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    s->lds.blocks = BLOCKS;
+    for (unsigned i = 0; i < s->source.n_parts && !s->source.row_pairs; i++) {
+        struct part *const p = &s->source.part[i];
+        p->lds = mla_one_wave_map(s, d->keys, p->width);
+        p->bytes = (att_lds_bytes(&p->lds, s->number.kq_bytes) + 15) & ~15u;
+        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
+    }
+    if (s->split.pairs)
+        mla_exchange_take_lds(s, BLOCKS);
+    if (mla_one_wave_gathers(s))
+        mla_gather_take_lds(s);
+    else if (s->split.pairs) /* two vectors: mla_wave_pair_join() */
+        s->lds.unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
+    choose_pipeline(s);
+}
+
+static void begin_pass(struct mla *s)
 {
     struct att_attention *const a = &s->d.attention;
     a->product = s->d.pv;
-    a->dtype = s->p_dtype;
+    a->dtype = s->number.p;
     a->entries = mla_gather_entries;
     a->first_key = mla_one_wave_first_key;
     a->in_agprs = true;
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
-    choose_pipeline(s);
 }
 
-uint8_t mla_one_wave_q_stage(const struct mla *s) { return mla_one_wave_stage(s, A_WAIT); }
-
-void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule)
+static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    const bool parts = s->pairs && !s->row_pairs; /* of 16 keys: many short instructions */
+    const bool parts =
+        s->split.pairs && !s->source.row_pairs; /* of 16 keys: many short instructions */
     *schedule = (struct tir_schedule){
         .loop = pipe_loop_plan(&s->plan),
         .cover = TIR_COVER_EVEN,
-        .read_ahead = parts          ? 6
-                      : s->row_pairs ? 2
-                                     : 4,
-        .reads_apart = s->pairs,
-        .hoist_vgprs = s->pairs ? 8 : 0,
+        .read_ahead = parts                 ? 6
+                      : s->source.row_pairs ? 2
+                                            : 4,
+        .reads_apart = s->split.pairs,
+        .hoist_vgprs = s->split.pairs ? 8 : 0,
     };
 }
+
+static void join(struct mla *s, struct decode_state *state)
+{
+    (void)state;
+    tir_barrier(&s->d.b); /* LDS is free for the next item */
+}
+
+static void join_pair(struct mla *s, struct decode_state *state)
+{
+    tir_barrier(&s->d.b);
+    mla_exchange_join(s, state);
+}
+
+const struct mla_form mla_one_wave_form = {
+    .choose_layouts = choose_layouts,
+    .take_lds = take_lds,
+    .begin_pass = begin_pass,
+    .load_q = mla_load_q,
+    .walk = mla_walk,
+    .join = join,
+    .pass = mla_walk_and_store,
+    .set_schedule = set_schedule,
+};
+
+const struct mla_form mla_wave_pair_form = {
+    .choose_layouts = choose_layouts,
+    .take_lds = take_lds,
+    .begin_pass = begin_pass,
+    .load_q = mla_wave_pair_load_q,
+    .walk = mla_walk,
+    .join = join_pair,
+    .pass = mla_walk_and_store,
+    .set_schedule = set_schedule,
+};
+
+const struct mla_form mla_row_pairs_form = {
+    .choose_layouts = choose_layouts,
+    .take_lds = take_lds,
+    .load_arguments = mla_exchange_load_arguments,
+    .begin_pass = begin_pass,
+    .pass = mla_exchange_pass,
+    .set_schedule = set_schedule,
+};

@@ -15,20 +15,20 @@ enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 }
 /** The number of a stage in this kernel's loop: only pairs have A_FIND. */
 static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stage stage)
 {
-    return (uint8_t)(stage - (stage > A_FIND && !s->pairs));
+    return (uint8_t)(stage - (stage > A_FIND && !s->split.pairs));
 }
 
 /** Does a lane find where each row of a block is? Lists say it of each, and panels have it from the
  * table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
-    return s->d.v->sparse != ATT_SPARSE_NONE || s->row_pairs;
+    return s->d.v->sparse != ATT_SPARSE_NONE || s->source.row_pairs;
 }
 
 /** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */
 static inline struct tir_value mla_one_wave_half(struct mla *s)
 {
-    return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)s->wave_bits - 1));
+    return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)s->split.waves - 1));
 }
 
 /* one_wave.c */
@@ -64,11 +64,20 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
 
 /* wave_pair.c */
 
+/** Issues the loads of Q before the loop over keys. */
+void mla_wave_pair_load_q(struct mla *s);
 /** Finds where the wave's rows of Q begin in memory, i64: from the pass's row `first` on. */
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first);
 
 /* wave_pair_exchange.c */
 
+/** Loads the arguments that an item's first copies depend on, together with the item. */
+void mla_exchange_load_arguments(struct mla *s);
+/** Appends a pass over an item's keys and the store of its results, in fp8. */
+void mla_exchange_pass(struct mla *s);
+/** Merges the states of a wave pair. Each wave then has half of O, as d.output and d.first_value
+ * say. */
+void mla_exchange_join(struct mla *s, struct decode_state *state);
 /** Rows of S^T and of K as keys. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
 /** Allocates LDS for `blocks` blocks, and for the weights that the waves of a pair exchange. */

@@ -51,6 +51,6 @@ void mla_find_passes(struct mla *s)
     struct tir_value pass = tir_i32(b, 0);
     if (n > 1)
         s->d.list = find_list(s, n, &pass);
-    s->first_pass = att_times(b, pass, columns);
-    s->pass_step = tir_i32(b, n * columns);
+    s->pass.first = att_times(b, pass, columns);
+    s->pass.step = tir_i32(b, n * columns);
 }

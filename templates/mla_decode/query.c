@@ -27,18 +27,18 @@ static struct tir_layout map_of(const struct mla *s, const struct part *q, unsig
 {
     struct tir_layout map = tir_row_major(rows, q->width);
     map.pad_shift = (uint8_t)tir_bits(q->width);
-    map.pad = (uint8_t)(32 / s->kq_bytes);
+    map.pad = (uint8_t)(32 / s->number.kq_bytes);
     return map;
 }
 
 unsigned mla_count_query(struct mla *s)
 {
     unsigned bytes = 0;
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        struct part *const q = &s->q_part[i];
-        *q = (struct part){.first = s->part[i].first, .width = s->part[i].width};
+    for (unsigned i = 0; i < s->source.n_parts; i++) {
+        struct part *const q = &s->query.part[i];
+        *q = (struct part){.first = s->source.part[i].first, .width = s->source.part[i].width};
         q->lds = map_of(s, q, s->d.columns);
-        q->bytes = att_lds_bytes(&q->lds, s->kq_bytes);
+        q->bytes = att_lds_bytes(&q->lds, s->number.kq_bytes);
         bytes += q->bytes;
     }
     return bytes;
@@ -46,22 +46,22 @@ unsigned mla_count_query(struct mla *s)
 
 void mla_take_query(struct mla *s)
 {
-    for (unsigned i = 0; i < s->n_parts; i++)
-        s->q_part[i].buffer = tir_lds_buffer(&s->d.b, s->q_part[i].bytes, 16);
+    for (unsigned i = 0; i < s->source.n_parts; i++)
+        s->query.part[i].buffer = tir_lds_buffer(&s->d.b, s->query.part[i].bytes, 16);
 }
 
 /* A part of as many rows as all lanes load at once: they walk along a row. */
 static struct tir_type loaded(const struct mla *s, const struct part *q)
 {
     const unsigned lanes = s->d.waves * TIR_WAVE_LANES, all = s->d.columns * q->width / lanes;
-    const unsigned most = MOST_BYTES / (tir_dtype_bits(s->q_dtype) / 8);
+    const unsigned most = MOST_BYTES / (tir_dtype_bits(s->number.q) / 8);
     const unsigned vector = all < most ? all : most, rows = vector * lanes / q->width;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, tir_bits(vector));
     tir_spread_fill(&l, TIR_LANES, rows, q->width);
     tir_spread_fill(&l, TIR_WAVES, rows, q->width);
     const struct tir_layout layout = tir_spread_layout(&l);
-    return tir_tile(s->d.b.f, s->q_dtype, rows, q->width, &layout);
+    return tir_tile(s->d.b.f, s->number.q, rows, q->width, &layout);
 }
 
 /* Loads of their own, since the first one then waits for no other one's address. */
@@ -71,7 +71,7 @@ static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
     const struct tir_type t = loaded(s, q);
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &rows));
-    const int byte = (int)(q->first * tir_dtype_bits(s->q_dtype) / 8);
+    const int byte = (int)(q->first * tir_dtype_bits(s->number.q) / 8);
     unsigned n = 0;
     for (unsigned first = 0; first < s->d.columns; first += t.rows) {
         const struct decode_rows r =
@@ -89,17 +89,17 @@ static void store(struct mla *s, const struct part *q, const struct tir_value *x
     const unsigned rows = s->d.columns / n;
     const struct tir_layout map = map_of(s, q, rows);
     for (unsigned i = 0; i < n; i++) {
-        const unsigned before = i * rows * (q->width + map.pad) * s->kq_bytes;
+        const unsigned before = i * rows * (q->width + map.pad) * s->number.kq_bytes;
         const struct tir_value k =
-            s->q_dtype == s->kq_dtype ? x[i] : tir_convert(b, x[i], s->kq_dtype);
+            s->number.q == s->number.kq ? x[i] : tir_convert(b, x[i], s->number.kq);
         tir_tile_lds_store(b, att_plus(b, q->buffer, (int)before), k, &map);
     }
 }
 
 static struct tir_value read_panel(struct mla *s, const struct panel *p)
 {
-    const struct part *const q = &s->q_part[p->first < s->part->width ? 0 : 1];
-    const int before = (int)((p->first - q->first) * s->kq_bytes);
+    const struct part *const q = &s->query.part[p->first < s->source.part->width ? 0 : 1];
+    const int before = (int)((p->first - q->first) * s->number.kq_bytes);
     return tir_tile_lds_load(&s->d.b, att_plus(&s->d.b, q->buffer, before), p->q, &q->lds);
 }
 
@@ -109,15 +109,15 @@ void mla_share_query(struct mla *s)
     struct tir_value rows[2][MOST_LOADS];
     unsigned n[2];
     b->stage = MLA_STAGE_LOADS;
-    for (unsigned i = 0; i < s->n_parts; i++)
-        n[i] = load(s, &s->q_part[i], rows[i]);
+    for (unsigned i = 0; i < s->source.n_parts; i++)
+        n[i] = load(s, &s->query.part[i], rows[i]);
     tir_barrier(b); /* else the youngest wave asks when older ones have asked for two blocks */
     b->stage = MLA_STAGE_ARRIVES;
-    for (unsigned i = 0; i < s->n_parts; i++)
-        store(s, &s->q_part[i], rows[i], n[i]);
+    for (unsigned i = 0; i < s->source.n_parts; i++)
+        store(s, &s->query.part[i], rows[i], n[i]);
     b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
-    for (unsigned i = 0; i < s->n_panels; i++)
-        s->q[i] = tir_named(b, "q", read_panel(s, &s->panel[i]));
+    for (unsigned i = 0; i < s->query.n_panels; i++)
+        s->query.q[i] = tir_named(b, "q", read_panel(s, &s->query.panel[i]));
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
 }

@@ -21,17 +21,11 @@ enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks
 
 bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
 
-int mla_transpose_product(const struct mla *s)
-{
-    enum { ROWS = 32 };
-    return tir_find_mma(s->d.m, ROWS, ROWS, 0, s->p_dtype);
-}
-
 /* ---- Layouts ---- */
 
 struct tir_waves mla_transpose_waves(const struct mla *s)
 {
-    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
 }
 
 const struct tir_mma *mla_transpose_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
@@ -48,26 +42,22 @@ struct tir_layout mla_transpose_columns(const struct tir_layout *l)
 void mla_transpose_add_panels(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
-    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->number.kq_bytes);
     const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_transpose_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
-        s->panel[s->n_panels++] = (struct panel){
+        s->query.panel[s->query.n_panels++] = (struct panel){
             .first = first,
             .width = PANEL,
             .product = s->d.qk,
             .k = k,
-            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
         };
 }
 
-void mla_transpose_choose_layouts(struct mla *s)
+static void choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     const struct tir_waves waves = mla_transpose_waves(s);
-    if (mla_weights_fp8(s)) {
-        mla_dv_split_choose_layouts(s);
-        return;
-    }
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
     const struct tir_layout plain =
         tir_mma_result(mla_transpose_mma(s), d->value.width, d->columns, waves);
@@ -78,7 +68,7 @@ void mla_transpose_choose_layouts(struct mla *s)
     mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
-    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
+    s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
 }
 
 /* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
@@ -88,7 +78,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned 
                                    unsigned width)
 {
     if (width == PANEL)
-        return att_lds_swizzled(rows, PANEL, CHUNK, s->kq_bytes == 1, 2);
+        return att_lds_swizzled(rows, PANEL, CHUNK, s->number.kq_bytes == 1, 2);
     struct tir_layout map = tir_row_major(rows, cols);
     tir_map_pad(&map, cols, width - cols + CHUNK);
     return map;
@@ -98,17 +88,15 @@ void mla_transpose_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     unsigned bytes = 0;
-    s->buffers = BLOCKS;
-    for (unsigned i = 0; i < s->n_parts; i++) {
-        struct part *const p = &s->part[i];
+    s->lds.blocks = BLOCKS;
+    for (unsigned i = 0; i < s->source.n_parts; i++) {
+        struct part *const p = &s->source.part[i];
         p->lds = block_map(s, d->keys, p->width, p->width);
         p->before = bytes;
-        bytes += (att_lds_bytes(&p->lds, s->kq_bytes) + 31) & ~31u;
+        bytes += (att_lds_bytes(&p->lds, s->number.kq_bytes) + 31) & ~31u;
     }
-    s->part->bytes = bytes;
-    s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
-    if (mla_weights_fp8(s))
-        mla_dv_split_take_lds(s);
+    s->source.part->bytes = bytes;
+    s->source.part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
 }
 
 /* ---- A block ---- */
@@ -130,11 +118,11 @@ struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
     struct tir_builder *const b = &s->d.b;
     const struct att_cache *const c = &s->d.k.c;
     const struct tir_value key = mla_first_key(s, block);
-    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value inside = att_page_place(&s->source.pages.paging, key);
     const struct tir_value row =
         tir_add(b, bytes_of(s, page, c->page_stride), bytes_of(s, inside, c->token_stride));
     const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
-    return (struct mla_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
+    return (struct mla_flight){mla_buffer_of(s, s->source.part, block), tir_add(b, c->base, row),
                                tir_min(b, left, tir_i32(b, (int)s->d.keys))};
 }
 
@@ -143,14 +131,14 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = c.part;
-    const struct tir_view v =
-        att_view(b, f->from, f->there, s->row_stride, (int)(s->d.k.width * s->kq_bytes),
-                 (int)((p->first + c.col) * s->kq_bytes));
+    const struct tir_view v = att_view(b, f->from, f->there, s->source.row_stride,
+                                       (int)(s->d.k.width * s->number.kq_bytes),
+                                       (int)((p->first + c.col) * s->number.kq_bytes));
     const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
-    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->kq_bytes);
+    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->number.kq_bytes);
     /* The map says which lane copies what. */
     const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
-    struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, s->d.columns, &any);
+    struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, s->d.columns, &any);
     t.rows = (uint16_t)c.rows;
     t.cols = (uint16_t)c.cols;
     tir_copy_to_lds(b, group, v, tir_i32(b, (int)c.row),
@@ -161,51 +149,38 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
                                           const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct part *const p =
+        n->first < s->source.part->width ? s->source.part : s->source.part + 1;
     const struct tir_layout l =
         tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_transpose_waves(s));
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
-    const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
+    const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, n->width, &l);
+    const unsigned from = p->before + (n->first - p->first) * s->number.kq_bytes;
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
-}
-
-/* S^T of K, whose panels have been read. */
-static struct tir_value multiply_keys(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
-    for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
-    return tir_named(b, "s", x);
 }
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 static void find_page(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->run_pages[0] = mla_one_wave_page(s, mla_first_key(s, block_of(s)));
+    s->now.pages[0] = mla_one_wave_page(s, mla_first_key(s, mla_block_of(s)));
 }
 
 static void find_rows(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->flight = mla_transpose_find_rows(s, block_of(s), s->run_pages[0]);
+    s->now.flight = mla_transpose_find_rows(s, mla_block_of(s), s->now.pages[0]);
 }
 
 /* A half of the rows of the latent. */
 static void copy_rows(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct part *const latent = s->part;
+    struct mla *const s = mla_of(context);
+    const struct part *const latent = s->source.part;
     const unsigned half = s->d.keys / 2;
-    mla_transpose_copy(s, &s->flight,
+    mla_transpose_copy(s, &s->now.flight,
                        (struct mla_copy_piece){latent, row->part * half, half, 0, latent->width},
                        MLA_COPIES_LAST);
 }
@@ -213,43 +188,36 @@ static void copy_rows(void *context, const struct pipe_row *row)
 /* A half of its columns. */
 static void copy_columns(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct part *const latent = s->part;
+    struct mla *const s = mla_of(context);
+    const struct part *const latent = s->source.part;
     const unsigned cols = latent->width / 2;
-    mla_transpose_copy(s, &s->flight,
+    mla_transpose_copy(s, &s->now.flight,
                        (struct mla_copy_piece){latent, 0, s->d.keys, row->part * cols, cols},
                        row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
 }
 
 static void copy_rotated(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const struct part *const rotated = s->part + 1;
+    struct mla *const s = mla_of(context);
+    const struct part *const rotated = s->source.part + 1;
     (void)row;
-    mla_transpose_copy(s, &s->flight,
+    mla_transpose_copy(s, &s->now.flight,
                        (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
                        MLA_COPIES_LAST);
 }
 
 static void read_k(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    const unsigned end = row->part ? s->n_panels : 1;
+    struct mla *const s = mla_of(context);
+    const unsigned end = row->part ? s->query.n_panels : 1;
     for (unsigned i = row->part; i < end; i++)
-        s->early[i] = mla_transpose_read_panel(s, s->flight.place, &s->panel[i]);
-}
-
-static void product_qk(void *context, const struct pipe_row *row)
-{
-    struct mla *const s = family_of(context);
-    (void)row;
-    s->d.attention.now.s = multiply_keys(s);
+        s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
 /* m follows the largest score where that has outgrown it. */
 static void follow(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->d.attention.softmax;
     struct att_now *const now = &s->d.attention.now;
@@ -267,7 +235,7 @@ static void follow(void *context, const struct pipe_row *row)
 
 static void rescale(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
     (void)row;
     att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
@@ -276,10 +244,10 @@ static void rescale(void *context, const struct pipe_row *row)
 
 static void order_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const p = &s->d.attention.now.weights.p16;
     (void)row;
-    *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->weights));
+    *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
 /* c^T of a quarter of the latent, columns x keys, as the product takes it. */
@@ -293,19 +261,19 @@ static struct tir_layout quarter_layout(const struct mla *s)
 
 static void read_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
+    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->number.kq_bytes;
     const struct tir_layout l = quarter_layout(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
-    const struct tir_value from = att_plus(b, s->flight.place, (int)(row->part * bytes));
-    s->quarter[row->part] = tir_tile_lds_load(b, from, t, &s->part->lds);
+    const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, width, &along);
+    const struct tir_value from = att_plus(b, s->now.flight.place, (int)(row->part * bytes));
+    s->now.quarter[row->part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
 }
 
 static void turn_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    struct tir_value *const c = &s->quarter[row->part];
+    struct mla *const s = mla_of(context);
+    struct tir_value *const c = &s->now.quarter[row->part];
     const struct tir_layout l = quarter_layout(s);
     *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
@@ -318,10 +286,10 @@ static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsig
 /* The last quarter joins them. */
 static void product(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
-    struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->quarter;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->now.quarter;
     const unsigned i = row->part;
     part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, part_of(b, *o, i));
     if (i + 1 < QUARTERS)
@@ -349,8 +317,6 @@ const struct pipe_op mla_transpose_copy_rotated = {
     "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
 const struct pipe_op mla_transpose_read_k = {"read K", read_k, 0, ATT_SLOT(K),
                                              .lds_reads = FIRST | LAST};
-const struct pipe_op mla_transpose_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
-                                                 .flags = PIPE_PRODUCT};
 const struct pipe_op mla_transpose_follow = {"max", follow,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
@@ -373,40 +339,38 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
 
 static void choose_pipeline(struct mla *s)
 {
-    const bool fp8 = mla_weights_fp8(s);
-    struct pipe_variant v = {.has = s->streams ? 1u << MLA_HAS_STREAMS : 0};
-    if (s->n_parts > 1 && !fp8)
+    struct pipe_variant v = {.has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0};
+    if (s->source.n_parts > 1)
         v.has |= 1u << MLA_HAS_ROTATED;
-    pipe_choose(fp8 ? &mla_dv_split : &mla_register_transpose, &v, &s->plan);
-    assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS);
-    assert(!fp8 || (s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS &&
-                    s->plan.depth[MLA_LDS_ALPHA] <= BLOCKS));
-    assert(fp8 || s->plan.depth[MLA_LDS_LAST] == BLOCKS);
+    pipe_choose(&mla_register_transpose, &v, &s->plan);
+    assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
-void mla_transpose_attention(struct mla *s)
+static void take_lds(struct mla *s)
 {
-    s->d.attention.dtype = s->p_dtype;
+    mla_transpose_take_lds(s);
     choose_pipeline(s);
-    /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
-    s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
 }
 
-/* The vectors of a state as O^T has its columns. */
-void mla_transpose_share(struct mla *s, struct decode_state *state)
+void mla_transpose_begin_pass(struct mla *s)
 {
-    if (mla_weights_fp8(s)) {
-        mla_dv_split_share(s);
-        return;
-    }
+    s->d.attention.dtype = s->number.p;
+    /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
+    const struct tir_value stride = tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32);
+    s->source.row_stride = tir_materialize(&s->d.b, stride);
+}
+
+static void join(struct mla *s, struct decode_state *state)
+{
+    tir_barrier(&s->d.b); /* LDS is free for the next item */
     state->m = mla_beside_output(s, state->m);
     state->l = mla_beside_output(s, state->l);
 }
 
-void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
+void mla_transpose_set_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    *s = (struct tir_schedule){
-        .loop = pipe_loop_plan(&m->plan),
+    *schedule = (struct tir_schedule){
+        .loop = pipe_loop_plan(&s->plan),
         .cover = TIR_COVER_EVEN,
         .read_ahead = 8,
         .bare_last = 1,
@@ -414,6 +378,15 @@ void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
         .late_ahead = 3,
         .holds = 1,
     };
-    if (mla_weights_fp8(m))
-        mla_dv_split_schedule(m, s);
 }
+
+const struct mla_form mla_transpose_form = {
+    .choose_layouts = choose_layouts,
+    .take_lds = take_lds,
+    .begin_pass = mla_transpose_begin_pass,
+    .load_q = mla_load_q,
+    .walk = mla_walk,
+    .join = join,
+    .pass = mla_walk_and_store,
+    .set_schedule = mla_transpose_set_schedule,
+};

@@ -35,16 +35,10 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
 struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
                                           const struct panel *n);
 
-/* dv_split.c */
-
-/** Sets the knobs that fp8 has. */
-void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule);
-
-/** mla_transpose_choose_layouts() for fp8. */
-void mla_dv_split_choose_layouts(struct mla *s);
-/** Allocates two buffers of P in LDS, one for each parity of the key block, after the KV tiles. */
-void mla_dv_split_take_lds(struct mla *s);
-/** Sets where waves exchange a vector at the end of an item. */
-void mla_dv_split_share(struct mla *s);
+/** Allocates LDS for blocks. */
+void mla_transpose_take_lds(struct mla *s);
+/** See struct mla_form. */
+void mla_transpose_begin_pass(struct mla *s);
+void mla_transpose_set_schedule(const struct mla *s, struct tir_schedule *schedule);
 
 #endif

@@ -60,27 +60,23 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
 
 /* ---- Steps ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 static void find_exponent(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct att_now *const now = &s->d.attention.now;
     (void)row;
     now->s = mla_own_keys(s, now->s);
-    s->block_exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
+    s->d.attention.now.exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
 }
 
 static void store_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
     (void)row;
     struct tir_if writers = mla_begin_writers(s);
-    mla_store_weights(s, block_of(s), mla_all_keys(s, now->weights.p16));
-    store_scales(s, block_of(s), s->block_exponent, now->carried[ATT_CARRY_M]);
+    mla_store_weights(s, mla_block_of(s), mla_all_keys(s, now->weights.p16));
+    store_scales(s, mla_block_of(s), s->d.attention.now.exponent, now->carried[ATT_CARRY_M]);
     mla_end_writers(s, &writers);
 }
 
@@ -88,10 +84,10 @@ static void store_weights(void *context, const struct pipe_row *row)
  * branch has barriers of its own. */
 static void agree(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried;
-    const struct tir_value block = block_of(s), e = s->block_exponent;
+    const struct tir_value block = mla_block_of(s), e = s->d.attention.now.exponent;
     struct tir_type types[ATT_N_CARRY];
     (void)row;
     for (int i = 0; i < ATT_N_CARRY; i++)
@@ -105,8 +101,9 @@ static void agree(void *context, const struct pipe_row *row)
     mla_end_writers(s, &writers);
     mla_meet(s);
     const struct tir_value next = tir_max(b, m, mla_largest_of_parts(s, tir_i32(b, OWN_E)));
-    const struct tir_value before = mla_load_vector(s, tir_i32(b, OWN_M), 0, s->vector);
-    const struct tir_value after = tir_max(b, before, mla_largest(s, tir_i32(b, OWN_E), s->vector));
+    const struct tir_value before = mla_load_vector(s, tir_i32(b, OWN_M), 0, s->type.vector);
+    const struct tir_value after =
+        tir_max(b, before, mla_largest(s, tir_i32(b, OWN_E), s->type.vector));
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, m, next));
     const struct tir_value o_alpha = tir_exp2(b, tir_sub(b, before, after));
     writers = mla_begin_writers(s);
@@ -126,26 +123,28 @@ static void agree(void *context, const struct pipe_row *row)
 
 static void sum_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
     (void)row;
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->block_exponent, carried[ATT_CARRY_M]));
+    const struct tir_value scale =
+        tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, carried[ATT_CARRY_M]));
     *l = tir_named(b, "l",
-                   tir_fma(b, s->own_sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+                   tir_fma(b, s->d.attention.now.weights.sum,
+                           tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
 
 static void product(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
     (void)row;
     *o = tir_named(b, "o",
-                   tir_mma_scaled(b, s->scaled, now->v, now->weights.p16, *o,
+                   tir_mma_scaled(b, s->type.scaled, now->v, now->weights.p16, *o,
                                   tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),
-                                  mla_load_scales(s, block_of(s))));
+                                  mla_load_scales(s, mla_block_of(s))));
 }
 
 #define P_LDS (1u << MLA_LDS_P)

@@ -20,14 +20,15 @@ enum { LANE_BITS = 2, COLUMN_BITS = 4 };
 
 void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
+    const unsigned left = s->split.waves - s->split.columns - product_keys;
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
-    s->product_keys = s->key_waves = product_keys;
-    if (s->one_wave || !small)
-        return;
-    s->row_waves = s->wave_bits - s->score_waves - product_keys;
-    if (s->row_waves)
-        s->key_waves = 0;
-    s->told = s->key_waves != 0;
+    s->split.product_keys = s->split.softmax_keys = (uint8_t)product_keys;
+    if (small && left) {
+        s->split.depth = (uint8_t)left;
+        s->split.softmax_keys = 0;
+    }
+    if (s->split.softmax_keys)
+        s->split.agree = small ? MLA_EXCHANGE_MAX : MLA_AGREE_ON_GROWTH;
 }
 
 static unsigned part_bytes(const struct mla *s)
@@ -37,72 +38,71 @@ static unsigned part_bytes(const struct mla *s)
 
 unsigned mla_shared_bytes(const struct mla *s)
 {
-    if (s->told)
-        return (1u << (LANE_BITS + s->key_waves)) * s->d.columns * (unsigned)sizeof(float);
-    return s->row_waves ? part_bytes(s) << s->row_waves : 0;
+    if (s->split.agree == MLA_EXCHANGE_MAX)
+        return (1u << (LANE_BITS + s->split.softmax_keys)) * s->d.columns * (unsigned)sizeof(float);
+    return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
 void mla_choose_shared(struct mla *s)
 {
     struct tir_func *const f = s->d.b.f;
     unsigned rows;
-    if (s->row_waves)
-        s->scores_lds = tir_lane_major(tir_layout_of(f, s->product), 4);
-    if (!s->told)
+    if (s->split.depth)
+        s->lds.scores_map = tir_lane_major(tir_layout_of(f, s->type.product), 4);
+    if (s->split.agree != MLA_EXCHANGE_MAX)
         return;
-    const struct tir_layout told = tir_layout_fold_rows(tir_layout_of(f, s->product), &rows);
-    s->scores_lds = tir_lane_major(&told, 1);
+    const struct tir_layout told = tir_layout_fold_rows(tir_layout_of(f, s->type.product), &rows);
+    s->lds.scores_map = tir_lane_major(&told, 1);
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_LANES, COLUMN_BITS);
     tir_spread_rows(&l, TIR_LANES, LANE_BITS);
-    tir_spread_cols(&l, TIR_WAVES, s->score_waves);
-    tir_spread_rows(&l, TIR_REGS, s->key_waves);
+    tir_spread_cols(&l, TIR_WAVES, s->split.columns);
+    tir_spread_rows(&l, TIR_REGS, s->split.softmax_keys);
     const struct tir_layout tops = tir_spread_layout(&l);
-    s->tops = tir_tile(f, TIR_F32, rows, s->d.columns, &tops);
+    s->type.tops = tir_tile(f, TIR_F32, rows, s->d.columns, &tops);
 }
 
 unsigned mla_early_panels(const struct mla *s)
 {
     enum { MOST = 3 };
-    const bool halves = s->ahead && mla_piece_features(s) >> MLA_HAS_HALVES & 1;
-    const unsigned end = halves ? s->part->width / 2 >> s->row_waves : 0;
+    const bool halves = s->source.lead && mla_piece_features(s) >> MLA_HAS_HALVES & 1;
+    const unsigned end = halves ? s->source.part->width / 2 >> s->split.depth : 0;
     unsigned n = 0;
-    while (n < MOST && n < s->n_panels && s->panel[n].first + s->panel[n].width <= end)
+    while (n < MOST && n < s->query.n_panels &&
+           s->query.panel[n].first + s->query.panel[n].width <= end)
         n++;
     return n;
 }
 
 /* ---- Steps: scores of parts of the latent are summed ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
 static void store_scores(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value own = att_times(b, mla_row_part(s), (int)part_bytes(s));
     (void)row;
-    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), s->d.attention.now.s, &s->scores_lds);
+    tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &s->lds.scores_map);
 }
 
 static void read_scores(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     (void)row;
-    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
-        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * part_bytes(s)));
-        s->score_part[i] = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
+    for (unsigned i = 0; i < 1u << s->split.depth; i++) {
+        const struct tir_value at = att_plus(b, s->lds.scores, (int)(i * part_bytes(s)));
+        s->now.quarter[i] = tir_tile_lds_load(b, at, s->d.scores, &s->lds.scores_map);
     }
 }
 
 static void sum_scores(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
-    struct tir_value x = s->score_part[0];
+    struct mla *const s = mla_of(context);
+    struct tir_value x = s->now.quarter[0];
     (void)row;
-    for (unsigned i = 1; i < 1u << s->row_waves; i++)
-        x = tir_add(&s->d.b, x, s->score_part[i]);
+    for (unsigned i = 1; i < 1u << s->split.depth; i++)
+        x = tir_add(&s->d.b, x, s->now.quarter[i]);
     s->d.attention.now.s = tir_named(&s->d.b, "s", x);
 }
 
@@ -127,25 +127,25 @@ struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     b->stage = (uint8_t)(s->plan.stages - 1); /* before the last product */
     struct tir_value l = inside[ATT_CARRY_L];
-    if (s->told) /* for each part of the keys */
-        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->key_waves);
+    if (s->split.agree == MLA_EXCHANGE_MAX) /* for each part of the keys */
+        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
     l = tir_col_sum(b, l);
     struct tir_if writers = mla_begin_writers(s);
     mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
     mla_store_vector(s, tir_i32(b, L_BEHIND), l);
     mla_end_writers(s, &writers);
     mla_meet(s);
-    inside[ATT_CARRY_M] = mla_load_vector(s, tir_i32(b, M_BEHIND), 0, s->vector);
-    l = mla_load_vector(s, tir_i32(b, L_BEHIND), 0, s->vector);
+    inside[ATT_CARRY_M] = mla_load_vector(s, tir_i32(b, M_BEHIND), 0, s->type.vector);
+    l = mla_load_vector(s, tir_i32(b, L_BEHIND), 0, s->type.vector);
     for (unsigned part = 1; part < mla_parts(s); part++)
-        l = tir_add(b, l, mla_load_vector(s, tir_i32(b, L_BEHIND), part, s->vector));
+        l = tir_add(b, l, mla_load_vector(s, tir_i32(b, L_BEHIND), part, s->type.vector));
     inside[ATT_CARRY_L] = l;
     b->stage = TIR_NO_STAGE;
     tir_else(b, some, inside);
     const struct tir_value zero = tir_f32(b, 0.0f);
     struct tir_value none[ATT_N_CARRY] = {
-        [ATT_CARRY_M] = att_softmax_lowest(b, &(struct att_softmax){.vector = s->vector}),
-        [ATT_CARRY_L] = tir_splat(b, zero, s->vector),
+        [ATT_CARRY_M] = att_softmax_lowest(b, &(struct att_softmax){.vector = s->type.vector}),
+        [ATT_CARRY_L] = tir_splat(b, zero, s->type.vector),
         [ATT_CARRY_O] = tir_splat(b, zero, s->d.output),
     };
     none[ATT_CARRY_O] = tir_materialize(b, none[ATT_CARRY_O]);

@@ -39,7 +39,7 @@ static struct tir_value moved(struct mla *s, struct tir_value weights, struct ti
     const struct tir_value wide = tir_convert(b, weights, TIR_F32);
     const struct tir_value factor = mla_beside_output(s, tir_exp2(b, tir_sub(b, e, m)));
     return tir_convert_short(b, tir_mul(b, wide, tir_broadcast(b, factor, tir_typeof(b->f, wide))),
-                             s->p_dtype);
+                             s->number.p);
 }
 
 /* Values that follow a new maximum beside those that the loop carries: the sum of the wave's own
@@ -79,74 +79,71 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 
 /* ---- The steps of the loop ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 /* The exponent of the block: m, or the wave's own largest score where that has outgrown it. */
 static void find_exponent(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     (void)row;
-    s->block_exponent = s->d.attention.now.carried[ATT_CARRY_M];
+    s->d.attention.now.exponent = s->d.attention.now.carried[ATT_CARRY_M];
     att_softmax_maximum(b, &s->softmax, s->d.attention.now.s, tir_undef(b, s->softmax.vector),
-                        &s->block_exponent);
+                        &s->d.attention.now.exponent);
 }
 
 static void make_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value e = s->block_exponent;
+    const struct tir_value e = s->d.attention.now.exponent;
     (void)row;
     const struct tir_value p = tir_named(
         b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
-    s->own_sum = tir_col_fold_sum(b, p);
-    mla_exchange_tell(s, block_of(s), tir_convert_short(b, p, s->p_dtype), e);
+    s->d.attention.now.weights.sum = tir_col_fold_sum(b, p);
+    mla_exchange_tell(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
 }
 
 static void read_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->other_exponent = mla_exchange_other(s, block_of(s), tir_typeof(s->d.b.f, s->block_exponent));
+    s->now.other_exponent =
+        mla_exchange_other(s, mla_block_of(s), tir_typeof(s->d.b.f, s->d.attention.now.exponent));
     for (unsigned i = 0; i < 2; i++)
-        s->pair_weights[i] = mla_exchange_part(s, block_of(s), i);
+        s->now.pair_weights[i] = mla_exchange_part(s, mla_block_of(s), i);
 }
 
 static void rescale(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const carried = s->d.attention.now.carried;
-    struct tir_value all[N_FOLLOW] = {[F_SUM] = s->own_sum,
-                                      [F_WEIGHTS] = s->pair_weights[0],
-                                      [F_WEIGHTS + 1] = s->pair_weights[1]};
+    struct tir_value all[N_FOLLOW] = {[F_SUM] = s->d.attention.now.weights.sum,
+                                      [F_WEIGHTS] = s->now.pair_weights[0],
+                                      [F_WEIGHTS + 1] = s->now.pair_weights[1]};
     (void)row;
     for (unsigned i = 0; i < ATT_N_CARRY; i++)
         all[i] = carried[i];
-    follow(s, s->block_exponent, s->other_exponent, all);
+    follow(s, s->d.attention.now.exponent, s->now.other_exponent, all);
     for (unsigned i = 0; i < ATT_N_CARRY; i++)
         carried[i] = all[i];
-    s->own_sum = all[F_SUM];
-    s->pair_weights[0] = all[F_WEIGHTS];
-    s->pair_weights[1] = all[F_WEIGHTS + 1];
+    s->d.attention.now.weights.sum = all[F_SUM];
+    s->now.pair_weights[0] = all[F_WEIGHTS];
+    s->now.pair_weights[1] = all[F_WEIGHTS + 1];
 }
 
 static void add_sum(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
     (void)row;
-    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->own_sum));
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
 }
 
 static void product(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->pair_weights[row->part], *o);
+    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->now.pair_weights[row->part], *o);
     if (row->part)
         tir_named(&s->d.b, "o", *o);
 }
@@ -196,19 +193,21 @@ static void read_queries(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.columns / s->d.waves;
     const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(s->d.waves / 2 - 1)));
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const struct panel *const n = &s->panel[i];
-        const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    for (unsigned i = 0; i < s->query.n_panels; i++) {
+        const struct panel *const n = &s->query.panel[i];
+        const struct part *const p =
+            n->first < s->source.part->width ? s->source.part : s->source.part + 1;
         const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
         /* The map has a place for each wave's columns. */
-        const int apart = (int)tir_lds_address(&map, own * p->width, s->kq_bytes);
+        const int apart = (int)tir_lds_address(&map, own * p->width, s->number.kq_bytes);
         const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
         const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
         const struct tir_value place =
             tir_add(b, mla_one_wave_place(s, p, query_block(s, block)), inside);
         const struct tir_value from = tir_sub(b, place, att_times(b, s->d.wave, apart));
-        const int column = (int)((n->first - p->first) * s->kq_bytes);
-        s->q[i] = tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
+        const int column = (int)((n->first - p->first) * s->number.kq_bytes);
+        s->query.q[i] =
+            tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
     }
 }
 

@@ -52,11 +52,13 @@ static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsi
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned bytes = mla_one_wave_before(s, s->part, s->d.row_columns);
-    const struct tir_value place = own_columns(s, mla_one_wave_place(s, s->part, block), bytes);
-    for (unsigned i = 0; i < s->n_panels; i++)
-        s->q[i] = tir_named(
-            b, "q", mla_row_pairs_read(s, place, s->panel[i].q, s->d.columns, s->panel[i].first));
+    const unsigned bytes = mla_one_wave_before(s, s->source.part, s->d.row_columns);
+    const struct tir_value place =
+        own_columns(s, mla_one_wave_place(s, s->source.part, block), bytes);
+    for (unsigned i = 0; i < s->query.n_panels; i++)
+        s->query.q[i] = tir_named(b, "q",
+                                  mla_row_pairs_read(s, place, s->query.panel[i].q, s->d.columns,
+                                                     s->query.panel[i].first));
 }
 
 /* ---- Weights and exponents pass between waves ---- */
@@ -66,7 +68,7 @@ static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
     const struct tir_layout held =
-        s->row_pairs ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_one_wave_weights(s);
+        s->source.row_pairs ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_one_wave_weights(s);
     struct tir_contraction k = tir_contract_acc(&held, tir_bits(mma->n));
     k.reg[k.n_reg++] = s->d.scores.rows;
     return k;
@@ -80,7 +82,7 @@ static struct tir_layout all_weights(struct mla *s)
 }
 
 /* A lane's weights of a wave lie side by side, 16 bytes. */
-static unsigned vector(const struct mla *s) { return 16 / s->kq_bytes; }
+static unsigned vector(const struct mla *s) { return 16 / s->number.kq_bytes; }
 
 static struct tir_layout weights_map(struct mla *s)
 {
@@ -92,14 +94,14 @@ static struct tir_layout weights_map(struct mla *s)
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
-    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->kq_bytes);
+    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->number.kq_bytes);
 }
 
 /* Weights and exponents of a block have a place, or blocks take turns in two; each has columns for
  * one wave of each pair. */
 static unsigned weights_bytes(const struct mla *s)
 {
-    return s->d.keys * s->d.row_columns * s->kq_bytes;
+    return s->d.keys * s->d.row_columns * s->number.kq_bytes;
 }
 
 static unsigned exponents_bytes(const struct mla *s)
@@ -110,32 +112,32 @@ static unsigned exponents_bytes(const struct mla *s)
 void mla_exchange_take_lds(struct mla *s, unsigned blocks)
 {
     struct tir_builder *const b = &s->d.b;
-    s->turns = mla_one_wave_gathers(s) ? 1 : 2;
-    if (s->row_pairs) {
-        s->part->bytes = mla_row_pairs_bytes(s);
-        s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
+    s->lds.p_places = mla_one_wave_gathers(s) ? 1 : 2;
+    if (s->source.row_pairs) {
+        s->source.part->bytes = mla_row_pairs_bytes(s);
+        s->source.part->buffer = tir_lds_buffer(b, blocks * s->source.part->bytes, 16);
     }
-    s->p_buffer = tir_lds_buffer(b, s->turns * weights_bytes(s), 16);
-    s->scale_buffer = tir_lds_buffer(b, s->turns * exponents_bytes(s), 16);
+    s->lds.p = tir_lds_buffer(b, s->lds.p_places * weights_bytes(s), 16);
+    s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
 static struct tir_value turn(struct mla *s, struct tir_value buffer, struct tir_value block,
                              unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->turns < 2)
+    if (s->lds.p_places < 2)
         return buffer;
     return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
 }
 
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, turn(s, s->p_buffer, block, weights_bytes(s)), weights_bytes(s));
+    return own_columns(s, turn(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, turn(s, s->scale_buffer, block, exponents_bytes(s)),
+    return own_columns(s, turn(s, s->lds.scales, block, exponents_bytes(s)),
                        s->d.row_columns * sizeof(float));
 }
 
@@ -168,7 +170,7 @@ struct tir_value mla_exchange_part(struct mla *s, struct tir_value block, unsign
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = weights_map(s), held = mla_one_wave_weights(s);
-    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.scores.rows, s->d.columns, &held);
+    const struct tir_type t = tir_tile(b->f, s->number.p, s->d.scores.rows, s->d.columns, &held);
     return tir_tile_lds_load(
         b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
 }
@@ -176,7 +178,7 @@ struct tir_value mla_exchange_part(struct mla *s, struct tir_value block, unsign
 static struct tir_type weights_type(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
-    return tir_tile(s->d.b.f, s->p_dtype, s->d.keys, s->d.columns, &l);
+    return tir_tile(s->d.b.f, s->number.p, s->d.keys, s->d.columns, &l);
 }
 
 static struct tir_value read_weights(struct mla *s, struct tir_value block)
@@ -198,7 +200,7 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const int bytes = (int)mla_row_pairs_before(s, s->d.output.rows);
-    return tir_add(b, mla_one_wave_place(s, s->part, block),
+    return tir_add(b, mla_one_wave_place(s, s->source.part, block),
                    att_times(b, mla_one_wave_half(s), bytes));
 }
 
@@ -209,7 +211,7 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
     const struct tir_layout a =
         tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_one_wave_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
-    return tir_tile(s->d.b.f, s->kq_dtype, s->d.keys, width, &l);
+    return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }
 
 /* c^T of columns of the wave's half of the latent, columns x keys. */
@@ -240,83 +242,80 @@ enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop ---- */
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 static void store_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const p = &s->d.attention.now.p;
     (void)row;
     *p = tir_convert_in_range(&s->d.b, tir_named(&s->d.b, "p", *p), TIR_FP8);
-    mla_exchange_tell(s, block_of(s), *p, s->block_exponent);
+    mla_exchange_tell(s, mla_block_of(s), *p, s->d.attention.now.exponent);
 }
 
 static void load_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->other_exponent = read_exponents(s, block_of(s));
-    s->pair_weights[0] = read_weights(s, block_of(s));
+    s->now.other_exponent = read_exponents(s, mla_block_of(s));
+    s->now.pair_weights[0] = read_weights(s, mla_block_of(s));
 }
 
 static void sum_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     (void)row;
-    s->own_sum = tir_col_fold_dot(b, tir_convert(b, now->p, TIR_BF16),
-                                  tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
+    s->d.attention.now.weights.sum = tir_col_fold_dot(
+        b, tir_convert(b, now->p, TIR_BF16), tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
 }
 
 static void read_c(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
     if (row->part) {
-        *v = read_values(s, block_of(s), *v);
+        *v = read_values(s, mla_block_of(s), *v);
         return;
     }
-    *v = read_columns(s, block_of(s), 0, EARLY);
+    *v = read_columns(s, mla_block_of(s), 0, EARLY);
     s->d.attention.now.carried[FIRST] = *v;
 }
 
 static void rescale(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    mla_one_wave_follow(s, s->other_exponent, s->d.attention.now.carried);
+    mla_one_wave_follow(s, s->now.other_exponent, s->d.attention.now.carried);
 }
 
 /* The product's instruction is assembly that needs a state or two after its scales: l is made in
  * between. */
 static void make_scales(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
-    const struct tir_value m = carried[ATT_CARRY_M], all = s->other_exponent;
+    const struct tir_value m = carried[ATT_CARRY_M], all = s->now.other_exponent;
     (void)row;
-    s->last_scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->block_exponent, m));
+    s->last.scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, m));
     const struct tir_value beside = tir_broadcast(b, scale, tir_typeof(b->f, *l));
-    *l = tir_named(b, "l", tir_fma(b, s->own_sum, beside, *l));
+    *l = tir_named(b, "l", tir_fma(b, s->d.attention.now.weights.sum, beside, *l));
 }
 
 static void product(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const o = &carried[ATT_CARRY_O];
     (void)row;
     carried[BEFORE] = *o;
-    carried[SCALES] = s->last_scales;
-    carried[WEIGHTS] = s->pair_weights[0];
+    carried[SCALES] = s->last.scales;
+    carried[WEIGHTS] = s->now.pair_weights[0];
     *o = tir_named(b, "o",
-                   tir_mma_scaled_in_agprs(b, s->scaled, s->d.attention.now.v, s->pair_weights[0],
-                                           *o, tir_i32(b, MLA_SCALE_BIAS), s->last_scales));
+                   tir_mma_scaled_in_agprs(b, s->type.scaled, s->d.attention.now.v,
+                                           s->now.pair_weights[0], *o, tir_i32(b, MLA_SCALE_BIAS),
+                                           s->last.scales));
 }
 
 #define P_LDS (1u << MLA_LDS_PAIR_P)
@@ -344,7 +343,7 @@ void mla_exchange_join(struct mla *s, struct decode_state *state)
     struct tir_builder *const b = &s->d.b;
     const unsigned part = s->d.row_columns * sizeof(float);
     const struct tir_layout map = tir_row_major(1, s->d.columns);
-    const struct tir_value at = s->unread, half = mla_one_wave_half(s);
+    const struct tir_value at = s->lds.unread, half = mla_one_wave_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
     tir_wait(b, GROUP, 0); /* of blocks behind the last one */
     tir_barrier(b);
@@ -362,7 +361,7 @@ void mla_exchange_join(struct mla *s, struct decode_state *state)
 
 /* ---- An item ---- */
 
-void mla_exchange_ask(struct mla *s)
+void mla_exchange_load_arguments(struct mla *s)
 {
     struct decode *const d = &s->d;
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
@@ -407,7 +406,7 @@ static void load_queries(struct mla *s)
     mla_gather_lines(s, QUERIES, block, &lines);
     b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
-    s->places = decode_find_result(&s->d);
+    s->last.places = decode_find_result(&s->d);
     mla_ask_scales(s); /* for the first scores */
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
@@ -420,24 +419,24 @@ static void load_queries(struct mla *s)
 static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
                                  struct tir_value weights)
 {
-    return tir_mma_scaled_in_agprs(&s->d.b, s->scaled, c, weights, part,
-                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last_scales);
+    return tir_mma_scaled_in_agprs(&s->d.b, s->type.scaled, c, weights, part,
+                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last.scales);
 }
 
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
     struct mla *const s = family;
     if (!number)
-        return s->first_part;
-    const struct tir_value c = read_columns(s, s->last_block, number * PART, PART);
-    return multiply(s, part, c, s->last_weights);
+        return s->last.first_part;
+    const struct tir_value c = read_columns(s, s->last.block, number * PART, PART);
+    return multiply(s, part, c, s->last.weights);
 }
 
 static struct tir_value first_part(struct mla *s, struct tir_value o, struct tir_value c)
 {
     while (tir_typeof(s->d.b.f, o).rows > PART)
         o = tir_half(&s->d.b, o, 0);
-    return multiply(s, o, c, s->last_weights);
+    return multiply(s, o, c, s->last.weights);
 }
 
 /* Exchanges l between the waves of a pair and returns the sum. Lanes exchange their parts, which is
@@ -453,11 +452,11 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     const struct tir_layout map = tir_row_major(rows, s->d.columns),
                             one = tir_row_major(1, s->d.columns);
     const struct tir_value half = att_times(b, mla_one_wave_half(s), PARTS * part);
-    const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
-    tir_tile_lds_store(b, s->unread, l, &map);
+    const struct tir_value at = att_plus(b, tir_sub(b, s->lds.unread, half), part);
+    tir_tile_lds_store(b, s->lds.unread, l, &map);
     /* With the same weights this would be the product of the last round, before the store. */
-    s->last_weights = tir_materialize(b, made[WEIGHTS]);
-    s->first_part = first_part(s, made[BEFORE], made[FIRST]);
+    s->last.weights = tir_materialize(b, made[WEIGHTS]);
+    s->last.first_part = first_part(s, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
     tir_anchor(b, at);
     mla_meet(s);
@@ -486,7 +485,7 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY])
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    s->last_scales = made[SCALES];
+    s->last.scales = made[SCALES];
     const struct tir_value m = mla_beside_output(s, made[ATT_CARRY_M]);
     const struct decode_state state = {
         .m = m,
@@ -495,7 +494,7 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY])
     };
     d->finish_part = finish_part;
     d->family = s;
-    d->found = &s->places;
+    d->found = &s->last.places;
     write(s, &state);
     d->finish_part = NULL;
     d->found = NULL;
@@ -531,7 +530,7 @@ void mla_exchange_pass(struct mla *s)
     s->d.first_value = att_times(b, mla_one_wave_half(s), s->d.output.rows);
     const struct tir_value n = mla_count_blocks(s);
     struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
-    s->last_block = att_plus(b, n, -1);
+    s->last.block = att_plus(b, n, -1);
     load_queries(s);
     walk(s, n, begun);
     tir_else(b, &some, NULL);

@@ -14,10 +14,6 @@
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
-static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
-
-static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
-
 /* ---- Vectors that waves exchange ---- */
 
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t)
@@ -33,7 +29,7 @@ struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n)
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout *const scores = tir_layout_of(b->f, s->d.scores);
     const struct tir_layout column = tir_layout_slice(scores, 0);
-    if (!s->key_waves)
+    if (!s->split.softmax_keys)
         return mla_largest(s, n, s->softmax.vector);
     const struct tir_value most =
         mla_largest(s, n, tir_tile(b->f, TIR_F32, 1, s->d.columns, &column));
@@ -53,58 +49,59 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 static void find_max(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
     (void)row;
     now->step = att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, *m, 1.0f), m);
-    s->block_exponent = *m;
+    s->d.attention.now.exponent = *m;
 }
 
 /* Finds the maximum of the wave's own keys, and by how much it exceeds m. */
 static void find_own_max(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value m = now->carried[ATT_CARRY_M];
     (void)row;
     now->s = mla_own_keys(s, now->s);
     att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, m, 1.0f), &m);
-    s->growth = tir_sub(b, m, now->carried[ATT_CARRY_M]);
-    s->block_exponent = m;
+    s->d.attention.now.step.alpha = tir_sub(b, m, now->carried[ATT_CARRY_M]);
+    s->d.attention.now.exponent = m;
 }
 
 static void store_tops(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     (void)row;
-    tir_tile_lds_store(b, s->score_buffer, tir_col_fold_max(b, s->d.attention.now.s),
-                       &s->scores_lds);
+    tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s),
+                       &s->lds.scores_map);
 }
 
 static void read_tops(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->score_buffer, s->tops, &s->scores_lds);
+    s->d.attention.now.top =
+        tir_tile_lds_load(&s->d.b, s->lds.scores, s->type.tops, &s->lds.scores_map);
 }
 
 static void find_shared_max(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
-    struct att_softmax all = att_softmax(b, s->tops, s->softmax.exponent);
+    struct att_softmax all = att_softmax(b, s->type.tops, s->softmax.exponent);
     (void)row;
     all.room = s->softmax.room;
     all.rise = s->softmax.rise;
     all.from_zero = s->softmax.from_zero;
     now->step = att_softmax_maximum(b, &all, now->top, tir_float_like(b, *m, 1.0f), m);
-    s->block_exponent = *m;
+    s->d.attention.now.exponent = *m;
 }
 
 /* ---- Steps: weights ---- */
@@ -114,7 +111,7 @@ struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir
     struct tir_builder *const b = &s->d.b;
     const bool fp8 = mla_weights_fp8(s);
     const struct tir_value used =
-        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->p_dtype);
+        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->number.p);
     *sum = tir_col_fold_sum(b, fp8 ? tir_convert(b, used, TIR_F32) : p);
     return used;
 }
@@ -123,24 +120,25 @@ struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir
  * out is a mean of values, whatever the roundings were. */
 static void make_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     (void)row;
-    const struct tir_value x = att_softmax_exponent(b, &s->softmax, now->s, s->block_exponent);
+    const struct tir_value x =
+        att_softmax_exponent(b, &s->softmax, now->s, s->d.attention.now.exponent);
     now->p = tir_named(b, "p", tir_exp2(b, x));
-    now->weights.p16 = mla_round_weights(s, now->p, &s->own_sum);
+    now->weights.p16 = mla_round_weights(s, now->p, &s->d.attention.now.weights.sum);
 }
 
 static void add_sum(struct mla *s)
 {
     struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
-    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->own_sum));
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
 }
 
 static void rescale_own(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
     (void)row;
     att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_O],
@@ -150,7 +148,7 @@ static void rescale_own(void *context, const struct pipe_row *row)
 
 static void sum_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
@@ -163,43 +161,44 @@ static void sum_weights(void *context, const struct pipe_row *row)
 
 static void store_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
     (void)row;
     struct tir_if writers = mla_begin_writers(s);
-    mla_store_weights(s, block_of(s), now->weights.p16);
-    mla_store_vector(s, mla_turn(s, block_of(s)), now->step.alpha);
+    mla_store_weights(s, mla_block_of(s), now->weights.p16);
+    mla_store_vector(s, mla_turn(s, mla_block_of(s)), now->step.alpha);
     mla_end_writers(s, &writers);
 }
 
 /* The same of the wave's own keys, with its m and what that exceeds the common one by. */
 static void store_own_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value block = block_of(s);
+    const struct tir_value block = mla_block_of(s);
     (void)row;
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, block, mla_all_keys(s, s->d.attention.now.weights.p16));
-    mla_store_vector(s, mla_turn(s, block), s->growth);
-    mla_store_vector(s, att_plus(b, mla_turn(s, block), VECTOR_OWN_M), s->block_exponent);
+    mla_store_vector(s, mla_turn(s, block), s->d.attention.now.step.alpha);
+    mla_store_vector(s, att_plus(b, mla_turn(s, block), VECTOR_OWN_M), s->d.attention.now.exponent);
     mla_end_writers(s, &writers);
 }
 
 static void read_weights(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->d.attention.now.weights.p16 = mla_load_weights(s, block_of(s));
+    s->d.attention.now.weights.p16 = mla_load_weights(s, mla_block_of(s));
 }
 
 /* ---- Steps: O follows the maximum ---- */
 
 static void read_alpha(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     (void)row;
-    s->o_alpha = mla_load_vector(s, mla_turn(s, block_of(s)), 0, s->vector);
+    s->d.attention.now.step.alpha =
+        mla_load_vector(s, mla_turn(s, mla_block_of(s)), 0, s->type.vector);
 }
 
 /* O^T of some columns times alpha, where that is not 1. */
@@ -237,30 +236,30 @@ static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, str
 
 static void rescale(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
     (void)row;
-    *o = follow(s, *o, s->o_alpha);
+    *o = follow(s, *o, s->d.attention.now.step.alpha);
 }
 
 static void rescale_by_columns(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
     (void)row;
-    *o = follow_by_columns(s, *o, s->o_alpha);
+    *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
 /* All waves take the largest m for the block where one has grown: O and l follow it, and weights
  * are stored once more, with a barrier in the branch. */
 static void agree(void *context, const struct pipe_row *row)
 {
-    struct mla *const s = family_of(context);
+    struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const carried = now->carried;
-    const struct tir_value turn = mla_turn(s, block_of(s));
-    const struct tir_value growth = mla_largest(s, turn, s->vector);
+    const struct tir_value turn = mla_turn(s, mla_block_of(s));
+    const struct tir_value growth = mla_largest(s, turn, s->type.vector);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
     struct tir_type types[ATT_N_CARRY];
@@ -269,7 +268,7 @@ static void agree(void *context, const struct pipe_row *row)
         types[i] = tir_typeof(b->f, carried[i]);
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
     const struct tir_value most = mla_largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
-    const struct tir_value behind = tir_exp2(b, tir_sub(b, s->block_exponent, most));
+    const struct tir_value behind = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, most));
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
     const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
     const struct tir_value p =
@@ -285,11 +284,11 @@ static void agree(void *context, const struct pipe_row *row)
             tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
     };
     struct tir_if writers = mla_begin_writers(s);
-    mla_store_weights(s, block_of(s), mla_all_keys(s, used));
+    mla_store_weights(s, mla_block_of(s), mla_all_keys(s, used));
     mla_end_writers(s, &writers);
     mla_meet(s);
     tir_else(b, &branch, followed);
-    carried[ATT_CARRY_L] = tir_add(b, carried[ATT_CARRY_L], s->own_sum);
+    carried[ATT_CARRY_L] = tir_add(b, carried[ATT_CARRY_L], s->d.attention.now.weights.sum);
     tir_end_if(b, &branch, carried);
 }
 

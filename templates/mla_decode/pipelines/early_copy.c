@@ -31,7 +31,7 @@ enum { PLACE, SCORES, EXCHANGE, SOFTMAX, FOLLOW, VALUES, REST };
 #define HAS(name) (1u << MLA_HAS_##name)
 #define MASK ATT_HAS(MASK_BYTES)
 
-/* A wait for stores is one for all of them: that of the block is before P is read. */
+/* A wait for stores covers all of them: the block's one is before P is read. */
 static const struct pipe_buffer buffers[] = {
     [MLA_LDS_BLOCK] = {"block", 0, PIPE_WORKGROUP},
     [MLA_LDS_P] = {"P", 0, PIPE_WORKGROUP, .with = 1 + MLA_LDS_BLOCK},

@@ -8,6 +8,18 @@
 #include "templates/attention/steps.h"
 #include "templates/mla_decode/mla_decode.h"
 
+/** Returns the kernel that a step's context belongs to. */
+static inline struct mla *mla_of(void *context)
+{
+    return ((struct att_attention *)context)->family;
+}
+
+/** Returns the number of the block that steps are building, i32. */
+static inline struct tir_value mla_block_of(const struct mla *s)
+{
+    return s->d.attention.now.block.index;
+}
+
 /** Buffers of tiles in LDS. */
 enum {
     MLA_LDS_BLOCK,
@@ -72,7 +84,7 @@ extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
 extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
 extern const struct pipe_op mla_transpose_copy_rotated;
-extern const struct pipe_op mla_transpose_read_k, mla_transpose_product_qk;
+extern const struct pipe_op mla_transpose_read_k;
 extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: a work item. Rows that exceed the columns of a tile are worked on in passes; a pass
+ * loads Q, runs the pipeline over the item's keys, and stores results or split-KV partials.
+ */
+#include "op_names.h"
+#include "ir/bits.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value token = tir_convert(b, rows->token, TIR_I64);
+    const struct tir_value head = tir_convert(b, rows->head, TIR_I64);
+    const int bytes = (int)tir_dtype_bits(s->number.q) / 8;
+    return tir_add(b,
+                   tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
+                   tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
+}
+
+/* Loads a wave's columns of Q^T, panel by panel, after the first block: the second block is loaded
+ * when the first has arrived. Panels that go to LDS are loaded before it, since a wait for them
+ * would wait for all loads before. `first_stage` computes the addresses. */
+static void load_panels(struct mla *s, uint8_t first_stage)
+{
+    struct decode *const d = &s->d;
+    struct tir_builder *const b = &d->b;
+    const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
+    b->stage = first_stage;
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->query.panel->q), 1);
+    const struct decode_rows r =
+        decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
+    const unsigned bytes = tir_dtype_bits(s->number.q) / 8;
+    const struct tir_value at = mla_query_offsets(s, &r);
+    for (unsigned i = 0; i < s->query.n_panels; i++) {
+        const struct panel *const p = &s->query.panel[i];
+        const struct tir_layout map = mla_query_map(s, p);
+        b->stage = stage;
+        const struct tir_value byte = mla_own_first(s, p, bytes);
+        const struct tir_type loaded = tir_with_dtype(p->q, s->number.q);
+        struct tir_value there,
+            q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
+        if (s->number.q != s->number.kq)
+            q = tir_convert(b, q, s->number.kq);
+        if (s->split.depth && !p->divided) /* one part of a row has this panel */
+            q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
+                           tir_float_like(b, q, 0.0f));
+        s->query.q[i] = tir_named(b, "q", q);
+        if (mla_find_query(s, i, &there))
+            tir_tile_lds_store(b, there, s->query.q[i], &map);
+    }
+    if (s->query.n_in_lds)
+        tir_wait(b, TIR_LDS_WRITES, 0);
+    b->stage = TIR_NO_STAGE;
+}
+
+/* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
+ * position sees. A sequence of more queries than tokens has positions below 0, which see none; the
+ * division is unsigned. */
+static struct tir_value last_seen(struct mla *s, struct tir_value position)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value shards = tir_arg(b, ARG_SHARDS, TIR_I32);
+    const struct tir_value ahead = tir_sub(b, shards, tir_arg(b, ARG_SHARD, TIR_I32));
+    const struct tir_type t = tir_typeof(b->f, position);
+    const bool scalar = t.kind == TIR_SCALAR;
+    const struct tir_value sum = tir_add(b, position, scalar ? ahead : tir_splat(b, ahead, t));
+    const struct tir_value x = tir_max(b, sum, tir_int_like(b, sum, 0));
+    const struct tir_value quotient = tir_div(b, x, scalar ? shards : tir_splat(b, shards, t));
+    return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
+}
+
+/* Masks go by positions in the whole context; keys are those of a shard. */
+static void find_shard_position(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct att_position *const at = &s->d.attention.at;
+    if (!s->d.v->sharded || s->d.v->mask != ATT_MASK_CAUSAL)
+        return;
+    const struct tir_value sequence = tir_zext(b, s->d.item.sequence, TIR_I64);
+    const struct tir_value byte = tir_mul(b, sequence, tir_i64(b, sizeof(int32_t)));
+    const struct tir_value context = tir_scalar_load(
+        b, tir_add(b, tir_arg(b, ARG_CONTEXT_LENS, TIR_I64), byte), tir_i32(b, 0), TIR_I32);
+    const struct tir_value others = tir_sub(b, context, s->d.item.kv_len);
+    at->diagonal = last_seen(s, tir_add(b, at->diagonal, mla_like(s, others, at->diagonal)));
+    at->lowest = last_seen(s, tir_add(b, at->lowest, others));
+    at->highest = last_seen(s, tir_add(b, at->highest, others));
+}
+
+/* Returns what raw scores are multiplied with beside scale_log2, or none. */
+static struct tir_value tensor_scale(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->d.v->q_dtype != ATT_Q_DTYPE_FP8)
+        return s->kv_scale;
+    const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
+    return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
+}
+
+/* Makes what the first iterations need while their blocks are in flight: scales, which LLVM would
+ * load before the first softmax, and zeros of O, which it would write in each iteration that may
+ * follow the prologue. */
+static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    b->stage = MLA_STAGE_ARRIVES;
+    if (s->d.v->q_dtype == ATT_Q_DTYPE_FP8) {
+        att_attention_scale(&s->d.attention, s->d.scores, tensor_scale(s));
+        s->softmax.exponent = s->d.attention.softmax.exponent;
+        tir_anchor(b, s->softmax.exponent);
+    }
+    inside[ATT_CARRY_O] = tir_materialize(b, inside[ATT_CARRY_O]);
+    b->stage = TIR_NO_STAGE;
+}
+
+/* Waits for the ends of parts when the first blocks are in flight. LLVM would load them at the end.
+ */
+static void await_part_ends(struct mla *s)
+{
+    s->d.b.stage = MLA_STAGE_ARRIVES;
+    tir_anchor_all(&s->d.b, s->d.part_ends, 2);
+    s->d.b.stage = TIR_NO_STAGE;
+}
+
+void mla_ask_scales(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_variant *const v = s->d.v;
+    struct tir_value scales[2];
+    unsigned n = 0;
+    if (v->kv_scale == ATT_KV_SCALE_TENSOR)
+        scales[n++] = att_scale(b, ARG_K_SCALE);
+    if (v->q_dtype == ATT_Q_DTYPE_FP8)
+        scales[n++] = att_scale(b, ARG_Q_SCALE);
+    tir_anchor_all(b, scales, n);
+}
+
+struct tir_value mla_count_blocks(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
+    return tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
+}
+
+void mla_find_position(struct mla *s)
+{
+    decode_find_position(&s->d);
+    find_shard_position(s);
+}
+
+void mla_load_q(struct mla *s) { load_panels(s, TIR_NO_STAGE); }
+
+static void load_shared_q(struct mla *s)
+{
+    if (s->query.shared)
+        mla_share_query(s);
+    else
+        load_panels(s, s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES);
+}
+
+/* ---- The loop ---- */
+
+/* The loop over an item's keys, and the branch around it. */
+struct walk {
+    struct tir_if some;
+    struct tir_loop loop;
+    struct tir_value n; /* i32: blocks */
+    struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
+};
+
+static void begin_walk(struct mla *s, struct walk *w)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[ATT_N_CARRY];
+    struct att_attention own = s->d.attention;
+    own.softmax = s->softmax;
+    att_attention_begin(&own, s->d.output, w->carried);
+    for (int i = 0; i < ATT_N_CARRY; i++) {
+        const struct tir_type t = tir_typeof(b->f, w->carried[i]);
+        types[i] = s->form->ends_beside_output && i != ATT_CARRY_O ? s->type.vector : t;
+    }
+    w->n = mla_count_blocks(s);
+    w->some = tir_begin_if(b, tir_cmp_gt(b, w->n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
+    memcpy(w->inside, w->carried, sizeof(w->inside));
+    s->last.block = att_plus(b, w->n, -1);
+    mla_find_position(s);
+    s->form->load_q(s);
+}
+
+static void run_loop(struct mla *s, struct walk *w)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->d.v->one_launch)
+        await_part_ends(s);
+    w->loop = tir_begin_for(b, tir_i32(b, 0), w->n, tir_i32(b, 1), w->inside, ATT_N_CARRY);
+    att_begin_block(&s->d.attention, w->loop.index, w->inside);
+    pipe_build(b, &s->plan, &s->d.attention);
+}
+
+struct decode_state mla_walk(struct mla *s)
+{
+    struct walk w;
+    begin_walk(s, &w);
+    run_loop(s, &w);
+    struct decode_state state = decode_end_keys(&s->d, &w.some, &w.loop, w.inside, w.carried);
+    state.l = tir_col_sum(&s->d.b, state.l);
+    return state;
+}
+
+static struct decode_state walk_early(struct mla *s)
+{
+    struct walk w;
+    begin_walk(s, &w);
+    begin_early(s, w.inside);
+    run_loop(s, &w);
+    return mla_share_end(s, &w.some, &w.loop, w.inside);
+}
+
+/* ---- A pass ---- */
+
+/* Exchanges m and l, for all columns of O^T. LDS is free for the next item then. */
+static void join_shared(struct mla *s, struct decode_state *state)
+{
+    struct tir_builder *const b = &s->d.b;
+    tir_barrier(b);
+    if (!mla_exchanges(s))
+        return;
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_vector(s, tir_i32(b, VECTOR_M), state->m);
+    mla_store_vector(s, tir_i32(b, VECTOR_L), state->l);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    state->m = mla_load_vector(s, tir_i32(b, VECTOR_M), 0, s->type.vector);
+    state->l = mla_load_vector(s, tir_i32(b, VECTOR_L), 0, s->type.vector);
+    for (unsigned part = 1; part < mla_parts(s); part++) {
+        const struct tir_value l = mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->type.vector);
+        state->l = tir_add(b, state->l, l);
+    }
+}
+
+static void begin_attention(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    s->kv_scale = (struct tir_value){0};
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        s->kv_scale = att_cache_tensor_scale(&d->k.c);
+    const struct tir_value scale = tensor_scale(s);
+    d->attention =
+        (struct att_attention){.b = &d->b, .v = d->v, .family = s, .first_key = mla_first_key};
+    if (s->form->begin_pass)
+        s->form->begin_pass(s);
+    att_attention_scale(&d->attention, d->scores, scale);
+    s->softmax = d->attention.softmax;
+    if (s->split.softmax_keys && s->split.agree != MLA_EXCHANGE_MAX) {
+        const unsigned keys = d->keys >> s->split.softmax_keys,
+                       columns = d->columns << s->split.softmax_keys;
+        const struct tir_layout own =
+            tir_layout_join_blocks(tir_layout_of(d->b.f, d->scores), keys, d->columns);
+        s->softmax = att_softmax(&d->b, tir_tile(d->b.f, TIR_F32, keys, columns, &own),
+                                 d->attention.softmax.exponent);
+    }
+    if (mla_weights_fp8(s))
+        att_softmax_range_fp8(&d->b, &s->softmax);
+    s->softmax.from_zero = s->form->ends_beside_output;
+}
+
+void mla_walk_and_store(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    struct decode_state state = s->form->walk(s);
+    if (s->form->join)
+        s->form->join(s, &state);
+    d->attention.softmax.vector = tir_typeof(d->b.f, state.m);
+    if (d->v->one_launch)
+        decode_touch_ticket(d);
+    decode_write_state(d, &state);
+}
+
+/* Returns the end of the keys that may be loaded. Blocks are loaded past the item's end: those of a
+ * later item would come from HBM, while the last page of this one is in the L2. */
+static struct tir_value loaded_keys(const struct mla *s)
+{
+    const bool limited = mla_pv(s)->by_k || s->type.scaled >= 0 || s->form->hbm_bound;
+    return limited ? s->d.item.end_key : s->d.item.kv_len;
+}
+
+void mla_work_on(struct mla *s, struct tir_value index)
+{
+    struct decode *const d = &s->d;
+    struct tir_builder *const b = &d->b;
+    if (s->form->load_arguments)
+        s->form->load_arguments(s);
+    decode_find_item(d, index);
+    d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
+    s->source.pages = att_pages(b, d->v, d->item.sequence, loaded_keys(s), d->item.first_key);
+    if (s->form->find_source)
+        s->form->find_source(s);
+    d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
+    const bool shares = d->v->one_launch;
+    if (shares)
+        decode_ask_part_ends(d);
+    d->touched = decode_untouched(d);
+    struct tir_loop pass =
+        tir_begin_for(b, s->pass.first, d->n_rows, s->pass.step, &d->touched, shares);
+    d->first_row = pass.index;
+    begin_attention(s);
+    s->form->pass(s);
+    tir_end_for(b, &pass, &d->touched, shares);
+    if (shares) {
+        d->lds = s->source.part[0].buffer;
+        decode_share_parts(d);
+    }
+}
+
+/* With 64 keys and 128 columns there are registers for no more operands in flight; 0: as many as
+ * the scheduler likes. */
+static uint8_t read_ahead(const struct mla *s)
+{
+    return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
+}
+
+static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    const bool deferred = s->plan.stages > MLA_STAGE_ARRIVES + 1; /* the product with c */
+    *schedule = (struct tir_schedule){
+        .loop = pipe_loop_plan(&s->plan),
+        .cover = !deferred || s->type.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
+        .read_ahead = read_ahead(s),
+    };
+}
+
+const struct mla_form mla_shared_form = {
+    .choose_layouts = mla_choose_layouts,
+    .take_lds = mla_take_lds,
+    .find_source = mla_find_pieces,
+    .load_q = load_shared_q,
+    .walk = mla_walk,
+    .join = join_shared,
+    .pass = mla_walk_and_store,
+    .set_schedule = set_schedule,
+    .hbm_bound = 1,
+};
+
+const struct mla_form mla_early_form = {
+    .choose_layouts = mla_choose_layouts,
+    .take_lds = mla_take_lds,
+    .find_source = mla_find_pieces,
+    .load_q = load_shared_q,
+    .walk = walk_early,
+    .pass = mla_walk_and_store,
+    .set_schedule = set_schedule,
+    .ends_beside_output = 1,
+};
