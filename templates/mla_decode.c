@@ -8,90 +8,38 @@
  *     O = softmax(scale (q_nope c^T + q_pe k_pe^T) + mask) c
  *
  * The queries and heads of a sequence are the columns of S^T = K Q^T and O^T = c^T P^T. The waves
- * of a workgroup walk the same blocks of keys. A block passes through registers, where it gets the
- * type to compute with, into LDS, and is read from there twice: as K, and transposed as V. So
- * memory is read once for both.
+ * of a workgroup work on the same blocks of keys. A block is copied to LDS once, and read twice: as
+ * K, and transposed as V.
  *
- * O^T is 512 x columns of f32, which no wave could hold: waves split its rows. They split the
- * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
- * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
- * waves have seen that it has grown. With 16 columns every wave has all of S^T, so that P needs no
- * exchange. Where LDS is small, waves of the same columns share S^T (mla_decode/share.c): they meet
- * once more for each block, but know one maximum of a column before they round weights, and issue
- * far fewer matrix instructions, which cost the device's clock more than the meeting does.
- * Elsewhere waves that would have the same keys and columns all compute all of it.
+ * O^T is 512 x columns of f32, which no wave could hold. The forms differ in how waves divide it:
  *
- * With one wave per SIMD a wave of gfx950 has 32 of 128 columns and all of O^T for them, and
- * exchanges nothing: mla_decode/one_wave.c. Where that would be one pass, it has 32 of 64
- * columns and half of the keys and of O^T, and two workgroups walk a list:
- * mla_decode/wave_pair.c. A wave of gfx942 transposes c in registers:
- * mla_decode/register_transpose.c. With fp8 it has all columns of O and a part of the latent:
- * mla_decode/dv_split.c.
+ *     shared scores       waves split the rows of O^T, and the columns of S^T, 16 a wave; further
+ *                         waves split its keys. P passes through LDS. With 16 columns every wave
+ *                         has all of S^T. Where LDS is small, they split the latent or the keys of
+ *                         S^T too, which costs a barrier and saves many matrix instructions
+ *     one wave per SIMD   a wave has 32 of 128 columns and all of O^T for them: one_wave.c, and
+ *                         register_transpose.c where LDS does not transpose c
+ *     wave pairs          two waves have the same 32 columns, each with half of the keys in S^T and
+ *                         half of O^T; two workgroups share a list: wave_pair.c
+ *     dv split            a wave has all columns and a part of the latent: dv_split.c
  *
- *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
- *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
- *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 117 KiB
- *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 157 KiB
- *          64      4  O 128, Q 144, S 8, or 128, 72, 16   157 or 158 KiB of gfx950
- *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
- *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
+ * The tables in pipelines/ say when each step runs, and how many blocks LDS has.
  *
- * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
- * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
- * 32, whose operands need less; gfx950 keeps a part of Q in LDS.
+ *     columns  waves  registers of a wave, 4 bytes a lane             LDS (gfx942, gfx950)
+ *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36           23 KiB, 76 KiB
+ *          32      8  O 32, Q 18 or 72, S 8, block in flight 18       47 KiB, 117 KiB
+ *          64      8  O 64, Q 36 or 72, S 8, block in flight 18       48 KiB, 157 KiB
+ *          64      4  O 128, Q 144, S 8, or 128, 72, 16               157 or 158 KiB of gfx950
+ *         128      4  O 256, Q 144, S 8 or 16                         55 KiB, 146 KiB
+ *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18      43 KiB, 143 KiB
  *
- * fp8 queries and keys stand in LDS as they are and take half of all that, so a block is twice as
- * many keys. Both products are of fp8 then: P is rounded to it (attention/softmax.h says in which
- * range; mla_decode/scaled.c has what gfx950 does beyond 32 columns), and c goes into the second
- * one as it is. gfx950 transposes it on the way out of LDS, and has instructions of twice the rate,
- * of 128 columns of K and of 64 keys.
+ * The trap: a wave has 256 registers, and operands in flight and addresses take 40 to 60 of them.
+ * With 128 columns that is too much. gfx942, whose LDS is nearly full, has blocks of 16 keys, and
+ * gfx950 keeps a part of Q in LDS.
  *
- * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
- * asked for: memory always has most of a block to bring. The product with c of a block stands in
- * the round of the next. Where 32 or 64 columns have no more to do than HBM leaves time for, it is
- * there between the first piece and the others. A barrier in front of it says that P may be read,
- * and the one behind all pieces that c is no longer needed, so two blocks of LDS will do. The
- * product is done then before the last pieces arrive, and behind the last block of an item is none
- * but its own. Q comes by way of LDS (mla_decode/query.c). Elsewhere the product stands behind the
- * pieces. With three blocks in LDS one barrier a block is enough, the same for it and the scores;
- * with two a second one says that c is no longer needed. With 16 columns a compute unit has two
- * workgroups, so that one loads while the other computes: the lists of a plan should be twice its
- * compute units.
- *
- *   stage 0  page numbers            phase PLACE_FIRST
- *   stage 1  load the block          phases PLACE_FIRST, PLACE, piece by piece
- *   stage 2  registers to LDS        the same
- *            S = K Q                 phase SCORES
- *            mask, softmax, P to LDS phase SOFTMAX
- *   stage 3  O += c P                phase EARLIER_VALUES, behind PLACE_FIRST or PLACE; where P
- *                                    needs no exchange, or LDS has one block, in stage 2 and phase
- *                                    VALUES
- *
- * Waves that share S^T meet twice in a round, and a block goes to LDS a round before that of its
- * scores, one half in front of each barrier: so memory is asked twice in a round, and neither half
- * is waited for by what comes next. c of a block is read into registers in front of the second
- * barrier. Its place in LDS then is free for the next block but one, and two will do. The product
- * with c of the block before stands beside the exponentials, so that the matrix units have work
- * while weights are made; and the first columns of the next block's K are read in front of the
- * barrier behind which they are multiplied.
- *
- *   stage 0  page numbers            phase PLACE
- *   stage 1  load the block          phases AHEAD and SOFTMAX
- *   stage 2  registers to LDS        the same
- *            first columns of K      phase REST
- *   stage 3  S = K Q                 phase SCORES
- *            S or its largest to LDS phase AHEAD, up to the first barrier
- *            the same, c, from LDS   phase SOFTMAX
- *            S, mask, maximum        phase FOLLOW
- *            P                       phase VALUES, up to the second barrier in REST
- *   stage 4  P from LDS              phase PLACE
- *            c is transposed         phase SCORES
- *            O follows the maximum   phase FOLLOW
- *            O += c P                phase VALUES
- *
- * The last two rounds of such a loop ask for nothing, and the second half of the last block goes to
- * LDS in REST, so that no wave waits for it before the block in front of it is done. m and l pass
- * through LDS beside the last P, in front of the last product (mla_share_end).
+ * Queries and keys in fp8 take half of all that, so a block has twice as many keys. Both products
+ * are in fp8 then: P is rounded to it (attention/softmax.h has the range, scaled.c what gfx950 does
+ * beyond 32 columns), and c is the operand as it is.
  */
 #include "op_names.h"
 #include "ir/bits.h"

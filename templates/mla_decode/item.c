@@ -280,8 +280,8 @@ void mla_walk_and_store(struct mla *s)
     decode_write_state(d, &state);
 }
 
-/* Returns the end of the keys that may be loaded. Blocks are loaded past the item's end: those of a
- * later item would come from HBM, while the last page of this one is in the L2. */
+/* Returns the end of the keys that may be loaded. Blocks are loaded past the item's end: a later
+ * item's would come from HBM, while the last page of this one is in the L2. */
 static struct tir_value loaded_keys(const struct mla *s)
 {
     const bool limited = mla_pv(s)->by_k || s->type.scaled >= 0 || s->form->hbm_bound;
