@@ -7,106 +7,99 @@
  *     out^T = exp(G) (S^T c^T) + x^T M^T
  *     S = exp(G[63]) S + (exp(G[63] - G) w b)^T x
  *
- * A workgroup has one sequence, one value head and some of its value elements, and goes over the
- * chunks; its waves have 16 tokens each of M^T and out^T, and N / 4 keys each of S. The next chunk
- * is on its way to registers while this one is multiplied out of LDS. M^T and S become operands of
- * the products after them where they are: M^T in registers, S by way of LDS, since all waves need
- * it. No exponent is positive, and one below -150 is 0 in float, so sums stay small.
+ * A workgroup has one sequence, or a segment of it, one value head and some of its value elements,
+ * and goes over the chunks. Its four waves have 16 tokens each of M^T and out^T, and N / 4 keys each
+ * of S. The next chunk is on its way to registers while one is multiplied out of LDS. M^T and S
+ * become operands of the products after them where they are: M^T in registers, S by way of LDS,
+ * since all waves need it. No exponent is positive, and one below -150 is 0 in float, so sums stay
+ * small.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "templates/linear/chunk.h"
 #include "templates/linear/gates.h"
 #include "templates/linear/tile.h"
-#include "templates/template.h"
+#include "templates/ssd_prefill/ssd_prefill.h"
 #include "templates/workgroup/lds_map.h"
 
 #include <stdio.h>
 
-enum { ELEM = 2, FLOAT = 4, WAVES = 4, BLOCK = 16 /* rows and columns of a product */, VECTOR = 8 };
+enum { BLOCK = 16 /* rows and columns of a product */, VECTOR = 8, WAVES = ATT_CHUNK / BLOCK };
 
-/* Index in att_tile.own: value elements of a workgroup. */
-enum { VALUES };
+/* Indices in att_tile.own: value elements of a workgroup; whether b and S lie in one LDS buffer. */
+enum { VALUES, TURNS };
 
 static const struct att_tile tiles[] = {
-    {.waves = WAVES, .waves_per_simd = 1, .own = {[VALUES] = 64}, .why = "b and c are read once"},
+    {.waves = WAVES,
+     .waves_per_simd = 2,
+     .own = {[VALUES] = 64},
+     .why = "two workgroups of a compute unit hide each other's waits"},
+    {.waves = WAVES,
+     .waves_per_simd = 2,
+     .own = {[VALUES] = 64, [TURNS] = 1},
+     .why = "likewise, where LDS has no room for b and S of both"},
     {.waves = WAVES,
      .waves_per_simd = 1,
-     .own = {[VALUES] = 32},
-     .why = "LDS has room for keys of 256 elements"},
+     .own = {[VALUES] = 64},
+     .why = "registers hold a state of 256 x 64"},
+    {.waves = WAVES,
+     .waves_per_simd = 1,
+     .own = {[VALUES] = 64, [TURNS] = 1},
+     .why = "likewise, where LDS has no room for b and S"},
 };
 
 static const struct att_knob knobs[] = {
-    {"values", 2, {32, 64}},
-    {"waves_per_simd", 1, {2}},
+    {"values", 1, {32}},
+    {"turns", 2, {0, 1}},
+    {"waves_per_simd", 2, {1, 2}},
 };
-
-/* Numbers of each token of a chunk, which a wave keeps in LDS for itself. */
-enum {
-    SUMS /* G, of logarithms to the base 2 */,
-    WEIGHTS /* w */,
-    GROWN /* exp(G) */,
-    LEFT /* exp(G[63] - G) w */,
-    NUMBERS
-};
-
-/* Tensors of the next chunk, which are loaded while one is multiplied. */
-enum { B, X, C, DT, LOADED };
-
-struct scan {
-    const struct att_variant *v;
-    struct tir_builder b;
-    unsigned dtype, values; /* of tokens; value elements of the workgroup */
-    int instr;
-    struct tir_contraction keys, tokens;
-    struct tir_type scores, out; /* M^T, 64 x 64, and out^T, values x 64; f32 */
-    struct att_state state;
-    struct tir_layout b_map, x_map, s_map;
-    struct tir_value b_lds, x_lds, s_lds, numbers; /* i32: buffers; `numbers` of this wave */
-    struct att_sequence sequence;
-    struct tir_value head, value_head, first; /* i32; first value element */
-    struct tir_value real;                    /* i1: no padding */
-    struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
-};
-
-static unsigned keys_of(const struct scan *s) { return (unsigned)s->v->head_dim; }
-
-static bool has_steps(const struct scan *s) { return s->v->gates != ATT_GATES_CONSTANT; }
 
 /* ---- Choices ---- */
 
-static int instruction(const struct att_variant *v, const struct tir_machine *m)
-{
-    return tir_find_mma(m, BLOCK, BLOCK, 0, att_dtype(v));
-}
+static unsigned keys_of(const struct ssd_prefill *s) { return (unsigned)s->v->head_dim; }
 
 static struct tir_layout rows_map(const struct tir_machine *m, unsigned rows, unsigned cols)
 {
-    return att_lds_rows(m, rows, cols, ELEM);
+    return att_lds_rows(m, rows, cols, SSD_ELEM);
+}
+
+/* Returns the bytes of a buffer of rows x cols elements, as tir_lds_buffer() reserves them. */
+static unsigned buffer_bytes(const struct tir_machine *m, unsigned rows, unsigned cols)
+{
+    enum { ALIGN = 16 };
+    const struct tir_layout map = rows_map(m, rows, cols);
+    return (att_lds_bytes(&map, SSD_ELEM) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile *t,
                              const struct tir_machine *m)
 {
     const unsigned n = (unsigned)v->head_dim, p = t->own[VALUES];
-    const struct tir_layout maps[] = {rows_map(m, ATT_CHUNK, n), rows_map(m, ATT_CHUNK, p),
-                                      rows_map(m, p, n)};
-    unsigned bytes = WAVES * NUMBERS * ATT_CHUNK * FLOAT;
-    for (int i = 0; i < 3; i++)
-        bytes += (att_lds_bytes(&maps[i], ELEM) + 15) / 16 * 16;
-    return bytes;
+    const unsigned keys = buffer_bytes(m, ATT_CHUNK, n);
+    const unsigned state = v->segments == ATT_SEGMENTS_STATES ? 0 : buffer_bytes(m, p, n);
+    const unsigned shared = state > keys ? state : keys;
+    return ssd_numbers_bytes(t->waves) + buffer_bytes(m, ATT_CHUNK, p) +
+           (t->own[TURNS] ? shared : keys + state);
+}
+
+/* Returns the registers of a wave that hold S, M^T, out^T, and what is loaded of a chunk. */
+static unsigned registers(const struct att_variant *v, const struct att_tile *t)
+{
+    enum { OTHERS = 120 };
+    const unsigned n = (unsigned)v->head_dim, p = t->own[VALUES];
+    return OTHERS + (n * p / t->waves + n * ATT_CHUNK / t->waves) / TIR_WAVE_LANES;
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const unsigned bytes = bytes_of_lds(v, t, m);
-    if (bytes > m->lds_bytes)
-        return att_reject(why, ATT_HEAD_DIM, "needs %u bytes of LDS, %s has %u", bytes, m->name,
-                          m->lds_bytes);
-    if (t->own[VALUES] > (unsigned)v->head_dim_v)
-        return att_reject(why, ATT_HEAD_DIM_V, "a workgroup has %u of %d elements", t->own[VALUES],
-                          v->head_dim_v);
+    const unsigned bytes = bytes_of_lds(v, t, m), most = m->lds_bytes / t->waves_per_simd;
+    const unsigned have = m->vgprs_per_simd / t->waves_per_simd;
+    if (bytes > most)
+        return att_reject(why, ATT_HEAD_DIM, "a workgroup needs %u bytes of LDS of %u", bytes,
+                          most);
+    if (registers(v, t) > have)
+        return att_reject(why, ATT_HEAD_DIM, "%d elements of a key take %u registers of %u",
+                          v->head_dim, registers(v, t), have);
     return att_fits_waves(v, t, m, why);
 }
 
@@ -119,179 +112,146 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
     if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
         return att_reject(why, ATT_ACT, "z goes through silu");
+    if (v->act != ATT_ACT_NONE && v->segments == ATT_SEGMENTS_STATES)
+        return att_reject(why, ATT_ACT, "states of segments have no gate");
     if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS)
         return att_reject(why, ATT_STATE_LAYOUT, "is v_major or k_major");
     return att_find_tile(v, m, &tile, why);
 }
 
-static const struct tir_waves by_token = {.cols = 2}, by_key = {.rows = 2};
+/* The pool's state, and one of segment_states, which is float in the order [P, N]. */
+static void choose_states(struct ssd_prefill *s, const struct tir_layout *turned)
+{
+    struct att_variant entry = *s->v;
+    const int n = s->v->head_dim, p = s->v->head_dim_v;
+    entry.state_dtype = ATT_STATE_DTYPE_F32;
+    entry.state_layout = ATT_STATE_LAYOUT_V_MAJOR;
+    s->state = att_state_of_layout(&s->b, s->v, n, p, s->values, turned);
+    s->entry = att_state_of_layout(&s->b, &entry, n, p, s->values, turned);
+}
 
-static void choose_layouts(struct scan *s)
+static void choose_layouts(struct ssd_prefill *s)
 {
     struct tir_func *f = s->b.f;
     const struct tir_mma *mma = &f->machine->mma[s->instr];
     const unsigned n = keys_of(s), p = s->values;
+    s->by_token = (struct tir_waves){.cols = (uint8_t)tir_bits(s->waves)};
+    s->by_key = (struct tir_waves){.rows = (uint8_t)tir_bits(s->waves)};
     s->keys = tir_contract_rows(mma, n, VECTOR);
-    const struct tir_layout scores = tir_mma_result(mma, ATT_CHUNK, ATT_CHUNK, by_token);
-    const struct tir_layout out = tir_mma_result(mma, p, ATT_CHUNK, by_token);
-    const struct tir_layout state = tir_mma_result(mma, n, p, by_key);
+    const struct tir_layout scores = tir_mma_result(mma, ATT_CHUNK, ATT_CHUNK, s->by_token);
+    const struct tir_layout out = tir_mma_result(mma, p, ATT_CHUNK, s->by_token);
+    const struct tir_layout state = tir_mma_result(mma, n, p, s->by_key);
     const struct tir_layout turned = tir_layout_transpose(&state);
     s->tokens = tir_contract_acc(&scores, tir_bits(BLOCK));
     s->scores = tir_tile(f, TIR_F32, ATT_CHUNK, ATT_CHUNK, &scores);
     s->out = tir_tile(f, TIR_F32, p, ATT_CHUNK, &out);
-    s->state = att_state_of_layout(&s->b, s->v, s->v->head_dim, s->v->head_dim_v, p, &turned);
+    choose_states(s, &turned);
     s->b_map = rows_map(f->machine, ATT_CHUNK, n);
     s->x_map = rows_map(f->machine, ATT_CHUNK, p);
     s->s_map = rows_map(f->machine, p, n);
 }
 
-static void reserve_lds(struct scan *s)
+static void reserve_lds(struct ssd_prefill *s)
 {
+    enum { ALIGN = 16 };
     struct tir_builder *b = &s->b;
-    const int each = NUMBERS * ATT_CHUNK * FLOAT;
-    s->b_lds = tir_lds_buffer(b, att_lds_bytes(&s->b_map, ELEM), 16);
-    s->x_lds = tir_lds_buffer(b, att_lds_bytes(&s->x_map, ELEM), 16);
-    s->s_lds = tir_lds_buffer(b, att_lds_bytes(&s->s_map, ELEM), 16);
-    s->numbers = tir_add(b, tir_lds_buffer(b, (unsigned)(WAVES * each), 16),
-                         att_times(b, tir_wave_id(b), each));
-}
-
-/* ---- The numbers of a token ---- */
-
-static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
-{
-    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
-}
-
-/* Returns the time steps of a chunk, 64 x 1. */
-static struct tir_value steps_of(struct scan *s, struct tir_value raw)
-{
-    struct tir_builder *b = &s->b;
-    if (!has_steps(s))
-        return tir_splat(b, tir_f32(b, 1), att_chunk_numbers_type(b, TIR_F32));
-    const struct tir_value dt = tir_convert(b, raw, TIR_F32);
-    const struct tir_value x = tir_add(b, dt, tir_splat(b, s->bias, tir_typeof(b->f, dt)));
-    const struct tir_value w = s->v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
-    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
-}
-
-/* Returns zero for the rows that the sequence does not have. */
-static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, struct tir_value left)
-{
-    struct tir_type t = tir_typeof(b->f, a);
-    t.dtype = TIR_I32;
-    const struct tir_value row = tir_row_index(b, t);
-    return tir_select(b, tir_cmp_lt(b, row, tir_splat(b, left, t)), a, tir_float_like(b, a, 0));
-}
-
-static struct tir_value numbers_at(struct scan *s, int which)
-{
-    return att_plus(&s->b, s->numbers, which * ATT_CHUNK * FLOAT);
-}
-
-static void store_numbers(struct scan *s, int which, struct tir_value a)
-{
-    const struct tir_layout map = tir_row_major(1, ATT_CHUNK);
-    tir_tile_lds_store(&s->b, numbers_at(s, which), a, &map);
-}
-
-/* Makes the numbers of a chunk; returns exp(G[63]), a scalar. */
-static struct tir_value make_numbers(struct scan *s, struct tir_value raw, struct tir_value left)
-{
-    enum { LEAST = -150 };
-    struct tir_builder *b = &s->b;
-    const struct tir_value steps = clear_rows(b, steps_of(s, raw), left);
-    const struct tir_value w = tir_transpose(b, steps);
-    const struct tir_value g = tir_mul(b, w, tir_splat(b, s->rate, tir_typeof(b->f, w)));
-    const struct tir_value sums = tir_row_prefix_sum(b, tir_max(b, g, tir_float_like(b, g, LEAST)));
-    const struct tir_value all = tir_lane_read(b, sums, tir_i32(b, ATT_CHUNK - 1));
-    const struct tir_value after =
-        tir_exp2(b, tir_sub(b, tir_splat(b, all, tir_typeof(b->f, sums)), sums));
-    store_numbers(s, SUMS, sums);
-    store_numbers(s, WEIGHTS, w);
-    store_numbers(s, GROWN, tir_exp2(b, sums));
-    store_numbers(s, LEFT, tir_mul(b, after, w));
-    tir_wait(b, TIR_LDS_ORDER, 0);
-    return tir_exp2(b, all);
-}
-
-/* Loads a number for each row (axis 1) or column (axis 0) of a tile, and repeats it. */
-static struct tir_value spread_numbers(struct scan *s, int which, struct tir_type over, int axis)
-{
-    struct tir_builder *b = &s->b;
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, over), axis);
-    const struct tir_layout map = axis ? tir_row_major(ATT_CHUNK, 1) : tir_row_major(1, ATT_CHUNK);
-    const struct tir_type t = axis ? tir_tile(b->f, TIR_F32, ATT_CHUNK, 1, &l)
-                                   : tir_tile(b->f, TIR_F32, 1, ATT_CHUNK, &l);
-    over.dtype = TIR_F32;
-    return tir_broadcast(b, tir_tile_lds_load(b, numbers_at(s, which), t, &map), over);
+    const unsigned keys = att_lds_bytes(&s->b_map, SSD_ELEM);
+    const unsigned state = ssd_has_outputs(s) ? att_lds_bytes(&s->s_map, SSD_ELEM) : 0;
+    s->b_lds = tir_lds_buffer(b, s->takes_turns && state > keys ? state : keys, ALIGN);
+    s->x_lds = tir_lds_buffer(b, att_lds_bytes(&s->x_map, SSD_ELEM), ALIGN);
+    if (state)
+        s->s_lds = s->takes_turns ? s->b_lds : tir_lds_buffer(b, state, ALIGN);
+    s->numbers = tir_lds_buffer(b, ssd_numbers_bytes(s->waves), ALIGN);
 }
 
 /* ---- Loads and stores ---- */
 
 /* Returns the type of c as an operand of products, 64 x N. */
-static struct tir_type c_type(struct scan *s)
+static struct tir_type c_type(struct ssd_prefill *s)
 {
     struct tir_func *f = s->b.f;
     const struct tir_layout l =
-        tir_mma_right(&f->machine->mma[s->instr], ATT_CHUNK, &s->keys, by_token);
+        tir_mma_right(&f->machine->mma[s->instr], ATT_CHUNK, &s->keys, s->by_token);
     return tir_tile(f, s->dtype, ATT_CHUNK, keys_of(s), &l);
 }
 
-/* Returns the type of x or out as out^T has it, 64 x values. */
-static struct tir_type token_type(struct scan *s)
+/* Returns the type of x, z or out as out^T has it, 64 x values. */
+static struct tir_type token_type(struct ssd_prefill *s)
 {
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(s->b.f, s->out));
     return tir_tile(s->b.f, s->dtype, ATT_CHUNK, s->values, &l);
 }
 
-static void load_chunk(struct scan *s, struct tir_value token, struct tir_value left,
-                       struct tir_value loaded[LOADED])
+/* Returns how many tokens from `token` on are there to be read: none of padding. */
+static struct tir_value left_from(struct ssd_prefill *s, struct tir_value token)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value zero = tir_i32(b, 0);
-    const unsigned n = keys_of(s);
-    struct tir_view view = att_chunk_rows(b, ATT_HEADS(K_IN), token, left, s->head, zero, n);
-    loaded[B] = tir_tile_load(b, view, zero, att_chunk_staged(b, s->dtype, ATT_CHUNK, n));
-    view = att_chunk_rows(b, ATT_HEADS(V_IN), token, left, s->value_head, s->first, s->values);
-    loaded[X] = tir_tile_load(b, view, zero, att_chunk_staged(b, s->dtype, ATT_CHUNK, s->values));
-    view = att_chunk_rows(b, ATT_HEADS(Q), token, left, s->head, zero, n);
-    loaded[C] = tir_tile_load(b, view, zero, c_type(s));
-    if (!has_steps(s))
-        return;
-    view = att_chunk_numbers(b, ATT_TOKENS(DT), token, left, s->value_head, ELEM);
-    loaded[DT] = tir_tile_load(b, view, zero, att_chunk_numbers_type(b, s->dtype));
+    return tir_select(b, s->real, tir_sub(b, s->end, token), tir_i32(b, 0));
 }
 
-static unsigned loaded_count(const struct scan *s) { return has_steps(s) ? LOADED : DT; }
+static unsigned loaded_count(const struct ssd_prefill *s)
+{
+    return ssd_has_outputs(s) ? SSD_LOADED : SSD_C;
+}
 
-/* Stores b and x of a chunk, and the state before it, to LDS. */
-static void stage(struct scan *s, const struct tir_value loaded[LOADED], struct tir_value state)
+/* Loads the chunk that begins at `token`: zeros where the tokens have ended. */
+static void load_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *loaded)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value rounded = tir_transpose(b, tir_convert_short(b, state, s->dtype));
-    tir_barrier(b);
-    tir_tile_lds_store(b, s->b_lds, loaded[B], &s->b_map);
-    tir_tile_lds_store(b, s->x_lds, loaded[X], &s->x_map);
-    tir_tile_lds_store(b, s->s_lds, rounded, &s->s_map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    const struct tir_value zero = tir_i32(b, 0), left = left_from(s, token);
+    const unsigned n = keys_of(s), p = s->values;
+    struct tir_view view = att_chunk_rows(b, ATT_HEADS(K_IN), token, left, s->head, zero, n);
+    loaded[SSD_B] = tir_tile_load(b, view, zero, att_chunk_staged(b, s->dtype, ATT_CHUNK, n));
+    view = att_chunk_rows(b, ATT_HEADS(V_IN), token, left, s->value_head, s->first, p);
+    loaded[SSD_X] = tir_tile_load(b, view, zero, att_chunk_staged(b, s->dtype, ATT_CHUNK, p));
+    if (!ssd_has_outputs(s))
+        return;
+    view = att_chunk_rows(b, ATT_HEADS(Q), token, left, s->head, zero, n);
+    loaded[SSD_C] = tir_tile_load(b, view, zero, c_type(s));
+}
+
+/* Loads the gates of a chunk. */
+static struct tir_value load_gates(struct ssd_prefill *s, struct tir_value token)
+{
+    struct tir_builder *b = &s->b;
+    if (s->v->act == ATT_ACT_NONE)
+        return tir_i32(b, 0);
+    const struct tir_view z = att_chunk_rows(b, ATT_HEADS(Z_IN), token, left_from(s, token),
+                                             s->value_head, s->first, s->values);
+    return tir_tile_load(b, z, tir_i32(b, 0), token_type(s));
+}
+
+/* Waits until the waves have read what lies in LDS. */
+static void begin_stage(struct ssd_prefill *s) { tir_barrier(&s->b); }
+
+/* Waits until the waves have written to LDS. */
+static void end_stage(struct ssd_prefill *s)
+{
+    tir_wait(&s->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&s->b);
+}
+
+static void stage_state(struct ssd_prefill *s, struct tir_value state)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value rounded = tir_convert_ties_any(b, state, s->dtype);
+    tir_tile_lds_store(b, s->s_lds, tir_transpose(b, rounded), &s->s_map);
 }
 
 /* ---- Products ---- */
 
 /* Loads rows x k of a buffer in LDS, as the left operand of a product. */
-static struct tir_value left_operand(struct scan *s, struct tir_value lds,
-                                     const struct tir_layout *map, unsigned rows,
-                                     struct tir_waves waves)
+static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds,
+                                     const struct tir_layout *map, unsigned rows)
 {
     struct tir_func *f = s->b.f;
-    const struct tir_layout l = tir_mma_left(&f->machine->mma[s->instr], rows, &s->keys, waves);
+    const struct tir_layout l =
+        tir_mma_left(&f->machine->mma[s->instr], rows, &s->keys, s->by_token);
     return tir_tile_lds_load(&s->b, lds, tir_tile(f, s->dtype, rows, keys_of(s), &l), map);
 }
 
 /* Loads the transpose of a buffer of 64 tokens, rows x 64, likewise. */
-static struct tir_value turned_operand(struct scan *s, struct tir_value lds,
+static struct tir_value turned_operand(struct ssd_prefill *s, struct tir_value lds,
                                        const struct tir_layout *map, unsigned rows,
                                        struct tir_waves waves)
 {
@@ -303,21 +263,21 @@ static struct tir_value turned_operand(struct scan *s, struct tir_value lds,
     return tir_transpose(b, tir_tile_lds_load(b, lds, t, map));
 }
 
-static struct tir_value zeros(struct scan *s, struct tir_type t)
+static struct tir_value zeros(struct ssd_prefill *s, struct tir_type t)
 {
     return tir_splat(&s->b, tir_f32(&s->b, 0), t);
 }
 
 /* Returns M^T. */
-static struct tir_value weights_of(struct scan *s, struct tir_value c)
+static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value keys = left_operand(s, s->b_lds, &s->b_map, ATT_CHUNK, by_token);
+    const struct tir_value keys = left_operand(s, s->b_lds, &s->b_map, ATT_CHUNK);
     const struct tir_value products = tir_mma(b, s->instr, keys, c, zeros(s, s->scores));
-    const struct tir_value g =
-        tir_sub(b, spread_numbers(s, SUMS, s->scores, 0), spread_numbers(s, SUMS, s->scores, 1));
+    const struct tir_value g = tir_sub(b, ssd_spread_numbers(s, SSD_SUMS, s->scores, 0),
+                                       ssd_spread_numbers(s, SSD_SUMS, s->scores, 1));
     const struct tir_value factor =
-        tir_mul(b, tir_exp2(b, g), spread_numbers(s, WEIGHTS, s->scores, 1));
+        tir_mul(b, tir_exp2(b, g), ssd_spread_numbers(s, SSD_WEIGHTS, s->scores, 1));
     struct tir_type index = s->scores;
     index.dtype = TIR_I32;
     const struct tir_value seen = tir_cmp_le(b, tir_row_index(b, index), tir_col_index(b, index));
@@ -325,113 +285,170 @@ static struct tir_value weights_of(struct scan *s, struct tir_value c)
 }
 
 /* Returns what tokens get of the state before the chunk. */
-static struct tir_value carried_part(struct scan *s, struct tir_value c)
+static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value state = left_operand(s, s->s_lds, &s->s_map, s->values, by_token);
+    const struct tir_value state = left_operand(s, s->s_lds, &s->s_map, s->values);
     const struct tir_value sum = tir_mma(b, s->instr, state, c, zeros(s, s->out));
-    return tir_mul(b, sum, spread_numbers(s, GROWN, s->out, 0));
+    return tir_mul(b, sum, ssd_spread_numbers(s, SSD_GROWN, s->out, 0));
 }
 
-/* Returns the state after the chunk. */
-static struct tir_value advance(struct scan *s, struct tir_value state, struct tir_value all,
+/* Returns the state after the chunk; `sum` is G[63]. */
+static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, struct tir_value sum,
                                 struct tir_value x)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value raw = turned_operand(s, s->b_lds, &s->b_map, keys_of(s), by_key);
-    const struct tir_value weights = spread_numbers(s, LEFT, tir_typeof(b->f, raw), 0);
+    const struct tir_type t = tir_typeof(b->f, state);
+    const struct tir_value raw = turned_operand(s, s->b_lds, &s->b_map, keys_of(s), s->by_key);
+    const struct tir_value weights = ssd_spread_numbers(s, SSD_LEFT, tir_typeof(b->f, raw), 0);
     const struct tir_value weighted = tir_mul(b, tir_convert(b, raw, TIR_F32), weights);
-    const struct tir_value faded = tir_mul(b, state, tir_splat(b, all, tir_typeof(b->f, state)));
-    return tir_mma(b, s->instr, tir_convert_short(b, weighted, s->dtype), tir_transpose(b, x),
+    const struct tir_value faded = tir_mul(b, state, tir_splat(b, tir_exp2(b, sum), t));
+    return tir_mma(b, s->instr, tir_convert_ties_any(b, weighted, s->dtype), tir_transpose(b, x),
                    faded);
 }
 
 /* ---- The walk ---- */
 
-static void store_out(struct scan *s, struct tir_value token, struct tir_value left,
-                      struct tir_value sum)
+static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_value sum,
+                      struct tir_value z)
 {
     struct tir_builder *b = &s->b;
     const struct tir_type t = token_type(s);
-    const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value there = tir_select(b, s->real, left, zero);
     const struct tir_value x = tir_transpose(b, tir_tile_lds_load(b, s->x_lds, t, &s->x_map));
     const struct tir_value skipped =
         tir_mul(b, tir_convert(b, x, TIR_F32), tir_splat(b, s->skip, s->out));
-    struct tir_value out = tir_fma(b, sum, uniform(b, ARG_SCALE, sum), skipped);
-    if (s->v->act != ATT_ACT_NONE) {
-        const struct tir_view z =
-            att_chunk_rows(b, ATT_HEADS(Z_IN), token, there, s->value_head, s->first, s->values);
-        const struct tir_value raw = tir_transpose(b, tir_tile_load(b, z, zero, t));
-        out = tir_mul(b, out, att_silu(b, tir_convert(b, raw, TIR_F32)));
+    const struct tir_value scale = tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), s->out);
+    struct tir_value out = tir_fma(b, sum, scale, skipped);
+    if (s->v->act != ATT_ACT_NONE)
+        out = tir_mul(b, out, att_silu(b, tir_convert(b, tir_transpose(b, z), TIR_F32)));
+    const struct tir_view view = att_chunk_rows(b, ATT_HEADS(OUT), token, tir_sub(b, s->end, token),
+                                                s->value_head, s->first, s->values);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, out, s->dtype)));
+}
+
+/* Stages a chunk and loads the next one; returns what the chunk's tokens get of the state. */
+static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value token,
+                                    const struct tir_value *loaded, struct tir_value state,
+                                    struct tir_value *next, struct tir_value *z)
+{
+    struct tir_builder *b = &s->b;
+    struct tir_value carried = {0};
+    begin_stage(s);
+    tir_tile_lds_store(b, s->x_lds, loaded[SSD_X], &s->x_map);
+    if (ssd_has_outputs(s))
+        stage_state(s, state);
+    if (s->takes_turns && ssd_has_outputs(s)) {
+        end_stage(s);
+        carried = carried_part(s, tir_transpose(b, loaded[SSD_C]));
+        begin_stage(s);
     }
-    const struct tir_view view =
-        att_chunk_rows(b, ATT_HEADS(OUT), token, left, s->value_head, s->first, s->values);
-    tir_tile_store(b, view, zero, tir_transpose(b, tir_convert_short(b, out, s->dtype)));
+    tir_tile_lds_store(b, s->b_lds, loaded[SSD_B], &s->b_map);
+    end_stage(s);
+    if (ssd_has_outputs(s))
+        *z = load_gates(s, token);
+    load_chunk(s, att_plus(b, token, ATT_CHUNK), next);
+    if (ssd_has_outputs(s) && !s->takes_turns)
+        carried = carried_part(s, tir_transpose(b, loaded[SSD_C]));
+    return carried;
 }
 
-/* Loads the chunk that begins at `token`: zeros where the sequence has ended. */
-static void load_next(struct scan *s, struct tir_value token, struct tir_value loaded[LOADED])
+/* Goes over one chunk; `carried` are its tensors, the state before it and the sum of g. */
+static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct tir_value *carried)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value left = tir_sub(b, s->sequence.end, token);
-    load_chunk(s, token, tir_select(b, s->real, left, tir_i32(b, 0)), loaded);
-}
-
-static void visit_chunks(struct scan *s, struct tir_value *state)
-{
-    struct tir_builder *b = &s->b;
-    struct tir_value carried[LOADED + 1], next[LOADED];
     const unsigned n = loaded_count(s);
-    load_next(s, s->sequence.start, carried);
-    carried[n] = *state;
-    struct tir_loop loop =
-        tir_begin_for(b, s->sequence.start, s->sequence.end, tir_i32(b, ATT_CHUNK), carried, n + 1);
-    const struct tir_value left = tir_sub(b, s->sequence.end, loop.index);
-    const struct tir_value c = tir_transpose(b, carried[C]);
-    stage(s, carried, carried[n]);
-    load_next(s, att_plus(b, loop.index, ATT_CHUNK), next);
-    const struct tir_value all = make_numbers(s, carried[DT], left);
-    const struct tir_value sum = carried_part(s, c);
-    const struct tir_value m = tir_convert_short(b, weights_of(s, c), s->dtype);
-    const struct tir_value x = turned_operand(s, s->x_lds, &s->x_map, s->values, by_token);
-    const struct tir_value out = tir_mma(b, s->instr, x, m, sum);
-    carried[n] = advance(s, carried[n], all, x);
-    store_out(s, loop.index, left, out);
+    const struct tir_waves none = {0};
+    struct tir_value next[SSD_LOADED], z = {0};
+    struct tir_value *const state = &carried[n];
+    const struct tir_value part = stage_chunk(s, token, carried, *state, next, &z);
+    const struct tir_value sum = ssd_sum_of_chunk(s);
+    struct tir_value m = {0};
+    if (ssd_has_outputs(s))
+        m = tir_convert_ties_any(b, weights_of(s, tir_transpose(b, carried[SSD_C])), s->dtype);
+    const struct tir_value x = turned_operand(s, s->x_lds, &s->x_map, s->values, none);
+    if (ssd_has_outputs(s))
+        store_out(s, token, tir_mma(b, s->instr, x, m, part), z);
+    else
+        carried[n + 1] = tir_add(b, carried[n + 1], sum);
+    *state = advance(s, *state, sum, x);
     for (unsigned i = 0; i < n; i++)
         carried[i] = next[i];
-    tir_end_for(b, &loop, carried, n + 1);
-    *state = carried[n];
 }
 
-static void open(struct scan *s)
+/* Goes over a group of chunks, one for each wave. */
+static void visit_group(struct ssd_prefill *s, struct tir_value group, struct tir_value *carried,
+                        unsigned n)
 {
+    enum { TOKEN = SSD_NUMBERS * SSD_FLOAT };
+    struct tir_builder *b = &s->b;
+    const int tokens = (int)s->waves * ATT_CHUNK;
+    const struct tir_value end = tir_min(b, att_plus(b, group, tokens), s->end);
+    struct tir_loop loop = tir_begin_for(b, group, end, tir_i32(b, ATT_CHUNK), carried, n);
+    s->chunk_numbers = tir_add(b, s->numbers, att_times(b, tir_sub(b, loop.index, group), TOKEN));
+    visit_chunk(s, loop.index, carried);
+    tir_end_for(b, &loop, carried, n);
+}
+
+/* Goes over the workgroup's tokens; leaves the state after them and the sum of g. */
+static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct tir_value *sum)
+{
+    struct tir_builder *b = &s->b;
+    const int tokens = (int)s->waves * ATT_CHUNK;
+    const unsigned n = loaded_count(s), all = n + (ssd_has_outputs(s) ? 1 : 2);
+    struct tir_value carried[SSD_LOADED + 2];
+    load_chunk(s, s->first_token, carried);
+    carried[n] = *state;
+    carried[n + 1] = *sum;
+    struct tir_value steps = ssd_load_steps(s, s->first_token);
+    carried[all] = steps;
+    const unsigned outer = all + (ssd_has_steps(s) ? 1 : 0);
+    struct tir_loop loop =
+        tir_begin_for(b, s->first_token, s->end, tir_i32(b, tokens), carried, outer);
+    steps = carried[all];
+    tir_barrier(b);
+    ssd_make_numbers(s, loop.index, steps);
+    steps = ssd_load_steps(s, att_plus(b, loop.index, tokens));
+    visit_group(s, loop.index, carried, all);
+    carried[all] = steps;
+    tir_end_for(b, &loop, carried, outer);
+    *state = carried[n];
+    *sum = carried[n + 1];
+}
+
+static void open(struct ssd_prefill *s)
+{
+    static const float log2_e = 1.44269504f;
     struct tir_builder *b = &s->b;
     const struct tir_value zero = tir_f32(b, 0);
     s->first = att_times(b, tir_block_id(b, 0), (int)s->values);
     s->value_head = tir_block_id(b, 1);
     s->head = tir_div(b, s->value_head, tir_arg(b, ARG_HEAD_RATIO, TIR_I32));
-    s->sequence = att_sequence_of_prompt(b, tir_block_id(b, 2));
-    s->rate = tir_mul(b, att_entry(b, ARG_RATE, s->value_head, TIR_F32), tir_f32(b, 1.44269504f));
-    s->skip = att_entry_or(b, ARG_SKIP, s->value_head, zero);
-    if (has_steps(s))
+    ssd_choose_tokens(s);
+    s->rate = tir_mul(b, att_entry(b, ARG_RATE, s->value_head, TIR_F32), tir_f32(b, log2_e));
+    if (ssd_has_outputs(s))
+        s->skip = att_entry_or(b, ARG_SKIP, s->value_head, zero);
+    if (ssd_has_steps(s))
         s->bias = att_entry_or(b, ARG_DT_BIAS, s->value_head, zero);
 }
 
-static void scan_sequence(struct scan *s)
+/* Makes the state of a segment that others follow. */
+static void make_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
-    const struct tir_value in = att_strided_entry(
-        b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, s->sequence.index);
-    const struct tir_value out =
-        att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, s->sequence.index);
-    s->real = att_is_slot(b, in);
-    struct tir_value state =
-        tir_transpose(b, att_state_load(b, &s->state, att_state_at(b, &s->state, in, s->value_head),
-                                        s->first, tir_and(b, s->real, s->sequence.has_state)));
-    visit_chunks(s, &state);
-    att_state_store(b, &s->state, att_state_at(b, &s->state, out, s->value_head), s->first,
-                    tir_and(b, s->real, att_is_slot(b, out)), tir_transpose(b, state));
+    struct tir_value state = ssd_first_state(s), sum = tir_f32(b, 0);
+    ssd_share_first_state(s);
+    struct tir_if followed =
+        tir_begin_if(b, tir_cmp_lt(b, s->end, s->sequence.end), false, NULL, 0);
+    visit_tokens(s, &state, &sum);
+    ssd_store_segment(s, state, sum);
+    tir_end_if(b, &followed, NULL);
+}
+
+static void make_outputs(struct ssd_prefill *s)
+{
+    struct tir_value state = ssd_first_state(s), sum = tir_f32(&s->b, 0);
+    visit_tokens(s, &state, &sum);
+    ssd_store_last_state(s, state);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
@@ -439,28 +456,32 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    struct scan s = {.v = v,
-                     .b = tir_at_end(f, f->body),
-                     .dtype = att_dtype(v),
-                     .values = tile.own[VALUES],
-                     .instr = instruction(v, m)};
+    struct ssd_prefill s = {.v = v,
+                            .b = tir_at_end(f, f->body),
+                            .dtype = att_dtype(v),
+                            .values = tile.own[VALUES],
+                            .waves = tile.waves,
+                            .takes_turns = tile.own[TURNS],
+                            .instr = tir_find_mma(m, BLOCK, BLOCK, 0, att_dtype(v))};
     struct tir_builder *b = &s.b;
     choose_layouts(&s);
     reserve_lds(&s);
     open(&s);
-    struct tir_if some =
-        tir_begin_if(b, tir_cmp_gt(b, s.sequence.count, tir_i32(b, 0)), false, NULL, 0);
-    scan_sequence(&s);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, s.first_token, s.end), false, NULL, 0);
+    if (ssd_has_outputs(&s))
+        make_outputs(&s);
+    else
+        make_segment(&s);
     tir_end_if(b, &some, NULL);
     tir_return(b);
 
+    const char *const rows = v->segments == ATT_SEGMENTS_NONE ? ARG_BATCH : ARG_SEGMENT_ROWS;
     *out = (struct att_kernel){
         .func = f,
-        .grid = {{NULL, 1, v->head_dim_v / (int)s.values},
-                 {ARG_VALUE_HEADS, 1, 1},
-                 {ARG_BATCH, 1, 1}},
+        .grid = {{NULL, 1, v->head_dim_v / (int)s.values}, {ARG_VALUE_HEADS, 1, 1}, {rows, 1, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", s.values, tile.waves);
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d turns=%d", s.values, tile.waves,
+             s.takes_turns);
 }
 
 const struct att_template att_template_ssd_prefill = {
@@ -468,7 +489,7 @@ const struct att_template att_template_ssd_prefill = {
     .description = "state-space recurrence in chunks, for prompts",
     .takes = OP_TAKES_SSD_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"values"},
+    .own = {"values", "turns"},
     .fits = fits,
     .check = check,
     .build = build,

@@ -31,6 +31,7 @@ templates/head_product ops ir templates/template templates/variant templates/wor
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill
 templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode
 templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode templates/mla_decode
+templates/ssd_prefill ops ir templates/template templates/variant templates/workgroup templates/linear templates/ssd_prefill
 targets ir targets
 compiler ops pack ir templates targets compiler
 runtime ops pack runtime

@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "tools/reference/gated_delta.h"
 #include "tools/reference/gated_rmsnorm.h"
@@ -66,7 +67,7 @@ static void fill_steps(const struct ssd_layer *l, int token)
     }
 }
 
-void ssd_layer_fill(const struct ssd_layer *l)
+static void fill_inputs(const struct ssd_layer *l)
 {
     uint64_t *const random = &l->r.c->random;
     recurrent_fill(&l->r);
@@ -130,7 +131,7 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
     compute_gate(l, t, value_head, s);
     for (int i = 0; i < l->head_dim; i++) {
         s->b[i] = operand_value(l->b, AT(t, head, i));
-        s->c[i] = operand_value(l->c, AT(t, head, i));
+        s->c[i] = given_or(l->c, AT(t, head, i));
     }
     s->b_length = length_of_vector(s->b, l->head_dim);
     s->c_length = length_of_vector(s->c, l->head_dim);
@@ -165,6 +166,9 @@ struct head {
     struct recurrent_head of;
     struct step step;
     struct chunk_bound chunk[DIM_MAX];
+    double
+        mass[DIM_MAX];   /* of each row of S: the sum of the lengths that were added to it, faded */
+    double sum, sum_off; /* of g over a segment, divided by ln 2; its bound */
 };
 
 /* Returns the bound of S c, and sets h->of.error to the bound of S. `old` is the length of S before
@@ -207,65 +211,142 @@ static double bound_of_chunk(const struct ssd_layer *l, struct head *h, int p, b
            tiny * k->x_sum;
 }
 
-static void compare_element(const struct ssd_layer *l, int t, bool first, int value_head, int p,
-                            struct head *h)
+/* Advances value element p by a token; returns S c and its bound. */
+static double advance_element(const struct ssd_layer *l, bool first, int p, double x,
+                              struct head *h, double *off)
 {
     const struct step *s = &h->step;
-    const double x = operand_value(l->x, AT(t, value_head, p));
-    const double skip = given_or(l->d, AT(value_head)) * x;
-    const double scale = *l->scale != 0 ? (double)*l->scale : 1;
     const double old = length_of_vector(h->of.state[p], l->head_dim);
-    double y = ref_ssd_step(h->of.state[p], s->decay, s->b, s->c, l->head_dim, s->w * x), terms = 0;
+    const double y = ref_ssd_step(h->of.state[p], s->decay, s->b, s->c, l->head_dim, s->w * x);
+    double terms = 0;
     for (int i = 0; i < l->head_dim; i++)
         terms += fabs(h->of.state[p][i] * s->c[i]);
-    double off = l->chunk ? bound_of_chunk(l, h, p, first, x, old)
-                          : bound_of_token(l, h, p, s->w * x, old, terms);
-    /* The product with scale, d x and their sum have 3 f more, and silu(z) (2 |z| + 7) f. */
+    *off = l->chunk ? bound_of_chunk(l, h, p, first, x, old)
+                    : bound_of_token(l, h, p, s->w * x, old, terms);
+    h->mass[p] = s->decay * h->mass[p] + fabs(s->w * x) * s->b_length;
+    return y;
+}
+
+/* Compares an output; `y` is S c, with the bound `off`. The product with scale, d x and their sum
+ * have 3 f more, and silu(z) (2 |z| + 7) f. */
+static void compare_element(const struct ssd_layer *l, const int64_t at[], double x, double y,
+                            double off)
+{
+    const double skip = given_or(l->d, AT(at[1])) * x;
+    const double scale = *l->scale != 0 ? (double)*l->scale : 1;
     off = fabs(scale) * off + 3 * STORED_F * (fabs(scale * y) + fabs(skip));
     y = scale * y + skip;
     if (l->act == ATTN_ACT_SILU) {
-        const double z = operand_value(l->z, AT(t, value_head, p));
+        const double z = operand_value(l->z, at);
         off = fabs(ref_silu(z)) * (off + (2 * fabs(z) + 7) * STORED_F * fabs(y));
         y *= ref_silu(z);
     }
     double bound;
     const double expected = stored_value(l->out->precision, 1, y, off, &bound);
-    call_compare(l->r.c, l->out, AT(t, value_head, p), expected, bound);
+    call_compare(l->r.c, l->out, at, expected, bound);
 }
 
 static void compare_padding(const struct ssd_layer *l, const struct recurrent_sequence *s)
 {
-    for (int t = s->start; t < s->start + s->count; t++)
+    for (int t = s->start; l->out->given && t < s->start + s->count; t++)
         for (int head = 0; head < *l->value_heads; head++)
             for (int p = 0; p < l->head_dim_v; p++)
                 call_compare(l->r.c, l->out, AT(t, head, p), 0, 0);
 }
 
-static void compare_sequence(const struct ssd_layer *l, int i, struct head *h)
+/* ---- Segments ---- */
+
+/* Gives or compares what a segment made, in row `row`, and the sum of the segment before it. */
+static void visit_entry(const struct ssd_layer *l, int row, int head, bool before, bool fills,
+                        struct head *h)
+{
+    for (int p = 0; p < l->head_dim_v; p++)
+        for (int n = 0; n < l->head_dim; n++) {
+            const int64_t *const at = AT(row, head, p, n);
+            if (fills)
+                operand_set(l->segment_states, at, (float)h->of.state[p][n]);
+            else
+                call_compare(l->r.c, l->segment_states, at, h->of.state[p][n], h->of.error[p]);
+        }
+    if (before && fills)
+        operand_set(l->segment_sums, AT(row - 1, head), (float)h->sum);
+    else if (before)
+        call_compare(l->r.c, l->segment_sums, AT(row - 1, head), h->sum, h->sum_off);
+}
+
+/* Begins a segment. For ATTN_SEGMENTS_STATES its state is 0. Else it has the errors of a fold over
+ * the segments before it, whose states and decays are float. */
+static void begin_segment(const struct ssd_layer *l, int row, int t, int head, bool fills,
+                          struct head *h)
+{
+    enum { ROUNDINGS = 8 };
+    if (fills || l->segments == ATTN_SEGMENTS_STATES) {
+        visit_entry(l, row, head, t > 0, fills, h);
+        memset(&h->of, 0, sizeof(h->of));
+    }
+    for (int p = 0; p < l->head_dim_v; p++)
+        h->of.error[p] += t ? ROUNDINGS * STORED_F * h->mass[p] : 0;
+    h->sum = h->sum_off = 0;
+}
+
+/* Adds g of a token to the sum of its segment, in exponents to the base 2. */
+static void add_to_sum(int t, struct head *h)
+{
+    enum { LEVELS = 17, CHUNK = 64 };
+    static const double least = -150, ln_2 = 0.6931471805599453;
+    const double g = fmax(h->step.g / ln_2, least);
+    h->sum += g;
+    h->sum_off += fabs(g) * (h->step.w_off + (LEVELS + t / CHUNK) * STORED_F);
+}
+
+/* ---- A call ---- */
+
+/* Goes over the tokens of a value head. `fills`: states of segments are set, nothing is compared. */
+static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, struct head *h)
 {
     const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
-    if (s.padding)
-        compare_padding(l, &s);
-    for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
-        recurrent_load_state(&l->r, &s, head, &h->of);
-        for (int t = 0; t < s.count; t++) {
-            const bool first = l->chunk && t % l->chunk == 0;
-            compute_step(l, s.start + t, head, &h->step);
-            for (int p = 0; p < l->head_dim_v; p++)
-                compare_element(l, s.start + t, first, head, p, h);
-            const int to = recurrent_target(&l->r, i, t);
-            if (to >= 0)
-                recurrent_compare_state(&l->r, to, head, &h->of);
+    const bool cut = l->segments != ATTN_SEGMENTS_NONE;
+    recurrent_load_state(&l->r, &s, head, &h->of);
+    for (int p = 0; p < l->head_dim_v; p++)
+        h->mass[p] = length_of_vector(h->of.state[p], l->head_dim);
+    for (int t = 0; t < s.count; t++) {
+        if (cut && t % l->segment == 0)
+            begin_segment(l, i * l->segment_count + t / l->segment, t, head, fills, h);
+        compute_step(l, s.start + t, head, &h->step);
+        add_to_sum(t, h);
+        for (int p = 0; p < l->head_dim_v; p++) {
+            double off;
+            const double x = operand_value(l->x, AT(s.start + t, head, p));
+            const double y = advance_element(l, l->chunk && t % l->chunk == 0, p, x, h, &off);
+            if (!fills && l->out->given)
+                compare_element(l, AT(s.start + t, head, p), x, y, off);
         }
+        const int to = recurrent_target(&l->r, i, t);
+        if (to >= 0 && !fills && l->out->given)
+            recurrent_compare_state(&l->r, to, head, &h->of);
     }
 }
 
-void ssd_layer_compare(const struct ssd_layer *l)
+static void visit_sequences(const struct ssd_layer *l, bool fills)
 {
     struct head *h = call_allocate(l->r.c, 1, sizeof(*h));
-    for (int i = 0; i < *l->r.batch; i++)
-        compare_sequence(l, i, h);
+    for (int i = 0; i < *l->r.batch; i++) {
+        const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
+        if (s.padding && !fills)
+            compare_padding(l, &s);
+        for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++)
+            visit_head(l, i, head, fills, h);
+    }
 }
+
+void ssd_layer_fill(const struct ssd_layer *l)
+{
+    fill_inputs(l);
+    if (l->segments == ATTN_SEGMENTS_OUTPUTS && !l->r.c->traced)
+        visit_sequences(l, true);
+}
+
+void ssd_layer_compare(const struct ssd_layer *l) { visit_sequences(l, false); }
 
 double ssd_layer_least_bytes(const struct ssd_layer *l)
 {

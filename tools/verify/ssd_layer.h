@@ -18,6 +18,11 @@ struct ssd_layer {
     int head_dim, head_dim_v;
     float *scale, *dt_min, *dt_max;
     int chunk; /* tokens that are multiplied at once; 0: it works token by token */
+
+    /* Segments: tokens of one, their number in the longest sequence, operands. */
+    enum attn_segments segments;
+    int segment, segment_count;
+    struct operand *segment_states, *segment_sums;
 };
 
 /** The members of struct ssd_layer for a call whose op is OP in operands and `op` in unions. */
@@ -51,7 +56,8 @@ void ssd_layer_size(const struct ssd_layer *l);
 /** Places tensors: for FUSED in one row, for PLAIN without d and dt_bias. */
 void ssd_layer_place(const struct ssd_layer *l);
 
-/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. */
+/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. The recurrence makes
+ * the states of segments. */
 void ssd_layer_fill(const struct ssd_layer *l);
 
 /** Compares outputs and states with the recurrence. */

@@ -12,25 +12,52 @@ static const struct recurrent_shape shapes[] = {
     {{"lengths", FRESH}, 1, 2, 6, 0, 1, {1, 63, 64, 65, 0, 199}},
     {{"rank", FUSED | PADDED | WIDE_LISTS}, 2, 6, 4, 0, 1, {70, 3, 17, 129}},
     {{"forks", FORKS | FRESH | WIDE_LISTS}, 1, 1, 4, 0, 1, {5, 128, 66, 2}},
-    {{"uniform", UNIFORM}, 1, 3, 3, 100, 1, {0}},
+    {{"uniform", UNIFORM}, 1, 3, 3, 200, 2, {0}},
     {{"extremes", EXTREMES | FRESH}, 1, 2, 3, 0, 1, {150, 1, 97}},
     {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 1, {2, 65, 0, 80}},
     {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 1, {2, 70}},
-    {{"long", FRESH}, 1, 1, 2, 0, 1, {1030, 640}},
+    {{"long", FRESH}, 1, 1, 2, 0, 3, {1030, 640}},
+    {{"65,536 tokens", UNIFORM}, 1, 1, 1, 1 << 16, 64, {0}},
 };
 
-static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 16, 8, 2048, 1, {0}};
+/* `steps` are the chunks of a segment. */
+static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 16, 8, 2048, 4, {0}};
+
+static bool is_long(const struct call *c)
+{
+    return ((const struct recurrent_shape *)c->shape)->length == 1 << 16 && !c->traced;
+}
 
 static struct ssd_layer of(struct call *c)
 {
     const struct recurrent r = RECURRENT_OF_PROMPTS(c, ssd_prefill, SSD_PREFILL);
-    return SSD_LAYER_OF(c, ssd_prefill, SSD_PREFILL, r, CHUNK);
+    const struct attn_ssd_prefill_args *const a = &c->args.ssd_prefill;
+    struct ssd_layer l = SSD_LAYER_OF(c, ssd_prefill, SSD_PREFILL, r, CHUNK);
+    l.segments = c->desc.ssd_prefill.segments;
+    l.segment = a->segment_tokens;
+    l.segment_count = a->batch ? a->segment_rows / a->batch : 0;
+    l.segment_states = call_operand(c, SSD_PREFILL_SEGMENT_STATES);
+    l.segment_sums = call_operand(c, SSD_PREFILL_SEGMENT_SUMS);
+    return l;
 }
 
 static void size(struct call *c)
 {
     const struct ssd_layer l = of(c);
+    struct attn_ssd_prefill_args *const a = &c->args.ssd_prefill;
     ssd_layer_size(&l);
+    *l.r.state_steps = 1;
+    if (l.segments == ATTN_SEGMENTS_NONE)
+        return;
+    a->segment_tokens = l.r.shape->steps * CHUNK;
+    a->segment_rows = a->batch * ((a->max_seqlen + a->segment_tokens - 1) / a->segment_tokens);
+}
+
+/* 65,536 tokens take the reference seconds. */
+static bool takes(const struct call *c)
+{
+    const struct attn_ssd_prefill_desc *const d = &c->desc.ssd_prefill;
+    return !is_long(c) || (d->head_dim == 128 && d->head_dim_v == 64 && d->act == ATTN_ACT_SILU);
 }
 
 static void place(struct call *c)
@@ -71,8 +98,10 @@ const struct verify_op verify_ssd_prefill = {
              "of x, a multiple of heads"},
             {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"},
             {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
+            {"segment", offsetof(struct recurrent_shape, steps), 1 << 10, "chunks of a segment"},
         },
     .own_size = sizeof(struct recurrent_own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments of ssd_prefill: few long sequences leave most compute units without a workgroup, so they
+ * are cut. One launch makes the state that each segment's tokens make of 0. The next one begins
+ * each segment with S = exp(sum of g) S + that state, over the segments before it.
+ *
+ * segment_states has a row of states for each segment. The first of a sequence is its first state,
+ * which the second launch may overwrite in the pool; the others are what the segments before make.
+ */
+#include "templates/ssd_prefill/ssd_prefill.h"
+
+static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const char *stride)
+{
+    return att_strided_entry(&s->b, arg, stride, s->sequence.index);
+}
+
+/* Reads sequence and segment by the number of the workgroup in z. */
+static void find_segment(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value segments = tir_arg(b, ARG_SEGMENT_COUNT, TIR_I32);
+    const struct tir_value tokens = tir_arg(b, ARG_SEGMENT_TOKENS, TIR_I32);
+    s->segment_row = tir_block_id(b, 2);
+    const struct tir_value sequence = tir_div(b, s->segment_row, segments);
+    s->segment = tir_sub(b, s->segment_row, tir_mul(b, sequence, segments));
+    s->sequence = att_sequence_of_prompt(b, sequence);
+    s->first_token = tir_add(b, s->sequence.start, tir_mul(b, s->segment, tokens));
+    s->end = tir_min(b, tir_add(b, s->first_token, tokens), s->sequence.end);
+}
+
+void ssd_choose_tokens(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    if (s->v->segments != ATT_SEGMENTS_NONE) {
+        find_segment(s);
+    } else {
+        s->sequence = att_sequence_of_prompt(b, tir_block_id(b, 2));
+        s->first_token = s->sequence.start;
+        s->end = s->sequence.end;
+    }
+    s->real = att_is_slot(b, slot_of(s, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE));
+}
+
+/* Returns the address of row `row` (i32) of segment_states for the value head. */
+static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
+    const struct tir_value number =
+        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, s->value_head));
+    const struct tir_value bytes = tir_i64(b, s->entry.key * s->entry.value * s->entry.size);
+    return tir_add(b, tir_arg(b, ARG_SEGMENT_STATES, TIR_I64), tir_mul(b, number, bytes));
+}
+
+/* Returns the address of the sum of g of that row. */
+static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
+    const struct tir_value number =
+        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, s->value_head));
+    return tir_add(b, tir_arg(b, ARG_SEGMENT_SUMS, TIR_I64),
+                   tir_mul(b, number, tir_i64(b, SSD_FLOAT)));
+}
+
+static struct tir_value load_entry(struct ssd_prefill *s, struct tir_value row)
+{
+    return tir_transpose(&s->b,
+                         att_state_load(&s->b, &s->entry, entry_at(s, row), s->first, s->real));
+}
+
+static struct tir_value load_from_slot(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value slot =
+        slot_of(s, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE);
+    const struct tir_value base = att_state_at(b, &s->state, slot, s->value_head);
+    return tir_transpose(b, att_state_load(b, &s->state, base, s->first,
+                                           tir_and(b, s->real, s->sequence.has_state)));
+}
+
+/* Returns the state before the segment, of the rows of its sequence up to its own. */
+static struct tir_value fold_segments(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value row = tir_sub(b, s->segment_row, s->segment);
+    struct tir_value state = load_entry(s, row);
+    const struct tir_value end = tir_select(b, s->real, s->segment_row, row);
+    struct tir_loop loop = tir_begin_for(b, row, end, tir_i32(b, 1), &state, 1);
+    const struct tir_value made = load_entry(s, att_plus(b, loop.index, 1));
+    const struct tir_value sum = tir_scalar_load(b, sum_at(s, loop.index), tir_i32(b, 0), TIR_F32);
+    const struct tir_value decay = tir_splat(b, tir_exp2(b, sum), tir_typeof(b->f, state));
+    state = tir_fma(b, state, decay, made);
+    tir_end_for(b, &loop, &state, 1);
+    return state;
+}
+
+struct tir_value ssd_first_state(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    switch (s->v->segments) {
+    case ATT_SEGMENTS_STATES: {
+        const struct tir_layout state = tir_layout_transpose(tir_layout_of(b->f, s->state.tile));
+        return tir_splat(b, tir_f32(b, 0),
+                         tir_tile(b->f, TIR_F32, (unsigned)s->state.key, s->values, &state));
+    }
+    case ATT_SEGMENTS_OUTPUTS: return fold_segments(s);
+    default: return load_from_slot(s);
+    }
+}
+
+void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value slot = slot_of(s, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE);
+    struct tir_value there = tir_and(b, s->real, att_is_slot(b, slot));
+    if (s->v->segments != ATT_SEGMENTS_NONE)
+        there = tir_and(b, there, tir_cmp_eq(b, s->end, s->sequence.end));
+    att_state_store(b, &s->state, att_state_at(b, &s->state, slot, s->value_head), s->first, there,
+                    tir_transpose(b, state));
+}
+
+void ssd_share_first_state(struct ssd_prefill *s)
+{
+    struct tir_builder *b = &s->b;
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->segment, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value state = load_from_slot(s);
+    att_state_store(b, &s->entry, entry_at(s, s->segment_row), s->first, s->real,
+                    tir_transpose(b, state));
+    tir_end_if(b, &first, NULL);
+}
+
+void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir_value sum)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value next = att_plus(b, s->segment_row, 1);
+    att_state_store(b, &s->entry, entry_at(s, next), s->first, s->real, tir_transpose(b, state));
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value alone =
+        tir_and(b, tir_cmp_eq(b, tir_wave_id(b), zero), tir_cmp_eq(b, tir_block_id(b, 0), zero));
+    const struct tir_value a = tir_splat(b, sum, s->entry.one);
+    att_state_store_one(b, sum_at(s, s->segment_row), tir_and(b, s->real, alone), a);
+}
