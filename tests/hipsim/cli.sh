@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cli.sh HIPSIM CLANG: compiles a HIP program with `hipsim cc`, and runs it with the options of the command.
+# cli.sh HIPSIM CLANG EXAMPLES: compiles HIP programs with `hipsim cc`, and runs them with the options of the command.
 set -eu
-hipsim=$(readlink -f "$1") clang=$2
+hipsim=$(readlink -f "$1") clang=$2 examples=$(readlink -f "$3")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"
@@ -49,6 +49,13 @@ END
 "$hipsim" --time --stats=off --seed=7 -- ./sum >log 2>&1 && grep -q 'modelled' log || fail 'no time is printed'
 ! "$hipsim" --target mi355x ./sum beyond >log 2>&1 && grep -q 'sum' log || fail 'a store out of bounds is not found'
 HIPSIM=target=gfx950 "$hipsim" --stats ./sum >log 2>&1 && grep -q '^gfx950' log || fail 'HIPSIM of the environment is lost'
+
+copy=$examples/hipsim/copy_to_lds.hip
+"$hipsim" cc --clang "$clang" "$copy" -o early >log 2>&1 && "$hipsim" cc --clang "$clang" "$copy" -DWAIT -o late >log 2>&1 ||
+    fail 'copy_to_lds.hip does not compile'
+! "$hipsim" ./early >log 2>&1 && grep -q 'while a load to LDS that writes it is outstanding' log ||
+    fail 'a copy to LDS that nobody waits for is not found'
+"$hipsim" ./late >log 2>&1 && [ "$(cat log)" = '0 of 128 wrong' ] || fail 'a finding where each wave waits for its copy'
 
 # Runs a command that has to end with a status and a sentence: refuse STATUS TEXT WORD...
 refuse() {
