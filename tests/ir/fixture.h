@@ -17,19 +17,19 @@
 #include "ir/builder.h"
 #include "ir/passes.h"
 
-/** "test": the CDNA matrix instructions that the tests use, a target without special ops. */
+/** The machine "test": the CDNA matrix instructions that the tests use, without special ops. */
 extern const struct tir_machine test_machine;
 
-/** The printed form; free() it. */
+/** Returns the printed form, which the caller frees. */
 char *printed(const struct tir_func *f);
-/** Parses or fails the test with the parser's message. */
+/** Parses a function. On failure the test fails with the parser's message. */
 struct tir_func *parsed(const char *text);
-/** parsed() of a function of one wave on the test machine whose body is `body`, with the layout
- * #0 = 32x32 accumulator declared. */
+/** Parses a function of one wave on the test machine whose body is `body`. Layout #0, a 32x32
+ * accumulator, is declared. */
 struct tir_func *parsed_body(const char *body);
-/** The part of the printed form between the outer braces; free() it. */
+/** Returns the printed form between the outer braces, which the caller frees. */
 char *printed_body(const struct tir_func *f);
-/** The verifier's text, "" when it finds nothing; free() it. */
+/** Returns the verifier's text, "" if it finds nothing. The caller frees it. */
 char *findings(const struct tir_func *f);
 
 #endif

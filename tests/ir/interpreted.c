@@ -75,7 +75,7 @@ uint8_t *random_mask(const int32_t *kv_lens, int batch, int q_len, int64_t *indp
     return mask;
 }
 
-/* The first key of part `part` of n. */
+/* Returns the first key of part `part` of n keys in `parts` parts. */
 static int cut(int n, int part, int parts)
 {
     const int at = (n * part / parts + 31) / 32 * 32;
@@ -121,7 +121,7 @@ static void poison_attention(const struct attention_result *r)
     memset(r->partial_lse, 0xff, (size_t)r->parts * rows * sizeof(*r->partial_lse));
 }
 
-/* The parts of a row become a result: sum of o exp(lse), over the sum of exp(lse). */
+/* Combines the parts of a row: sum of o exp(lse), over the sum of exp(lse). */
 static double combined(const struct attention_result *r, size_t row, size_t column, double *lse)
 {
     const size_t heads = (size_t)r->heads, q_len = (size_t)r->q_len, parts = (size_t)r->parts;
@@ -148,7 +148,7 @@ static double result(const struct attention_result *r, size_t row, size_t column
     return number(r->v, r->out[row * (size_t)r->v->head_dim_v + column]);
 }
 
-/* Relative error of the whole output; a log of the denominator that is off counts fully. */
+/* Returns the relative error of the whole output. A wrong log of the denominator counts fully. */
 static double error_of(const struct attention_result *r)
 {
     const size_t rows = (size_t)r->tokens * (size_t)r->heads, dv = (size_t)r->v->head_dim_v;
@@ -169,7 +169,8 @@ static double error_of(const struct attention_result *r)
     return sqrt(difference / norm);
 }
 
-/* Rounding of P and of the output to 8 (bf16) or 11 bits, about 0.6 ulp each in the mean. */
+/* Bounds the rounding of P and of the output to 8 (bf16) or 11 bits: about 0.6 ulp each on
+   average. */
 static double bound_of(const struct att_variant *v)
 {
     return v->dtype == ATT_DTYPE_BF16 ? 4e-3 : 5e-4;

@@ -5,7 +5,7 @@
 
 enum { MAX_VALUES = 64, MAX_DEPTH = 3 };
 
-/* Values that the bytes may pick from: a stack that shrinks when a block ends. */
+/* Values from which the program's bytes select: a stack that shrinks when a block ends. */
 struct pool {
     struct tir_value v[MAX_VALUES];
     unsigned n;
@@ -28,7 +28,8 @@ static void push(struct pool *p, struct tir_value v)
 
 static struct tir_value pick(struct maker *m, const struct pool *p) { return p->v[next(m) % p->n]; }
 
-/* A pair of any pool, with shift counts below 32 and divisors above 0. */
+/* Selects a pair of values from any pool; shift counts are less than 32, divisors greater than
+   0. */
 static struct tir_value binary(struct maker *m, const struct pool *p, unsigned which)
 {
     struct tir_builder *const b = &m->b;
@@ -52,7 +53,7 @@ static struct tir_value binary(struct maker *m, const struct pool *p, unsigned w
     }
 }
 
-/* Small and special constants, so that foldings find something. */
+/* Returns a small or special constant, so that constants can be folded. */
 static int64_t constant(struct maker *m)
 {
     static const int32_t special[] = {0, 1, -1, 2, 3, 4, 8, 31, 64, INT32_MAX, INT32_MIN};
@@ -80,7 +81,7 @@ static struct tir_value lane_op(struct maker *m)
 
 static void make_block(struct maker *m);
 
-/* Both arms yield one scalar and one vec. */
+/* Makes an if; both branches yield one scalar and one vec. */
 static void make_if(struct maker *m)
 {
     struct tir_builder *const b = &m->b;
@@ -103,7 +104,7 @@ static void make_if(struct maker *m)
     push(&m->vecs, values[1]);
 }
 
-/* At most seven iterations, with a scalar and a vec carried. */
+/* Makes a loop of at most seven iterations, which carries a scalar and a vec. */
 static void make_for(struct maker *m)
 {
     struct tir_builder *const b = &m->b;
@@ -126,7 +127,7 @@ static void make_for(struct maker *m)
     push(&m->vecs, carried[1]);
 }
 
-/* Writes LDS, one word a lane of each wave, and reads it back from another lane's place. */
+/* Writes LDS, one word for each lane of each wave, and reads another lane's word. */
 static void make_lds(struct maker *m)
 {
     struct tir_builder *const b = &m->b;

@@ -12,9 +12,9 @@
 enum { PROGRAM_OUTPUTS = 64 * 8, PROGRAM_INPUTS = 64 };
 
 /**
- * A lowered function of two waves: scalars and vecs of i32, branches that waves take differently,
- * loops with carried values, cross-lane moves and LDS. Arguments: "in" and "out", pointers to
- * PROGRAM_INPUTS and 2 * PROGRAM_OUTPUTS words.
+ * Makes a lowered function of two waves from bytes: scalars and vecs of i32, branches that waves
+ * take differently, loops with carried values, cross-lane moves and LDS. Arguments: "in" and "out",
+ * pointers to PROGRAM_INPUTS and 2 * PROGRAM_OUTPUTS words.
  */
 struct tir_func *program_of_bytes(const uint8_t *bytes, size_t size);
 

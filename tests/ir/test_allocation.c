@@ -4,7 +4,7 @@
  */
 #include "tests/ir/fixture.h"
 
-/* The allocation that fails, counted from 0; -1: none. */
+/* number of the allocation that fails, from 0; -1: none */
 static int fails_at = -1;
 static jmp_buf escape;
 
@@ -52,7 +52,7 @@ static void building_without_memory_calls_the_hook(void **state)
     }
     tir_out_of_memory = NULL;
     fails_at = -1;
-    /* The function that was built is whole: it can be read and freed. */
+    /* The function that was built is complete: it can be read and freed. */
     assert_true(f->body->n_ops > 0);
     for (uint32_t i = 0; i < f->body->n_ops; i++)
         assert_int_equal(tir_op(f, f->body->ops[i])->opcode, TIR_const_int);

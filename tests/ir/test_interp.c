@@ -8,7 +8,7 @@
 #include "ir/interp.h"
 #include "tests/ir/fixture.h"
 
-/* f16, bf16 and both fp8: every pattern reads and rounds back to itself. */
+/* Every bit pattern of f16, bf16 and both fp8 rounds back to itself. */
 static void every_narrow_float_rounds_to_itself(void **state)
 {
     (void)state;
@@ -32,7 +32,8 @@ static void every_narrow_float_rounds_to_itself(void **state)
         }
 }
 
-/* Halfway between neighbours the even one wins, a hair more or less the nearer one. */
+/* Halfway between neighbours the even one is taken, and a little above or below it the nearer
+   one. */
 static void rounding_is_to_nearest_even(void **state)
 {
     (void)state;
@@ -47,7 +48,7 @@ static void rounding_is_to_nearest_even(void **state)
             const float half = low + (high - low) / 2;
             assert_int_equal(tir_from_float(dtype, half, false), bits + (bits & 1));
             if (half == 0 || nextafterf(half, 0) == low || nextafterf(half, INFINITY) == high)
-                continue; /* no float lies between */
+                continue; /* there is no float between */
             assert_int_equal(tir_from_float(dtype, nextafterf(half, 0), false), bits);
             assert_int_equal(tir_from_float(dtype, nextafterf(half, INFINITY), false), bits + 1);
         }
@@ -119,7 +120,7 @@ static void pairs_of_f16_are_between_0_and_1(void **state)
     assert_true(tir_to_float(TIR_F32, d, false) == 0x1p-14f); /* the other one is subnormal */
 }
 
-/* Runs a body whose %0 is the pointer `p`, on 256 words; returns why it failed, else "". */
+/* Runs a body whose %0 is the pointer `p`, on 256 words. Returns why it failed, or "". */
 static const char *run_body(const char *body, int32_t words[256])
 {
     static char why[TIR_WHY];
@@ -264,7 +265,7 @@ static void carried_values_may_trade_places(void **state)
     assert_int_equal(w[64], 0);
 }
 
-/* The interpreter has no windows of fetch. */
+/* The interpreter ignores the alignment of code. */
 static void the_place_of_code_means_nothing(void **state)
 {
     (void)state;
@@ -277,7 +278,7 @@ static void the_place_of_code_means_nothing(void **state)
     assert_int_equal(w[63], 5);
 }
 
-/* Whoever looks at it shall notice. */
+/* A value that is undefined shows as NaN in every result that depends on it. */
 static void undef_is_no_number(void **state)
 {
     (void)state;

@@ -7,7 +7,8 @@
 
 static const char *document;
 
-/* The lines of the first indented block that begins with `func`, without their indentation. */
+/* Returns the lines of the first indented block that begins with `func`, without their
+   indentation. */
 static char *read_example(void)
 {
     FILE *const in = fopen(document, "r");

@@ -29,7 +29,7 @@ static void apply_gives_the_documented_row_and_column(void **state)
         }
 }
 
-/* Every element once: the operands of a matrix instruction are bijections. */
+/* Checks that every element is held once: operands of matrix instructions are bijections. */
 static void covers_once(const struct tir_layout *l, unsigned rows, unsigned cols)
 {
     bool *const seen = calloc((size_t)rows * cols, sizeof(*seen));
@@ -60,8 +60,8 @@ static void operand_maps_of_every_matrix_instruction_are_bijections(void **state
     assert_true(n >= 4);
 }
 
-/* In CDNA's instructions the accumulator of S^T = K Q^T is not the B operand of the next product in
- * its own order of k, but it becomes one without a lane crossing when k is renamed. */
+/* The accumulator of S^T = K Q^T is not the B operand of the next product in the instruction's own
+ * order of k. It becomes that operand without any move between lanes if k is renamed. */
 static void accumulator_becomes_an_operand_by_renaming_the_contraction(void **state)
 {
     (void)state;
@@ -118,7 +118,8 @@ static void singular_matrices_have_no_inverse(void **state)
     assert_false(tir_matrix_invert(&m, &inverse));
 }
 
-/* A layout of 4 registers bits, 6 lane bits, 1 wave bit onto 32 x 64: a random invertible map. */
+/* Returns a random invertible layout of 4 register bits, 6 lane bits and 1 wave bit onto 32 x
+   64. */
 static struct tir_layout random_layout(void)
 {
     struct tir_matrix m, inverse;

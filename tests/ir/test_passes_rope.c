@@ -76,7 +76,7 @@ static int64_t argument(const void *problem, const char *name)
     return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
-/* Returns the index of an element of k or v. V in SHUFFLE keeps X tokens together, k as many
+/* Returns the index of an element of k or v. V in SHUFFLE has X adjacent tokens, and k X adjacent
  * elements. */
 static size_t cache_index(const struct problem *p, bool value, int64_t slot, int head, int d)
 {
@@ -87,7 +87,7 @@ static size_t cache_index(const struct problem *p, bool value, int64_t slot, int
     return base + (value ? (t / X * DIM + at) * X + t % X : (at / X * PAGE + t) * X + at % X);
 }
 
-/* A head of q or k as it should be, and how far off it may be: verify_rope_qk_norm_cache.c. */
+/* Computes the expected head of q or k and its error bound; see verify/rope_compare.c. */
 static void expect(const struct problem *p, const uint16_t *x, int token, double *out,
                    double *bound)
 {
@@ -140,7 +140,7 @@ static bool right(const struct problem *p)
     return good;
 }
 
-/* Slots that no token has. */
+/* True if slots without a token are unchanged. */
 static bool untouched(const struct problem *p)
 {
     size_t written = 0;

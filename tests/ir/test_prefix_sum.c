@@ -22,7 +22,7 @@ static int fill(void **state)
     return 0;
 }
 
-/* Images of all bits in an order that differs with `seed`. */
+/* Returns a layout whose images are in an order that depends on `seed`. */
 static struct tir_layout layout_of_order(unsigned seed)
 {
     struct tir_layout l = {.reg_bits = REG_BITS, .lane_bits = BITS - REG_BITS};
@@ -102,7 +102,7 @@ static void every_layout_gives_the_sums_of_one_tree(void **state)
     }
 }
 
-/* Lanes that repeat what others hold do not change it. */
+/* Lanes that repeat elements do not change the sum. */
 static void repeated_elements_have_one_sum(void **state)
 {
     (void)state;

@@ -35,8 +35,8 @@ struct shape {
 
 static struct tir_machine plain; /* the test machine without lane swaps */
 
-/* Bits dealt at random to registers, lanes and waves, some of them mixed with others; where there
- * are more places than bits, some repeat. */
+/* Returns a layout with bits dealt at random to registers, lanes and waves, some of them combined.
+ * If there are more inputs than bits, some inputs repeat elements. */
 static struct tir_layout random_layout(const struct shape *s, bool mixed)
 {
     const unsigned n = s->row_bits + s->col_bits;
@@ -91,7 +91,7 @@ static void interpret(struct tir_func *f, const char *when)
         fail_msg("%s: %s", when, why);
 }
 
-/* Loads, changes the layout and stores; truth values are odd numbers. */
+/* Loads, changes the layout and stores. Truth values are odd numbers. */
 static void copy_by_relayout(struct program *p, const struct shape *s, unsigned dtype)
 {
     const bool truth = dtype == TIR_I1;
@@ -153,7 +153,7 @@ static void every_element_arrives(void **state)
     }
 }
 
-/* Within one wave: what moves are made, not only that they are right. */
+/* Within a wave also the kind of moves is checked, beside the result. */
 static void every_element_arrives_within_a_wave(void **state)
 {
     (void)state;
@@ -186,7 +186,8 @@ static unsigned count(const struct tir_func *f, enum tir_opcode o)
     return n;
 }
 
-/* A register bit and lane bit 4 or 5 change places: one v_permlane*_swap for two registers. */
+/* If a register bit and lane bit 4 or 5 are exchanged, one v_permlane*_swap serves two
+   registers. */
 static void halves_are_swapped_by_one_instruction(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void halves_are_swapped_by_one_instruction(void **state)
     }
 }
 
-/* Waves that each reduce their part of the rows, and of the columns. */
+/* Each wave reduces its part of the rows, and of the columns. */
 static void waves_reduce_together(void **state)
 {
     (void)state;
@@ -238,7 +239,7 @@ static void waves_reduce_together(void **state)
     }
 }
 
-/* Barriers have their places in a pipelined loop. */
+/* A pipelined loop has barriers only at its own places. */
 static void pipelined_ops_do_not_cross_waves(void **state)
 {
     (void)state;

@@ -56,14 +56,14 @@ static double e2m1(unsigned code)
 
 static double e8m0(unsigned code) { return code == 255 ? NAN : ldexp(1, (int)code - 127); }
 
-/* One product: how its operands are held, and what they mean. */
+/* One product: how its operands are held, and their formats. */
 struct product {
     const struct tir_mma *mma;
     int instr;
     bool pairs;                     /* B is e2m1 */
-    bool left_blocks, right_blocks; /* scales for blocks, else one: bytes[] */
+    bool left_blocks, right_blocks; /* scales for each block; false: a single scale, bytes[] */
     int whole[2];
-    bool swapped; /* k goes through the registers in another order of its blocks */
+    bool swapped; /* k walks the registers in another order of its blocks */
     struct tir_waves waves;
 };
 
@@ -90,8 +90,8 @@ static struct tir_value load(struct tir_builder *b, const char *arg, struct tir_
     return tir_tile_load(b, view, tir_i32(b, 0), t);
 }
 
-/* The instruction's own order, or one in which its last block and the registers' first change
- * places. */
+/* Returns the instruction's own order of k, or one with its last block and the registers' first
+ * exchanged. */
 static struct tir_contraction contraction(const struct product *p, bool right)
 {
     struct tir_contraction k = tir_contract_instruction(p->mma, right, DEPTH);
@@ -202,7 +202,7 @@ static void blocks_of_k_have_their_scales(void **state)
             }
 }
 
-/* 2^-9, of which a kernel that goes on with f16 makes its products; of -9 the low byte is 247. */
+/* The scale is 2^-9, from which a kernel with f16 makes its products. The low byte of -9 is 247. */
 static void an_operand_may_have_one_scale(void **state)
 {
     static const int scales[][2] = {{118, 127}, {-9, 6}, {127, 118}};
@@ -246,7 +246,7 @@ static void scales_elsewhere_are_refused(void **state)
         char text[64];
         struct tir_func *f = program(&p);
         struct tir_op *op = product_op(f, TIR_mma_scaled);
-        op->operands[operand] = op->operands[7 - operand]; /* the other one's */
+        op->operands[operand] = op->operands[7 - operand]; /* the other operand's scale */
         snprintf(text, sizeof(text), "operand %u is not laid out for", operand);
         check_text(f, text);
         tir_func_destroy(f);
@@ -292,7 +292,7 @@ static void instructions_with_scales_are_for_products_with_scales(void **state)
     tir_func_destroy(f);
 }
 
-/* Both of a pair are together; A cannot have its k in another order inside of it. */
+/* Both elements of a pair stay together, so A cannot have another order of k within a pair. */
 static void pairs_stay_together(void **state)
 {
     (void)state;
@@ -306,7 +306,7 @@ static void pairs_stay_together(void **state)
     assert_memory_equal(of_a, of_b, 8 * sizeof(of_a[0]));
     assert_true(tir_mma_scales(p.mma, false, &a, &scales));
     const uint32_t first = a.basis[0];
-    a.basis[0] = a.basis[5]; /* k 1 and 64 change places */
+    a.basis[0] = a.basis[5]; /* k 1 and 64 are exchanged */
     a.basis[5] = first;
     assert_int_equal(tir_mma_contraction(p.mma, false, &a, of_a), 8);
     assert_int_not_equal(of_a[0], of_b[0]);

@@ -17,7 +17,7 @@ enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024 };
 static const unsigned dtypes[] = {TIR_I8, TIR_FP8, TIR_I16, TIR_BF16, TIR_F32};
 enum { N_DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
 
-/* 16 elements a lane, in 4! orders of their register bits. */
+/* Returns a layout of 16 elements in each lane, in one of the 4! orders of its register bits. */
 static struct tir_layout layout_in_order(unsigned order)
 {
     uint32_t images[4] = {TIR_RC(0, 1), TIR_RC(0, 2), TIR_RC(1, 0), TIR_RC(2, 0)};
@@ -40,7 +40,7 @@ static struct tir_layout layout_in_order(unsigned order)
     return l;
 }
 
-/* Fewer elements a lane than a register has room for: two rows of one element each. */
+/* Fewer elements in a lane than fit in a register: two rows of one element each. */
 static const struct tir_layout narrow = {
     .reg_bits = 1,
     .lane_bits = 6,
@@ -99,7 +99,7 @@ static void interpret(struct tir_func *f, const uint8_t *in, uint8_t *out)
         fail_msg("%s", why);
 }
 
-/* Runs and frees the program; leaves what it wrote in `out`. */
+/* Runs the program on both levels, frees it, and leaves its output in `out`. */
 static void both_levels_agree(struct program *p, const uint8_t *in, uint8_t *out)
 {
     static uint8_t lowered[BYTES];
@@ -125,7 +125,7 @@ static int fill(void **state)
     return 0;
 }
 
-/* A program about tiles of a type whose layout has the order `order`. */
+/* Begins a program on tiles whose layout has the order `order`. */
 static struct program begin_tile(unsigned dtype, unsigned order, struct tir_type *t)
 {
     struct program p = begin();
@@ -171,7 +171,7 @@ static void conversions_keep_every_element_in_its_place(void **state)
         }
 }
 
-/* Row i of the tile is row 15 - i of memory, or nowhere. */
+/* Returns row addresses: row i of the tile is row 15 - i of memory, or no row. */
 static struct tir_value reversed_rows(struct program *p, struct tir_type t, bool gaps)
 {
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(p->f, t), 1);
@@ -214,7 +214,8 @@ static bool count_scalar_load(void *program, struct tir_block *b, struct tir_ref
     return false;
 }
 
-/* An index that all lanes of a wave share needs no vector load: its wait would be in a loop. */
+/* An index that all lanes of a wave share needs no vector load, which would wait inside the
+   loop. */
 static void constants_that_lanes_share_are_scalars(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void constants_that_lanes_share_are_scalars(void **state)
     }
 }
 
-/* Rows in reverse order through a resource that ends within the last of them. */
+/* Rows are in reverse order, and the resource ends within the last of them. */
 static void rows_are_fetched_through_a_resource(void **state)
 {
     (void)state;
@@ -287,7 +288,7 @@ static void elements_of_a_row_may_lie_apart(void **state)
         }
 }
 
-/* Whatever the layout, a wave's first register of its first lane is element (0, 0). */
+/* For any layout, the first register of a wave's first lane is element (0, 0). */
 static void the_first_lane_of_a_tile_is_a_scalar(void **state)
 {
     (void)state;
@@ -313,7 +314,7 @@ static void the_first_lane_of_a_tile_is_a_scalar(void **state)
     }
 }
 
-/* Stacks two tiles, the lower one of memory first; `halves`: they come from a stack taken apart. */
+/* Stacks two tiles, the lower one of memory first. With `halves` they are halves of a stack. */
 static void check_stacks(bool halves)
 {
     for (unsigned d = 0; d < N_DTYPES; d++)
@@ -345,7 +346,7 @@ static void halves_are_what_was_stacked(void **state)
     check_stacks(true);
 }
 
-/* Registers hold some of the columns and lanes the others. */
+/* Registers hold some of the flipped columns and lanes the others. */
 static void flipped_columns_change_places(void **state)
 {
     (void)state;
@@ -364,7 +365,7 @@ static void flipped_columns_change_places(void **state)
     }
 }
 
-/* Without wave bits, what each wave has depends on its scalars alone. */
+/* Without wave bits, the contents of each wave's tile depend only on its scalars. */
 static void waves_have_tiles_of_their_own(void **state)
 {
     (void)state;
@@ -415,8 +416,8 @@ static void lds_holds_elements_of_every_size(void **state)
         }
 }
 
-/* A quarter of the columns at a time, of panels in which rows flip columns that lanes have, and odd
- * rows lie behind all even ones. */
+/* Loads a quarter of the columns at a time, from panels whose rows flip columns that lanes have,
+ * with odd rows after all even ones. */
 static void lds_loads_begin_with_any_column(void **state)
 {
     (void)state;
@@ -447,7 +448,7 @@ static void lds_loads_begin_with_any_column(void **state)
     }
 }
 
-/* As many elements are left out as stand together: no access may go over the gap. */
+/* Gaps are as large as the spans between them, so no access may cross a gap. */
 static void lds_elements_may_have_gaps(void **state)
 {
     (void)state;
@@ -482,7 +483,7 @@ static void lds_elements_may_have_gaps(void **state)
             }
 }
 
-/* Padding behind spans of less than a row to four of them, in the last of which registers go on. */
+/* Padding follows spans of less than a row to four rows, and registers continue in the last one. */
 static void columns_that_are_not_there_are_the_padding(void **state)
 {
     (void)state;
@@ -518,7 +519,7 @@ static void columns_that_are_not_there_are_the_padding(void **state)
         }
 }
 
-/* Small integers, of which every sum is exact. */
+/* Returns small integers, whose sums are all exact. */
 static struct tir_value numbers_below(struct tir_builder *b, struct tir_type t, int power)
 {
     t.dtype = TIR_I32;
@@ -554,7 +555,7 @@ static void rows_are_multiplied_and_added_up(void **state)
     }
 }
 
-/* ROWS x COLS of bf16: a lane has all rows of a column. */
+/* Returns a type of ROWS x COLS of bf16: a lane has all rows of a column. */
 static struct tir_type rows_in_registers(struct program *p)
 {
     struct tir_spread s = tir_spread(&test_machine, 1);
@@ -582,7 +583,7 @@ static void pairs_of_rows_are_added_in_f32(void **state)
     }
 }
 
-/* Even rows of the map below are the low half of a lane's word, odd ones the high half. */
+/* Even rows of the map below are in the low half of a lane's word, odd rows in the high half. */
 static void largest_of_rows_are_found_two_at_a_time(void **state)
 {
     (void)state;
@@ -594,13 +595,13 @@ static void largest_of_rows_are_found_two_at_a_time(void **state)
     for (int j = 0; j < COLS; j++) {
         uint32_t got;
         memcpy(&got, out + 4 * j, sizeof(got));
-        /* All of 0 to 7 are there: 7 is in rows whose last bit is not j's, 6 in the others. */
+        /* All values 0 to 7 occur: 7 in rows whose last bit differs from j's, 6 in the others. */
         const uint32_t odd = 0x40e0, even = 0x40c0;
         assert_int_equal(got, j % 2 ? even << 16 | odd : odd << 16 | even);
     }
 }
 
-/* k beyond is not multiplied, whatever it is: here NaN. */
+/* Elements beyond k are not multiplied, even if they are NaN. */
 static void a_product_may_leave_out_the_last_columns(void **state)
 {
     (void)state;
@@ -636,7 +637,7 @@ static void a_product_may_leave_out_the_last_columns(void **state)
         }
 }
 
-/* Rows 8 to 15 are for the columns 16 further on, or 16 before. */
+/* Rows 8 to 15 belong to the columns 16 further on, or 16 before. */
 static void eight_rows_take_an_operand_of_32_columns(void **state)
 {
     (void)state;

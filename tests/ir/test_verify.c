@@ -344,7 +344,7 @@ static void verify_finds_what_each_rule_forbids(void **state)
     }
 }
 
-/* In any build: lower_pipeline would leave the second loop as it is. */
+/* In builds without asserts too: lower_pipeline would leave the second loop unchanged. */
 static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
 {
     (void)state;
@@ -389,7 +389,7 @@ static void verify_accepts_what_keeps_the_rules(void **state)
     }
 }
 
-/* A's lanes stand for rows 16, 1, 2, 4, 8; the product has its rows in that order or is refused. */
+/* A's lanes have the rows 16, 1, 2, 4, 8. The product must have its rows in that order. */
 static void verify_lets_a_matrix_operand_order_its_rows(void **state)
 {
     (void)state;

@@ -97,7 +97,7 @@ static unsigned count(const struct tir_block *block, const struct tir_func *f, e
     return n;
 }
 
-/* Interprets the program as tiles and as registers; both results are the expected ones. */
+/* Interprets the program as tiles and as registers. Both results must be the expected ones. */
 static void check_both_levels(const struct program *p, int (*expected)(int row, int col))
 {
     for (int lowered = 0; lowered < 2; lowered++) {
@@ -139,7 +139,7 @@ static void each_wave_does_its_share_of_a_product(void **state)
     }
 }
 
-/* Scores have 8 bits at most: they are exact as bf16. */
+/* Scores have at most 8 bits, so they are exact in bf16. */
 static int product_of_products(int row, int col)
 {
     int sum = 0;
@@ -148,8 +148,8 @@ static int product_of_products(int row, int col)
     return sum;
 }
 
-/* O^T = V^T P^T: every wave has the same P, straight from the accumulator of the product before,
- * and a slice of the rows of its own. */
+/* O^T = V^T P^T: every wave has the same P, from the accumulator of the product before it, and its
+ * own slice of the rows. */
 static void waves_share_the_accumulator_before_and_split_the_rows_after(void **state)
 {
     (void)state;

@@ -30,7 +30,7 @@ static struct att_variant variant(const struct att_template *op, const char *tar
     return v;
 }
 
-/* Every kind of cache that the op takes. */
+/* Compiles every kind of cache that the op takes. */
 static void check_caches(const struct att_template *op, const char *target)
 {
     unsigned built = 0;
@@ -47,9 +47,8 @@ static void check_caches(const struct att_template *op, const char *target)
     assert_true(built >= 18);
 }
 
-/* Checks the head dims with the fields that take the most registers: bytes, scales that are found,
- * tokens side by side; of a scale per page also pages of one wave, and of as many as there may
- * be. */
+/* Compiles all head dims with the fields that need the most registers: bytes, computed scales,
+ * adjacent tokens. With a scale for each page also pages of one wave, and of the largest size. */
 static void check_head_dims(const struct att_template *op, const char *target)
 {
     static const int dims[] = {80, 128, 192, 256, 496, 512}, pages[] = {16, 1024};
@@ -100,7 +99,7 @@ static void every_head_dim_has_layouts(void **state)
     assert_true(built > 2000);
 }
 
-/* Panels of a width that 64 lanes do not share evenly. */
+/* Panels of a width that 64 lanes do not divide evenly. */
 static void odd_head_dims_fit_their_registers(void **state)
 {
     (void)state;
@@ -116,8 +115,9 @@ static void odd_head_dims_fit_their_registers(void **state)
     compile_kernel(&v, 0);
 }
 
-/* The wider of K and V takes a workgroup's tokens in turns: at once a lane would hold 1,024 of its
- * elements where the narrower has 16 columns. Above 256 it takes them panel by panel as well. */
+/* The wider of K and V is processed in several steps by the tokens of a workgroup. In one step a
+ * lane would hold 1,024 of its elements if the narrower has 16 columns. Above 256 columns it is
+ * also processed panel by panel. */
 static void widths_far_apart_fit_their_registers(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static unsigned count_in_assembly(const struct att_variant *v, const char *mnemo
     return n;
 }
 
-/* A scale that is made of the row's largest number leaves nothing beyond the dtype. */
+/* A scale computed from a row's largest number leaves no number beyond the dtype. */
 static void only_a_given_scale_needs_saturation(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@
 static const int dims[][2] = {{64, 64},   {96, 96},   {128, 128}, {192, 128},
                               {256, 256}, {512, 512}, {576, 512}};
 
-/* Runs the passes over the kernel; false where its template refuses the variant. */
+/* Runs the passes over the kernel. False if its template refuses the variant. */
 static bool lower(const struct att_variant *v)
 {
     static const struct tgt_blob no_hooks = {0};

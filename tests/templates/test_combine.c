@@ -23,7 +23,7 @@ static void every_size_fits_its_registers(void **state)
                 att_set(&v, ATT_DTYPE, dim == 64 ? ATT_DTYPE_FP16 : ATT_DTYPE_BF16);
                 att_set(&v, ATT_OUT_DTYPE,
                         dim == 256 || dim == 192 ? ATT_OUT_DTYPE_FP8 : ATT_OUT_DTYPE_SAME);
-                compile_kernel(&v, 128); /* four waves a SIMD have 128 registers each */
+                compile_kernel(&v, 128); /* four waves on a SIMD have 128 registers each */
             }
 }
 

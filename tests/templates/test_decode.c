@@ -14,12 +14,12 @@
 
 enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
 
-/* A tail, more than one tile for every wave, and nothing at all. */
+/* A partial tile, more than one tile for every wave, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
 
 struct problem {
     struct att_variant v;
-    bool listed; /* through a work list that splits every sequence */
+    bool listed; /* by a work list that splits every sequence */
     int gqa, q_len, heads, page, n_pages, window_left, window_right;
     uint16_t *q, *out;
     uint8_t *k, *value, *mask;
@@ -80,7 +80,7 @@ static size_t scale_index(const struct problem *p, int page, int token, int head
     }
 }
 
-/* Returns element i of a sequence's key, dequantised. */
+/* Returns element i of a sequence's key as a number. */
 static double cached(const struct problem *p, bool value, int sequence, int key, int head, int i)
 {
     const int page = p->indices[p->kv_indptr[sequence] + key / p->page], token = key % p->page;
@@ -144,7 +144,7 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
 
 static size_t rows_of(const struct problem *p) { return (size_t)(BATCH * p->q_len * p->heads); }
 
-/* Pages in an order of their own, one more than are used. */
+/* Makes pages in random order, one more than are used. */
 static void make_pages(struct problem *p)
 {
     const int most = (MAX_KEYS + p->page - 1) / p->page;
@@ -163,7 +163,8 @@ static void make_pages(struct problem *p)
             p->table[s * most + i] = p->indices[p->kv_indptr[s] + i];
 }
 
-/* Every sequence and kv head in PARTS items; a sequence without keys is one. Two lists. */
+/* Makes a work list: PARTS items for every sequence and KV head, and one for a sequence without
+   keys. There are two lists. */
 static void make_work(struct problem *p)
 {
     p->info = allocate((size_t)(BATCH * KV_HEADS * PARTS) * 8, sizeof(*p->info));
@@ -181,7 +182,8 @@ static void make_work(struct problem *p)
     p->work_indptr[2] = p->n_items;
 }
 
-/* Numbers below 2 once scaled; behind a sequence's last key, anything. */
+/* Makes a cache of numbers that are less than 2 after scaling. After a sequence's last key there is
+   any number. */
 static uint8_t *random_cache(const struct problem *p, bool value)
 {
     const int dim = value ? p->v.head_dim_v : p->v.head_dim, bytes = cache_bytes(p);
@@ -307,7 +309,7 @@ static int64_t argument(const void *problem, const char *name)
         {"block_table_stride", (MAX_KEYS + p->page - 1) / p->page},
         {"heads", p->heads},
         {"kv_heads", KV_HEADS},
-        {"workgroups", 64}, /* enough for waves to meet at every tile */
+        {"workgroups", 64}, /* enough for several waves at every tile */
         {"gqa", p->gqa},
         {"batch", BATCH},
         {"max_seqlen_q", p->q_len},
@@ -327,7 +329,7 @@ static int64_t argument(const void *problem, const char *name)
 
 static struct attention_result result_of(const struct problem *p)
 {
-    const bool in_parts = p->listed && !p->v.one_launch; /* for a combine to make a result of */
+    const bool in_parts = p->listed && !p->v.one_launch; /* a combine kernel would add the parts */
     return (struct attention_result){
         .v = &p->v,
         .tokens = BATCH * p->q_len,
@@ -347,7 +349,7 @@ static struct attention_result result_of(const struct problem *p)
     };
 }
 
-/* Workgroups leave the tickets as they found them. */
+/* True if workgroups left the tickets as they found them. */
 static bool is_right(const void *problem, char why[TIR_WHY])
 {
     const struct problem *const p = problem;
@@ -359,7 +361,7 @@ static bool is_right(const void *problem, char why[TIR_WHY])
     return true;
 }
 
-/* Makes a variant; the fields that `s` leaves open are bf16, D 128, G 8, page 16, causal. */
+/* Makes a variant. Fields that `s` does not set are bf16, D 128, G 8, page 16, causal. */
 static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
 {
     struct att_variant v;
@@ -507,8 +509,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     const struct tgt_kernel_facts *const f = &k.facts;
     if (f->loop.waits_vm0 || !f->loop.mfma)
         fail_msg("%s drains its loads in the loop", k.name);
-    /* Page numbers that are vectors, of the next tile but one, stand beside those of the next; the
-     * mask of the next tile beside this one's. */
+    /* Page numbers of the next tile and of the one after it are live in vectors, and so is the next
+     * tile's mask. */
     if (f->loop.copies && !f->agprs && v.page_size >= 16 && v.mask != ATT_MASK_CUSTOM)
         fail_msg("%s copies %u registers in the loop", k.name, f->loop.copies);
     attnc_kernel_free(&k);

@@ -39,7 +39,7 @@ static void scores_fit_their_registers(void **state)
             }
 }
 
-/* The largest that there are; with blocks two selections are beside q and its weights. */
+/* The largest levels; with blocks two selections are live beside q and its weights. */
 static void levels_fit_their_registers(void **state)
 {
     (void)state;

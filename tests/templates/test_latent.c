@@ -12,7 +12,7 @@
 extern const struct att_template att_template_mla_decode, att_template_mla_rope_cache,
     att_template_head_product, att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
 
-enum { COUNT = 12 }; /* of settings in a case */
+enum { COUNT = 12 }; /* settings of a case */
 
 #define LATENT {ATT_HEAD_DIM, 576}, {ATT_HEAD_DIM_V, 512}
 #define FP8_CACHE \
@@ -21,7 +21,7 @@ enum { COUNT = 12 }; /* of settings in a case */
 #define PACKED \
     {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, { ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED }
 
-/* An all-zero setting ends a case; `registers`: at most so many. */
+/* A model's op and settings. An all-zero setting ends a case. `registers` is the limit. */
 static const struct model {
     const struct att_template *op;
     unsigned registers;
@@ -184,7 +184,7 @@ static bool is_in(const struct att_box *box, int64_t share, int64_t workgroups, 
     return all;
 }
 
-/* Returns which of the second kernels a call takes, by its ranges, or -1. */
+/* Returns the number of the alternative kernel that a call selects by its ranges, or -1. */
 static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups, int64_t tokens)
 {
     struct att_second second;
@@ -199,7 +199,7 @@ static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups
     return found;
 }
 
-/* Two tiles of tokens of many heads stream w, where LDS has room for what a workgroup reads. */
+/* Two tiles of tokens with many heads stream w if LDS has room for what a workgroup reads. */
 static void many_heads_stream(void **state)
 {
     (void)state;
@@ -232,7 +232,7 @@ static bool is_trimmed(const struct att_variant *v)
     return trimmed;
 }
 
-/* A launch of what streams takes no registers for the waves that LDS has no room for. */
+/* A launch of the streaming kernel claims no registers for waves for which LDS has no room. */
 static void what_streams_takes_the_registers_that_it_uses(void **state)
 {
     (void)state;
@@ -245,7 +245,8 @@ static void what_streams_takes_the_registers_that_it_uses(void **state)
     assert_true(is_trimmed(&streams));
 }
 
-/* One x for all heads is for many tokens; fewer go to the kernels for x of each head. */
+/* The kernel with one x for all heads is for many tokens. Fewer tokens select the kernels with an x
+   for each head. */
 static void few_tokens_have_kernels_of_their_own(void **state)
 {
     (void)state;
@@ -266,8 +267,8 @@ static void few_tokens_have_kernels_of_their_own(void **state)
     assert_int_equal(chosen(&half, 0, 320, 1280), -1);
 }
 
-/* Two workgroups walk a list where waves are in pairs, but not where half of the lists fill the
- * device and the others do not. */
+/* Two workgroups walk a list if waves are in pairs. They do not if half of the lists fill the
+ * device. */
 static void many_lists_have_a_workgroup_each(void **state)
 {
     (void)state;

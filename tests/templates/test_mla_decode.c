@@ -22,15 +22,15 @@ enum {
     TICKET_INTS = 32
 };
 
-/* A tail, more blocks than one, and nothing at all. */
+/* A partial block, more than one block, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
 
-/* 1 / sqrt(nope + rope) of the heads before absorption, 128 + 64: never 1 / sqrt(576). */
+/* 1 / sqrt(nope + rope) of the heads before absorption, 128 + 64, not 1 / sqrt(576). */
 static const float scale = 0.07216878f;
 
 struct problem {
     struct att_variant v;
-    bool listed;    /* through a work list that splits every sequence */
+    bool listed;    /* by a work list that splits every sequence */
     bool uncounted; /* kv_lens is NULL */
     int heads, q_len, page, n_pages;
     uint16_t *q, *out;
@@ -62,7 +62,8 @@ static size_t rows_of(const struct problem *p) { return (size_t)(BATCH * p->q_le
 
 static bool is_sparse(const struct problem *p) { return p->v.sparse == ATT_SPARSE_SLOTS; }
 
-/* A list names the tokens of a sequence backwards; every seventh entry is no key. */
+/* Returns the token of a list's entry. A list has the tokens of a sequence backwards, and every
+   seventh entry is no key. */
 static int key_of(const struct problem *p, int sequence, int key)
 {
     return is_sparse(p) ? kv_lens[sequence] - 1 - key : key;
@@ -70,7 +71,7 @@ static int key_of(const struct problem *p, int sequence, int key)
 
 static bool is_gap(const struct problem *p, int key) { return is_sparse(p) && key % 7 == 3; }
 
-/* Number of a token's row in the cache. */
+/* Returns the row of a token in the cache. */
 static size_t row_index(const struct problem *p, int sequence, int key)
 {
     const int page = p->indices[p->kv_indptr[sequence] + key / p->page];
@@ -85,7 +86,7 @@ static size_t cache_index(const struct problem *p, int sequence, int key, int i)
 
 static bool is_packed(const struct problem *p) { return p->v.kv_layout == ATT_KV_LAYOUT_PACKED; }
 
-/* Bytes from a token's row to the next. */
+/* Returns the bytes between the rows of two tokens. */
 static size_t row_bytes(const struct problem *p)
 {
     const unsigned bytes = tir_dtype_bits(cache_dtype(p)) / 8;
@@ -94,8 +95,8 @@ static size_t row_bytes(const struct problem *p)
 
 static bool is_e8m0(const struct problem *p) { return p->v.kv_scale == ATT_KV_SCALE_E8M0; }
 
-/* A row of 512 fp8, a float for each 128 of them or an exponent for each 32, and 64 elements of
- * dtype. */
+/* Returns element i of a packed row: 512 fp8, a float for each 128 of them or an exponent for each
+ * 32, and 64 elements of dtype. */
 static double packed(const struct problem *p, const uint8_t *row, int i)
 {
     float s;
@@ -139,7 +140,7 @@ static double cached(const struct problem *p, int sequence, int key, int i)
 
 static bool q_is_fp8(const struct problem *p) { return p->v.q_dtype == ATT_Q_DTYPE_FP8; }
 
-/* The array of q holds fp8 elements byte by byte. */
+/* Returns element i of q; of fp8 the array holds bytes. */
 static double query(const struct problem *p, size_t i)
 {
     if (!q_is_fp8(p))
@@ -184,7 +185,8 @@ static void reference_row(const struct problem *p, int sequence, int token, int 
     p->expected_lse[row] = log(sum);
 }
 
-/* Pages in an order of their own, one more than are used; entries behind the last are far off. */
+/* Makes pages in random order, one more than are used. Entries after the last are far outside the
+   cache. */
 static void make_pages(struct problem *p)
 {
     p->n_pages = 1;
@@ -193,7 +195,7 @@ static void make_pages(struct problem *p)
         p->n_pages += pages_of(p, s);
     }
     memset(p->table, 0x7f, sizeof(p->table));
-    /* Page 0 is nobody's where an entry below 0 may stand for it. */
+    /* Page 0 is unused, since a negative entry may be read as it. */
     const unsigned spare = is_sparse(p), pages = (unsigned)p->n_pages - spare;
     for (int i = 0; i < p->kv_indptr[BATCH]; i++)
         p->indices[i] = (int)((unsigned)i * 7919u % pages + spare);
@@ -202,7 +204,7 @@ static void make_pages(struct problem *p)
             p->table[s][i] = p->indices[p->kv_indptr[s] + i];
 }
 
-/* The lists of sparse kernels, in a row and cut by slot_indptr. */
+/* Makes the lists of sparse kernels, consecutive and divided by slot_indptr. */
 static void make_slots(struct problem *p)
 {
     int n = 0;
@@ -218,7 +220,7 @@ static void make_slots(struct problem *p)
     p->slot_indptr[BATCH] = n;
 }
 
-/* Two lists; a sequence without keys is one item. */
+/* Makes two work lists. A sequence without keys is one item. */
 static void make_work(struct problem *p)
 {
     int n_items = 0;
@@ -235,7 +237,7 @@ static void make_work(struct problem *p)
     p->work_indptr[2] = n_items;
 }
 
-/* Behind a sequence's last key a page holds NaN. */
+/* Makes the cache. After a sequence's last key a page holds NaN. */
 static void make_cache(struct problem *p)
 {
     const unsigned dtype = cache_dtype(p), bytes = tir_dtype_bits(dtype) / 8;
@@ -336,8 +338,8 @@ static int64_t argument(const void *problem, const char *name)
     return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
-/* P is rounded to fp8, by up to 2^-4 of a weight or 2^-14.8 of the largest. The sum is of rounded
- * weights. Roundings are as likely anywhere up to there: 2^-4 / sqrt(3) in the mean. */
+/* True if P is rounded to fp8: by up to 2^-4 of a weight or 2^-14.8 of the largest. The sum is of
+ * rounded weights. Roundings are evenly distributed: 2^-4 / sqrt(3) on average. */
 static bool weights_are_fp8(const struct problem *p) { return q_is_fp8(p) && !is_packed(p); }
 
 static double rounding(const struct problem *p)
@@ -345,8 +347,8 @@ static double rounding(const struct problem *p)
     return weights_are_fp8(p) ? 0x1p-4 / sqrt(3) : 0;
 }
 
-/* Keys that are rounded as they get their scale are off by 2^-9, and scores by as much of scale
- * sum |q k|, which is below 16 here. */
+/* Bounds the LSE. Keys that are rounded after scaling are off by 2^-9. Scores are off by 2^-9 of
+ * scale sum |q k|, which is less than 16 here. */
 static double lse_bound(const struct problem *p)
 {
     if (weights_are_fp8(p))
@@ -356,7 +358,7 @@ static double lse_bound(const struct problem *p)
 
 static struct attention_result result_of(const struct problem *p)
 {
-    const bool in_parts = p->listed && !p->v.one_launch; /* for a combine to make a result of */
+    const bool in_parts = p->listed && !p->v.one_launch; /* a combine kernel would add the parts */
     return (struct attention_result){
         .v = &p->v,
         .tokens = BATCH * p->q_len,
@@ -376,7 +378,7 @@ static struct attention_result result_of(const struct problem *p)
     };
 }
 
-/* Workgroups leave the counts of parts as they found them, in one launch after the other. */
+/* True if workgroups left the counts of parts as they found them, launch after launch. */
 static bool is_right(const void *problem, char why[TIR_WHY])
 {
     const struct problem *const p = problem;
@@ -388,7 +390,7 @@ static bool is_right(const void *problem, char why[TIR_WHY])
     return true;
 }
 
-/* Makes a variant; the fields that `s` leaves open are bf16, 512 + 64 elements, 16 heads, page 16,
+/* Makes a variant. Fields that `s` does not set are bf16, 512 + 64 elements, 16 heads, page 16,
  * causal, LSE. */
 static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
 {
@@ -456,7 +458,7 @@ static void latents_have_other_widths(void **state)
     CASE("gfx950", false, {ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}, {ATT_GQA, 40});
 }
 
-/* Splits that see no key leave a log of the denominator of -inf. */
+/* Splits without a visible key have a log of the denominator of -inf. */
 static void work_lists_write_parts(void **state)
 {
     (void)state;
@@ -465,7 +467,7 @@ static void work_lists_write_parts(void **state)
          {ATT_PAGE_SIZE, 64});
 }
 
-/* Whole rows and halves of them, heads whose number is not known, and a latent of 256. */
+/* Whole rows and halves of them, an unknown number of heads, and a latent of 256. */
 static void parts_are_added_up_in_one_launch(void **state)
 {
     (void)state;
@@ -484,7 +486,8 @@ static void pages_have_any_size(void **state)
     CASE("gfx950", true, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 17});
 }
 
-/* Lists of slots, backwards and with gaps; by kv_indptr alone they have no lengths of their own. */
+/* Lists of slots, backwards and with gaps. With kv_indptr only, they have no lengths of their
+   own. */
 static void lists_name_any_slots(void **state)
 {
     (void)state;
@@ -494,7 +497,7 @@ static void lists_name_any_slots(void **state)
          {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
 }
 
-/* One number scales keys, so scores, and values, so the output. */
+/* One scale applies to keys, so to scores, and to values, so to the output. */
 static void the_scale_of_the_cache_counts_twice(void **state)
 {
     (void)state;
@@ -503,7 +506,7 @@ static void the_scale_of_the_cache_counts_twice(void **state)
          {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
 }
 
-/* S of fp8 products, which are exact; P in fp8 too, and c as it is stored. */
+/* S is a sum of exact fp8 products. P is fp8 too, and so is c in the cache. */
 static void queries_may_be_fp8(void **state)
 {
     (void)state;
@@ -517,7 +520,7 @@ static void queries_may_be_fp8(void **state)
          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 8}, {ATT_PAGE_SIZE, 64});
 }
 
-/* Rows with scales of their own, in pages and in lists. */
+/* Rows with their own scales, in pages and in lists. */
 static void rows_may_be_packed(void **state)
 {
     (void)state;
@@ -536,12 +539,12 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     const struct tgt *const t = tgt_find(target);
     struct attnc_kernel k = compile_attention(&v);
     const struct tgt_kernel_facts *const f = &k.facts;
-    /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads
-     * and the page numbers under way: some of these are the last when they are waited for. */
+    /* In blocks of 16 keys, a wave has three loads and the page numbers in flight. Some of them are
+     * the last at their wait. Small LDS leads to such blocks for more than 16 columns. */
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
-    /* S of 16 keys and columns, the least that a wave has of a block: 576 columns of K in steps of
-     * 32 (16 where small), or of 128 and 32 in fp8; and O += V P, 64 rows of 16 or of 32 each.
-     * Where LDS is small, waves of 16 and 32 columns have 144 columns of K, in steps of 16, or of
+    /* The least products of a wave in a block of 16 keys and columns. S has 576 columns of K in
+     * steps of 32 (16 where small), or of 128 and 32 in fp8. O += V P has 64 rows of 16 or of 32
+     * each. With small LDS, waves of 16 and 32 columns have 144 columns of K, in steps of 16, or of
      * 32 twice. */
     const bool wide = v.q_dtype == ATT_Q_DTYPE_FP8 && v.kv_layout == ATT_KV_LAYOUT_NHD &&
                       tir_find_mma(&t->machine, 16, 16, 128, TIR_FP8) >= 0;

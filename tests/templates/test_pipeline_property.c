@@ -91,7 +91,7 @@ static void build_sum(void *context, const struct pipe_row *row)
     t->sum = tir_add(b, tir_mul(b, t->sum, tir_int_like(b, t->sum, 5)), t->twice);
 }
 
-/* Uses the sum of the tile before, or this one's, as the table orders them. */
+/* Uses the sum of the previous tile or of this one, depending on the table's order. */
 static void build_state(void *context, const struct pipe_row *row)
 {
     struct toy *const t = context;
@@ -125,7 +125,7 @@ static unsigned random_below(unsigned n)
     return (unsigned)(random_state >> 33) % n;
 }
 
-/* Stages grow along the chain, so that many tables pass. */
+/* Makes a random table. Stages increase along the chain, so that many tables pass. */
 static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES + 1],
                          struct pipe_row rows[16])
 {
@@ -143,7 +143,7 @@ static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES +
         rows[i] =
             (struct pipe_row){chain[i], (uint8_t)stage, (uint8_t)random_below(N_PHASES), .part = 0};
     }
-    if (random_below(2)) { /* the state may take the sum of the tile before */
+    if (random_below(2)) { /* the state may use the previous tile's sum */
         const struct pipe_row r = rows[6];
         rows[6] = rows[7];
         rows[7] = r;

@@ -45,7 +45,7 @@ static char *drawn(const struct pipeline *p)
     return text;
 }
 
-/* Puts the drawing in place of the lines of the head that have its indent. */
+/* Replaces the drawing in the head comment of a file: the lines with its indentation. */
 static void write_drawing(const char *path, const char *drawing)
 {
     const char *const text = read_file(path);
@@ -89,15 +89,13 @@ static void each_file_begins_with_its_drawing(void **state)
 }
 
 /* ---- Changed tables ----
- *
- * A second judge walks through the iterations of a plan, role by role, and counts barriers. It
- * knows nothing of depths and times: two things that waves do are in order if a barrier that all
- * have passed is between them.
- */
+ * This is an independent checker of tables. It walks through the iterations of a plan, role by
+ * role, and counts barriers. It does not know depths and times. Two actions are ordered if all
+ * waves pass a barrier between them. */
 
 enum { TILES = 20, ALL_TILES = TILES + 8 /* past the end */, MAX_PHASES = 8, MAX_PLANS = 256 };
 
-/* A table that may be changed. */
+/* A table that a test may change. */
 struct table {
     struct pipeline p;
     struct pipe_row rows[PIPE_MAX_ROWS + 1];
@@ -105,7 +103,7 @@ struct table {
     unsigned n_rows;
 };
 
-/* Iteration, phase and barriers passed, for each row and tile. */
+/* Iteration, phase and number of barriers passed, for each row and tile. */
 struct walk {
     const struct pipe_plan *plan;
     int epoch[PIPE_MAX_ROWS][ALL_TILES]; /* of role 0; INT32_MAX: the row does not run */
@@ -115,8 +113,7 @@ struct walk {
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-/* Iterations after the loop, and of a bare prologue, have only stages with a tile. Other iterations
- * of the prologue have a barrier after each group: at least as many as with all rows. */
+/* True if row r runs in an iteration. The iteration of the last tile has the last stage only. */
 static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int iteration)
 {
     const int drained = TILES + plan->stages - 2 - plan->of->drain;
@@ -134,8 +131,8 @@ static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int it
     return n;
 }
 
-/* Visits the rows of an iteration in the order of lower_pipeline. Of several barriers of a phase
- * the last one is left. */
+/* Visits the rows of an iteration in the order of lower_pipeline. Of several barriers in a phase
+ * only the last remains. */
 static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch)
 {
     const struct pipe_plan *const plan = w->plan;
@@ -202,7 +199,8 @@ static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buff
     return best;
 }
 
-/* The barriers passed when a read of tile t has ended: at a wait for LDS, or where it is used. */
+/* Returns the number of barriers passed when a read of tile t has ended: at a wait for LDS, or at
+   its use. */
 static int ended(const struct walk *k, unsigned read, int t)
 {
     const struct pipe_plan *const plan = k->plan;
@@ -238,7 +236,8 @@ static bool is_safe_tile(const struct walk *k, unsigned buffer, const struct pip
     return free != INT32_MAX && k->epoch[w - plan->row][next] >= free + roles;
 }
 
-/* True if no wave reads what is not there or writes what is still read, with this depth. */
+/* True if, with these depths, no wave reads data before they arrive or overwrites data that are
+ * still read. A wave of role 1 has passed up to roles - 1 barriers fewer. */
 static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
 {
     const struct pipe_plan *const plan = k->plan;
@@ -263,7 +262,7 @@ static bool judge(const struct pipe_plan *plan, unsigned depth[PIPE_MAX_BUFFERS]
     for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++) {
         bool used = false;
         depth[i] = plan->depth[i];
-        if (plan->of->buffers[i].scope == PIPE_WAVE) /* barriers say nothing of it */
+        if (plan->of->buffers[i].scope == PIPE_WAVE) /* barriers do not order it */
             continue;
         for (unsigned r = 0; r < plan->n_rows; r++)
             used |= plan->row[r].op->lds_reads >> i & 1;
@@ -287,7 +286,7 @@ static void copy_table(struct table *t, const struct pipeline *p)
     t->p.phases = t->phases;
 }
 
-/* Fails where checker and judge differ; returns true if the table passes. */
+/* Fails if the checker of templates/pipeline and the one here differ. True if the table passes. */
 static bool both_judge(const struct table *t, uint32_t has, const char *what)
 {
     struct pipe_plan plan;
@@ -308,7 +307,7 @@ static bool both_judge(const struct table *t, uint32_t has, const char *what)
     return true;
 }
 
-/* Finds sets of features with which a table resolves. */
+/* Finds the sets of features for which a table resolves. */
 static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
 {
     enum { BITS = 20 };
@@ -333,7 +332,7 @@ static bool is_wait(const struct pipe_row *r)
            r->op->kind == PIPE_MEET;
 }
 
-/* Returns the sum of the depths that a table needs; 0: it is refused. */
+/* Returns the sum of the depths that a table needs; 0 if it is refused. */
 static unsigned count_tiles(const struct table *t, uint32_t has)
 {
     struct pipe_plan plan;
@@ -346,8 +345,8 @@ static unsigned count_tiles(const struct table *t, uint32_t has)
     return n;
 }
 
-/* Without a wait for data no table passes, and without a barrier that is a row none
- * does with the same depths. */
+/* No table passes without a wait for data. Without a barrier row none passes with the same
+ * depths. */
 static void without_waits_no_table_passes(void **state)
 {
     unsigned dropped = 0;
@@ -381,8 +380,9 @@ static void without_waits_no_table_passes(void **state)
     assert_true(dropped > 0);
 }
 
-/* Moves a row by a phase or a stage, swaps it with the next, joins or parts phases, and takes roles
- * away: what passes is safe in the eyes of the other judge too, with the depth that was found. */
+/* Changes a table: moves a row by a phase or a stage, swaps it with the next, joins or splits
+ * phases, removes roles. A table that passes is safe for the checker here too, with the depth
+ * found. */
 static void what_passes_is_safe(void **state)
 {
     unsigned refused = 0, passed = 0;
@@ -424,7 +424,7 @@ static void what_passes_is_safe(void **state)
     assert_true(refused > passed / 4 && passed > 0);
 }
 
-/* The depths of K and V that the kernels have. */
+/* The depths of K and V in the shipped kernels. */
 static void depths_follow_from_tables(void **state)
 {
     enum { CHECK_PREVIOUS = 2, FIRST = ATT_HAS_FAMILY };
@@ -457,7 +457,7 @@ static void depths_follow_from_tables(void **state)
     assert_int_equal(found, sizeof(cases) / sizeof(cases[0]));
 }
 
-/* Roles hide each other's reads only where a SIMD has a wave of both. */
+/* Roles hide each other's reads only if a SIMD has a wave of each role. */
 static void roles_share_simds(void **state)
 {
     const struct pipe_variant four = {.has = 1, .waves = 4}, eight = {.has = 1, .waves = 8};

@@ -43,7 +43,7 @@ static void check_facts(const struct attnc_kernel *k, unsigned copies)
     check_registers(k);
     if (f->loop.waits_vm0)
         fail_msg("%s drains its loads in the loop: vmcnt(0)", k->name);
-    if (f->loop.copies > copies + (room > 256 ? 32 : 0)) /* what AGPRs hold passes VGPRs */
+    if (f->loop.copies > copies + (room > 256 ? 32 : 0)) /* AGPRs' contents pass through VGPRs */
         fail_msg("%s copies %u registers in the loop", k->name, f->loop.copies);
     if (!f->loop.mfma)
         fail_msg("%s: no loop with matrix instructions was found", k->name);
@@ -82,7 +82,8 @@ static void head_dims_between_the_tiles(void **state)
         }
 }
 
-/* Every size either compiles or says why not, and none of them aborts: panels and LDS follow. */
+/* Every size is compiled or refused with a sentence, and none aborts: panels and LDS follow the
+   size. */
 static void every_head_dim_is_decided(void **state)
 {
     (void)state;
@@ -96,7 +97,7 @@ static void every_head_dim_is_decided(void **state)
         }
 }
 
-/* Every pair of sizes that is taken can be written. */
+/* Every accepted pair of sizes can be built. */
 static void every_pair_of_head_dims_makes_sound_tiles(void **state)
 {
     (void)state;
@@ -132,7 +133,7 @@ static void soft_cap_fits_too(void **state)
         }
 }
 
-/* A copy for the upper half of a row's address is LLVM's way of widening it. */
+/* A copy for the upper half of a row's address is how LLVM widens it. */
 static void paged_tiles_fit_too(void **state)
 {
     (void)state;
@@ -146,7 +147,7 @@ static void paged_tiles_fit_too(void **state)
                     att_set(&v, ATT_KV_SCALE, scale);
                     att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
                     struct attnc_kernel k = compile_attention(&v);
-                    /* V in SHUFFLE has a scale beside each value: a part of O waits in AGPRs. */
+                    /* SHUFFLE V has a scale beside each value, so a part of O is kept in AGPRs. */
                     const bool beside =
                         layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
                     check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
@@ -154,7 +155,8 @@ static void paged_tiles_fit_too(void **state)
                 }
 }
 
-/* Pages that pass through registers leave room for tiles of 32 keys, copies for 64. */
+/* Checks that pages copied through registers leave room for tiles of 32 keys, and direct copies for
+   64. */
 static void check_copies(const char *target, int page_size, enum att_kv_dtype kv, bool copied)
 {
     struct att_variant v = variant(target, head_dims[1]);
@@ -229,7 +231,7 @@ static struct att_variant fp8_variant(const char *target, const int dims[2])
     return v;
 }
 
-/* Hooks and soft caps have one wave a SIMD, with 512 registers. */
+/* Hooks and soft caps have one wave per SIMD, with 512 registers. */
 static void fp8_tiles_fit_too(void **state)
 {
     (void)state;
@@ -283,7 +285,7 @@ static void fp8_that_cannot_be_says_why(void **state)
     assert_string_equal(why.text, "qkv_scale is for q_dtype fp8");
 }
 
-/* The first-order bound of the matrix pipe's duty for bf16, D 128. */
+/* The matrix pipe's duty for bf16, D 128, is at least its first-order bound. */
 static void matrix_pipe_is_kept_busy(void **state)
 {
     (void)state;
@@ -301,7 +303,8 @@ static void matrix_pipe_is_kept_busy(void **state)
     }
 }
 
-/* In front of the steady loop, whose place in a window of instruction fetch is asked for. */
+/* The output is zeroed before the steady loop, since the loop's place in a fetch window is
+   fixed. */
 static void output_is_zero_before_the_loop_is_near(void **state)
 {
     (void)state;

@@ -8,9 +8,9 @@
 
 extern const struct att_template att_template_rope_qk_norm_cache;
 
-enum { COUNT = 16 }; /* of settings in a case */
+enum { COUNT = 16 }; /* settings of a case */
 
-/* A value of 0 ends the case: the other fields are at their default. */
+/* The settings of models. A value of 0 ends a case; other fields have their defaults. */
 static const struct setting models[][COUNT] = {
     {{ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}}, /* Qwen3 */
     {{ATT_HEAD_DIM, 128},
@@ -40,7 +40,7 @@ static const struct setting models[][COUNT] = {
      {ATT_COS_SIN, ATT_COS_SIN_SAME}},
     {{ATT_HEAD_DIM, 128},
      {ATT_NORM, ATT_NORM_RMS},
-     {ATT_KEEP_KV, 1}, /* pages' scales */
+     {ATT_KEEP_KV, 1}, /* scale of a page */
      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
      {ATT_KV_SCALE, ATT_KV_SCALE_BLOCK},
      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
@@ -62,21 +62,21 @@ static const struct setting models[][COUNT] = {
     {{ATT_HEAD_DIM, 128}, {ATT_ROTARY_DIM, 4}},
     {{ATT_HEAD_DIM, 256}, {ATT_ROTARY_DIM, 4}, {ATT_NORM, ATT_NORM_RMS}},
     {{ATT_HEAD_DIM, 512}, {ATT_ROTARY_DIM, 64}},
-    /* Half of what rotates is less than 16 bytes of SHUFFLE. */
+    /* Half of the rotated part is less than 16 bytes of SHUFFLE. */
     {{ATT_HEAD_DIM, 64},
      {ATT_ROTARY_DIM, 16},
      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
      {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 272}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
-    /* Pairs that lie apart by no whole blocks of SHUFFLE. */
+    /* The distance between the elements of a pair is no multiple of a SHUFFLE block. */
     {{ATT_HEAD_DIM, 72}, {ATT_NORM, ATT_NORM_RMS}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 120}, {ATT_NORM, ATT_NORM_FULL}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 504}, {ATT_ROPE, ATT_ROPE_GPTJ}},
     {{ATT_HEAD_DIM, 248}, {ATT_NORM, ATT_NORM_RMS}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
     {{ATT_HEAD_DIM, 504}, {ATT_NORM, ATT_NORM_RMS}},
     {{ATT_HEAD_DIM, 192}, {ATT_BIAS, 1}, {ATT_GATE, 1}, {ATT_KEEP_KV, 1}},
-    /* As many arguments as there are, and as many that the loop over tokens needs. */
+    /* The largest number of arguments, and of arguments that the loop over tokens needs. */
     {{ATT_HEAD_DIM, 128},
      {ATT_NORM, ATT_NORM_FULL},
      {ATT_BIAS, 1},

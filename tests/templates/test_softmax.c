@@ -65,7 +65,7 @@ static void run(struct program *p, const float *in, float *out, const float numb
     tir_func_destroy(p->f);
 }
 
-/* cap tanh(s rate) for scores from far below the cap to far above it. */
+/* Checks cap tanh(s rate) for scores from far below the cap to far above it. */
 static void check_cap(float cap, double bound)
 {
     static float in[KEYS * LANES], out[KEYS * LANES];
@@ -87,7 +87,7 @@ static void check_cap(float cap, double bound)
     }
 }
 
-/* An error of a logit is a relative one of p: 2^-12 is an eighth of what bf16 makes of p. */
+/* An error of a logit is a relative error of p: 2^-12 is an eighth of bf16's rounding of p. */
 static void soft_cap_is_accurate_for_any_cap(void **state)
 {
     (void)state;
@@ -99,7 +99,8 @@ static void soft_cap_is_accurate_for_any_cap(void **state)
     check_cap(1e9f, ldexp(1, -18));
 }
 
-/* The maximum follows growth above 2^8, for all queries of the wave or for none. */
+/* Checks that the maximum is updated if it grows by more than 2^8, for all queries of the wave or
+   none. */
 static void check_maximum(float top, bool follows)
 {
     static float in[KEYS * LANES], out[LANES];
@@ -125,8 +126,8 @@ static void maximum_follows_past_the_threshold(void **state)
     check_maximum(2.01f, true);
 }
 
-/* One that outweighs all keys, and one that is none, with and without keys. Where there are none O
- * is 0, and any finite inverse will do. */
+/* Sinks that outweigh all keys, and sinks of no weight, with and without keys. Without keys O is 0,
+ * and any finite inverse is correct. */
 static void sinks_may_be_infinite(void **state)
 {
     (void)state;
@@ -156,7 +157,7 @@ static void sinks_may_be_infinite(void **state)
     }
 }
 
-/* Rounds to a number of fp8, e4m3: four significant bits. */
+/* Rounds to fp8 e4m3: four significant bits. */
 static double round_fp8(double x)
 {
     int exponent;
@@ -164,15 +165,15 @@ static double round_fp8(double x)
     return ldexp(nearbyint(ldexp(fraction, 4)), exponent - 4);
 }
 
-/* The largest weight of a row is a number of fp8, and none overflows if exp2 is a little high. The
- * maximum has room to grow before O is rescaled, and weights far below the largest are normal
+/* The largest weight of a row is an fp8 number, and none overflows if exp2 is slightly high. The
+ * maximum has room to grow before O is rescaled. Weights far below the largest are normal
  * numbers. */
 static void fp8_has_room_and_bits(void **state)
 {
     (void)state;
     static const struct {
         const char *target;
-        double most, least; /* the largest number, and of the normal ones the least */
+        double most, least; /* largest number; least normal number */
     } types[] = {{"gfx942", 240, 0x1p-7}, {"gfx950", 448, 0x1p-6}};
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         struct tir_func *f = tir_func_create("test", &tgt_find(types[i].target)->machine, 1);

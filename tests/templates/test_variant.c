@@ -46,7 +46,8 @@ static void rows_of_the_table_make_sense(void **state)
     }
 }
 
-/* Two enumerated fields without a tag must not share the name of a value, nor a tag with one. */
+/* In a name, two enumerated fields without a tag may not share a value, and no tag may equal a
+   value. */
 static void what_stands_in_a_name_is_unambiguous(void **state)
 {
     (void)state;
@@ -103,7 +104,7 @@ static void without_rotation_nothing_says_how_much_rotates(void **state)
     assert_int_equal(v.rotary_dim, 128);
 }
 
-/* Another value of field f, in some order; false when there is no further one. */
+/* Sets field f to its next value. False if there is no further one. */
 static bool vary(struct att_variant *v, enum att_field f, int step)
 {
     static const char *const paths[] = {"a/alibi.c", "cap.c"};
@@ -122,7 +123,8 @@ static bool vary(struct att_variant *v, enum att_field f, int step)
     return true;
 }
 
-/* Every single change of every field gives another name, text and identity, and reads back. */
+/* Every change of a single field changes the name, the text and the identity, and can be read
+   back. */
 static void every_value_of_every_field_shows(void **state)
 {
     (void)state;
@@ -158,7 +160,7 @@ static void names_are_c_identifiers(void **state)
     }
 }
 
-/* The longest spelling of everything that a real op takes fits, with room for what it adds. */
+/* The longest spelling of all fields of an op fits, with room for the op's own additions. */
 static void the_longest_name_fits(void **state)
 {
     (void)state;
@@ -191,13 +193,13 @@ static void a_cache_of_the_same_type_has_that_type(void **state)
     assert_int_equal(att_kv_dtype(&v), ATT_KV_DTYPE_FP8);
 }
 
-/* Nothing is left out of a row, and it takes no field that is not there. */
+/* Every row is complete and takes only fields that exist. */
 static void templates_are_complete(void **state)
 {
     (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++) {
         assert_true((*t)->name && (*t)->description && (*t)->check && (*t)->build);
-        /* It may take none: one kernel for all. */
+        /* It may take no field: one kernel for all. */
         assert_true((*t)->takes >> (ATT_FIELD_COUNT - 1) >> 1 == 0);
     }
 }

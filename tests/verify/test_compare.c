@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests the bounds of attention: elements that are off, one by one and all together. */
+/* This file tests the bounds of attention: wrong elements, single ones and all together. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ struct result {
     struct ref_row reference;
 };
 
-/* 64 keys of the same weight, and values of 1 and -1 whose mean is 0.5. */
+/* Fills a row: 64 keys of equal weight, and values of 1 and -1 with a mean of 0.5. */
 static void compare_row(struct comparison *c, int task)
 {
     struct result *r = (struct result *)c->problem;
@@ -26,7 +26,8 @@ static void compare_row(struct comparison *c, int task)
     compare_result(c, &at, &r->out, 0, NULL, NULL, &r->reference);
 }
 
-/* The verdict on a row of which `wrong` elements are off by `steps` of bf16, which at 0.5 are u. */
+/* Returns the verdict on a row with `wrong` elements that are off by `steps` of bf16, which are u
+   at 0.5. */
 static struct verify_row verdict(int wrong, int steps)
 {
     void *pointer;
@@ -73,14 +74,14 @@ static void what_is_right_passes(void **state)
     assert_string_equal(verdict(8, 1).fault, "");
 }
 
-/* u for the weights and u for the result, no more. */
+/* The bound is u for the weights and u for the result. */
 static void one_element_fails(void **state)
 {
     (void)state;
     assert_non_null(strstr(verdict(1, 2).fault, "element 0 is"));
 }
 
-/* Roundings are independent: not all of them are as large as one may be. */
+/* Roundings are independent, so not all of them may be as large as a single one. */
 static void all_elements_fail_together(void **state)
 {
     (void)state;
@@ -91,12 +92,12 @@ static void all_elements_fail_together(void **state)
 
 /* -- the formulas ------------------------------------------------------------------------------ */
 
-/* One row whose sums of attention all count for something, and what the kernel made of it. */
+/* A row in which every sum of the reference matters, and a kernel's result for it. */
 struct setting {
-    int element;        /* of out */
-    double weight_unit; /* of the weights, 0: not summed as they are rounded */
+    int element;        /* index in out */
+    double weight_unit; /* rounding of the weights; 0: they are summed before rounding */
     double roundings;
-    double got, lse; /* all elements of out are 0.5, and the LSE is 3 */
+    double got, lse; /* of an out that is 0.5 everywhere, and of an LSE of 3 */
 };
 
 struct setup {
@@ -165,7 +166,7 @@ static struct verify_row verdict_of(const struct setting *setting, double expect
                                    .roundings = setting->roundings,
                                    .absolute = {.squares = 1},
                                    .sum = {.squares = 1}};
-    for (int i = 0; i < REF_DIRECTIONS; i++) /* bounds of sums are test_mean.c's */
+    for (int i = 0; i < REF_DIRECTIONS; i++) /* bounds of sums are tested in test_mean.c */
         s.reference.drift[i].squares = 1;
     prepare(&s.out, setting->element, WIDTH);
     prepare(&s.lse, ATTN_F32, 1);
@@ -186,7 +187,8 @@ static struct verify_row verdict_of(const struct setting *setting, double expect
     return row;
 }
 
-/* The head of compare.c in its own words; the bounds of an element, of the whole and of the LSE. */
+/* An independent form of compare.c's formulas: the bounds of an element, of the whole and of the
+   LSE. */
 struct bounds {
     double element, whole, lse;
 };
@@ -241,14 +243,14 @@ static void bounds_are_those_of_the_formulas(void **state)
     }
 }
 
-/* A NaN is beyond any bound, and so is a finite LSE where no key is seen. */
+/* A NaN exceeds any bound, and so does a finite LSE without a visible key. */
 static void what_is_beyond_a_bound_is_found(void **state)
 {
     (void)state;
     for (int i = 0; i < SETTINGS; i++) {
         struct setting s = settings[i];
         const struct bounds b = bounds_of(&s);
-        s.element = ATTN_F32; /* of whose numbers some are between the bounds */
+        s.element = ATTN_F32; /* some float32 numbers lie between the bounds */
         const double bound = bounds_of(&s).element;
         s.got = (float)(OUT + bound * 0.999);
         assert_string_equal(verdict_of(&s, LSE).fault, "");
@@ -271,7 +273,7 @@ static void what_is_beyond_a_bound_is_found(void **state)
     }
 }
 
-/* Nothing bounds a row whose weights are so small that rounding takes all of them away. */
+/* Nothing bounds a row with weights so small that rounding removes them all. */
 static void vanishing_weights_bound_nothing(void **state)
 {
     (void)state;
@@ -279,7 +281,7 @@ static void vanishing_weights_bound_nothing(void **state)
     assert_string_equal(verdict_of(&s, LSE).fault, "");
 }
 
-/* Weights that are cut are off by up to 2 u of what is left of them, about 1 - u on average. */
+/* Truncated weights are off by up to 2 u of what is left of them, and by about u on average. */
 static void cut_weights_lose_twice_as_much(void **state)
 {
     (void)state;
@@ -292,8 +294,8 @@ static void cut_weights_lose_twice_as_much(void **state)
     assert_true(near(cut.weight_tiny, 0x1p-133 / (1 - 0x1p-8)));
 }
 
-/* Scores that come late are 2^28 to 2^57 times as likely: more than the 2^8 by which a maximum is
- * followed, more than fp16's 2^16. */
+/* Late scores are 2^28 to 2^57 times as likely: more than the 2^8 of the rescale check, and more
+ * than fp16's 2^16. */
 static void late_queries_have_large_scores(void **state)
 {
     (void)state;
@@ -309,7 +311,7 @@ static void late_queries_have_large_scores(void **state)
     assert_true(late_query((const double[]){0, 0}, 2, 1) == 0);
 }
 
-/* A weight of 0.8 with a value of 1, one of 0.2 with 0: out is off by d (1 - out) + d' out. */
+/* A weight of 0.8 with a value of 1, and one of 0.2 with 0: out is off by d (1 - out) + d' out. */
 static struct ref_row two_keys(double sum, double lse)
 {
     static const double k[2] = {1, 0}, v[2] = {1, 0}, q = 1;
@@ -335,8 +337,8 @@ static void roundings_of_weights_move_a_mean(void **state)
     assert_true(fabs(row.moved_squares[0] - squares) < 1e-12);
 }
 
-/* Half of the smallest step of fp8 where the largest weight is scaled to 28, 15, or with scales of
- * blocks 2^7.75. */
+/* The rounding is half of the smallest step of fp8. The largest weight is scaled to 28 or 15, or to
+ * 2^7.75 with scales of blocks. */
 static void small_weights_lose_more(void **state)
 {
     (void)state;

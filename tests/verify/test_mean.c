@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests the bounds of sums of errors. Roundings that are independent pass. What is
- * rounded the same way everywhere does not, though each error is within its own bound.
+ * This file tests the bounds of sums of errors. Independent roundings pass. A rounding that is the
+ * same everywhere fails, even if each error is within its own bound.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static double uniform(uint64_t *random) { return (double)(random_bits(random) >>
 enum { ELEMENTS = 2000 };
 #define UNIT 0x1p-4
 
-/* The error of an element, as a part of the most. */
+/* Returns the error of an element relative to its bound. */
 typedef double error_of(double expected, uint64_t *random);
 
 static double independent(double expected, uint64_t *random)
@@ -77,7 +77,7 @@ static void errors_of_one_sign_are_found(void **state)
     assert_string_equal(verdict(always_the_most, 0.5).fault, "");
 }
 
-/* Not a number is beyond any bound, and nothing at all is within it. */
+/* A NaN exceeds any bound, and so does any sum without a bound. An empty sum does not. */
 static void what_is_no_number_is_found(void **state)
 {
     (void)state;
@@ -96,8 +96,8 @@ static void bounds_are_those_of_hoeffding(void **state)
     assert_true(2 * exp(-t * t / 2) < 1e-9 && 2 * exp(-t * t / 2) > 0.9e-9);
 }
 
-/* Results of one size are rounded the same way: 255 integers times one scale say no more than 255
- * roundings, whatever their number. */
+/* Results of one size have the same rounding. 255 integers times one scale are only 255 roundings,
+ * however many elements have them. */
 static void results_that_come_again_count_once(void **state)
 {
     (void)state;
@@ -134,12 +134,12 @@ static void results_that_come_again_count_once(void **state)
 
 enum { ROWS = 2000, KEYS = 48, DIM = 32 };
 
-/* A kernel's weights: the largest of a row is `largest`; `bits` significant bits, or fewer below
- * 2^lowest, to the nearest or toward zero. */
+/* A kernel's weights: the largest of a row is `largest`. They have `bits` significant bits, or
+ * fewer below 2^lowest, rounded to the nearest or toward zero. */
 struct weights {
     double largest;
     int bits, lowest;
-    bool cut; /* there is no LSE then */
+    bool cut; /* weights are truncated, and there is no LSE */
 };
 
 struct attention {
@@ -156,7 +156,8 @@ static double round_weight(const struct weights *w, double x)
     return step * (w->cut ? floor(x / step) : nearbyint(x / step));
 }
 
-/* Scores are normal with a deviation of 1.5: twelve numbers have one of 1. */
+/* Scores are normal with a deviation of 1.5: a sum of twelve random numbers has a deviation of
+   1. */
 static void fill_row(struct attention *a, uint64_t *random)
 {
     for (int j = 0; j < KEYS; j++) {
@@ -170,7 +171,7 @@ static void fill_row(struct attention *a, uint64_t *random)
     a->q = 1;
 }
 
-/* Attends as a kernel does that sums the weights as it has rounded them. */
+/* Computes attention like a kernel that sums its rounded weights. */
 static void run_kernel(struct attention *a, int row)
 {
     double top = -INFINITY, sum = 0, out[DIM] = {0};
@@ -273,7 +274,7 @@ static void expect_none(const struct weights *w, void set(struct ref_attention *
     assert_string_equal(attend(w, set).fault, "");
 }
 
-/* 28 and 15 are numbers of fp8; 2^4.75 and 2^3.875 become 26 and 15 in every row. */
+/* 28 and 15 are fp8 numbers; 2^4.75 and 2^3.875 become 26 and 15 in every row. */
 static void largest_weights_of_fp8_are_exact_or_found(void **state)
 {
     (void)state;
@@ -283,8 +284,8 @@ static void largest_weights_of_fp8_are_exact_or_found(void **state)
     expect_bias(&(struct weights){exp2(3.875), 4, -7, false}, set_fnuz);
 }
 
-/* In bf16 the largest weight is 1 in every row: it is exact if weights are rounded to the nearest,
- * and loses less than the others where they are cut, but not a little above. */
+/* In bf16 the largest weight of every row is 1. It is exact if weights are rounded to the nearest.
+ * If they are truncated it loses less than the others, but not if it is a little above 1. */
 static void largest_weights_of_bf16_are_exact_or_found(void **state)
 {
     (void)state;
@@ -294,7 +295,7 @@ static void largest_weights_of_bf16_are_exact_or_found(void **state)
     expect_bias(&(struct weights){1, 8, -126, true}, set_cut);
 }
 
-/* The sum of a row's weights is off with its largest one. */
+/* The sum of a row's weights has the error of its largest one. */
 static void lse_that_is_off_in_all_rows_is_found(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file tests the element types of attnc verify, code by code: IEEE 754 binary16, bfloat16,
- * OFP8 e4m3 and its fnuz kind (CDNA3 ISA), int8; and the random numbers that fill tensors.
+ * OFP8 e4m3 and its fnuz kind (CDNA3 ISA), int8. It also tests the random numbers that fill
+ * tensors.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +15,7 @@
 
 #include "tools/verify/numbers.h"
 
-/* A format of `mantissa` bits below an exponent of the given bias; 1.0 is code `one`. */
+/* A format of `mantissa` bits after an exponent of the given bias; `one` is the code of 1.0. */
 struct format {
     const struct precision *p;
     int mantissa, bias;
@@ -35,7 +36,7 @@ static int formats_of(struct format to[4])
     return 4;
 }
 
-/* A code is followed by the next number of the format, from zero to the largest one. */
+/* The next code is the next number of the format, from zero to the largest. */
 static void codes_are_the_numbers_of_their_format(void **state)
 {
     (void)state;
@@ -77,11 +78,11 @@ static void what_is_no_number_is_none(void **state)
     const struct precision *int8 = find_cache_precision(ATTN_INT8, "gfx942");
     assert_true(decode_element(int8, 0x80) == -128 && decode_element(int8, 0x7f) == 127);
     assert_true(decode_element(int8, 0xff) == -1);
-    for (int k = 0; k < 4; k++) /* tensors are poisoned with it */
+    for (int k = 0; k < 4; k++) /* tensors are filled with it as poison */
         assert_true(isnan(decode_element(formats[k].p, (uint16_t)formats[k].p->poison)));
 }
 
-/* Only zero and the normal numbers of fp16 and bf16 have a way back. */
+/* Only zero and the normal numbers of fp16 and bf16 can be encoded. */
 static void numbers_have_the_code_that_they_came_from(void **state)
 {
     (void)state;
@@ -99,7 +100,8 @@ static void numbers_have_the_code_that_they_came_from(void **state)
     assert_int_equal(encode_element(formats[0].p, -0.0), 0x8000);
 }
 
-/* Half the distance of neighbours, relative to the smaller: most behind a power of two. */
+/* A rounding is half the distance of neighbours, relative to the smaller: it is largest just above
+   a power of two. */
 static void roundings_are_half_a_step(void **state)
 {
     (void)state;
@@ -116,7 +118,8 @@ static void roundings_are_half_a_step(void **state)
     assert_null(find_precision("fp32"));
 }
 
-/* SplitMix64 of seed 0: the numbers of its authors' program, as in Java's SplittableRandom. */
+/* SplitMix64 with seed 0 gives the numbers of its authors' program, as Java's SplittableRandom
+   does. */
 static void random_numbers_are_those_of_their_generator(void **state)
 {
     (void)state;
@@ -126,7 +129,7 @@ static void random_numbers_are_those_of_their_generator(void **state)
     assert_int_equal(random_bits(&seed), UINT64_C(0x06c45d188009454f));
 }
 
-/* Values are multiples of 2^-10 with 8 bits and a sign, large and small ones. */
+/* Values are multiples of 2^-10 with 8 bits and a sign, large and small. */
 static void random_values_reach_both_ends(void **state)
 {
     (void)state;

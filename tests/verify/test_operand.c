@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests the memory of a call's tensors on a GPU that is the host: what a kernel may not
- * touch is noticed wherever it lies, and a tensor is aligned to no more than it has to be.
+ * This file tests the memory of a call's tensors, with the host as the GPU. Writes outside of what
+ * a kernel may change are noticed everywhere. A tensor is aligned to no more than required.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -171,7 +171,7 @@ static void an_operand_inside_another_shares_its_memory(void **state)
     finish(&p);
 }
 
-/* A far tensor has only the rows with a value. */
+/* A far tensor has only the rows with a value on the device. */
 static void far_rows_come_back(void **state)
 {
     (void)state;
