@@ -367,6 +367,43 @@ static void code_of_earlier_launches_is_cached(void **state)
     assert_in_range(longer.stall[HIPSIM_STALL_FETCH], 2000, 20000);
 }
 
+/* Most of the stalled time of each program has one cause. */
+static void delays_have_their_cause(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned waves;
+        enum hipsim_stall cause;
+    } programs[] = {
+        {".rept 30\ns_nop 7\n.endr", 1, HIPSIM_STALL_DEPENDENCY},
+        {".rept 30\ns_sleep 3\n.endr", 1, HIPSIM_STALL_SLEEP},
+        {".rept 30\ns_branch 1f\ns_nop 0\n1:\n.endr", 1, HIPSIM_STALL_FETCH},
+        {ADDS(200), 8, HIPSIM_STALL_VALU},
+        {".rept 20\n" MFMA942 ".endr", 1, HIPSIM_STALL_MATRIX},
+        {".rept 20\n" MFMA942 "v_mov_b32 v1, v16\n.endr", 1, HIPSIM_STALL_RESULT},
+        {".rept 200\ns_mov_b32 s0, s1\n.endr", 8, HIPSIM_STALL_SCALAR},
+        {"v_lshlrev_b32 v0, 4, v0\n.rept 100\nds_read_b128 v[100:103], v0\n.endr", 4,
+         HIPSIM_STALL_LDS_QUEUE},
+        {"v_lshlrev_b32 v0, 2, v0\n.rept 20\nds_read_b32 v1, v0\ns_waitcnt lgkmcnt(0)\n.endr", 1,
+         HIPSIM_STALL_WAIT_LDS},
+        {"v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n" ADDS(
+             200) "1:\ns_barrier",
+         4, HIPSIM_STALL_BARRIER},
+    };
+    for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        struct marks m;
+        const struct time_cu_result r = run(GFX942, programs[i].text, programs[i].waves, &m);
+        uint64_t sum = 0;
+        for (unsigned k = 0; k < HIPSIM_STALL_COUNT; k++)
+            sum += r.stall[k];
+        if (r.stall[programs[i].cause] * 10 < sum * 9 || !sum)
+            fail_msg("%s: %llu of %llu clocks have the cause %s", programs[i].text,
+                     (unsigned long long)r.stall[programs[i].cause], (unsigned long long)sum,
+                     hipsim_stall_name(programs[i].cause));
+    }
+}
+
 static void runs_are_repeatable(void **state)
 {
     (void)state;
@@ -427,6 +464,7 @@ int main(void)
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
         cmocka_unit_test(code_of_earlier_launches_is_cached),
+        cmocka_unit_test(delays_have_their_cause),
         cmocka_unit_test(runs_are_repeatable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
