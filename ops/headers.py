@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public headers: enums, structs, and two functions for each op, with their comments."""
+import re
+
 from c_text import comment, function, member
-from schema import FIXED, Member, Scalar, Tensor
+from schema import DTYPES, FIXED, Member, Scalar, Tensor
 
 GUARD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -24,7 +26,14 @@ extern "C" {{
 #endif
 """
 
-LAUNCH = "As attn_prefill_launch(): no allocation, no lock, no waiting; may be captured into a graph."
+LOOKUP_CONTRACT = """ Sets *op, which the caller releases with attn_op_destroy(). Returns ATTN_OK,
+ATTN_BAD_ARGUMENT for a member out of its range, ATTN_NO_KERNEL with the nearest kernel in the message,
+or a failure to load. Any thread may call it."""
+LAUNCH = """Launches on args->stream and returns without waiting. An empty call is success without a launch.
+Returns ATTN_OK, ATTN_BAD_ARGUMENT or ATTN_HIP_FAILED.
+
+The launch allocates nothing, takes no lock and makes no system call of its own. Any number of threads may
+launch the same op. It may be captured into a graph."""
 
 
 def declare(ctype, name):
@@ -79,35 +88,68 @@ def desc_doc(k):
     return f"{k.doc}: {note}" if k.doc and note else k.doc or note
 
 
+def condition(text, op):
+    """A condition of a tensor in words, such as "desc.lse is ATTN_X and not desc.paged"."""
+    members = op.desc_members() - op.arg_members()
+    text = re.sub(r"(?<![.\w])([a-z]\w*)", lambda m: f"desc.{m[1]}" if m[1] in members else m[1], text)
+    given = r"(?<![.\w])([a-z]\w*)(?=\s*($|&&|\|\|))"
+    text = re.sub(given, lambda m: f"{m[1]} is given" if m[1] in op.arg_members() else m[0], text)
+    for sign, word in ((r"\s*&&\s*", " and "), (r"\s*\|\|\s*", " or "), (r"\s*==\s*", " is "),
+                       (r"\s*!=\s*", " is not "), (r"!", "not ")):
+        text = re.sub(sign, word, text)
+    return text
+
+
 def tensor_doc(t, op):
+    """Shape, type and alignment of a tensor, then its meaning, then when a call must have it."""
     if t.direction == "raw":
         return t.doc
-    text = "[" + ", ".join(t.dims) + "]" if "any" not in t.dims else ""
-    notes = [text] if text else []
+    shape, doc = "[" + ", ".join("n" if x == "any" else x for x in t.dims) + "]", t.doc
+    doc = doc.removeprefix(shape).removeprefix(": ") if doc.startswith(shape) else doc
+    if "any" in t.dims:
+        inner = shape if len(t.dims) > 1 else ""
+        shape, doc = re.match(r"(\[[^]]*\])?(?::\s*)?(.*)", doc, re.S).groups()
+        shape = shape or inner
+    head = [shape] if shape else []
     if t.dtype not in FIXED and t.dtype != t.name:
-        notes.append(f"of {t.dtype}")
-    notes = [" ".join(notes)] if notes else []
+        head.append(f"of {t.dtype}")
+    head = [" ".join(head)] if head else []
     if t.vector > 1:
-        if t.dtype in FIXED:
-            notes.append(f"{t.vector * FIXED[t.dtype][1]}-byte aligned")
-        else:
-            notes.append(f"aligned to {t.vector} elements")
+        head.append(f"{t.vector * FIXED[t.dtype][1]}-byte aligned" if t.dtype in FIXED
+                    else f"aligned to {t.vector} elements")
+    text = ": ".join(x for x in (", ".join(head), doc) if x)
     if t.when:
-        notes.append(f"with {t.when}")
-    if t.optional and "NULL" not in t.doc:
-        notes.append("or NULL")
-    head = ", ".join(n for n in notes if n)
-    return f"{head}: {t.doc}" if t.doc and head else t.doc or head
+        needed = condition(t.when, op)
+        text += f"; {'read' if t.optional else 'required'} if {needed}"
+    if t.optional and "NULL" not in doc:
+        text += "; may be NULL"
+    return text
 
 
-def stride_doc(t, axis):
-    limit = t.limits.get(axis, None)
-    notes = [f"a multiple of {t.vector}"] if t.vector > 1 else []
-    if limit and " / " in limit:
-        notes.append("all heads within 2 GiB")
+def element_sizes(dtype, op, text=()):
+    """The sizes in bytes that an element type of an op may have; empty where the schema does not say."""
+    if dtype in FIXED:
+        return {FIXED[dtype][1]}
+    if dtype in DTYPES:
+        return {DTYPES[dtype][1]}
+    for k in op.keys:
+        if k.name == dtype and k.kind == "dtype" and dtype not in text:
+            return set().union(*(element_sizes(n, op, (*text, dtype)) for n in k.only))
+    return set()
+
+
+def stride_doc(t, axis, op):
+    """The unit, multiple and limit of a stride, in elements."""
+    limit = t.limits.get(axis) or ("4 MiB" if axis == "token" else "2 GiB")
+    _, _, parts = limit.partition(" / ")
+    power, relation = (22, "at most") if limit == "4 MiB" else (31, "less than")
+    sizes = set() if t.bits else element_sizes(t.dtype, op)
+    if len(sizes) == 1:
+        most = f"2^{power - sizes.pop().bit_length() + 1}"
     else:
-        notes.append("at most 4 MiB" if axis == "token" and not limit else "at most 2 GiB")
-    return ", ".join(notes)
+        most = f"2^{power} / bytes of an element"
+    multiple = f"a multiple of {t.vector}, " if t.vector > 1 else ""
+    return f"elements: {multiple}{relation} {most}" + (f" / {parts}" if parts else "")
 
 
 def arg_members(op):
@@ -120,7 +162,7 @@ def arg_members(op):
             ctype = FIXED[a.dtype][0] if a.dtype in FIXED and a.direction != "raw" else "void"
             const = "const " if a.direction in ("in", "raw") else ""
             out.append(Member(f"{const}{ctype} *", a.name, tensor_doc(a, op)))
-            strides += [Member("int64_t", a.stride(x), stride_doc(a, x)) for x in a.strides]
+            strides += [Member("int64_t", a.stride(x), stride_doc(a, x, op)) for x in a.strides]
         elif isinstance(a, Member):
             out.append(a)
     out += strides
@@ -132,9 +174,13 @@ def arg_members(op):
 
 STRIDES = """
 
-Strides are in elements, none is negative, and 0 stands for a contiguous tensor; where a dimension
-has one element its stride is not looked at. The last dimension is contiguous. Pointers are aligned
-to their elements where nothing else is said."""
+Strides count elements. None is negative, and 0 means contiguous. The stride of a dimension of one
+element is ignored. The last dimension is contiguous. The rows of an output may not overlap."""
+ARGUMENTS = """
+
+Pointers are device memory, aligned to their elements unless a member says more. const members are read,
+the others are written. A member out of its range makes the launch return ATTN_BAD_ARGUMENT without a
+launch, and attn_last_error() names the member."""
 
 
 def op_text(op):
@@ -150,12 +196,12 @@ def op_text(op):
     about = (op.args_about or "One call.").strip("\n")
     if any(t.strides for t in op.tensors()):
         about += STRIDES
+    about += ARGUMENTS
     text += struct_text(f"attn_{n}_args", about, arg_members(op))
-    lookup = op.lookup_about or "As attn_prefill_lookup()."
-    text += comment(lookup + " Release with attn_op_destroy().")
+    text += comment((op.lookup_about or "Chooses and loads the kernel for a layer.") + LOOKUP_CONTRACT)
     text += function(f"attn_{n}_lookup", ["struct attn_device *device",
                      f"const struct attn_{n}_desc *desc", "struct attn_op **op"])
-    text += comment(op.launch_about or LAUNCH)
+    text += comment("\n\n".join(x.strip("\n") for x in (op.launch_about, LAUNCH) if x))
     return text + function(f"attn_{n}_launch", ["const struct attn_op *op",
                            f"const struct attn_{n}_args *args"])
 
