@@ -206,10 +206,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
 }
 
 /* Executes scalar cache control, which has no effect here: the simulator has no caches. */
-static void exec_cache(struct wave *w, const struct inst *in)
-{
-    checks_cache(w, in);
-}
+static void exec_cache(struct wave *w, const struct inst *in) { checks_cache(w, in); }
 
 static void exec_probe(struct wave *w, const struct inst *in)
 {
