@@ -21,13 +21,16 @@ MODELS = {
     "llama": ("LlamaConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, initializer_range=0.2)),
     "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
     "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
-                                    final_logit_softcapping=None, initializer_range=0.2)),
+                                    final_logit_softcapping=None, initializer_range=0.2, tie_word_embeddings=True)),
     "gemma3": ("Gemma3TextConfig", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, initializer_range=0.2,
                                         layer_types=["sliding_attention", "full_attention"])),
     "gpt-oss": ("GptOssConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, sliding_window=24,
                                      intermediate_size=128, num_local_experts=4, num_experts_per_tok=2, initializer_range=0.2,
                                      layer_types=["sliding_attention", "full_attention"])),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
+    "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=dict(
+        rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,
+        mscale_all_dim=1.0, beta_fast=32, beta_slow=1))),
 }
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
