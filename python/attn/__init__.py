@@ -15,11 +15,13 @@ from attn import _ops
 
 _native.load(_ops.DECLARATIONS)
 
-from attn._device import Device, Pack, build  # noqa: E402  the library has to be loaded first
+from attn._compiler import Description, build, describe  # noqa: E402  the library has to be loaded first
+from attn._device import Device  # noqa: E402
+from attn._pack import Pack  # noqa: E402
 from attn._hip import DeviceArray, DeviceStream, Graph  # noqa: E402
 from attn._ops import *  # noqa: E402,F401,F403
 from attn import attention  # noqa: E402
 
 version = _native.lib.attn_version()
-__all__ = ["AttnError", "CacheDesc", "Device", "DeviceArray", "DeviceStream", "Graph", "Pack",
-           "attention", "build", "version"] + [cls.__name__ for cls in _ops.OPS]
+__all__ = ["AttnError", "CacheDesc", "Description", "Device", "DeviceArray", "DeviceStream", "Graph", "Pack",
+           "attention", "build", "describe", "version"] + [cls.__name__ for cls in _ops.OPS]

@@ -1,89 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs and devices."""
-import json
+"""Devices, and the ops that they launch."""
 import os
-import pathlib
-import subprocess
-import tempfile
 
 from attn import _native, _ops
 from attn._hip import DeviceArray, DeviceStream, Graph, Hip, HostMemory
 from attn._native import AttnError, check, ffi, text
-from attn._tensors import dtype_name
-
-
-class Pack:
-    """A file of kernels, as `attnc build` writes it."""
-
-    def __init__(self, path):
-        out = ffi.new("struct attn_pack **")
-        self._handle = ffi.NULL
-        check(_native.lib.attn_pack_open(os.fsencode(path), out))
-        self._handle, self.path = out[0], str(path)
-
-    def __del__(self):
-        if getattr(self, "_handle", None) and _native is not None and _native.lib is not None:
-            _native.lib.attn_pack_close(self._handle)
-
-    def __len__(self):
-        return _native.lib.attn_pack_kernel_count(self._handle)
-
-    def check(self):
-        """Reads the whole pack and checks every checksum and every record."""
-        check(_native.lib.attn_pack_check(self._handle))
-
-    def kernels(self):
-        """A dict per kernel: name, op, target, registers, and `key`, its dispatch key."""
-        out = []
-        for n in range(len(self)):
-            info = ffi.new("struct attn_kernel_info *")
-            info.size = ffi.sizeof(info[0])
-            check(_native.lib.attn_pack_kernel(self._handle, n, info))
-            key = {}
-            for i in range(info.field_count):
-                field, value = ffi.new("const char **"), ffi.new("const char **")
-                check(_native.lib.attn_pack_kernel_field(self._handle, n, i, field, value))
-                key[text(field[0])] = text(value[0])
-            out.append({"name": text(info.name), "op": text(info.op), "target": text(info.target),
-                        "vgprs": info.vgprs, "agprs": info.agprs, "sgprs": info.sgprs,
-                        "lds": info.lds_static + info.lds_dynamic, "spills": info.spills,
-                        "occupancy": info.occupancy, "key": key})
-        return out
-
-
-def spelled(x):
-    """A description in which dtypes of torch and numpy have attnc's names."""
-    def value(name, v):
-        if name != "dtype" and not name.endswith("_dtype"):
-            return spelled(v)
-        return [dtype_name(one) for one in v] if isinstance(v, (list, tuple)) else dtype_name(v)
-
-    if isinstance(x, dict):
-        return {name: value(str(name), v) for name, v in x.items()}
-    return [spelled(v) for v in x] if isinstance(x, (list, tuple)) else x
-
-
-def build(description, output=None, quiet=True):
-    """Compiles a description, a dict or the path of a YAML file, and opens the pack. Without
-    `output` the pack's file is gone when the process ends; the compiler's cache keeps the
-    kernels. In a dict dtypes may be torch's and numpy's, or have their names."""
-    with tempfile.TemporaryDirectory(prefix="attn-") as folder:
-        if isinstance(description, dict):
-            source = pathlib.Path(folder) / "description.yaml"
-            source.write_text(json.dumps(spelled(description)))
-        else:
-            source = os.fspath(description)
-        path = output or os.path.join(folder, "kernels.attnpack")
-        command = [_native.compiler_path(), "build", source, "-o", path]
-        try:
-            run = subprocess.run(command + (["-q"] if quiet else []), capture_output=True, text=True)
-        except (FileNotFoundError, PermissionError):
-            raise AttnError("ATTN_BAD_ARGUMENT", f"attn.build needs the compiler, and {command[0]} is no command here: "
-                            "install attnc (Debian's package attnc, or the wheel with the compiler), or set ATTN_ATTNC to "
-                            "its path; packs that were built elsewhere open without it") from None
-        if run.returncode:
-            raise AttnError("ATTN_BAD_ARGUMENT", run.stderr.strip() or run.stdout.strip())
-        return Pack(path)
+from attn._pack import Pack
 
 
 class Device:

@@ -6,9 +6,11 @@ engine starts; the compiler's cache keeps them. ATTN_AITER=1 serves an engine's 
 import os
 import typing
 
-from attn._device import Device, Pack, build
+from attn._compiler import build
+from attn._device import Device
 from attn._native import AttnError
 from attn._ops import CacheDesc
+from attn._pack import Pack
 from attn.aiter._common import address, strides
 from attn.attention import BatchDecode, BatchPrefill, Lists, choose_split
 
