@@ -18,7 +18,7 @@
 #include "ir/matrix.h"
 #include "ir/spread.h"
 #include "templates/workgroup/grid.h"
-#include "templates/head_product/head_product.h"
+#include "templates/head_product/pipelines/pipelines.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 

@@ -27,7 +27,7 @@ templates/index ops ir templates/variant templates/workgroup templates/cache tem
 templates/linear ops ir templates/template templates/variant templates/workgroup templates/linear
 templates/gated_delta_prefill ops ir templates/variant templates/workgroup templates/linear templates/gated_delta_prefill
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope
-templates/head_product ops ir templates/template templates/variant templates/workgroup templates/head_product
+templates/head_product ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/head_product
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill
 templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode
 templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode templates/mla_decode

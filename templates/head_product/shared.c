@@ -23,7 +23,7 @@
 #include "ir/matrix.h"
 #include "ir/spread.h"
 #include "templates/workgroup/grid.h"
-#include "templates/head_product/head_product.h"
+#include "templates/head_product/pipelines/pipelines.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
@@ -31,15 +31,15 @@ enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
 enum { LDS_CHUNK = 16 /* bytes of the same */ };
-enum { GROUP_X };
-/* A tile is copied two tiles ahead: the upper waves, a phase behind, have their part of it there
- * before the lower ones read it, and what it replaces, of 4 buffers, has been read by both. */
-enum { AHEAD = 2, BUFFERS = 4, WAVES_PER_SIMD = 2 };
+enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
 enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
 enum { W_AHEAD = 3 /* panels of w that are under way */ };
-enum stage { MULTIPLY, STORE, N_STAGES };
-enum phase { MEMORY, MATRIX };
+/* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
+ * scaled while the other waves multiply. */
+struct sums {
+    struct tir_value scaled, last;
+};
 
 struct up {
     const struct att_variant *v;
@@ -61,6 +61,10 @@ struct up {
     struct tir_value first, end;       /* i32: the workgroup's tokens */
     struct tir_view weights;           /* the wave's rows of w */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
+    struct pipe_plan plan;
+    /* Values of a tile that steps hand to each other: its number, its first panel, and out^T. */
+    struct tir_value tile, x;
+    struct sums sums;
 };
 
 static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
@@ -347,12 +351,6 @@ static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned
     return tir_tile_lds_load(b, at, p->right, &p->x_panel_map);
 }
 
-/* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
- * scaled while the other waves multiply. */
-struct sums {
-    struct tir_value scaled, last;
-};
-
 static struct tir_value add_last(struct up *p, struct sums s)
 {
     struct tir_builder *const b = &p->b;
@@ -458,29 +456,59 @@ static void copy_tail(struct up *p)
 
 /* ---- The loop ---- */
 
-static void set_stage(struct up *p, enum stage stage, enum phase phase)
+static void read_first(void *context, const struct pipe_row *row)
 {
-    p->b.stage = (uint8_t)stage;
-    p->b.phase = (uint8_t)phase;
+    struct up *const p = context;
+    (void)row;
+    p->x = read_panel(p, p->tile, 0);
 }
 
-/* Waves that multiply have the priority: instructions of the others would stand in the way of
- * theirs, which begin when all have met. */
-static void visit_tile(struct up *p, struct tir_value tile)
+static void copy_later(void *context, const struct pipe_row *row)
 {
-    struct tir_builder *const b = &p->b;
-    set_stage(p, MULTIPLY, MEMORY);
-    const struct tir_value x = read_panel(p, tile, 0);
-    copy_tile(p, att_plus(b, tile, AHEAD));
-    tir_set_priority(b, 1);
-    tir_wait(b, GROUP_X, 1); /* the copy that was begun a tile before */
-    tir_barrier(b);
-    set_stage(p, MULTIPLY, MATRIX);
-    const struct sums sums = multiply(p, tile, x);
-    set_stage(p, STORE, MEMORY);
-    tir_set_priority(b, 0);
-    store_tile(p, tile_token(p, tile), add_last(p, sums));
+    struct up *const p = context;
+    (void)row;
+    copy_tile(p, att_plus(&p->b, p->tile, HEAD_PRODUCT_AHEAD));
 }
+
+/* Waves that multiply have the priority: other waves' instructions would delay theirs. */
+static void raise_priority(void *context, const struct pipe_row *row)
+{
+    struct up *const p = context;
+    (void)row;
+    tir_set_priority(&p->b, 1);
+}
+
+static void multiply_tile(void *context, const struct pipe_row *row)
+{
+    struct up *const p = context;
+    (void)row;
+    p->sums = multiply(p, p->tile, p->x);
+}
+
+static void lower_priority(void *context, const struct pipe_row *row)
+{
+    struct up *const p = context;
+    (void)row;
+    tir_set_priority(&p->b, 0);
+}
+
+static void store_result(void *context, const struct pipe_row *row)
+{
+    struct up *const p = context;
+    (void)row;
+    store_tile(p, tile_token(p, p->tile), add_last(p, p->sums));
+}
+
+enum { SLOT_X = 1, SLOT_OUT = 2 };
+const struct pipe_slot head_product_slots[] = {{"x", 0}, {"out", 0}, {0}};
+const struct pipe_op head_product_read_first = {"read x", read_first, 0, SLOT_X, .lds_reads = 1};
+const struct pipe_op head_product_copy = {"x to LDS", copy_later, .lds_writes = 1,
+                                          .flags = PIPE_ASYNC};
+const struct pipe_op head_product_raise = {"raise priority", raise_priority, .flags = 0};
+const struct pipe_op head_product_multiply = {
+    "read x, products", multiply_tile, SLOT_X, SLOT_OUT, .lds_reads = 1, .flags = PIPE_PRODUCT};
+const struct pipe_op head_product_lower = {"lower priority", lower_priority, .flags = 0};
+const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 0, .flags = 0};
 
 /* ---- The first tiles, while w arrives ---- */
 
@@ -509,7 +537,7 @@ static bool has_room(const struct up *p) { return p->apart > FIRST; }
 /* The tiles with which the loop begins, with `left` panels of w still to be multiplied. They come
  * behind w, which is waited for, and in front of the first results, whose way to memory is long. If
  * they go where w has passed, all waves have taken theirs; else the upper half has when the lower
- * one begins the loop, which copies tile FIRST + AHEAD there. */
+ * one begins the loop, which copies tile FIRST + HEAD_PRODUCT_AHEAD there. */
 static void copy_next(struct up *p, unsigned left)
 {
     struct tir_builder *const b = &p->b;
@@ -587,7 +615,8 @@ static void visit(struct up *p)
         parts(b, tir_sub(b, p->end, p->first), tir_i32(b, (int)p->tokens));
     const struct tir_value left = tir_max(b, tir_sub(b, tiles, first), one);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), left, one, NULL, 0);
-    visit_tile(p, tir_add(b, loop.index, first));
+    p->tile = tir_add(b, loop.index, first);
+    pipe_build(b, &p->plan, p);
     tir_end_for(b, &loop, NULL, 0);
     copy_tail(p);
 }
@@ -623,6 +652,8 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
     struct tir_builder *const b = &p.b;
     choose_layouts(&p);
     share_lds(&p);
+    pipe_choose(&head_product_weight_stationary, &(struct pipe_variant){.waves = WAVES}, &p.plan);
+    assert(p.plan.depth[0] <= p.buffers);
     struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
     visit(&p);
     tir_else(b, &some, NULL);
@@ -631,10 +662,7 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.loop = {.stages = N_STAGES,
-                              .matrix_phases = 1u << MATRIX,
-                              .roles = 2,
-                              .shift_early = 1},
+        .schedule = {.loop = pipe_loop_plan(&p.plan),
                      .cover = TIR_COVER_EVEN,
                      .read_ahead = 10,
                      .result_after = 4,
@@ -642,5 +670,5 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
         .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,
-             p.tokens, WAVES, N_STAGES);
+             p.tokens, WAVES, p.plan.stages);
 }

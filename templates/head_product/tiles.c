@@ -2,7 +2,7 @@
  *
  * The kernels of `head_product`: which variants there are, and which calls are for which kernel.
  */
-#include "templates/head_product/head_product.h"
+#include "templates/head_product/pipelines/pipelines.h"
 
 #include <stddef.h>
 
@@ -159,6 +159,7 @@ const struct att_template att_template_head_product = {
     .own = {"share_columns", "one_x", "stream"},
     .fits = fits,
     .second = second,
+    .pipelines = head_product_pipelines,
     .check = check,
     .build = build,
 };

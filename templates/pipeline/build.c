@@ -16,7 +16,10 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
 {
     switch (row->op->kind) {
     case PIPE_STEP: row->op->build(context, row); break;
-    case PIPE_AWAIT: tir_wait(b, p->buffers[row->part].queue, p->buffers[row->part].early); break;
+    case PIPE_AWAIT:
+        tir_wait(b, p->buffers[row->part].queue,
+                 p->buffers[row->part].early - p->buffers[row->part].early_wait);
+        break;
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
     case PIPE_MEET: tir_barrier(b); break;
@@ -44,6 +47,7 @@ struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
         .barriers = pipe_has_barriers(plan) && p->bare != PIPE_ALL ? TIR_BARRIERS_PROLOGUE
                                                                    : TIR_BARRIERS_OPS,
         .bare_iterations = p->bare == PIPE_ALL ? 0 : p->bare,
+        .shift_early = p->shift_early,
         .drain = p->drain,
         .drain_from = p->drain_from,
         .drain_to = p->drain_to,

@@ -230,7 +230,7 @@ static bool check_read_order(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
-enum { MANY = -1 };
+enum { MANY = -1, EARLIEST = 8 /* iterations before a tile's first */ };
 
 /* A tile of the loop: how many are before it and after it; MANY: more than there are stages. */
 struct tile {
@@ -263,12 +263,14 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
     const int last = c->plan->stages - 1, phases = (int)c->n_phases;
     int n = 0;
     for (int t = start; t < end; t++) {
-        const int own = t / phases, iteration = tile.before == MANY ? last : tile.before + own;
+        const int phase = (t + EARLIEST * phases) % phases; /* t may be below 0 */
+        const int own = (t - phase) / phases,
+                  iteration = tile.before == MANY ? last : tile.before + own;
         const int of_last = own - tile.after; /* the stage of the last tile */
         const bool bare = is_bare(c, iteration);
         const bool drained = !bare && of_last >= last - c->plan->of->drain;
         n += c->plan->of->meets_last && t == meet_time(c, tile.after);
-        n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL, drained ? of_last : 0,
+        n += has_barrier(c, (unsigned)phase, t == start ? from : NULL, drained ? of_last : 0,
                          bare ? iteration : last);
     }
     return n;
@@ -320,7 +322,8 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, s
 static struct end time_of_wait(const struct check *c, const struct pipe_row *r, int written,
                                struct tile tile)
 {
-    const int phases = (int)c->n_phases, time = time_of(c, r);
+    const int phases = (int)c->n_phases;
+    const int time = time_of(c, r) - c->plan->of->buffers[r->part].early_wait * phases;
     int own = written / phases + (r->phase < written % phases);
     if (r->op->kind == PIPE_AWAIT)
         return (struct end){time >= written ? time : NEVER, r};

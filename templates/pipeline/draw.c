@@ -98,9 +98,11 @@ static void draw_buffers(const struct pipeline *p, struct line *l)
     for (unsigned i = 0; p->buffers && p->buffers[i].name; i++) {
         const struct pipe_buffer *const b = &p->buffers[i];
         char text[TEXT];
+        char early[TEXT / 2] = "";
+        if (b->early)
+            snprintf(early, sizeof(early), " (written %u early)", b->early);
         snprintf(text, sizeof(text), "%s of a %s%s", b->name,
-                 b->scope == PIPE_WORKGROUP ? "workgroup" : "wave",
-                 b->early ? " (written a tile early)" : "");
+                 b->scope == PIPE_WORKGROUP ? "workgroup" : "wave", early);
         add_item(l, text, i == 0);
     }
     fprintf(l->out, "%s\n", p->buffers ? "" : "not used");

@@ -55,6 +55,7 @@ struct pipe_buffer {
     uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
     uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
                       code before the loop writes the first ones */
+    uint8_t early_wait; /* the same from the tile whose row waits for copies to the awaited one */
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
@@ -143,7 +144,8 @@ struct pipeline {
     uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
     uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
                                      drain_from run in phase drain_to */
-    uint8_t meets_last; /* 1: code after the loop waits for stores to LDS and has a barrier, before
+    uint8_t shift_early; /* 1: two roles part before the prologue's last iteration, not after it */
+    uint8_t meets_last;  /* 1: code after the loop waits for stores to LDS and has a barrier, before
                            the iteration of the last stage alone */
 };
 

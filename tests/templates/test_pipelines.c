@@ -183,13 +183,16 @@ static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buff
     const unsigned with = p->buffers[buffer].with;
     const int early = p->buffers[buffer].early, phases = (int)k->n_phases;
     int best = INT32_MAX;
+    if (copies)
+        t -= p->buffers[buffer].early_wait;
     for (unsigned i = 0; i < k->plan->n_rows; i++) {
         const struct pipe_row *const a = &k->plan->row[i];
         if (a->op->kind != (copies ? PIPE_AWAIT : PIPE_AWAIT_STORES) ||
             a->part != (with ? with - 1 : buffer))
             continue;
         for (int u = copies ? t : 0; u < (copies ? t + 1 : ALL_TILES); u++) {
-            const int order = (a->stage + u - w->stage - t + early) * phases + a->phase - w->phase;
+            const int lead = early - (copies ? p->buffers[buffer].early_wait : 0);
+            const int order = (a->stage + u - w->stage - t + lead) * phases + a->phase - w->phase;
             if (order >= 0 && k->epoch[i][u] < best)
                 best = k->epoch[i][u];
         }

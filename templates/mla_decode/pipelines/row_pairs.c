@@ -18,7 +18,7 @@
  *     C2      matrix    read c.1[5], PV[5], P by blocks[4], P to LDS[4], lines to LDS.1[2],
  *                       read entries[1]
  *     LDS               first lines of a workgroup, last lines of a workgroup,
- *                       entries of a wave (written a tile early), P of a workgroup
+ *                       entries of a wave (written 1 early), P of a workgroup
  *     waves             all run the same phase
  */
 #include "templates/mla_decode/one_wave.h"

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps of head_product's pipelines, each a file of this folder.
+ */
+#ifndef TEMPLATES_HEAD_PRODUCT_PIPELINES_PIPELINES_H
+#define TEMPLATES_HEAD_PRODUCT_PIPELINES_PIPELINES_H
+
+#include "templates/head_product/head_product.h"
+#include "templates/pipeline/pipeline.h"
+
+enum { HEAD_PRODUCT_AHEAD = 2 /* tiles from the one at work to the one that is copied */ };
+
+/* Steps of weight_stationary: shared.c. */
+extern const struct pipe_slot head_product_slots[];
+extern const struct pipe_op head_product_read_first, head_product_copy, head_product_raise;
+extern const struct pipe_op head_product_multiply, head_product_lower, head_product_store;
+
+/** All of head_product's pipelines; NULL at the end. */
+extern const struct pipeline *const head_product_pipelines[];
+extern const struct pipeline head_product_weight_stationary;
+
+#endif
