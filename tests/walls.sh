@@ -18,6 +18,8 @@ ops ops
 pack pack
 ir ir
 templates ops ir templates
+templates/variant.c ops ir templates/variant
+templates/cache_write.c ops ir templates/template templates/workgroup templates/cache
 templates/workgroup ops ir templates/template templates/variant templates/workgroup
 templates/pipeline ir templates/pipeline
 templates/attention ops ir templates/variant templates/workgroup templates/pipeline templates/attention

@@ -169,8 +169,15 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 void rope_find_angles(struct rope *p);
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
-/* rope_qk_norm_cache.c */
+/* visit.c */
 
+/** Issues the loads of a source's tile of heads from `row` on. */
+void rope_fetch(struct rope *p, const struct rope_source *s, struct tir_value row,
+                struct tir_value *raw);
+/** The heads of q, whose first tile is `first`: to their tensor, and to fp8 if wanted. */
+void rope_visit_q(struct rope *p, const struct rope_source *s, const struct tir_value *first);
+/** Stores the second half of each head of q to the tensor of gates. Only its bias is added. */
+void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate);
 /** Bias, norm and rotation of q and k before they are stored; v has its bias added only. `inverse`:
  * 1 / rms of norm full. */
 void rope_transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
