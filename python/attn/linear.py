@@ -176,3 +176,42 @@ def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplu
         given["z"] = z
     op(x=x, b=B, c=C, dt=_tied(call, dt, 1, "dt"), state=state, out=out,
        first_slot=_first_slot(call, null_block_id), stream=c.stream(x), **given)
+
+
+def _states_of(x, like, shape, name):
+    """A copy of initial states in a type, or zeros where there are none."""
+    if x is None:
+        states = new_like(like, shape, name)
+        c.zero(states)
+        return states
+    return x.to(name, copy=True) if c.is_torch(x) else x.astype(name)
+
+
+def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_chunk_seqlens, last_chunk_indices,
+                                     seq_idx, out, D=None, z=None, dt_bias=None, initial_states=None,
+                                     dt_softplus=False, dt_limit=(0.0, float("inf")),
+                                     return_intermediate_states=False, state_dtype=None):
+    """Prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out; returns the
+    last states, [sequences, heads, P, N]. Chunks of 64 tokens begin at each sequence's first, so chunk_size and the
+    lists of chunks are not looked at."""
+    call = "mamba_chunk_scan_combined_varlen"
+    if return_intermediate_states:
+        raise NotServed(call, "states of all chunks")
+    batch = cu_seqlens.shape[0] - 1
+    shape = (batch, x.shape[1], x.shape[2], B.shape[2])
+    states = _states_of(initial_states, x, shape, state_dtype or C.dtype)
+    s = c.session(x)
+    op = s.op("ssd_prefill", dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
+              value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
+              act="none" if z is None else "silu", state_dtype=c.dtype(states))
+    if D is not None and D.ndim == 2:
+        D = _tied(call, D, 1, "D")
+    given = {name: c.cast(t, "float32") for name, t in dict(rate=A, d=D, dt_bias=dt_bias).items() if t is not None}
+    if z is not None:
+        given["z"] = z
+    if initial_states is None:
+        given["has_state"] = c.reinterpret(c.arange(x, batch) < 0, "uint8")
+    op(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out, cu_seqlens=_indices(cu_seqlens),
+       max_seqlen=x.shape[0], dt_min=dt_limit[0], dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1],
+       stream=c.stream(x), **given)
+    return states

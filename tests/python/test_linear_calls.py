@@ -12,7 +12,7 @@ from test_linear import Layer, sigmoid, softplus
 K, HEADS, VALUE_HEADS, TAPS, SLOTS = 128, 1, 2, 4, 9
 CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
 
-# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py and fused_recurrent.py. The last of the
+# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py, ssd_combined.py and fused_recurrent.py. The last of the
 # convolutions is pad_slot_id by its newer name.
 SIGNATURES = {
     "causal_conv1d_fn": "x weight bias conv_states query_start_loc cache_indices has_initial_state activation pad_slot_id "
@@ -25,6 +25,8 @@ SIGNATURES = {
                                         "num_accepted_tokens retrieve_parent_token use_qk_l2norm_in_kernel",
     "selective_state_update": "state x dt A B C D dt_bias z dt_softplus state_batch_indices dst_state_batch_indices "
                               "null_block_id out num_accepted_tokens cu_seqlens is_blackwell",
+    "mamba_chunk_scan_combined_varlen": "x dt A B C chunk_size cu_seqlens cu_chunk_seqlens last_chunk_indices seq_idx out D z "
+                                        "dt_bias initial_states dt_softplus dt_limit return_intermediate_states state_dtype",
 }
 
 
@@ -34,7 +36,8 @@ class Calls(unittest.TestCase):
         device = support.device(
             {"op": "conv1d", "act": "silu", "bias": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
-            {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]})
+            {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]},
+            {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64})
         linear.use(device=device)
 
     def test_signatures(self):
@@ -93,6 +96,44 @@ class Calls(unittest.TestCase):
             y *= np.float64(z[i]) * sigmoid(np.float64(z[i]))
             np.testing.assert_allclose(state[slot], s, rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(out[i], y, rtol=2e-3, atol=2e-3)
+
+    def test_prompts_of_mamba2_and_a_step(self):
+        """Prompts in one call, in two with the states between, and a step after them."""
+        rng, heads, p, n = np.random.default_rng(8), 2, 64, K
+        cu, tokens = np.array([0, 200, 200, 330], np.int32), 331
+        x = rng.standard_normal((tokens, heads, p)).astype(np.float16)
+        b, c = (rng.standard_normal((tokens, 1, n)).astype(np.float16) for _ in range(2))
+        dt = rng.standard_normal((tokens, heads)).astype(np.float16)
+        rate = -np.exp(rng.standard_normal(heads)).astype(np.float32)
+        bias, skip = (rng.standard_normal(heads).astype(np.float32) for _ in range(2))
+
+        def scan(first, end, lens, states=None):
+            out = np.full_like(x[first:end], np.nan)
+            last = linear.mamba_chunk_scan_combined_varlen(
+                x[first:end], dt[first:end], rate, b[first:end], c[first:end], 256, np.array(lens, np.int32), None, None, None,
+                out, skip, None, bias, states, True, state_dtype=np.float32)
+            return out, last
+
+        out, last = scan(0, 330, cu)
+        np.testing.assert_array_equal(last[1], 0)
+        half, states = scan(0, 128, [0, 128])
+        rest, states = scan(128, 200, [0, 72], states)
+        np.testing.assert_array_equal(np.concatenate([half, rest]), out[:200])
+        np.testing.assert_array_equal(states[0], last[0])
+        want, state = np.zeros((131, heads, p)), np.zeros((heads, p, n))
+        for i, t in enumerate(range(200, 331)):
+            w = softplus(np.float64(dt[t]) + bias)
+            state = np.exp(rate * w)[:, None, None] * state + (w[:, None] * x[t])[:, :, None] * np.float64(b[t, 0])
+            want[i] = state @ np.float64(c[t, 0]) + skip[:, None] * x[t]
+        size = np.abs(want).max()
+        np.testing.assert_allclose(out[200:330], want[:130], rtol=2e-3, atol=2e-3 * size)
+        spread, step = np.broadcast_to, np.full_like(x[:1], np.nan)
+        linear.selective_state_update(
+            last, x[330:], spread(dt[330:, :, None], (1, heads, p)), spread(rate[:, None, None], (heads, p, n)), b[330:],
+            c[330:], spread(skip[:, None], (heads, p)), spread(bias[:, None], (heads, p)), None, True,
+            np.array([2], np.int32), out=step)
+        np.testing.assert_allclose(step[0], want[130], rtol=2e-3, atol=2e-3 * size)
+        np.testing.assert_allclose(last[2], state, rtol=2e-3, atol=1e-3 * np.abs(state).max())
 
     def test_forms_that_are_not_served(self):
         x = np.zeros((2, CHANNELS), np.float16)
