@@ -104,6 +104,13 @@ int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a
                        a->state_slots_in_step_stride, a->stream);
 }
 
+int attn_selective_scan_check_slots(const struct attn_op *op,
+                                    const struct attn_selective_scan_args *a)
+{
+    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
+}
+
 /* One slot for each sequence. */
 #define SLOT_LIST_OF(a)                                             \
     ((struct slots){.data = (a)->state_slots,                       \

@@ -12,7 +12,7 @@ import sys
 
 LEAST = 0.6
 OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer_rope_cache', 'cache_write',
-       'head_product', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd']
+       'head_product', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd', 'selective_scan']
 
 
 def rows(attnc, pack, op):

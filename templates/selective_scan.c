@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recurrence of Mamba1, token by token: S[n] = exp(rate[n] w) S[n] + b[n] w x for each channel,
+ * out = scale S c + d x, times silu(z). Channels are in heads, which are the value elements of other
+ * recurrences. Each element of a state has a decay of its own, so no product of matrices serves.
+ */
+#include "ir/bits.h"
+#include "templates/linear/gates.h"
+#include "templates/linear/recurrence.h"
+#include "templates/linear/tile.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { FLOAT = 4 };
+
+static const struct att_knob knobs[] = {
+    {"elements", 2, {1024, 2048}},
+    {"waves_per_simd", 2, {1, 4}},
+};
+
+/* The vectors of a token; z is the last, since an op may have none. */
+enum { C, B, X, DT, Z, VECTORS };
+
+struct selective {
+    struct att_recurrence r;           /* first: its functions are given this */
+    struct tir_value rate, bias, skip; /* f32: like the state; of each channel */
+};
+
+static bool check_dim(const struct att_variant *v, enum att_field field, int least,
+                      struct att_why *why)
+{
+    enum { MOST = 256 };
+    const int dim = att_get(v, field);
+    if (!tir_is_power(dim) || dim < least || dim > MOST)
+        return att_reject(why, field, "%d is no power of two from %d to %d", dim, least, MOST);
+    return true;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    enum { LEAST_KEY = 16, LEAST_VALUE = 64 };
+    struct att_tile tile;
+    if (!check_dim(v, ATT_HEAD_DIM, LEAST_KEY, why) ||
+        !check_dim(v, ATT_HEAD_DIM_V, LEAST_VALUE, why))
+        return false;
+    if (v->gates != ATT_GATES_SOFTPLUS && v->gates != ATT_GATES_GIVEN)
+        return att_reject(why, ATT_GATES, "time steps are given, or a softplus of what is given");
+    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
+        return att_reject(why, ATT_ACT, "z goes through silu");
+    if (v->state_layout != ATT_STATE_LAYOUT_V_MAJOR)
+        return att_reject(why, ATT_STATE_LAYOUT, "is v_major");
+    return att_find_tile(v, m, &tile, why);
+}
+
+static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
+                       struct tir_value *raw)
+{
+    const struct att_tensor of_values[] = {
+        [X] = ATT_HEADS(V_IN), [DT] = ATT_HEADS(DT), [Z] = ATT_HEADS(Z_IN)};
+    struct tir_builder *b = &r->b;
+    const struct tir_value key = att_recurrence_key(r, ATT_HEADS(K_IN), token);
+    const struct tir_value query = att_recurrence_key(r, ATT_HEADS(Q), token);
+    raw[C] = att_state_load_keys(b, &r->state, query, r->dtype, there);
+    raw[B] = att_state_load_keys(b, &r->state, key, r->dtype, there);
+    for (unsigned i = X; i < r->vectors; i++) {
+        const struct tir_value at = att_recurrence_value(r, of_values[i], token);
+        raw[i] = att_state_load_values(b, &r->state, at, r->dtype, there);
+    }
+}
+
+/* Returns the address of this wave's part of an array of floats, `each` for each channel. */
+static struct tir_value part_of(struct att_recurrence *r, const char *arg, int each)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value channel =
+        tir_add(b, att_times(b, r->value_head, r->state.value), r->first);
+    const struct tir_value bytes = tir_mul(b, att_wide(b, channel), tir_i64(b, FLOAT * each));
+    return tir_add(b, tir_arg(b, arg, TIR_I64), bytes);
+}
+
+/* Loads the numbers of this wave's channels: 0 where they are not given. */
+static struct tir_value load_numbers(struct att_recurrence *r, const char *arg)
+{
+    return att_state_load_values(&r->b, &r->state, part_of(r, arg, 1), TIR_F32,
+                                 att_is_given(&r->b, arg));
+}
+
+static void load_channels(struct att_recurrence *r)
+{
+    struct selective *s = (struct selective *)r;
+    struct tir_builder *b = &r->b;
+    struct att_variant f32 = *r->v;
+    f32.state_dtype = ATT_STATE_DTYPE_F32;
+    const struct att_state rate = att_state_of_layout(
+        b, &f32, r->state.key, r->state.value, r->state.rows, tir_layout_of(b->f, r->state.tile));
+    s->rate = att_state_load(b, &rate, part_of(r, ARG_RATE, r->state.key), tir_i32(b, 0),
+                             tir_bool(b, true));
+    s->bias = load_numbers(r, ARG_DT_BIAS);
+    s->skip = load_numbers(r, ARG_SKIP);
+}
+
+static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
+{
+    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
+}
+
+/* Returns the time steps of the channels. */
+static struct tir_value steps_of(struct selective *s, struct tir_value raw)
+{
+    struct tir_builder *b = &s->r.b;
+    const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
+    const struct tir_value w = s->r.v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
+    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
+}
+
+static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
+                                struct tir_value *state)
+{
+    struct tir_builder *b = &r->b;
+    struct selective *s = (struct selective *)r;
+    const struct att_state *t = &r->state;
+    const struct tir_value key = att_state_keys(b, t, raw[B]);
+    const struct tir_value query = att_state_keys(b, t, raw[C]);
+    const struct tir_value x = tir_convert(b, raw[X], TIR_F32), w = steps_of(s, raw[DT]);
+    const struct tir_value decay = att_exp(b, tir_mul(b, s->rate, att_state_spread(b, t, w)));
+    const struct tir_value wx = att_state_spread(b, t, tir_mul(b, w, x));
+    *state = tir_fma(b, wx, att_state_spread(b, t, key), tir_mul(b, decay, *state));
+    const struct tir_value sum = att_recurrence_product(r, *state, query);
+    const struct tir_value out =
+        tir_fma(b, sum, uniform(b, ARG_SCALE, sum), tir_mul(b, x, s->skip));
+    if (r->v->act == ATT_ACT_NONE)
+        return out;
+    return tir_mul(b, out, att_silu(b, tir_convert(b, raw[Z], TIR_F32)));
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    struct selective s = {
+        .r = {.v = v,
+              .dtype = att_dtype(v),
+              .vectors = v->act == ATT_ACT_NONE ? Z : VECTORS,
+              .load = load_token,
+              .begin = load_channels,
+              .advance = advance},
+    };
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    s.r.b = tir_at_end(f, f->body);
+    att_recurrence_open(&s.r, rows, tile.waves);
+    att_recurrence_run(&s.r);
+    tir_return(&s.r.b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
+}
+
+const struct att_template att_template_selective_scan = {
+    .name = "selective_scan",
+    .description = "recurrence of Mamba1, token by token, with states",
+    .takes = OP_TAKES_SELECTIVE_SCAN | ATT_BIT(TILE),
+    ATT_TILES(att_state_tiles, knobs),
+    .own = {"elements"},
+    .fits = att_state_fits,
+    .check = check,
+    .build = build,
+};
