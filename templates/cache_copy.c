@@ -16,11 +16,11 @@
 enum { WORD = 4, PAIR = 16 /* bytes */, LANES = TIR_WAVE_LANES };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* 16 bytes a lane; scales go one by one. The host counts an eighth as many bytes of scales as of
- * keys: runtime/host_cache_copy.c. */
+/* 16 bytes in a lane; scales are copied one by one. The host gives a workgroup an eighth as many
+ * bytes of scales as of keys: runtime/host_cache_copy.c. */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Members of att_tile.own: how often all lanes take 16 bytes. */
+/* Members of att_tile.own: the number of accesses of 16 bytes by all lanes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -41,7 +41,7 @@ struct copy {
 
 /* The names of the arguments that describe a tensor's pages. */
 struct names {
-    const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes of a page to the next */
+    const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes between pages */
     const char *outer_step, *inner_step, *run;   /* I64, I64, I32: bytes */
 };
 
@@ -100,7 +100,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     tir_end_if(b, &some, NULL);
 }
 
-/* Words of K or V that a workgroup copies. */
+/* Returns the words of K or V that a workgroup copies. */
 static unsigned piece_words(const struct att_tile *t)
 {
     return t->own[PASSES] * (unsigned)t->waves * LANES * CHUNK;

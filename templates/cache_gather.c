@@ -17,16 +17,16 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 64,           /* at least */
-    LANE_ELEMENTS = 128, /* at most, that a lane takes at once */
+    ROWS = 64,           /* rows of a workgroup, at least */
+    LANE_ELEMENTS = 128, /* elements that a lane loads at once, at most */
     ELEM = 2,            /* bytes of bf16 and fp16 */
     INT = 4,
 };
 
-/* Members of att_tile.own: how often all lanes take rows. */
+/* Members of att_tile.own: the number of row accesses by all lanes. */
 enum { PASSES };
 
-/* 0: as the layout asks for. */
+/* 0: the layout decides. */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way from both caches"},
 };
@@ -44,8 +44,8 @@ struct gather {
     struct tir_value head, sequence;
     struct tir_value begin;      /* token of the output */
     struct tir_value start, end; /* positions */
-    struct tir_value first; /* position of this workgroup; SHUFFLE: up to x - 1 before the start,
-                                    in its page */
+    struct tir_value first;      /* first position of this workgroup; SHUFFLE: up to x - 1 before
+                               `start`, in its page */
 };
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -55,7 +55,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Positions of a workgroup begin at a multiple of x. */
+/* Finds the workgroup's positions, which begin at a multiple of x. */
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;
@@ -69,7 +69,7 @@ static void locate(struct gather *g, int x)
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
 
-/* Slots of this workgroup's positions, i64. */
+/* Returns the slots of this workgroup's positions, i64. */
 static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
                                    struct tir_type column)
 {
@@ -96,8 +96,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* Scales of stored numbers: a scalar, one a row, or none. Of packed rows it
- * is that of a panel. */
+/* Returns the scale of the stored numbers: a scalar, one for each row, or none. For packed rows it
+ * is the panel's. */
 static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
 {
     if (c->scaling == ATT_KV_SCALE_NONE)
@@ -107,7 +107,8 @@ static struct tir_value find_scale(const struct att_cache *c, struct tir_value s
     return att_cache_load_scales(c, att_cache_scale_row(c, slot));
 }
 
-/* Columns of a tile in the output's dtype and layout: turned as f32, where that is free. */
+/* Converts columns of a tile to the output's dtype and layout; the layout changes as f32, if that
+   is free. */
 static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
                                struct tir_value scale, struct tir_type t)
 {
@@ -131,7 +132,7 @@ static struct panel load_panel(const struct att_cache *c, struct tir_value row,
     };
 }
 
-/* g->rows positions from g->first on. */
+/* Copies g->rows positions from g->first on. */
 static void copy_rows(struct gather *g, bool value)
 {
     struct tir_builder *b = &g->b;
@@ -163,8 +164,8 @@ static void copy_rows(struct gather *g, bool value)
     }
 }
 
-/* The positions of the workgroup: in turns where the other side's layout asks for more of them than
- * a lane has registers for. */
+/* Copies the workgroup's positions, in several passes if the other side's layout needs more of them
+ * than a lane has registers for. */
 static void copy_side(struct gather *g, const struct att_cache *side, unsigned passes)
 {
     struct tir_builder *b = &g->b;
@@ -213,7 +214,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     }
     g.rows *= passes ? passes : 1;
     locate(&g, shuffle ? sides[1].x : 1);
-    /* g.first may be before the end of a sequence without rows: nothing is read for it. */
+    /* g.first may be before the end of a sequence without rows; nothing is read for it. */
     const struct tir_value wanted = tir_max(&g.b, g.first, g.start);
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);
     for (int i = 0; i < 2; i++)

@@ -23,21 +23,22 @@
 #include <stdio.h>
 
 enum {
-    ROWS = 128,           /* at least, unless ... */
-    TOKEN_ELEMENTS = 128, /* a lane would hold more than so many in f32, to find a token's scale */
-    LANE_ELEMENTS = 256,  /* of K and V together, or of one where they are rounded */
+    ROWS = 128,           /* rows of a workgroup, at least, unless ... */
+    TOKEN_ELEMENTS = 128, /* ... a lane would hold more f32 elements than this while it computes a
+                             token's scale */
+    LANE_ELEMENTS = 256,  /* elements of K and V together, or of one that is quantised */
     ELEM = 2,             /* bytes of bf16 and fp16 */
     SLOT = 8,
 };
 
-/* A page that is taken at once: its elements of a lane, and waves of the workgroup. With more
- * elements a lane takes a SIMD's registers, and there are half as many waves. */
+/* A page that is processed at once: elements in a lane, and waves of the workgroup. With more
+ * elements a lane takes all registers of a SIMD, and there are half as many waves. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
-/* Members of att_tile.own: how often all lanes take rows. */
+/* Members of att_tile.own: the number of row accesses by all lanes. */
 enum { PASSES };
 
-/* 0: as the layout asks for, see choose_rows(). */
+/* 0: the layout decides, see choose_rows(). */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way to both caches"},
 };
@@ -48,12 +49,13 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* The way of K or of V from the tensor into the cache. */
+/* The data of K or V on the way from the tensor to the cache. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
-    unsigned rows;   /* of a tile: a divisor of the workgroup's */
-    bool one_by_one; /* its panels: a lane has no registers for all of them */
+    unsigned rows;   /* rows of a tile: a divisor of the workgroup's rows */
+    bool one_by_one; /* its panels are processed one by one, since a lane has no registers for all
+                        of them */
     struct tir_value x[ATT_CACHE_PANELS];
     struct tir_value slot;
 };
@@ -62,11 +64,11 @@ struct write {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned waves, rows; /* rows: tokens of the workgroup, at once or in turns */
-    bool apart;           /* K and V have workgroups of their own */
+    unsigned waves, rows; /* rows: tokens of the workgroup, in one pass or several */
+    bool apart;           /* K and V have separate workgroups */
     struct tir_value head;
-    struct tir_value token, left; /* the first token, and how many there are from it on */
-    struct tir_value row0;        /* of it: negative where rows before it are left out */
+    struct tir_value token, left; /* the first token, and the number of tokens from it on */
+    struct tir_value row0;        /* its row: negative if rows before it are left out */
     struct side sides[2];
 };
 
@@ -79,7 +81,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Returns how many times a side is asked for: its panels one by one, or all of them at once. */
+/* Returns how often a side is loaded: its panels one by one, or all at once. */
 static unsigned parts(const struct side *s) { return s->one_by_one ? s->tiles.n : 1; }
 
 static struct side part(const struct side *s, unsigned i)
@@ -106,7 +108,7 @@ static void load(struct write *w, struct side *s)
     }
 }
 
-/* Slots of this workgroup's tokens, a column; rows behind the last token have none. */
+/* Loads the slots of this workgroup's tokens, a column. Rows after the last token have none. */
 static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
@@ -120,15 +122,15 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }
 
-/* A row a lane, then a wave, then a register. */
+/* Returns the type of a column with a row for each lane, then wave, then register. */
 static struct tir_type line_of_rows(struct write *w)
 {
     const struct tir_layout l = tir_spread_column(w->b.f->machine, w->waves, w->rows);
     return tir_tile(w->b.f, TIR_I64, w->rows, 1, &l);
 }
 
-/* Slots of K's and of V's rows. Where they stand in different registers they are loaded once, and
- * handed round by way of LDS. */
+/* Finds the slots of K's and V's rows. If these are in different registers, the slots are loaded
+ * once and exchanged through LDS. */
 static void find_slots(struct write *w)
 {
     struct tir_builder *b = &w->b;
@@ -152,7 +154,7 @@ static void widen(struct write *w, struct side *s)
         s->x[i] = tir_convert(&w->b, s->x[i], TIR_F32);
 }
 
-/* The largest |x| of each row. */
+/* Returns the largest |x| of each row. */
 static struct tir_value row_absmax(struct write *w, struct side *s)
 {
     struct tir_value absmax = {0};
@@ -163,7 +165,7 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
     return absmax;
 }
 
-/* Packed rows: the runs of a panel have scales of their own. */
+/* Quantises packed rows, in which each run of a panel has its own scale. */
 static void quantise_packed(struct side *s)
 {
     const struct att_cache *c = &s->cache;
@@ -172,7 +174,7 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* The panels of f32 as the cache holds them. */
+/* Quantises the f32 panels. */
 static void quantise(struct side *s, struct tir_value inverse)
 {
     if (s->cache.packed) {
@@ -183,7 +185,8 @@ static void quantise(struct side *s, struct tir_value inverse)
         s->x[i] = att_cache_quantise(&s->cache, s->x[i], inverse);
 }
 
-/* The factor that rows are stored with; a scale per token, of absmax, is stored too. */
+/* Returns the factor for quantising rows. A scale per token, computed from absmax, is stored
+   too. */
 static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
 {
     const struct att_cache *c = &s->cache;
@@ -203,7 +206,7 @@ static void choose_tiles(struct write *w)
         s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, s->rows);
         const struct side p = part(s, 0); /* the widest, if it is one of them */
         if (att_cache_lane_elements(&p.cache, &p.tiles) > 64)
-            w->b.f->waves_per_simd = 1; /* as f32, what is to be scaled would not fit 256 */
+            w->b.f->waves_per_simd = 1; /* f32 panels with scales would not fit in 256 registers */
     }
 }
 
@@ -214,8 +217,8 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
-/* K and V share a workgroup unless a lane has too much to do: rounding x tokens of SHUFFLE, or many
- * rows of the wider, which the narrower asks for. */
+/* True if K and V have separate workgroups, because a lane has too much work: quantising x tokens
+ * of SHUFFLE, or many rows of the wider side as the narrower requires. */
 static bool is_apart(const struct write *w)
 {
     const struct att_cache *c = &w->sides[0].cache;
@@ -254,7 +257,7 @@ static bool is_narrowed(const struct write *w, const struct side *s)
     return s->cache.dtype != att_dtype(w->v);
 }
 
-/* All panels, which are loaded. */
+/* Stores all panels, which are loaded. */
 static void store(struct write *w, struct side *s)
 {
     if (is_narrowed(w, s)) {
@@ -265,7 +268,7 @@ static void store(struct write *w, struct side *s)
     att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
 }
 
-/* The largest |x| of each row, of panels that are loaded one after the other. */
+/* Returns the largest |x| of each row over panels that are loaded one after the other. */
 static struct tir_value load_absmax(struct write *w, const struct side *s)
 {
     struct tir_value absmax = {0};
@@ -279,7 +282,8 @@ static struct tir_value load_absmax(struct write *w, const struct side *s)
     return absmax;
 }
 
-/* The panels one after the other, and twice where a token's scale is found first. */
+/* Stores the panels one after the other. If a token's scale is computed first, it loads them
+   twice. */
 static void store_one_by_one(struct write *w, const struct side *s)
 {
     const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;
@@ -296,7 +300,7 @@ static void store_one_by_one(struct write *w, const struct side *s)
     }
 }
 
-/* The side's tile from token `first` on; tokens from `end` on are no part of it. */
+/* Writes the side's tile from token `first` on; tokens from `end` on do not belong to it. */
 static void write_tile(struct write *w, struct side *s, struct tir_value first,
                        struct tir_value end)
 {
@@ -352,7 +356,8 @@ static void write_tokens(struct write *w)
 
 /* Runs of tokens. */
 
-/* Tokens of the run that stand in the tile whose row 0 is the page's token `first`; f32. */
+/* Loads the tokens of the run that are in the tile whose row 0 is the page's token `first`, as
+   f32. */
 static void load_run(struct write *w, struct side *s, const struct att_page_run *run,
                      struct tir_value first)
 {
@@ -383,7 +388,7 @@ static void store_run(struct side *s, const struct att_page_run *run,
     att_cache_store_slots(c, &s->tiles, slot, s->x);
 }
 
-/* For each tile of the page that the run reaches into. */
+/* Begins a loop over the tiles of the page that the run overlaps. */
 static struct tir_loop begin_tiles(struct write *w, const struct side *s,
                                    const struct att_page_run *run, struct tir_value *carried,
                                    unsigned n)
@@ -394,7 +399,8 @@ static struct tir_loop begin_tiles(struct write *w, const struct side *s,
     return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
 }
 
-/* Do the registers hold a page? Then it is loaded for the scale and stored as it is. */
+/* True if the registers hold a whole page. Then it is loaded for the scale and stored from
+   there. */
 static bool has_page(const struct write *w, const struct side *s)
 {
     return !s->one_by_one && w->v->page_size && w->v->page_size <= (int)s->rows;
@@ -459,7 +465,7 @@ static void write_runs(struct write *w)
     att_end_page_runs(c, &runs);
 }
 
-/* The wider side takes fewer rows at once where a lane would have too many elements. */
+/* Reduces the rows of the wider side if a lane would have too many elements. */
 static void choose_side_rows(const struct write *w, struct side *s)
 {
     const unsigned least = att_cache_least_rows(&s->cache, w->waves);
@@ -469,7 +475,8 @@ static void choose_side_rows(const struct write *w, struct side *s)
         s->rows /= 2;
 }
 
-/* Gives a workgroup as many waves as a page has work for, and no more rows than it has tokens. */
+/* Gives a workgroup as many waves as a page has work for, and at most as many rows as it has
+   tokens. */
 static void choose_page_rows(struct write *w)
 {
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;

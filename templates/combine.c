@@ -24,17 +24,17 @@
 
 enum {
     ELEM = 2,       /* bytes of bf16 and fp16 */
-    VECTOR = 4,     /* of f32 that a lane loads at once */
-    TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
+    VECTOR = 4,     /* f32 that a lane loads at once */
+    TOKEN_BITS = 2, /* pair: log2 of the rows of a lane */
     AT_ONCE_MOST = 8,
-    PANELS = 2, /* of a head dim: 192 is 128 + 64 */
+    PANELS = 2, /* panels of a head dim: 192 is 128 + 64 */
     VALUES_MOST = (2 + PANELS) + (1 + PANELS) * AT_ONCE_MOST
 };
 
-/* Members of att_tile.own: parts that a wave has under way; 0: a pair, which has two. */
+/* Members of att_tile.own: parts that a wave has in flight; 0: a pair, which has two parts. */
 enum { AT_ONCE };
 
-/* `rows` are those of a lane; 0: one, or four tokens of a pair. */
+/* `rows` is the number of rows of a lane; 0: one, or four tokens of a pair. */
 static const struct att_tile tiles[] = {
     {.waves = 4,
      .waves_per_simd = 8,
@@ -53,7 +53,8 @@ static const struct att_knob knobs[] = {
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 
-/* D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
+/* The registers of some rows: D elements as panels of power-of-two width, f32, and a number for
+   each row. */
 struct state_type {
     unsigned n;
     int first[PANELS]; /* column */
@@ -68,11 +69,11 @@ struct combine {
     unsigned rows; /* of a workgroup */
     struct state_type type;
     struct tir_value token, head; /* of the first row of the workgroup */
-    struct tir_value n_rows;      /* that there are from there on */
+    struct tir_value n_rows;      /* number of rows from there on */
 };
 
-/* The state of some of the keys, for each row: a sum of parts, or, without l, a part, or, without o
- * either, a sink. */
+/* The state of some keys, for each row: a sum of parts; without l, a part; without o and l, a
+ * sink. */
 struct state {
     struct tir_value lse, o[PANELS], l;
 };
@@ -81,17 +82,17 @@ static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n))
 
 static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PARTIALS_PAIR; }
 
-/* Elements of a row's widest panel that a lane has: 16 bytes of f32, or of a 16-bit type. */
+/* Returns the elements of a row's widest panel in a lane: 16 bytes of f32, or of a 16-bit type. */
 static unsigned per_lane(const struct att_variant *v) { return is_pair(v) ? 2 * VECTOR : VECTOR; }
 
-/* Elements of all its panels that a lane has at most, where narrower ones follow the widest. */
+/* Returns the most elements of all panels that a lane has, if narrower panels follow the widest. */
 static unsigned most_per_lane(const struct att_variant *v)
 {
     return per_lane(v) + 12 - VECTOR * !is_pair(v);
 }
 
-/* Lanes that share a row whose panels have nothing in common: each has neighbours of the widest
- * panel, and VECTOR of the narrowest. */
+/* Returns the lanes that share a row with disjoint panels: each lane has adjacent elements of the
+ * widest panel, and VECTOR of the narrowest. */
 static unsigned lanes_apart(const struct att_variant *v)
 {
     const unsigned dim = (unsigned)v->head_dim;
@@ -99,32 +100,33 @@ static unsigned lanes_apart(const struct att_variant *v)
     return wide < narrow ? wide : narrow;
 }
 
-/* Are the panels the first and the last `largest_power(dim)` columns? Both have those in the middle
- * where panels that have nothing in common would be too many, or leave a lane too much. */
+/* True if the panels are the first and the last `largest_power(dim)` columns, which overlap in the
+ * middle. That is the case if disjoint panels would be too many, or give a lane too many
+ * elements. */
 static bool overlaps(const struct att_variant *v)
 {
     return (unsigned)v->head_dim > most_per_lane(v) * lanes_apart(v);
 }
 
-/* Lanes that share a row; more than a wave has where two waves do. */
+/* Returns the lanes that share a row; more than a wave has if two waves do. */
 static unsigned row_lanes(const struct att_variant *v)
 {
     return overlaps(v) ? largest_power((unsigned)v->head_dim) / per_lane(v) : lanes_apart(v);
 }
 
-/* Elements of a row that one lane holds. */
+/* Returns the elements of a row that one lane holds. */
 static unsigned row_elements(const struct att_variant *v)
 {
     return overlaps(v) ? 2 * per_lane(v) : (unsigned)v->head_dim / lanes_apart(v);
 }
 
-/* Waves that share a row. */
+/* Returns the waves that share a row. */
 static unsigned row_waves(const struct att_variant *v)
 {
     return row_lanes(v) > TIR_WAVE_LANES ? row_lanes(v) / TIR_WAVE_LANES : 1;
 }
 
-/* Rows that the lanes of a wave hold in one register each. */
+/* Returns the rows that a wave holds in one register of each lane. */
 static unsigned lane_rows(const struct att_variant *v)
 {
     return TIR_WAVE_LANES * row_waves(v) / row_lanes(v);
@@ -140,7 +142,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* log2 of the rows of a lane. */
+/* Returns log2 of the rows of a lane. */
 static unsigned usual_bits(const struct att_variant *v)
 {
     return is_pair(v) ? TOKEN_BITS - (row_elements(v) > per_lane(v)) : 0;
@@ -170,8 +172,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* `width` columns: VECTOR neighbours in a lane, the other lanes and waves first the rest of the
- * row, then more rows; 2^reg_bits times as many are in its registers. */
+/* Returns the type of `width` columns: VECTOR adjacent ones in a lane. The other lanes and waves
+ * have first the rest of the row, then more rows, and registers 2^reg_bits times as many. */
 static struct tir_type panel_type(struct combine *c, unsigned width)
 {
     const struct att_variant *v = c->v;
@@ -205,15 +207,15 @@ static struct state_type state_type(struct combine *c)
     return t;
 }
 
-/* e^(a - shift). */
+/* Returns e^(a - shift). */
 static struct tir_value power(struct combine *c, struct tir_value a, struct tir_value shift)
 {
     struct tir_builder *b = &c->b;
     return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
 }
 
-/* e^(a - shift) where a sink may be infinite: 1 where it is the shift, which has no difference to
- * itself then. */
+/* Returns e^(a - shift) for a sink that may be infinite: 1 if it equals the shift, since the
+ * difference would be a NaN. */
 static struct tir_value power_of_sum(struct combine *c, struct tir_value a, struct tir_value shift)
 {
     struct tir_builder *b = &c->b;
@@ -221,8 +223,7 @@ static struct tir_value power_of_sum(struct combine *c, struct tir_value a, stru
     return tir_select(b, is_shift, tir_float_like(b, a, 1.0f), power(c, a, shift));
 }
 
-/* Returns the number to which powers are relative: the largest lse, or 0 where that is
- * -infinity. */
+/* Returns the reference of all powers: the largest lse, or 0 if that is -infinity. */
 static struct tir_value shift_of(struct combine *c, struct tir_value top)
 {
     struct tir_builder *b = &c->b;
@@ -230,8 +231,8 @@ static struct tir_value shift_of(struct combine *c, struct tir_value top)
     return tir_select(b, none, tir_float_like(b, top, 0.0f), top);
 }
 
-/* sum + w o; without a sum, w o. `part`: o is of memory, which must not be used where its lse is
- * -infinity: an infinity or a NaN would survive a factor of 0. */
+/* Returns sum + w o, or w o without a sum. With `part`, o comes from memory and is ignored if its
+ * lse is -infinity. An infinity or a NaN would survive a factor of 0. */
 static struct tir_value add_weighted(struct combine *c, struct tir_value sum, struct tir_value w,
                                      struct tir_value o, bool part)
 {
@@ -244,8 +245,8 @@ static struct tir_value add_weighted(struct combine *c, struct tir_value sum, st
     return sum.id ? tir_fma(b, wide, o, sum) : tir_mul(b, wide, o);
 }
 
-/* The sum of n states, of which the first has o and l: lse is that of the largest, o and l count
- * relative to it. */
+/* Adds n states; the first has o and l. The result's lse is the largest, and o and l are relative
+ * to it. */
 static struct state add_states(struct combine *c, const struct state *s, unsigned n)
 {
     struct tir_builder *b = &c->b;
@@ -265,7 +266,7 @@ static struct state add_states(struct combine *c, const struct state *s, unsigne
     return sum;
 }
 
-/* Turns the lse of parts as they are in memory, where either infinity says that a part is empty. */
+/* Reads the lse of parts from memory, where either infinity marks an empty part. */
 static void read_lse(struct combine *c, struct tir_value *lse, unsigned n)
 {
     struct tir_builder *b = &c->b;
@@ -281,7 +282,7 @@ static struct tir_value is_null(struct combine *c, struct tir_value pointer)
     return tir_cmp_eq(&c->b, pointer, tir_i64(&c->b, 0));
 }
 
-/* Address of this token and head in `t`, whose elements have so many bytes. */
+/* Returns the address of this token and head in `t`, whose elements have `size` bytes. */
 static struct tir_value place(struct combine *c, struct att_tensor t, int size)
 {
     struct tir_builder *b = &c->b;
@@ -291,7 +292,7 @@ static struct tir_value place(struct combine *c, struct att_tensor t, int size)
         tir_add(b, att_offset(b, c->token, token, size), att_offset(b, c->head, head, size)));
 }
 
-/* Bytes from one row of a workgroup to the next: a head of a list, a token of a pair. */
+/* Returns the bytes between two rows of a workgroup: a head of a list, or a token of a pair. */
 static struct tir_value step(struct combine *c, struct att_tensor t, int size)
 {
     const bool pair = is_pair(c->v);
@@ -299,7 +300,7 @@ static struct tir_value step(struct combine *c, struct att_tensor t, int size)
     return att_stride32(&c->b, name, size);
 }
 
-/* The sinks of the rows, on their way; 0 where there are none. */
+/* Loads the sinks of the rows; 0 if there are none. */
 static struct tir_value load_sinks(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -312,7 +313,7 @@ static struct tir_value load_sinks(struct combine *c)
     return tir_tile_load(b, view, zero, c->type.row);
 }
 
-/* exp(sink) joins the denominator where there are sinks. */
+/* Returns the state of the sinks: exp(sink) joins the denominator. */
 static struct state sink_state(struct combine *c, struct tir_value sink)
 {
     struct tir_builder *b = &c->b;
@@ -324,7 +325,7 @@ static struct state sink_state(struct combine *c, struct tir_value sink)
     return (struct state){.lse = lse, .l = l};
 }
 
-/* out = o / l and lse = top + log l; nothing at all gives 0 and -infinity. */
+/* Computes out = o / l and lse = top + log l. Without any part they are 0 and -infinity. */
 static void finish(struct combine *c, struct state sum)
 {
     struct tir_builder *b = &c->b;
@@ -353,22 +354,23 @@ static void finish(struct combine *c, struct state sum)
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
-/* Lists: parts as rows of partial_out [row, head, D] and partial_lse [row, head]. */
+/* Lists: parts are rows of partial_out [row, head, D] and partial_lse [row, head]. */
 
 struct list {
-    struct tir_value count; /* parts */
-    struct tir_value map;   /* csr: address of the row of the first part's first token */
+    struct tir_value count; /* number of parts */
+    struct tir_value map;   /* csr: address of the first part's row number */
     struct tir_value first; /* dense: row of the first part */
-    struct tir_value token; /* csr: within the tile */
+    struct tir_value token; /* csr: number within the tile */
 };
 
-/* Parts that follow each other, as they are loaded. */
+/* Consecutive parts, as they are loaded. */
 struct batch {
     unsigned n;
     struct tir_value row[AT_ONCE_MOST], lse[AT_ONCE_MOST], o[AT_ONCE_MOST][PANELS];
 };
 
-/* The rows of parts k, k + 1, ...; past the end, that of the last. All are asked for at once. */
+/* Finds the rows of parts k, k + 1, ...; after the end, the last part's. All loads are issued at
+   once. */
 static void find_rows(struct combine *c, const struct list *l, struct tir_value k, struct batch *p)
 {
     struct tir_builder *b = &c->b;
@@ -384,7 +386,8 @@ static void find_rows(struct combine *c, const struct list *l, struct tir_value 
         tir_anchor_all(b, p->row, p->n);
 }
 
-/* The workgroup's heads in a row of a tensor of `elements` for each head, panel by panel. */
+/* Loads the workgroup's heads of a row of a tensor with `elements` for each head, panel by
+   panel. */
 static void load_part(struct combine *c, const struct list *l, const char *arg, int elements,
                       struct tir_value row, const struct tir_type *t, unsigned n,
                       struct tir_value *part)
@@ -416,7 +419,7 @@ static void load_values(struct combine *c, const struct list *l, struct batch *p
     load_part(c, l, ARG_PARTIAL_OUT, c->v->head_dim, p->row[i], c->type.o, c->type.n, p->o[i]);
 }
 
-/* A batch: the small loads, which are needed first, before the large ones. */
+/* Loads a batch: the small loads, which are needed first, before the large ones. */
 static void load_batch(struct combine *c, const struct list *l, struct batch *p)
 {
     find_rows(c, l, tir_i32(&c->b, 0), p);
@@ -425,8 +428,8 @@ static void load_batch(struct combine *c, const struct list *l, struct batch *p)
         load_values(c, l, p, i);
 }
 
-/* sum += the parts of a batch; a sum without o has none yet. Each makes room for one of the next
- * batch, if there is one. */
+/* Adds the parts of a batch to the sum; a sum without o is empty. Each part makes room for one of
+ * the next batch, if there is one. */
 static void add_batch(struct combine *c, const struct list *l, struct state *sum, struct batch *p,
                       struct batch *next)
 {
@@ -452,7 +455,7 @@ static void add_batch(struct combine *c, const struct list *l, struct state *sum
     }
 }
 
-/* sum += the last batch, the only one that may have places without a part. */
+/* Adds the last batch, the only one that may be incomplete. */
 static void add_last(struct combine *c, const struct list *l, struct state *sum, struct batch *p)
 {
     struct tir_builder *b = &c->b;
@@ -469,8 +472,8 @@ static void clear_values(struct combine *c, struct state *sum)
         sum->o[k] = tir_splat(&c->b, tir_f32(&c->b, 0.0f), c->type.o[k]);
 }
 
-/* Values that the loop carries as a list: of a sum, and of a batch. Copies them to the list, or
- * back. Returns how many there are. */
+/* Copies the values that the loop carries, of a sum and a batch, to a list, or back. Returns their
+ * number. */
 static unsigned list_values(struct combine *c, struct state *sum, struct batch *p, bool back,
                             struct tir_value list[VALUES_MOST])
 {
@@ -490,7 +493,7 @@ static unsigned list_values(struct combine *c, struct state *sum, struct batch *
     return n;
 }
 
-/* All parts are one batch. */
+/* Adds all parts as one batch. */
 static struct state add_few(struct combine *c, const struct list *l, struct tir_value sink,
                             unsigned most)
 {
@@ -501,7 +504,7 @@ static struct state add_few(struct combine *c, const struct list *l, struct tir_
     return sum;
 }
 
-/* Adds all parts, a batch after the other. */
+/* Adds all parts, batch by batch. */
 static struct state add_batches(struct combine *c, const struct list *l, struct tir_value sink)
 {
     struct tir_builder *b = &c->b;
@@ -524,8 +527,8 @@ static struct state add_batches(struct combine *c, const struct list *l, struct 
     return sum;
 }
 
-/* All parts, of which there is one at least: of few, fewer loads are in vain. The sinks, which are
- * asked for first, are not waited for before the parts are. */
+/* Adds all parts; there is at least one. For few parts fewer loads are wasted. The loads of sinks
+ * are issued first, but waited for after the parts. */
 static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
@@ -548,7 +551,7 @@ static struct state add_parts(struct combine *c, const struct list *l)
     return sum;
 }
 
-/* A token of which nobody wrote a part. */
+/* Finishes a token without any part. */
 static void finish_empty(struct combine *c)
 {
     struct state sum = sink_state(c, load_sinks(c));
@@ -556,7 +559,7 @@ static void finish_empty(struct combine *c)
     finish(c, sum);
 }
 
-/* A tile: tokens that share a list. False: there is no such token, or its list is empty. */
+/* Finds a tile: tokens that share a list. False if there is no such token or its list is empty. */
 static struct tir_value find_csr(struct combine *c, struct list *l)
 {
     struct tir_builder *b = &c->b;
@@ -577,7 +580,7 @@ static struct tir_value find_csr(struct combine *c, struct list *l)
     return tir_and(b, tir_cmp_gt(b, l->count, tir_i32(b, 0)), tir_cmp_lt(b, c->token, q_end));
 }
 
-/* Every token has its splits, or as many of them as split_counts says. False: none. */
+/* Finds a token's splits: all, or the number in split_counts. False if there is none. */
 static struct tir_value find_dense(struct combine *c, struct list *l)
 {
     struct tir_builder *b = &c->b;
@@ -594,7 +597,8 @@ static struct tir_value find_dense(struct combine *c, struct list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
-/* Without parts, a tile of a plan is left alone; a token of a dense tensor gets its sinks. */
+/* Combines lists. A tile of a plan without parts is left unchanged; a dense token then gets its
+   sinks. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -644,7 +648,7 @@ static void build_pair(struct combine *c)
     finish(c, add_states(c, s, 3));
 }
 
-/* Workgroups: for the tiles, their tokens and blocks of heads; for blocks of tokens and heads. */
+/* Sets the grid: tiles, their tokens and blocks of heads; or blocks of tokens, and heads. */
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);

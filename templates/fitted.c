@@ -11,7 +11,7 @@
 #include "ir/machine.h"
 #include "templates/template.h"
 
-/* The value of a kernel's tile or key of this name as text. Returns false if there is none. */
+/* Finds the text of a kernel's tile or key of this name. False if there is none. */
 static bool find_word(const struct att_variant *v, const struct att_tile *t, const char *name,
                       char value[ATT_NAME_MAX])
 {
@@ -46,7 +46,7 @@ static bool is_any_of(const char *values, const char *text)
     return false;
 }
 
-/* The op that a row begins with; NULL: there is none. */
+/* Returns the op with which a row begins; NULL if there is none. */
 static const struct att_template *find_op(const char *kernels)
 {
     const size_t length = strcspn(kernels, " ");
@@ -114,7 +114,7 @@ struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machi
     unsigned count = 0;
     while (rows && rows[count].kernels)
         count++;
-    while (count--) /* from the last: the first row of a knob has the last word */
+    while (count--) /* from the last one, since the first row of a knob has precedence */
         if (att_is_fitted_by(v, &by_rule, rows[count].kernels))
             att_set_knob(v->op, &tile, rows[count].knob, rows[count].value);
     return tile;

@@ -20,7 +20,7 @@
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32, WAVE_ROW = CHUNK * TIR_WAVE_LANES };
 enum { MAX_PANELS = 12 };
 
-/* Members of att_tile.own: 1 where the waves share a row. */
+/* Members of att_tile.own: 1 if the waves share a row. */
 enum { SHARED };
 
 static const struct att_tile tiles[] = {
@@ -39,7 +39,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* Rows of a group's width that a workgroup takes at once, in panels of power-of-two width. */
+/* Rows of a group's width that a workgroup processes at once, in panels of power-of-two width. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -76,7 +76,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel: 16 bytes a lane, lanes along the row, the others on more rows. */
+/* Returns the type of a panel: 16 bytes in a lane, lanes along the row, further lanes on more
+   rows. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
@@ -109,7 +110,7 @@ static void choose_panels(struct norm *k)
     }
 }
 
-/* The rows of a tensor [token, group, element] from column `first` on. */
+/* Returns the rows of a tensor [token, group, element] from column `first` on. */
 static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
                                  const char *group_stride, int first, int size)
 {
@@ -130,7 +131,7 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* The weight of a panel's rows, f32: one for all of them, or for each its group's. */
+/* Loads the weight of a panel's rows, f32: one for all rows, or for each row its group's. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -168,7 +169,7 @@ static struct tir_value over_row(struct norm *k, const struct tir_value *x, bool
     return all;
 }
 
-/* Returns 1 / rms of each row; of zeros without eps, which become 0, a finite number. */
+/* Returns 1 / rms of each row; for zeros without eps a finite number, so that they stay 0. */
 static struct tir_value inverse_rms(struct norm *k, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
@@ -205,14 +206,14 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
     }
 }
 
-/* The scale of numbers as large as this. */
+/* Returns the scale for numbers up to absmax. */
 static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
 {
     const float largest = k->m->fp8_is_fnuz ? 240 : 448;
     return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
 }
 
-/* x / scale as fp8, where no |x| is beyond what the scale is of. */
+/* Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
 static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
@@ -222,7 +223,8 @@ static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_va
     return tir_convert_in_range(b, small, TIR_FP8);
 }
 
-/* Stores scales of a panel: row c rows + i of `scale` is of block c of the panel's row i. */
+/* Stores the scales of a panel: row c rows + i of `scale` belongs to block c of the panel's row
+   i. */
 static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
@@ -247,7 +249,7 @@ static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
     tir_tile_scatter(b, base, tir_select(b, there, at, none), tir_i32(b, 0), scale);
 }
 
-/* The rows in groups of 128 as fp8. */
+/* Quantises the rows to fp8 in groups of 128. */
 static void quantise_groups(struct norm *k, struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -314,7 +316,7 @@ static void normalise_groups(struct norm *k, struct tir_value *y)
     normalise(k, w, y);
 }
 
-/* Returns the largest |out| of a token, which all waves have. Rows that do not exist are 0: their
+/* Returns the largest |out| of a token, in all waves. Rows that do not exist are 0, since their
  * weight is. */
 static struct tir_value token_absmax(struct norm *k)
 {

@@ -39,24 +39,25 @@ struct product {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;   /* of x, and of w */
+    unsigned dtype, stored;   /* types of x, and of w in memory */
     unsigned used, size;      /* type that is multiplied, and its bytes */
     int instr;                /* matrix instruction */
-    bool shares;              /* waves share a contraction */
+    bool shares;              /* waves share the contraction: each multiplies some columns */
     struct tir_contraction k; /* of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
-    unsigned wide;            /* columns of w that a load takes: a line, if there are as many */
-    struct tir_type rows;     /* of w, as one wave loads them */
+    unsigned wide;            /* columns of w that a load reads: a cache line, if w has as many */
+    struct tir_type rows;     /* rows of w, as one wave loads them */
     struct tir_type finished; /* a wave's part of out, as it stores it */
-    struct tir_type taken;    /* a panel of w as it is multiplied, but for its type */
+    struct tir_type taken;    /* a panel of w as operand, except its type */
     struct tir_type left, right, result;
-    struct tir_type part, total; /* of a shared contraction: of x by a wave, of out by all */
-    struct tir_type scale_of_x;  /* f32 for each token, beside out */
-    struct tir_value scales;   /* i32: those of x in LDS, of a tile's groups one after the other */
-    struct tir_value lds, own; /* i32: of the workgroup, and the part that only this wave uses */
-    struct tir_value head, slice; /* i32: which 128 rows of w of which head */
-    struct tir_value end;         /* i32: the workgroup has the tokens in front of it */
-    unsigned resident;            /* workgroups that the device holds at once */
+    struct tir_type part, total; /* of a shared contraction: a wave's part of x, and the whole
+                                    out */
+    struct tir_type scale_of_x;  /* f32 for each token, in the layout of out */
+    struct tir_value scales;     /* i32: LDS address of the scales of x, group by group of a tile */
+    struct tir_value lds, own;   /* i32: LDS of the workgroup, and the part for this wave only */
+    struct tir_value head, slice; /* i32: number of the head, and of its slice of 128 rows of w */
+    struct tir_value end;         /* i32: the workgroup's tokens end here */
+    unsigned resident;            /* workgroups that the device runs at once */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
@@ -66,7 +67,7 @@ static unsigned panels(const struct product *p) { return (unsigned)p->v->head_di
 
 static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; }
 
-/* Slices of the rows of w, the last of which may be a part. */
+/* Returns the slices of a head's rows of w; the last one may be partial. */
 static int slices(const struct product *p)
 {
     return (p->v->head_dim_v + WAVES * ROWS - 1) / (WAVES * ROWS);
@@ -74,15 +75,15 @@ static int slices(const struct product *p)
 
 /* ---- Layouts ---- */
 
-/* Rows of a product in another order, so that a lane's 16 follow each other: rows 0, 1, 8 and 16 of
- * a 32 x 32 accumulator are told apart by registers, row 4 by lanes. */
+/* Reorders the rows of a product so that a lane's 16 rows are consecutive. Registers select rows 0,
+ * 1, 8 and 16 of a 32 x 32 accumulator, and lanes select row 4. */
 static struct tir_layout reorder(const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 4, 2, 3};
     return tir_layout_permute_rows(l, order);
 }
 
-/* rows x cols in one wave, 16 bytes a lane, row after row. */
+/* Returns the type of rows x cols in one wave, row-major, 16 bytes in a lane. */
 static struct tir_type whole_rows(struct product *p, unsigned dtype, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, 1);
@@ -127,14 +128,15 @@ static void choose_layouts(struct product *p)
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
-/* Rows of 128 bytes: 8 of them tell their 16-byte chunks apart; of fp8 as out_map(). */
+/* Returns the LDS map of a panel, with rows of 128 bytes. 8 rows swizzle their 16-byte chunks; fp8
+   uses out_map(). */
 static struct tir_layout panel_map(const struct product *p)
 {
     return p->size == 1 ? att_lds_swizzled(TOKENS, PANEL, 16, 1, 2)
                         : att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3);
 }
 
-/* Columns of w, of which panels stand apart. */
+/* Returns the LDS map of columns of w, with separate panels. */
 static struct tir_layout weight_map(const struct product *p, unsigned cols)
 {
     const unsigned count = cols / PANEL;
@@ -144,7 +146,8 @@ static struct tir_layout weight_map(const struct product *p, unsigned cols)
     return tir_layout_join_blocks(&parts, ROWS, PANEL);
 }
 
-/* Rows of 64 bytes, of which two share the banks: they tell their chunks apart by the next bits. */
+/* Returns the LDS map of out, with rows of 64 bytes. Two rows share the banks, so the next bits of
+   the row swizzle the chunks. */
 static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
 static struct tir_value panel_at(struct product *p, unsigned panel)
@@ -167,7 +170,7 @@ static void load_scales(struct product *p)
         p->scale[i] = att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, blocks), i), TIR_F32);
 }
 
-/* This wave's first row of w; it may be behind the last one. */
+/* Returns this wave's first row of w, which may be after the last one. */
 static struct tir_value first_row(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -175,7 +178,7 @@ static struct tir_value first_row(struct product *p)
     return att_times(b, wave, ROWS);
 }
 
-/* This wave's rows of w, on their way. */
+/* Issues the loads of this wave's rows of w. */
 static void load_weights(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -194,9 +197,9 @@ static void load_weights(struct product *p)
     }
 }
 
-/* Panels for which a wave has LDS of its own: one, or all of its x in a shared contraction. A
- * workgroup of the few that LDS has room for gets the registers of those that it keeps away, and
- * starts the later for it. */
+/* Returns the panels for which a wave has LDS of its own: one, or all of its x with a shared
+ * contraction. With fewer workgroups on a compute unit each gets more registers, and starts later
+ * for it. */
 static unsigned own_places(const struct product *p)
 {
     enum { AT_ONCE = 4 };
@@ -206,7 +209,8 @@ static unsigned own_places(const struct product *p)
 
 static int own_bytes(const struct product *p) { return (int)own_places(p) * PLACE; }
 
-/* By way of LDS: there a row of lanes has a row each, and a load would fetch as many lines. */
+/* Transposes weights through LDS. In memory each lane of a row of lanes needs another row, and a
+   load would fetch a cache line for each. */
 static void turn_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
@@ -221,11 +225,12 @@ static void turn_weights(struct product *p, unsigned count)
         const struct tir_value at = att_plus(b, p->own, (int)(i % each) * bytes);
         p->w[i] = tir_tile_lds_load(b, at, p->taken, &panel);
         if (p->stored != p->used)
-            p->w[i] = tir_convert(b, p->w[i], p->dtype); /* in 16 bits what has 8 is exact */
+            p->w[i] = tir_convert(b, p->w[i], p->dtype); /* 8-bit weights are exact in 16 bits */
     }
 }
 
-/* The tile from `token` on of a tensor [token, head, width]; rows behind the last token are 0. */
+/* Returns the tile from `token` on of a tensor [token, head, width]; rows after the last token are
+   0. */
 static struct tir_view tile_view(struct product *p, struct att_tensor t, struct tir_value token,
                                  int width)
 {
@@ -238,7 +243,7 @@ static struct tir_view tile_view(struct product *p, struct att_tensor t, struct 
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
 
-/* The panels of x of the tile from `token` on. */
+/* Loads the panels of x of the tile from `token` on. */
 static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -253,13 +258,13 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 static float largest(const struct product *p) { return p->m->fp8_is_fnuz ? 240 : 448; }
 
-/* Scales of a group of x, by number in the tile or in the wave. */
+/* Returns the scales of a group of x, by number in the tile or in the wave. */
 static struct tir_value scales_at(struct product *p, struct tir_value group)
 {
     return tir_add(&p->b, p->scales, att_times(&p->b, group, TOKENS * FLOAT));
 }
 
-/* Rounds the panels of one group to fp8; their scales go to LDS. */
+/* Rounds the panels of one group to fp8, and stores their scales in LDS. */
 static void round_group(struct product *p, struct tir_value *x, unsigned count,
                         struct tir_value group)
 {
@@ -281,7 +286,7 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
     }
 }
 
-/* A tile of x as it is multiplied. */
+/* Converts a tile of x to the multiplied type. */
 static void round_tile(struct product *p, struct tir_value *x)
 {
     const unsigned count = panels(p);
@@ -290,7 +295,7 @@ static void round_tile(struct product *p, struct tir_value *x)
                     tir_i32(&p->b, (int)(i / GROUP)));
 }
 
-/* Products of one group of x, times its scale. */
+/* Multiplies the products of one group of x by the group's scale. */
 static struct tir_value rescale(struct product *p, struct tir_value sum, struct tir_value group)
 {
     struct tir_builder *b = &p->b;
@@ -301,7 +306,7 @@ static struct tir_value rescale(struct product *p, struct tir_value sum, struct 
     return tir_mul(b, sum, tir_broadcast(b, scale, p->result));
 }
 
-/* w x^T of what stands in LDS; blocks of w or x that have a scale of their own are summed apart. */
+/* Computes w x^T from LDS. Blocks of w or x with scales of their own are summed separately. */
 static struct tir_value multiply(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -330,7 +335,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     struct tir_builder *b = &p->b;
     const struct tir_value first = first_row(p);
     const struct tir_layout map = out_map();
-    tir_barrier(b); /* x has been read: its place is free */
+    tir_barrier(b); /* x has been read, so its LDS is free */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
@@ -343,7 +348,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_end_if(b, &some, NULL);
 }
 
-/* The tail of these tokens, by the workgroup of the first rows of w. */
+/* Copies the tail of these tokens, in the workgroup of the first rows of w. */
 static void copy_tail(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -361,12 +366,12 @@ static void copy_tail(struct product *p, struct tir_value token)
     tir_end_if(b, &some, NULL);
 }
 
-/* ---- A contraction that waves share ---- */
+/* ---- A contraction shared by waves ---- */
 
-/* Rows of 128 bytes of f32. */
+/* Returns the LDS map of sums, with rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
-/* The start of this wave's n-th panel in a row of `size` bytes an element. */
+/* Returns the start of this wave's n-th panel in a row of elements of `size` bytes. */
 static struct tir_value own_byte(struct product *p, unsigned n, int size)
 {
     struct tir_builder *b = &p->b;
@@ -391,7 +396,7 @@ static void load_own_weights(struct product *p)
     }
 }
 
-/* The scale of this wave's columns, which are those of one block. */
+/* Loads the scale of this wave's columns, which belong to one block. */
 static void load_own_scale(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -416,7 +421,7 @@ static void load_own_tile(struct product *p, struct tir_value token, struct tir_
     }
 }
 
-/* Behind the last tile there is nothing that a wave would have to wait for. */
+/* Loads the next tile. After the last tile it loads nothing that a wave would have to wait for. */
 static void load_next(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -431,8 +436,8 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
     tir_end_if(b, &more, x);
 }
 
-/* Adds this wave's columns to out^T: panels pass LDS, as many at once as it has room for, while
- * those before are multiplied. x becomes those of the tile from `next` on. */
+/* Adds the products of this wave's columns to out^T. As many panels as LDS has room for pass
+ * through it while the previous ones are multiplied. x becomes the tile from `next` on. */
 static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
     struct tir_builder *b = &p->b;
@@ -460,7 +465,7 @@ static struct tir_value multiply_own(struct product *p, struct tir_value *x, str
                : sum;
 }
 
-/* Says where the sums of a tile's tokens go. */
+/* Returns where the sums of a tile's tokens are stored. */
 static struct tir_view sum_view(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -469,7 +474,7 @@ static struct tir_view sum_view(struct product *p, struct tir_value token)
     return to;
 }
 
-/* Adds up what the waves have, each a part of the tokens. */
+/* Adds the waves' sums, each wave for some of the tokens, and stores them. */
 static void store_sum(struct product *p, struct tir_view to, struct tir_value part)
 {
     struct tir_builder *b = &p->b;
@@ -485,25 +490,25 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
     if (p->v->weights == ATT_WEIGHTS_FP8)
         x[0] = tir_mul(b, x[0], tir_splat(b, p->scale[0], p->total));
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
-    tir_barrier(b); /* all has been read: its place is free */
+    tir_barrier(b); /* everything has been read, so the LDS is free */
 }
 
 /* ---- The workgroup ---- */
 
-/* A workgroup's work, i32: its rows of w, counted over slices and heads, its group of tokens, how
- * many each group has, and how many workgroups have work. */
+/* The work of a workgroup, i32: its rows of w, numbered over slices and heads; its group of tokens;
+ * tokens of each group; and the number of workgroups with work. */
 enum work { ROW, GROUP_OF_TOKENS, EACH, USED, N_WORK };
 
-/* Workgroups in the order in which they share an L2. */
+/* Numbers workgroups in the order in which they share an L2. */
 static struct tir_value find_item(struct product *p, struct tir_value used)
 {
     struct tir_builder *b = &p->b;
     return att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), used);
 }
 
-/* Groups divide the tokens, as many as the device holds at once, which the host does not know. Two
- * of them take turns within each slice: of eight neighbours two share w and, if a head has as many
- * slices, four share x. */
+/* Divides the tokens into as many groups as the device runs at once, a number that the host does
+ * not know. Two groups alternate within each slice. So of eight consecutive workgroups two share w
+ * and, if a head has as many slices, four share x. */
 static void share_tokens(struct product *p, struct tir_value kept, struct tir_value wanted,
                          struct tir_value work[N_WORK])
 {
@@ -522,7 +527,7 @@ static void share_tokens(struct product *p, struct tir_value kept, struct tir_va
     work[GROUP_OF_TOKENS] = tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, work[ROW], width)));
 }
 
-/* With few tokens each clock counts, and there is one group. */
+/* Finds the work. With few tokens every clock counts, so there is one group. */
 static void find_work(struct product *p, struct tir_value work[N_WORK])
 {
     struct tir_builder *b = &p->b;
@@ -542,7 +547,7 @@ static void find_work(struct product *p, struct tir_value work[N_WORK])
     tir_end_if(b, &shared, work);
 }
 
-/* Finds the head of a row, and which of the head's `slices` it is. */
+/* Finds the head of a row, and its slice among the head's `slices`. */
 static void find_slice(struct product *p, struct tir_value row, int slices)
 {
     struct tir_builder *b = &p->b;
@@ -588,7 +593,7 @@ static void visit_tiles(struct product *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* The arguments that are needed behind the first loads come in one round, while those do. */
+/* Loads the arguments that are needed after the first loads, while those are in flight. */
 static void ask_for_rest(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -598,7 +603,7 @@ static void ask_for_rest(struct product *p)
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]) - !p->scale[0].id);
 }
 
-/* Rows of w, counted over heads, of item `item`, with all tokens. */
+/* Gives a workgroup the rows of w of item `item`, numbered over heads, with all tokens. */
 static void share_rows(struct product *p, struct tir_value item)
 {
     struct tir_builder *b = &p->b;
@@ -617,7 +622,8 @@ static void share_rows(struct product *p, struct tir_value item)
     tir_end_for(b, &loop, x, own_panels(p));
 }
 
-/* A launch of few tokens has a workgroup for each 32 rows; any other has fewer. */
+/* Divides the work. A launch of few tokens has a workgroup for each 32 rows; other launches have
+   fewer. */
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
@@ -627,7 +633,8 @@ static void share_tiles(struct product *p)
                                       tir_arg(b, ARG_X, TIR_I64),
                                       tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
                                       tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64)};
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* all loads are issued before the
+                                                                   first wait */
     const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct tir_value all =
         att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), p->v->head_dim_v / ROWS);

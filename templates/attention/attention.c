@@ -20,8 +20,8 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
-/* Sets what a vote compares with, 2^room. Where O^T has l there are two of 16 bits, in a register
- * of each lane, as the exponent's factor has one with a causal mask: such loops take all scalar
+/* Sets the limit of the rescale check, 2^room. If O^T includes l, the limit is two 16-bit values in
+ * a vector register, as is the exponent's factor with a causal mask. Such loops use all scalar
  * registers, and one more would be spilled. */
 static void keep_limits(struct att_attention *a)
 {
@@ -41,10 +41,10 @@ static void keep_limits(struct att_attention *a)
         s->exponents = tir_materialize(b, tir_splat(b, s->exponent, s->vector));
 }
 
-/* Returns log2 of the largest weight where weights are truncated. A weight loses up to a step.
- * The mean loss is 0.7213 of half a step at 1, relative to the weight: the mean of 2^-x over 0
- * <= x < 1 is 1 / (2 ln 2). The largest weight of a row would lose nothing at 1, and outputs
- * would move towards its value. That much above 1 it loses as much as the others. */
+/* Returns log2 of the largest weight if weights are truncated. Truncation removes up to one step of
+ * a weight, on average 0.7213 of half a step at 1 (the mean of 2^-x over 0 <= x < 1 is 1 / (2 ln
+ * 2)). A row's largest weight of exactly 1 would lose nothing, and outputs would drift towards its
+ * value. At this much above 1 it loses as much as the others. */
 static float rise_of_cut(const struct att_attention *a)
 {
     const float half_step = a->dtype == TIR_BF16 ? 0x1p-8f : 0x1p-11f;
@@ -76,7 +76,7 @@ static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
     return att_soft_cap(b, s, cap, tir_mul(b, a->score_scale, tir_rcp(b, cap)));
 }
 
-/* Indices of a block's elements have the shape of its scores. */
+/* Returns the type of indices of a block's elements; they have the shape of its scores. */
 static struct tir_type index_type(const struct att_attention *a)
 {
     const struct tir_type t = tir_with_dtype(a->softmax.scores, TIR_I32);
@@ -118,8 +118,8 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
         tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
     if (!a->sum.ones.id)
         return x;
-    /* Sums of fp8 weights are products of two queries' weights and of zeros: a NaN of a query that
-     * there is not would be another one's. */
+    /* Sums of fp8 weights are products of the weights of two queries, so a NaN of a missing query
+     * would reach another one. */
     const struct tir_type t = index_type(a);
     const struct tir_value there =
         tir_cmp_lt(b, tir_broadcast(b, query, t), tir_splat(b, at->q_len, t));
@@ -141,7 +141,7 @@ struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence
                    tir_splat(b, first, t));
 }
 
-/* Byte by byte: the rows of a mask begin anywhere. */
+/* Loads byte by byte, since the rows of a mask begin at any address. */
 struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -183,8 +183,8 @@ struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant 
     return v->mask == ATT_MASK_CHUNK ? tir_and(b, diagonal, reach) : tir_sub(b, diagonal, reach);
 }
 
-/* Keys of the block that a query may not see, keys x queries of i1. Rows of the block are compared
- * with where the reach of each query ends within it. */
+/* Returns which keys of the block are hidden from a query: keys x queries of i1. Row numbers are
+ * compared with the end of each query's range in the block. */
 static struct tir_value is_hidden(struct att_attention *a, const struct att_block *block,
                                   struct tir_value key)
 {
@@ -214,7 +214,7 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
 }
 
-/* Is there a key in the block that some query of the wave does not see? */
+/* Returns a scalar i1: true if the block has a key that some query of the wave does not see. */
 static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -234,7 +234,8 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
-/* Hidden keys get -inf. Only blocks at an edge take the branch; a mask of bytes is asked always. */
+/* Sets hidden keys to -inf. Only blocks at an edge of the mask take the branch. A mask of bytes is
+   always applied. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
                              const struct att_block *block, struct tir_value key)
 {
@@ -262,7 +263,7 @@ void att_attention_weights_fp8(struct att_attention *a)
     a->sum = att_weight_sum(a->b, a->softmax.scores);
 }
 
-/* l, which eight rows of O^T have alike. */
+/* Returns l, which eight equal rows of O^T hold. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

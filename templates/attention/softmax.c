@@ -17,7 +17,7 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
         .vector = tir_tile(b->f, TIR_F32, 1, scores.cols, &column),
         .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
         .exponent = exponent,
-        .room = 8, /* O and l grow by 2^8 at most before the maximum follows */
+        .room = 8, /* O and l grow by at most 2^8 before m is updated */
     };
     return s;
 }
@@ -27,7 +27,7 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
     enum { FOLLOW = 4 };
     static const float LOG2_15 = 3.9068906f, LOG2_28 = 4.8073549f;
     s->rise = b->f->machine->fp8_is_fnuz ? LOG2_15 : LOG2_28;
-    s->room = s->rise + FOLLOW; /* 240 and 448, the largest numbers */
+    s->room = s->rise + FOLLOW; /* 240 and 448, the largest fp8 numbers */
 }
 
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
@@ -104,7 +104,7 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* x times alpha, where that is not 1, of x's columns wherever lanes have these. */
+/* Multiplies x by alpha, unless alpha is 1. The columns of x may be in other lanes than alpha's. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -141,7 +141,8 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
         const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, LOG2E));
         const struct tir_value top = tir_max(b, e.m, power);
-        /* A sink that is the top counts 1: an infinite one has no difference to itself. */
+        /* A sink equal to the maximum counts 1, since an infinite one has no difference to
+           itself. */
         const struct tir_value is_top = tir_cmp_eq(b, power, top);
         const struct tir_value weight = tir_select(b, is_top, tir_float_like(b, power, 1.0f),
                                                    tir_exp2(b, tir_sub(b, power, top)));
@@ -149,7 +150,7 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         e.l = tir_add(b, tir_mul(b, e.l, factor), weight);
         e.m = top;
     }
-    /* Without a key l is 0 and so is what the inverse is taken times. */
+    /* Without a key l is 0, and so is the factor of the inverse. */
     const struct tir_value divisor = tir_max(b, e.l, tir_float_like(b, e.l, FLT_MIN));
     e.inverse = tir_mul(b, factor, tir_rcp(b, divisor));
     return e;
@@ -160,8 +161,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
 }
 
-/* tanh(y) cap = cap - 2 cap / (e^2y + 1); `rate2` takes s to log2(e^2y), `down` is -2 cap. The
- * absolute error is that of the last bit of `cap`. */
+/* Computes tanh(y) cap = cap - 2 cap / (e^2y + 1). `rate2` converts s to log2(e^2y), and `down` is
+ * -2 cap. The absolute error is one last bit of `cap`. */
 static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate2, struct tir_value down)
 {
@@ -171,8 +172,8 @@ static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, st
     return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
 }
 
-/* The Taylor series of tanh, y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835: for |y| < 3/8 the
- * next term is below 1382 y^10 / 155925 = 5e-7 of the sum. */
+/* Computes the Taylor series of tanh, y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y| <
+ * 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
 static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
                                       struct tir_value cap)
 {
@@ -184,7 +185,7 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Either, as is more exact; one after the other, and both of y alone. */
+/* Computes the cap by the more exact of the two. Both are computed one after the other from y. */
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)
 {
@@ -196,8 +197,8 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
     return tir_select(b, small, series, other);
 }
 
-/* Caps the upper half of the rows and then the lower one, if a lane has both. The temporaries stand
- * beside all registers of a loop, and halves need fewer. */
+/* Caps the upper half of the rows and then the lower half, if a lane has both. Temporaries are live
+ * beside all registers of a loop, and a half needs fewer. */
 static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
                                       struct tir_value cap, struct tir_value rate)
 {
@@ -212,8 +213,8 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Up to a cap of 512 the last bit of `cap` is 2^-14 of a logit at most and the exponential will do;
- * above, scores much smaller than the cap take the series. */
+/* Up to a cap of 512 the last bit of `cap` is at most 2^-14 of a logit, so the exponential
+ * suffices. Above it, scores much smaller than the cap use the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {

@@ -62,7 +62,7 @@ static struct tir_value power_of(const struct att_attention *a, struct tir_value
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-/* Rounds the weights, toward zero if out is a mean, which a common factor does not change. */
+/* Rounds the weights. It truncates if out is a mean, which a common factor does not change. */
 static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
     if (a->cut && a->sum_row)
@@ -71,8 +71,8 @@ static struct tir_value round_weights(const struct att_attention *a, struct tir_
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
-/* The first `packed` eighths of a part are rounded at once, and of the last `late` nothing is made.
- */
+/* Begins a part: rounds the first `packed` eighths at once, and leaves out the last `late`
+   eighths. */
 static void begin_part(const struct att_attention *a, struct att_powers *r,
                        struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
 {
@@ -105,7 +105,7 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Returns parts from *at on that are n eighths together, as one. */
+/* Joins the parts from *at on that are n eighths together. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -115,7 +115,7 @@ static struct tir_value join_parts(struct tir_builder *b, const struct att_power
     return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
 }
 
-/* Makes all powers, in 16 bits where some are already. */
+/* Computes the remaining powers, in 16 bits if some are already. */
 static struct tir_value finish_powers(struct att_attention *a, struct att_powers *r)
 {
     for (unsigned i = 0; i < r->n; i++) {
@@ -153,9 +153,9 @@ static void build_mask(void *context, const struct pipe_row *row)
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
-/* Returns alpha of a tile whose maximum stays: no step uses it. Only where the VALU is the limit is
- * it worth the instruction: without it other loops have another place in the windows of fetch,
- * which made them up to 1.5 % longer. */
+/* Returns alpha for a tile without an update, which no step uses. It costs an instruction only in
+ * loops limited by the VALU. In other loops its absence moved code in the fetch windows, which made
+ * them up to 1.5 % slower. */
 static struct tir_value unused_alpha(const struct att_attention *a)
 {
     return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
@@ -177,7 +177,7 @@ static void build_check_previous(void *context, const struct pipe_row *row)
     a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Compares with a->most: a scalar i1, true if a lane has more. */
+/* Compares with a->most: a scalar i1, true if some lane exceeds it. */
 static void build_check_weights(void *context, const struct pipe_row *row)
 {
     struct att_attention *const a = context;
@@ -194,7 +194,7 @@ static void build_check_weights(void *context, const struct pipe_row *row)
 
 /* ---- Sums ---- */
 
-/* Sums weights before they are rounded, unless O^T has l or the rounded ones are summed. */
+/* Sums weights before rounding, unless O^T includes l or the rounded weights are summed. */
 static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
                         struct att_p16 *w)
 {
@@ -227,7 +227,7 @@ static void build_sum(void *context, const struct pipe_row *row)
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* With the check of the weights l of the block before is still needed. */
+/* The check of the weights still needs the previous block's l. */
 static void build_round(void *context, const struct pipe_row *row)
 {
     struct att_attention *const a = context;
@@ -241,7 +241,7 @@ static void build_round(void *context, const struct pipe_row *row)
     a->now.top = a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
 }
 
-/* P is rounded first and then summed: out is a mean of values, whatever the roundings were. */
+/* Rounds P and then sums it, so that out is a mean of values whatever the roundings are. */
 static void build_round_fp8(void *context, const struct pipe_row *row)
 {
     struct att_attention *const a = context;
@@ -275,9 +275,9 @@ static void build_rescale(void *context, const struct pipe_row *row)
 }
 
 /*
- * The exponents were made with the m of the block before. Where that is too far below they are made
- * anew with the one that follows, from the scores: an exponent that is large has lost their last
- * bits. What has overflowed on the way is dropped.
+ * Recomputes the exponents if m was updated. They were computed with the previous block's m, and a
+ * large exponent has lost its last bits. So they are computed from the scores, and overflowed
+ * values are dropped.
  */
 static void build_rescale_previous(void *context, const struct pipe_row *row)
 {
@@ -318,8 +318,7 @@ static void build_rescale_previous(void *context, const struct pipe_row *row)
         *part[i] = now[i];
 }
 
-/* l and O as they are before the block follow the maximum, and the weights are made anew, from the
- * scores. */
+/* Rescales l and O of the previous blocks, and recomputes the weights from the scores. */
 static void build_rescale_weights(void *context, const struct pipe_row *row)
 {
     struct att_attention *const a = context;
@@ -359,7 +358,7 @@ static void build_rescale_weights(void *context, const struct pipe_row *row)
 
 /* ---- Products ---- */
 
-/* Returns part i of n of the rows of weights. */
+/* Returns part i of n of the rows of the weights. */
 static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
                                      unsigned n)
 {

@@ -11,17 +11,17 @@
 #include "templates/attention/attention.h"
 #include "templates/pipeline/pipeline.h"
 
-/** Values that steps hand to each other: bits of pipe_op.reads and writes. */
+/** Values that steps pass to each other: bits of pipe_op.reads and writes. */
 enum att_register {
-    ATT_SLOT_M, /* the three that every loop carries */
+    ATT_SLOT_M, /* the three values that every loop carries */
     ATT_SLOT_L,
     ATT_SLOT_O,
     ATT_SLOT_REST,
     ATT_SLOT_K_PAGES, /* page numbers */
     ATT_SLOT_V_PAGES,
-    ATT_SLOT_K_DATA, /* on its way from memory to registers */
+    ATT_SLOT_K_DATA, /* in flight from memory to registers */
     ATT_SLOT_V_DATA,
-    ATT_SLOT_V_READY, /* V in registers, as LDS takes it */
+    ATT_SLOT_V_READY, /* V in registers, in the order of LDS */
     ATT_SLOT_MASK,    /* bytes of a custom mask */
     ATT_SLOT_K,       /* operands of products */
     ATT_SLOT_K_MORE,
@@ -29,15 +29,15 @@ enum att_register {
     ATT_SLOT_V_MORE,
     ATT_SLOT_V_REST,
     ATT_SLOT_S,
-    ATT_SLOT_GROWN, /* whether the maximum has grown, and the factor of O and l */
+    ATT_SLOT_GROWN, /* the result of the rescale check, and the factor of O and l */
     ATT_SLOT_EXPONENT,
     ATT_SLOT_P,
-    ATT_SLOT_P16,      /* weights as the product with V takes them */
-    ATT_SLOT_TOP,      /* the largest weight, or their sum */
-    ATT_SLOT_E,        /* what the weights of a block are relative to */
-    ATT_SLOT_QUARTERS, /* of V or P, each a slot */
+    ATT_SLOT_P16,      /* weights as operand of the product with V */
+    ATT_SLOT_TOP,      /* the largest weight, or the sum of weights */
+    ATT_SLOT_E,        /* the reference of a block's exponents */
+    ATT_SLOT_QUARTERS, /* of V or P, one slot each */
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
-    ATT_SLOT_O_QUARTERS, /* of O beside a product, each a slot */
+    ATT_SLOT_O_QUARTERS, /* of O beside a product, one slot each */
     ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
 };
@@ -45,33 +45,34 @@ extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];
 
 #define ATT_SLOT(name) (1u << ATT_SLOT_##name)
 
-/** Features of a variant: bits of pipe_row.needs. Families have theirs from ATT_HAS_FAMILY on. */
+/** Features of a variant: bits of pipe_row.needs. Families add theirs from ATT_HAS_FAMILY on. */
 enum att_feature {
     ATT_HAS_CHECK_SCORES, /* see enum att_check */
     ATT_HAS_CHECK_PREVIOUS,
     ATT_HAS_CHECK_WEIGHTS,
     ATT_HAS_FP8_WEIGHTS,
-    ATT_HAS_SUM_ROWS, /* rows of O^T are l */
-    ATT_HAS_REST,     /* the last rows of O^T are a product of their own */
+    ATT_HAS_SUM_ROWS, /* rows of O^T hold l */
+    ATT_HAS_REST,     /* the last rows of O^T are a separate product */
     ATT_HAS_MASK_BYTES,
     ATT_HAS_FAMILY
 };
 
 #define ATT_HAS(name) (1u << ATT_HAS_##name)
 
-/** Soft cap, hook and mask of the scores; the second one with mask bytes. */
+/** Apply soft cap, hook and mask to the scores; the second one with mask bytes. */
 extern const struct pipe_op att_mask, att_mask_bytes;
 extern const struct pipe_op att_check_scores, att_check_previous, att_check_weights;
 extern const struct pipe_op att_exponent;
 extern const struct pipe_op att_exp2; /* part 0: the first keys; part 1: the last late_eighths */
 extern const struct pipe_op att_rescale, att_rescale_previous, att_rescale_weights;
-extern const struct pipe_op att_sum;   /* l += p, where p is not rounded first */
-extern const struct pipe_op att_round; /* p as the product takes it, and l where that is summed */
-extern const struct pipe_op att_round_fp8; /* the same in fp8, without l */
+extern const struct pipe_op att_sum;   /* l += p, if p is summed before it is rounded */
+extern const struct pipe_op att_round; /* rounds p for the product, and adds l if the rounded p are
+                                          summed */
+extern const struct pipe_op att_round_fp8; /* the same for fp8, without l */
 extern const struct pipe_op att_product;   /* O += V p of part `part` of the keys */
 extern const struct pipe_op att_product_rest, att_product_sum;
 
-/** Begins a block: what steps have left of the one before is forgotten. */
+/** Begins a block: forgets the values of the previous one. */
 void att_begin_block(struct att_attention *a, struct tir_value index, struct tir_value *carried);
 
 #endif

@@ -14,16 +14,16 @@ static int find_product(const struct tir_machine *m, unsigned k)
     return all >= 0 ? all : tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
 }
 
-/* keys x queries as 2 keys x queries / 2. */
+/* Returns the layout of keys x queries seen as 2 keys x queries / 2. */
 static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
 {
     const struct tir_layout blocks = tir_layout_split_blocks(l, keys, ROWS);
     return tir_layout_join_blocks(&blocks, 2 * keys, ROWS);
 }
 
-/* A query's sum is that of row 0, or of row 8. The other rows leave some keys out, each register of
- * them others: registers that are the same would be one, which the loop copied into all of them.
- * Their sums are less, so that the largest of the eight is row 0's. */
+/* Builds the ones. A query's sum is in row 0 or row 8. The other rows leave out different keys,
+ * since equal registers would be merged and the loop would copy them. Their sums are smaller, so
+ * the largest of the eight is row 0's. */
 static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsigned keys)
 {
     t.dtype = TIR_I32;
@@ -65,7 +65,7 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* 16 x queries / 2 as 8 x queries, each row of which has the whole sum or less. */
+/* Returns 16 x queries / 2 as 8 x queries. Each row has the whole sum or less. */
 static struct tir_value by_query(struct tir_builder *b, struct tir_value sums)
 {
     return tir_join_blocks(b, tir_split_blocks(b, sums, ROWS), SUM_ROWS);

@@ -15,23 +15,24 @@
 
 struct att_weight_sum {
     int product;           /* the matrix instruction */
-    unsigned keys;         /* of a block */
-    struct tir_value ones; /* 16 x twice the keys, fp8; none: weights are summed otherwise */
-    struct tir_type sums;  /* f32, 16 x half of the queries: what the loop carries */
+    unsigned keys;         /* keys of a block */
+    struct tir_value ones; /* 16 x twice the keys, fp8; no value: weights are summed otherwise */
+    struct tir_type sums;  /* f32, 16 x half of the queries: carried by the loop */
 };
 
-/** For P^T of fp8 in the layout of `scores`, keys x queries, the queries split among waves. */
+/** Initialises the sum for P^T of fp8 in the layout of `scores`, keys x queries, with queries split
+ * among waves. */
 struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores);
 
-/** sums + the weights of a block, keys x queries of fp8. */
+/** Adds the weights of a block, keys x queries of fp8, to `sums`. */
 struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
                                     struct tir_value weights, struct tir_value sums);
 
-/** The sums times `factor`, 1 x queries. */
+/** Multiplies the sums by `factor`, 1 x queries. */
 struct tir_value att_weight_sum_scale(struct tir_builder *b, struct tir_value sums,
                                       struct tir_value factor);
 
-/** The sums as `vector`, 1 x queries, has them. */
+/** Converts the sums to the layout of `vector`, 1 x queries. */
 struct tir_value att_weight_sum_vector(struct tir_builder *b, struct tir_value sums,
                                        struct tir_type vector);
 

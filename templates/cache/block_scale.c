@@ -15,7 +15,7 @@ static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
 }
 
-/* The slot before `token`, -1 where there is none. */
+/* Returns the slot before `token`, or -1 if there is none. */
 static struct tir_value slot_before(struct tir_builder *b, struct tir_value token)
 {
     const struct tir_value zero = tir_i32(b, 0);
@@ -23,7 +23,7 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Returns whether the n-th slot from `token` on lies n - 1 behind the first. */
+/* True if the n-th slot from `token` on is n - 1 after the first. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {
@@ -32,8 +32,8 @@ static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                       tir_add(b, slot, att_wide(b, last)));
 }
 
-/* Tokens from `token` on whose slots follow each other: at most `most`, within the page. By
- * halving, unless it is all of them: what is true of a token is true of those before it. */
+/* Returns how many tokens from `token` on have consecutive slots in the page, at most `most`. It
+ * checks all of them first and otherwise bisects, since a run of n implies all shorter ones. */
 static struct tir_value run_length(const struct att_cache *c, struct tir_value token,
                                    struct tir_value slot, struct tir_value most)
 {
@@ -76,7 +76,7 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value n = run_length(c, run.token, slot, most);
     run.end = tir_add(b, run.begin, n);
     runs->next = tir_add(b, run.token, n);
-    /* Only the first may be the rest of a run whose beginning someone else has seen. */
+    /* Only the first token may belong to a run that another workgroup has found. */
     const struct tir_value apart =
         tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
                tir_or(b, tir_cmp_eq(b, run.begin, zero), tir_cmp_gt(b, runs->loop.index, zero)));
@@ -95,7 +95,7 @@ void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs)
     tir_end_for(b, &runs->loop, &next, 1);
 }
 
-/* Tokens first + i, and as an i64 -1 for those outside of begin .. end - 1, else 0. */
+/* Returns -1 as an i64 for tokens first + i outside begin .. end - 1, and 0 for others. */
 static struct tir_value outside(struct tir_builder *b, struct tir_value index,
                                 struct tir_value begin, struct tir_value end)
 {
@@ -156,7 +156,7 @@ void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_v
     att_lds_meet(b);
     for (unsigned i = 0; i < n; i++)
         v[i] = att_lds_max(b, att_plus(b, lds, (int)i * bytes));
-    tir_barrier(b); /* the next maximum goes to the same place */
+    tir_barrier(b); /* the next maximum uses the same place */
 }
 
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run)
@@ -183,7 +183,8 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
     };
 }
 
-/* Rows of a tile until all waves have had some, a power of two: registers hold the others. */
+/* Returns the rows of a tile that all waves process in one pass, a power of two; registers hold the
+   other rows. */
 static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, column);
@@ -192,9 +193,9 @@ static unsigned rows_of_pass(const struct att_cache *c, struct tir_type column)
 }
 
 /*
- * In place of tokens behind the page's end: the page's last group of those that SHUFFLE keeps
- * together, or, in a later pass, what stands in the first one. That is this wave's: a wave whose
- * tokens of the first pass all lie behind the end has none of the page, and does not come here.
+ * Replaces tokens after the page's end. In the first pass the substitute is the page's last group
+ * of tokens that SHUFFLE keeps together; in a later pass it is a token of the first pass, which
+ * belongs to this wave. A wave without tokens of the page does not come here.
  */
 static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_value first,
                                       struct tir_type column)
@@ -216,9 +217,9 @@ static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_valu
 }
 
 /*
- * Rows to read: those of the tile, and in place of those behind the page's end others of it. A wave
- * that has tokens of the page reads none of another wave's then, which may be written meanwhile:
- * where the page is a power of two, as what waves have is, its number modulo that is its own.
+ * Returns the rows to read: the tile's rows, with rows after the page's end replaced by other rows
+ * of it. A wave with tokens of the page then reads only its own rows, since others may be written
+ * meanwhile. For a power-of-two page that is the row number modulo the wave's rows.
  */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
@@ -231,7 +232,7 @@ static struct tir_value rows_within(const struct att_cache *c, const struct att_
     return att_cache_slot_row(c, tir_add(b, tir_splat(b, run->page, column), token));
 }
 
-/* One tile of the page. */
+/* Requantises one tile of the page. */
 static void requantise_tile(const struct att_cache *c, const struct att_page_run *run,
                             const struct att_block_scale *s, const struct att_cache_tiles *tiles,
                             struct tir_value first, struct tir_value slot)

@@ -18,16 +18,16 @@
 
 #include "templates/cache/cache.h"
 
-/** Scalars, alike in all waves of the workgroup; i32 but for the page. */
+/** A run of tokens in a page. Scalars, equal in all waves of the workgroup; i32 except the page. */
 struct att_page_run {
-    struct tir_value token;      /* of the call: the first */
+    struct tir_value token;      /* the run's first token in the call */
     struct tir_value page;       /* i64: slot of the page's token 0 */
-    struct tir_value begin, end; /* tokens of the page */
+    struct tir_value begin, end; /* first token in the page, and end */
 };
 
 /**
- * Finds the runs that begin with one of the tokens `first` .. `end` - 1, one after the other. The
- * builder moves into the body, which is entered for each of them; att_end_page_runs() ends it.
+ * Visits the runs that begin with one of the tokens `first` .. `end` - 1, one after the other. The
+ * builder moves into the body, which runs for each; att_end_page_runs() ends it.
  */
 struct att_page_runs {
     struct tir_loop loop;
@@ -39,38 +39,38 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
 void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs);
 
 /**
- * Slots of the page's tokens first + i, one a row of an i64 column; negative where that is not in
- * `begin` .. `end` - 1. All scalars are i32.
+ * Returns the slots of the page's tokens first + i, one in each row of an i64 column. Slots outside
+ * `begin` .. `end` - 1 are negative. All scalars are i32.
  */
 struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_value begin,
                                     struct tir_value end, struct tir_type column);
 
-/** Puts an f32 scalar at an LDS address; what the waves of the workgroup have put side by side, of
- * which the largest; and where they wait until all is there. */
+/** Store an f32 scalar at an LDS address; return the largest of the values that the waves stored
+ * side by side; and wait until all are stored. */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
 void att_lds_meet(struct tir_builder *b);
 
-/** The largest of what each wave of the workgroup has, f32 scalars: n values at once. Waves meet
- * here; lds has ATT_BLOCK_LDS bytes a wave, and is not needed for a single wave. */
+/** Returns the largest value over all waves of the workgroup: n f32 scalars at once. It has a
+ * barrier. lds has ATT_BLOCK_LDS bytes for each wave; a single wave needs none. */
 enum { ATT_BLOCK_LDS = 8 };
 void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
                        unsigned n);
 
-/** The scale that the page has, an f32; 0 for a run that begins with the page. All waves have read
- * it before one writes it where they meet in between, as in att_workgroup_max(). */
+/** Returns the page's scale, an f32; 0 for a run that begins with the page. A barrier, such as in
+ * att_workgroup_max(), must follow before a wave writes the scale. */
 struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run);
 
-/** Scale of a run: scalars. */
+/** The scale of a run, as scalars. */
 struct att_block_scale {
-    struct tir_value scale;   /* f32: what the page's tokens have from now on */
-    struct tir_value grows;   /* i1: tokens before the run, if any, have another one */
-    struct tir_value shrink;  /* f32: what these are to be multiplied with */
-    struct tir_value inverse; /* f32: what new ones are multiplied with */
+    struct tir_value scale;   /* f32: new scale of the page's tokens */
+    struct tir_value grows;   /* i1: the scale increased, so older tokens must be requantised */
+    struct tir_value shrink;  /* f32: factor for the older tokens */
+    struct tir_value inverse; /* f32: factor for the new tokens */
 };
 
-/** The scale of a run from its largest |x| and the page's old scale, both f32. */
+/** Computes the scale of a run from its largest |x| and the page's old scale, both f32. */
 struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
                                        struct tir_value old);
 
@@ -78,7 +78,7 @@ struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_val
 void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
                           const struct att_block_scale *s, const struct att_cache_tiles *tiles);
 
-/** Writes the page's scale: one lane of each wave that comes here. */
+/** Stores the page's scale, by one lane of each wave. */
 void att_block_store_scale(const struct att_cache *c, const struct att_page_run *run,
                            const struct att_block_scale *s);
 

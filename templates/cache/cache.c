@@ -61,7 +61,8 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Bytes from one page, token or head to the next: the argument is `key` for keys, else `value`. */
+/* Returns the bytes between pages, tokens or heads. The argument's name is `key` for keys, else
+   `value`. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
@@ -166,9 +167,9 @@ static unsigned largest_power(int n)
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* The tile of the widest panel. No panel has fewer columns than a row has lanes: the narrowest is
- * the lowest bit of the head dim. Lanes have at least two different rows: rows of the whole wave
- * would be scalars, and more of them than there are registers. */
+/* Returns the tile of the widest panel. A panel has at least as many columns as a row has lanes:
+ * the narrowest is the lowest bit of the head dim. Lanes hold at least two different rows. Rows of
+ * a whole wave would be scalars, and exceed the scalar registers. */
 static struct att_token_tile token_tile_of(unsigned dim, unsigned widest, unsigned x, bool runs)
 {
     const unsigned width = largest_power((int)min_u(dim, widest));
@@ -267,7 +268,7 @@ bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine 
     return att_cache_check_dims(v, why) && att_cache_check(v, why) && att_check_tile(v, m, why);
 }
 
-/* A scalar in the shape of `like`. */
+/* Returns a scalar in the shape of `like`. */
 static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
                                struct tir_value like)
 {
@@ -280,7 +281,7 @@ static struct tir_value times(struct tir_builder *b, struct tir_value a, struct 
     return tir_mul(b, a, shaped(b, scalar, a));
 }
 
-/* a mod n, a power of two. */
+/* Returns a mod n, for a power of two n. */
 static struct tir_value modulo(struct tir_builder *b, struct tir_value a, int n)
 {
     return tir_and(b, a, tir_int_like(b, a, n - 1));
@@ -304,8 +305,8 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
     return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
 }
 
-/* The sign of a slot on its address, which then stays negative whatever a row's span adds: no
- * comparison, whose result for each of many rows would fill the scalar registers. */
+/* Copies the sign of a slot to its address, which stays negative for any offset within a row. A
+ * comparison would need scalar registers for each of many rows. */
 static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
                                         struct tir_value at)
 {
@@ -318,9 +319,10 @@ struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value 
     return unless_negative(c->b, slot, att_cache_row(c, s.page, s.token));
 }
 
-/* ---- Blocks of a row that lie apart ---- */
+/* ---- Blocks of a row that are not adjacent ---- */
 
-/* The blocks of each row, rows x (columns / width) of i64, for a tile of type `t`. */
+/* Returns the type of the blocks of each row, rows x (columns / width) of i64, for a tile of type
+   `t`. */
 static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, unsigned width)
 {
     struct tir_func *f = c->b->f;
@@ -330,7 +332,8 @@ static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, u
     return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
 }
 
-/* Addresses that split_blocks() has as rows, of blocks that lie `at` (i32) behind their rows. */
+/* Returns the addresses of blocks that are `at` (i32) bytes after their rows, as split_blocks()
+   orders them. */
 static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
                                 struct tir_type blocks, struct tir_value at)
 {
@@ -341,8 +344,8 @@ static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
 }
 
 /*
- * Addresses of the blocks that split_blocks() of a tile of type `t` has as rows: block i, from
- * column i * width on, lies i * step bytes behind its row.
+ * Returns the addresses of the blocks of a tile of type `t`, as split_blocks() orders them. Block
+ * i, with columns from i * width on, is i * step bytes after its row.
  */
 static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t, unsigned width, struct tir_value step)
@@ -351,7 +354,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
     return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
-/* Returns the bytes that column `first` adds to a row's address: i32. */
+/* Returns the bytes that column `first` adds to a row's address, i32. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (!c->shuffle)
@@ -359,8 +362,8 @@ static struct tir_value column_byte(const struct att_cache *c, int first)
     return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
 }
 
-/* Columns of K in SHUFFLE that begin within a block and reach into others: in the widest runs of
- * which none crosses into the next block. */
+/* Stores columns of K in SHUFFLE that begin inside a block and cross into others, in the widest
+ * accesses that stay inside a block. */
 static void store_across(const struct att_cache *c, struct tir_value row, int first,
                          struct tir_value a)
 {
@@ -380,7 +383,7 @@ static void store_across(const struct att_cache *c, struct tir_value row, int fi
                      tir_split_blocks(b, a, width));
 }
 
-/* V in SHUFFLE, element by element. */
+/* Stores V in SHUFFLE element by element. */
 static void store_elements(const struct att_cache *c, struct tir_value row, struct tir_value byte,
                            struct tir_value a)
 {
@@ -427,8 +430,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     struct tir_builder *b = c->b;
     if (!c->shuffle || !c->value)
         return tir_bool(b, false);
-    /* Computes for each slot where its group would have to begin: a multiple of x, and all agree;
-     * the same far-away number for those that are nowhere. */
+    /* Each slot implies where its group would begin: a multiple of x on which all slots must agree.
+     * Negative slots all get the same far-away number. */
     const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
     const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
     const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
@@ -444,7 +447,7 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the offset of a column's run, a row of `t`, behind its group: i64. */
+/* Returns the offset of a column's run, a row of `t`, from its group: i64. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -455,13 +458,13 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* x tokens of a column as one row: [(T/x) D, x]. */
+/* Returns x tokens of a column as one row: [(T/x) D, x]. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {
     struct tir_builder *b = c->b;
     const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, row), (unsigned)c->x);
-    /* The first row of each group has the least address; skipped ones are all alike. */
+    /* The first row of each group has the lowest address; skipped groups are all equal. */
     const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
     const struct tir_layout split =
         tir_layout_split_blocks(tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);
@@ -561,7 +564,7 @@ static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
     return tir_i32(c->b, ATT_PACKED_SCALES + first / c->run * c->scale_size);
 }
 
-/* Addresses of the scales of a panel's runs, but for packed_scale_byte(). */
+/* Returns the addresses of the scales of a panel's runs, without packed_scale_byte(). */
 static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t)
 {
@@ -650,7 +653,7 @@ struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value 
     const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / c->largest));
     if (!c->packed || c->scale_size != 1)
         return scale;
-    /* The next exponent, but for a power of 2. */
+    /* The next exponent, except for a power of 2. */
     const struct tir_value bits =
         bits_of(b, tir_max(b, scale, tir_float_like(b, scale, LEAST_SCALE)));
     const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
@@ -663,7 +666,7 @@ struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value s
     return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
 }
 
-/* x times a scalar or a factor of each row. */
+/* Multiplies x by a scalar, or by a factor for each row. */
 static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
 {
     const struct tir_type t = tir_typeof(b->f, x);

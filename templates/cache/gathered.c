@@ -13,7 +13,7 @@ struct tir_value att_gathered_entry(struct tir_builder *b, const char *list, str
     return tir_scalar_load(b, tir_add(b, base, at), tir_i32(b, 0), TIR_I32);
 }
 
-/* seq_starts[sequence], or 0. */
+/* Returns seq_starts[sequence], or 0 without it. */
 static struct tir_value start_of(struct tir_builder *b, struct tir_value sequence)
 {
     const struct tir_type t = tir_scalar(TIR_I32);

@@ -8,16 +8,16 @@
 
 #include "ir/builder.h"
 
-/** The gathered rows of one sequence: i32 scalars. */
+/** The gathered rows of one sequence, as i32 scalars. */
 struct att_gathered {
-    struct tir_value row;        /* of the output: the first one */
-    struct tir_value start, end; /* tokens of the sequence */
+    struct tir_value row;        /* first row in the output */
+    struct tir_value start, end; /* range of the sequence's tokens */
 };
 
 /** Reads cu_seqlens_k and, unless it is NULL, seq_starts. `sequence` is an i32 scalar. */
 struct att_gathered att_gathered(struct tir_builder *b, struct tir_value sequence);
 
-/** list[index], of a list of i32 that is the argument `list`; all uniform. */
+/** Returns list[index] of the argument `list`, an i32 array; everything is uniform. */
 struct tir_value att_gathered_entry(struct tir_builder *b, const char *list,
                                     struct tir_value index);
 

@@ -19,8 +19,9 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
-/* The first entry is read of a sequence without keys too, and not used. A list of none may stand at
- * the end of its array: something else that is there takes its place. */
+/* Returns the address of the first entry, which is read even for a sequence without keys, and then
+ * ignored. A list without entries may be at the end of its array, so any readable memory replaces
+ * it. */
 static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
                                      struct tir_value table, struct tir_value some)
 {
@@ -46,8 +47,8 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     return p;
 }
 
-/* Runs of registers, lanes and waves over tokens x cols: `vector` columns a lane, the lanes walk
- * what is left of the columns and then tokens. */
+/* Returns a layout of tokens x cols. A lane has `vector` columns, lanes walk the rest of the
+ * columns and then tokens, and registers and waves follow. */
 static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
                                 unsigned vector)
 {
@@ -60,7 +61,8 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* Columns that each lane has, if all are dealt out, at most 8: 16 bytes once they have 16 bits. */
+/* Returns how many columns each lane has if all are dealt out, at most 8: 16 bytes of 16-bit
+   elements. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
@@ -90,7 +92,7 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
     return t;
 }
 
-/* One value of `dtype` for each row of a tile. */
+/* Returns the type of one value of `dtype` for each row of a tile. */
 static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
@@ -110,7 +112,7 @@ static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigne
     return tir_and(b, a, tir_int_like(b, a, n));
 }
 
-/* The token, from `key` on, that a gathered row belongs to, or begins with. */
+/* Returns the token, from `key` on, to which a gathered row belongs, or with which it begins. */
 static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row, struct tir_value key)
 {
@@ -123,7 +125,7 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-/* Bytes behind the table's first entry: those beyond the last repeat it. */
+/* Returns the byte offset of an entry from the table's first. Entries beyond the last repeat it. */
 static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value token)
 {
@@ -135,7 +137,7 @@ static struct tir_value entry_offset(struct tir_builder *b, const struct att_pag
     return tir_shl(b, at, tir_int_like(b, at, 2));
 }
 
-/* The slot of a token of a block, which keeps the entry's sign; else the entry. */
+/* Returns the slot of a token of a block, with the sign of its entry; without blocks, the entry. */
 static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token, struct tir_value entry)
 {
@@ -176,7 +178,7 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return slot_of(b, p, token, entry);
 }
 
-/* Returns which of its token's runs a gathered row is. */
+/* Returns the number of a gathered row among its token's runs. */
 static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row)
 {
@@ -191,7 +193,7 @@ static struct tir_value run_of_column(struct tir_builder *b, const struct att_pa
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
-/* Returns the offset of a run inside its page, in bytes: 32 bits, since no page has more than 2
+/* Returns the byte offset of a run inside its page. 32 bits suffice, since a page has at most 2
  * GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
@@ -201,7 +203,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     if (!t->cache.shuffle) {
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
         struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
-        if (t->cache.packed) /* a page has no more than 2 GiB */
+        if (t->cache.packed) /* a page has at most 2 GiB */
             at = tir_add(b, at,
                          tir_shl(b, block_of(b, t, row), tir_int_like(b, row, tir_bits(t->run))));
         return tir_zext(b, at, TIR_I64);
@@ -212,7 +214,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
         const struct tir_value in_tile = and_n(b, row, t->cols - 1);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
-        if (t->cache.columns) /* as many runs a column as a page has */
+        if (t->cache.columns) /* each column has as many runs as a page */
             return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
         run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
     } else {
@@ -223,7 +225,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
 }
 
-/* libattn sees to it that strides of pages fit 32 bits: then this is one instruction. */
+/* Returns the byte offset of a page. libattn guarantees page strides of 32 bits, so it is one
+   instruction. */
 static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -232,7 +235,7 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
     return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
-/* Rows of V in SHUFFLE are runs of tokens, whose scales are neighbours as they are. */
+/* Loads scales. Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
 static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
                                     const struct att_paged_tile *t, struct tir_value page,
                                     struct tir_value token)
@@ -251,7 +254,7 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
 }
 
-/* A run of a packed row is at `at`: its scale stands behind all runs. */
+/* Loads scales of packed rows. A run begins at `at`, and its scale follows all runs of the row. */
 static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
                                            struct tir_value row, struct tir_value at)
 {
@@ -264,7 +267,7 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* Finds the page of a row's token, and the token, whose number says where in that it stands. */
+/* Finds the page of a row's token, and the token's number, which gives its place in the page. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)

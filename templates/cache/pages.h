@@ -15,57 +15,61 @@
 struct att_pages {
     const struct att_variant *v;
     struct tir_value table; /* i64: address of the sequence's first page number */
-    bool slots; /* page numbers are slots, one a key; below 0: no key, and slot 0 stands for it */
-    struct att_paging paging, entries; /* tokens of a page; of an entry of the table */
-    struct tir_value first, last; /* entries of the table that may be read; others become these */
-    struct tir_value last_key;    /* those behind it, of blocks, become it: they need not exist */
-    struct tir_value used;        /* all ones; 0 for a sequence without keys: it reads page 0 */
+    bool slots; /* page numbers are slots, one for each key; negative: no key, and slot 0 is read
+                   instead */
+    struct att_paging paging, entries; /* tokens of a page; tokens of an entry of the table */
+    struct tir_value first, last; /* entries of the table that may be read; others are replaced by
+                                     these */
+    struct tir_value last_key;    /* with blocks: keys after it are replaced by it, since they may
+                                     not exist */
+    struct tir_value used;        /* all ones; 0 for a sequence without keys, which then reads page
+                                     0 */
 };
 
-/** The pages of sequence `batch` with kv_len keys, of which none before `first_key` is seen. */
+/** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */
 struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
                            struct tir_value batch, struct tir_value kv_len,
                            struct tir_value first_key);
 
-/** The registers of a tile of `tokens` keys or values under way: tokens x cols elements, columns
- * from `first` on, over all waves of the function. */
+/** The registers of a tile of `tokens` keys or values in flight: tokens x cols elements, from
+ * column `first` on, over all waves of the function. */
 struct att_paged_tile {
     struct att_cache cache;
-    unsigned tokens, cols, first, run; /* run: elements that memory keeps together */
+    unsigned tokens, cols, first, run; /* run: elements that are adjacent in memory */
     struct tir_type gathered;          /* a row for each run: (runs of all tokens) x run */
-    bool blocks; /* a token has several runs, which are not those of V in SHUFFLE */
+    bool blocks; /* a token has several runs, which are not runs of V in SHUFFLE */
 };
 
-/** `layout` is that of the tokens x cols tile where the caller needs one and the cache is NHD, or
- * NULL: 16 bytes of 16-bit elements a lane. Of packed rows it is the latent. */
+/** Initialises a tile. `layout` is the caller's layout of tokens x cols for an NHD cache, or NULL:
+ * 16 bytes of 16-bit elements in a lane. For packed rows it is the latent part's. */
 struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout);
 
-/** The page number, or slot, of each gathered row of the tile whose first token is `key`. */
+/** Loads the page number, or slot, of each gathered row of the tile whose first token is `key`. */
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
 /** The two steps of att_page_numbers(), for templates that read the table themselves: the i32 byte
- * of each row's entry from the first one on, and the page number, or slot, of what stands there. */
+ * offset of each row's entry, and the page number, or slot, of an entry. */
 struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value key);
 struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
                                  const struct att_paged_tile *t, struct tir_value key,
                                  struct tir_value entries);
 
-/** att_page_numbers() beside the elements: tokens x cols of i32; not of V in SHUFFLE. */
+/** Returns att_page_numbers() for each element: tokens x cols of i32; not for V in SHUFFLE. */
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries);
 
-/** Returns where the gathered rows begin, i64 bytes behind the cache's base: a slot below 0 has
- * slot 0's. */
+/** Returns where the gathered rows begin, in i64 bytes from the cache's base. A negative slot is
+ * replaced by slot 0. */
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
                                 const struct att_paged_tile *t, struct tir_value key,
                                 struct tir_value page_numbers);
 
-/** A loaded tile: bits of the cache, and its scales in f32 where there are any: one for each row,
- * or one for each element where a row has many tokens. */
+/** A loaded tile: the cache's bits, and its scales in f32 if there are any. A row has one scale, or
+ * one for each element if it holds several tokens. */
 struct att_paged_data {
     struct tir_value bits, scale;
 };
@@ -73,9 +77,9 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page_numbers);
 
-/** Converts what was loaded to tokens x cols of `dtype` and applies scales of tokens and pages; a
- * scale of the whole tensor is left to the caller. Tokens beyond the sequence hold whatever the
- * page holds. */
+/** Converts loaded data to tokens x cols of `dtype`, and applies scales of tokens and pages. The
+ * caller applies a scale of the whole tensor. Tokens beyond the sequence hold whatever the page
+ * holds. */
 struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, unsigned dtype);
 

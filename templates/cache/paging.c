@@ -79,8 +79,8 @@ struct tir_value att_page_place(const struct att_paging *p, struct tir_value tok
     return tir_and(b, token, like(p, most, token));
 }
 
-/* slot, or 0 in place of one below: no comparison, whose result for each of many rows would fill
- * the scalar registers. */
+/* Returns slot, or 0 for a negative slot. A comparison would need scalar registers for each of many
+ * rows. */
 static struct tir_value not_below_zero(struct tir_builder *b, struct tir_value slot)
 {
     const struct tir_value sign = tir_sar(b, slot, tir_int_like(b, slot, 63));

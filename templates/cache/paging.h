@@ -21,32 +21,34 @@
 
 struct att_paging {
     struct tir_builder *b;
-    int size;               /* P, 0: an argument */
+    int size;               /* P; 0: it is an argument */
     bool power;             /* P is a power of two */
     struct tir_value shift; /* i32: log2 of P, rounded up */
-    struct tir_value magic; /* i32, unsigned: M, where P is an argument and need not be one */
+    struct tir_value magic; /* i32, unsigned: M, if P is an argument that need not be a power of
+                               two */
 };
 
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
-/** Pages whose tokens are an argument, for an op without a field page_size. */
+/** Returns pages whose size is an argument, for an op without a field page_size. */
 struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
-/** Pages of as many tokens as an entry of a list names: of lists of slots, or of 64 of them. */
+/** Returns pages with the tokens of a list's entry: 1 for lists of slots, 64 for lists of
+ * blocks. */
 struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v);
 
-/** P, an i32. */
+/** Returns P, an i32. */
 struct tir_value att_page_tokens(const struct att_paging *p);
 
-/* Tokens of a sequence: i32 of any shape, none below 0. */
+/* Tokens of a sequence: i32 of any shape, not negative. */
 
-/** token / P. */
+/** Returns token / P. */
 struct tir_value att_page_of(const struct att_paging *p, struct tir_value token);
-/** token mod P. */
+/** Returns token mod P. */
 struct tir_value att_page_place(const struct att_paging *p, struct tir_value token);
-/** page * P. */
+/** Returns page * P. */
 struct tir_value att_page_first(const struct att_paging *p, struct tir_value page);
 
-/** Slots of a cache, page * P + token: i64 of any shape. One below 0 counts as 0, or, where P is a
- * power of two, back from page 0. */
+/** The page and token of a slot of a cache, page * P + token: i64 of any shape. A negative slot
+ * becomes slot 0, or for a power of two counts back from page 0. */
 struct att_slot {
     struct tir_value page, token; /* i64 */
 };

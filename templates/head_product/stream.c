@@ -27,30 +27,33 @@
 #include "templates/workgroup/scalar.h"
 
 enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32, TILES = 2 };
-enum { LINE = 128 /* bytes of a row that a copy takes */, SCALED = 128, TAIL = 64 };
+enum { LINE = 128 /* bytes of a row that a copy reads */, SCALED = 128, TAIL = 64 };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8, LDS_CHUNK = 16 /* bytes of it */ };
-enum { PANEL = LINE / ELEM /* columns of x */, STEP = 32 /* that are read at once */ };
+enum {
+    PANEL = LINE / ELEM /* columns of x in a panel; columns that are read at once */,
+    STEP = 32 /* that are read at once */
+};
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
-enum { RING = 4 /* places of panels where not all have one */ };
+enum { RING = 4 /* panels in LDS if not all fit */ };
 enum { GROUP_X, GROUP_W };
 
 struct stream {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;              /* of x, and of w */
+    unsigned dtype, stored;              /* types of x, and of w in memory */
     unsigned wide;                       /* columns of a panel of w */
-    unsigned blocks;                     /* of BLOCK_ROWS rows */
-    unsigned slots;                      /* for blocks in LDS */
-    bool rings;                          /* panels of a long contraction take turns in LDS */
+    unsigned blocks;                     /* number of blocks of BLOCK_ROWS rows */
+    unsigned slots;                      /* blocks for which LDS has room */
+    bool rings;                          /* panels of a long contraction share LDS in a ring */
     int instr;                           /* matrix instruction */
     struct tir_type x_panel, w_panel;    /* over the workgroup */
-    struct tir_type left, right, result; /* w, x and out^T of a step */
+    struct tir_type left, right, result; /* w, x and out^T of a step, as operands */
     struct tir_type lines, tail;         /* of out, and of the tail, as they are stored */
-    struct tir_layout x_map, w_map;      /* of a panel in LDS */
-    struct tir_value x, w, out;          /* i32: in LDS */
-    struct tir_value head, part;         /* i32: which rows of which head */
-    struct tir_value token, tokens;      /* i32: the first token, and how many there are */
+    struct tir_layout x_map, w_map;      /* LDS maps of a panel */
+    struct tir_value x, w, out;          /* i32: LDS addresses */
+    struct tir_value head, part;         /* i32: head, and part of its rows */
+    struct tir_value token, tokens;      /* i32: the first token, and the number of tokens */
     struct tir_view head_x, weights;     /* the head's tokens, and the workgroup's rows */
     struct tir_value scale[MOST_SCALES];
 };
@@ -70,7 +73,7 @@ static unsigned block_count(const struct att_variant *v)
     return v->head_dim == LONG ? 1 : MOST_BLOCKS;
 }
 
-/* Blocks of w for which LDS has room beside x. */
+/* Returns the blocks of w for which LDS has room beside x. */
 static unsigned slots(const struct att_variant *v, const struct tir_machine *m)
 {
     const int size = v->weights == ATT_WEIGHTS_SAME ? ELEM : 1;
@@ -112,8 +115,8 @@ static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned row
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
-/* A panel of w, lines of which 8 rows tell their chunks apart. Its rows stand in such an order that
- * each wave copies those that it reads: a copy gives waves the bits behind those of a load. */
+/* Returns the LDS map of a panel of w. 8 rows swizzle the chunks of their lines. Rows are ordered
+ * so that each wave copies the rows that it reads: a copy gives waves the bits after a load's. */
 static struct tir_layout weight_map(const struct stream *p)
 {
     enum { BITS = 6, SWIZZLED = 3 };
@@ -132,7 +135,7 @@ static struct tir_layout weight_map(const struct stream *p)
     return map;
 }
 
-/* A tile of out. */
+/* Returns the LDS map of a tile of out. */
 static struct tir_layout lines_map(void) { return att_lds_swizzled(TILE, BLOCK_ROWS, CHUNK, 0, 3); }
 
 static void choose_layouts(struct stream *p)
@@ -157,7 +160,7 @@ static void choose_layouts(struct stream *p)
 
 /* ---- Operands ---- */
 
-/* The head's tokens of a tensor [token, head, width]. */
+/* Returns the head's tokens of a tensor [token, head, width]. */
 static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int width)
 {
     struct tir_builder *const b = &p->b;
@@ -192,7 +195,7 @@ static struct tir_value w_at(struct stream *p, unsigned block, unsigned panel)
     return att_plus(&p->b, p->w, (int)(place * BLOCK_ROWS * LINE));
 }
 
-/* A wait counts the copies of a phase as one. */
+/* Copies x. A wait counts the copies of a phase as one. */
 static void copy_x(struct stream *p, struct tir_view x, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -212,22 +215,22 @@ static void copy_w(struct stream *p, unsigned block, unsigned panel)
     tir_phase(b, false);
 }
 
-/* The panels of a block of w. */
+/* Copies the panels of a block of w. */
 static void copy_block(struct stream *p, unsigned block)
 {
     for (unsigned k = 0; k < w_panels(p); k++)
         copy_w(p, block, k);
 }
 
-/* Finds places in LDS anew: else all that are the same would be found in front of the first load,
- * and wait in scalars. */
+/* Computes LDS addresses anew. Otherwise all of them would be computed before the first load, and
+ * occupy scalar registers. */
 static void find_places(struct stream *p)
 {
     p->x = tir_materialize(&p->b, p->x);
     p->w = tir_materialize(&p->b, p->w);
 }
 
-/* A panel of x of all tokens, and of w if one begins with it. */
+/* Copies a panel of x for all tokens, and a panel of w if one begins with it. */
 static void copy_panel(struct stream *p, unsigned panel)
 {
     if (panel >= x_panels(p))
@@ -239,15 +242,15 @@ static void copy_panel(struct stream *p, unsigned panel)
         copy_x(p, p->head_x, t, panel);
 }
 
-/* Addresses of what comes next are computed behind what has been asked for. */
+/* Keeps later address computations after the loads issued so far. */
 static void come_later(struct stream *p)
 {
     p->head = tir_materialize(&p->b, p->head);
     p->part = tir_materialize(&p->b, p->part);
 }
 
-/* Asks for all, in the order in which it is multiplied. Barriers keep the waves to that order: a
- * wave alone would ask for its part of everything before the next one did. */
+/* Issues all copies in the order of their use. Barriers keep all waves to that order, since a
+ * single wave would issue all of its copies before the next wave began. */
 static void copy_all(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -279,7 +282,7 @@ static void copy_all(struct stream *p)
     come_later(p);
 }
 
-/* Waits for a panel of x; all up to it are there, of all waves. */
+/* Waits for a panel of x. All panels up to it, of all waves, are then complete. */
 static void await_x(struct stream *p, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -288,7 +291,7 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* Waits for the wave's part of a panel of w. A block has been asked for as each block before was
+/* Waits for the wave's part of a panel of w. A block is copied when each block before it is
  * read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
@@ -296,7 +299,7 @@ static void await_w(struct stream *p, unsigned block, unsigned panel)
     tir_wait(&p->b, GROUP_W, (int)(asked * w_panels(p) - 1 - (block * w_panels(p) + panel)));
 }
 
-/* Columns from `column` on. */
+/* Reads columns of x from `column` on. */
 static struct tir_value read_x(struct stream *p, unsigned tile, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, x_at(p, tile, column / PANEL), p->right, &p->x_map,
@@ -309,7 +312,7 @@ static struct tir_value read_w(struct stream *p, unsigned block, unsigned column
                                   column % p->wide);
 }
 
-/* w in the type that is multiplied: 8 bits are exact in 16. */
+/* Converts w to the multiplied type: 8 bits are exact in 16. */
 static struct tir_value widened(struct stream *p, struct tir_value w)
 {
     return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);
@@ -317,7 +320,7 @@ static struct tir_value widened(struct stream *p, struct tir_value w)
 
 /* ---- Scales of w ---- */
 
-/* Columns that have one scale. */
+/* Returns the columns that share one scale. */
 static unsigned scaled_columns(const struct stream *p)
 {
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? SCALED : (unsigned)p->v->head_dim;
@@ -340,7 +343,7 @@ static void load_scales(struct stream *p)
             att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
 }
 
-/* The scale of what ends with `column` in a block of rows. */
+/* Returns the scale of the columns that end with `column` in a block of rows. */
 static struct tir_value scale_at(const struct stream *p, unsigned block, unsigned column)
 {
     const unsigned columns = (unsigned)p->v->head_dim / scaled_columns(p);
@@ -348,7 +351,7 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
     return p->scale[high * columns + column / scaled_columns(p)];
 }
 
-/* A sum of products with w that has a scale for so many columns. */
+/* A sum of products with w whose scale covers some of the columns. */
 struct sum {
     struct tir_value part, scaled;
 };
@@ -399,7 +402,7 @@ static void visit_blocks(struct stream *p, struct tir_view out)
         struct sum sum[TILES] = {0};
         multiply_block(p, i, sum);
         if (i + p->slots < p->blocks) {
-            tir_wait(b, TIR_LDS_WRITES, 0); /* the wave has read what was there */
+            tir_wait(b, TIR_LDS_WRITES, 0); /* the wave has read the old contents */
             copy_block(p, i + p->slots);
         }
         out.byte = att_plus(b, first, (int)i * BLOCK_ROWS * ELEM);
@@ -433,7 +436,7 @@ static struct tir_value multiply_tile(struct stream *p, unsigned tile)
     return sum.part;
 }
 
-/* A tile of out passes LDS, so that lines are written whole. */
+/* Stores a tile of out through LDS, so that whole cache lines are written. */
 static void put_lines(struct stream *p, struct tir_value at, struct tir_value sum)
 {
     struct tir_builder *const b = &p->b;
@@ -463,7 +466,8 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
 
-/* Waits for a panel, of all waves. All have read the one before, and another one comes there. */
+/* Waits for a panel of all waves. All have read the previous panel, whose place receives another
+   one. */
 static void turn_ring(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -493,7 +497,7 @@ static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILE
     }
 }
 
-/* Results pass where the last panel but one was. */
+/* Visits all panels. Results pass through the place of the last panel but one. */
 static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -513,7 +517,7 @@ static void visit_panels(struct stream *p, struct tir_view out)
 
 /* ---- The workgroup ---- */
 
-/* The tail goes to the head by the workgroup of its first rows. */
+/* Copies the tail of the head, in the workgroup of its first rows. */
 static void copy_tail(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -530,7 +534,7 @@ static void copy_tail(struct stream *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* A launch of more tokens than fit at once has them in turn. */
+/* Visits all tokens. A launch of more tokens than fit at once processes them in several steps. */
 static void visit(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
@@ -549,11 +553,11 @@ static void visit(struct stream *p)
     else
         visit_blocks(p, out);
     copy_tail(p);
-    tir_barrier(b); /* all has been read: its place is free */
+    tir_barrier(b); /* everything has been read, so the LDS is free */
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* All arguments come in one round. */
+/* Issues the loads of all arguments at once. */
 static void ask(struct stream *p)
 {
     struct tir_builder *const b = &p->b;

@@ -64,8 +64,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Finds a tile that fits, of those whose waves share columns, that stream w, or that do neither. 0:
- * there is none. */
+/* Finds a tile that fits: one whose waves share columns, one that streams w, or one that does
+ * neither. 0: there is none. */
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
@@ -78,8 +78,8 @@ static unsigned find_tile(const struct att_variant *v, const struct tir_machine 
     return 0;
 }
 
-/* Two tiles of tokens, and workgroups for every compute unit: with less of either the kernels that
- * have more workgroups take less time. */
+/* The streaming kernel wins for two tiles of tokens and at least one workgroup for every compute
+ * unit. With less of either, kernels with more workgroups take less time. */
 enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
 
 static struct att_second stream_calls(const struct tir_machine *m, unsigned tile)
@@ -90,7 +90,8 @@ static struct att_second stream_calls(const struct tir_machine *m, unsigned tile
                                          .count = 2}};
 }
 
-/* Waves share columns where attn_head_product_fill() says so, but not where w streams. */
+/* Returns the alternative kernel for launches with few tokens: its waves share columns if
+   attn_head_product_fill() says so, but not if w streams. */
 static struct att_second few_calls(const struct tir_machine *m, unsigned tile, bool streams)
 {
     const struct att_when share = {ARG_SHARE_COLUMNS, 1, 1};
@@ -106,9 +107,10 @@ static struct att_second few_calls(const struct tir_machine *m, unsigned tile, b
                   .count = 3}}};
 }
 
-/* The kernel for one x reads 256 rows of w for each compute unit, however few tokens there are. So
- * it leaves launches of up to 128 to the one whose waves share columns, and to the one for x of
- * each head those that do not give every compute unit two workgroups. */
+/* Finds the kernels for launches that the kernel with one x leaves to others. It reads 256 rows of
+ * w for each compute unit even for few tokens. Launches of up to 128 tokens use the kernel whose
+ * waves share columns. Launches with fewer than two workgroups per compute unit use the kernel with
+ * an x for each head. */
 static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                              struct att_second *second)
 {

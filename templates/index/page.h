@@ -8,16 +8,17 @@
 
 #include "templates/cache/cache.h"
 
-/** Byte of the page at which the key of token `token` (i32, of any shape) begins: keys have `bytes`
- * each. */
+/** Returns the byte of the page at which the key of token `token` (i32, of any shape) begins. A key
+ * has `bytes` bytes. */
 struct tir_value att_index_key_byte(struct tir_builder *b, struct tir_value token, int bytes,
                                     bool shuffle);
 
-/** Byte of the page at which its scale begins. */
+/** Returns the byte of the page at which the key's scale begins. */
 struct tir_value att_index_scale_byte(const struct att_paging *p, struct tir_value token,
                                       int bytes);
 
-/** Keys of fp8 at `base` (i64), for att_cache_load() and att_cache_store() at these bytes. */
+/** Returns fp8 keys at `base` (i64) as a cache for att_cache_load() and att_cache_store() at these
+ * bytes. */
 struct att_cache att_index_keys(struct tir_builder *b, struct tir_value base, bool shuffle);
 
 #endif

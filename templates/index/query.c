@@ -8,15 +8,15 @@
 enum {
     DIM = ATT_INDEX_DIM,
     GROUP = ATT_INDEX_GROUP,
-    ROWS = GROUP, /* of the matrix instruction */
+    ROWS = GROUP, /* rows of the matrix instruction */
     VECTOR = ATT_INDEX_VECTOR,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a part */
     ONE = 127,           /* the exponent of 1, biased */
     KEY_MAX = 448,       /* the largest element of fp8 */
-    SHIFT_MAX = 25,      /* 448 * 448 * 128 is below 2^25 */
-    WEIGHT_TOP = 14,     /* weights as f16: the largest of a row is from 2^14 on, and below 2^15 */
-    EXPONENT = 23,       /* the lowest bit of an f32's */
+    SHIFT_MAX = 25,      /* 448 * 448 * 128 is less than 2^25 */
+    WEIGHT_TOP = 14,     /* f16 weights: the largest of a row is from 2^14 to 2^15 */
+    EXPONENT = 23,       /* the lowest exponent bit of an f32 */
     EXPONENT_MAX = 254,
     F16_BITS = 16,
 };
@@ -50,7 +50,7 @@ void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
     att_index_cut(x, tir_join_blocks(x->b, fourth, PARTS), out);
 }
 
-/* Two f32 as f16 of a register, nearest even. */
+/* Packs two f32 as f16 into a register, rounded to nearest even. */
 static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
                                 struct tir_value high)
 {
@@ -63,7 +63,7 @@ static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
     return tir_or(b, both[0], tir_shl(b, both[1], tir_int_like(b, both[1], F16_BITS)));
 }
 
-/* The exponent of a number that every lane holds, biased, from `least` up to `most`. */
+/* Returns the biased exponent of a number that every lane holds, limited to `least` .. `most`. */
 static struct tir_value exponent_of(const struct att_index *x, struct tir_value a, int least,
                                     int most)
 {
@@ -73,8 +73,8 @@ static struct tir_value exponent_of(const struct att_index *x, struct tir_value 
     return tir_min(b, tir_max(b, exponent, tir_i32(b, least)), tir_i32(b, most));
 }
 
-/* No q . k of the row is 2^n or more: the largest sum of a head's magnitudes, times that of keys'
- * elements. Returns n. */
+/* Returns n such that no q . k of the row reaches 2^n: the largest sum of a head's magnitudes,
+ * times the largest element of keys. */
 static struct tir_value product_bits(const struct att_index *x, const struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
@@ -93,9 +93,9 @@ static struct tir_value product_bits(const struct att_index *x, const struct att
 }
 
 /*
- * Products are scaled by a power of two, so that none is above 1; what is below 2^-14 then counts
- * as 0. Weights become pairs of f16, with a power of two that brings the row's largest near f16's;
- * those from 2^116 on become infinities.
+ * Scales products by a power of two, so that none exceeds 1; products below 2^-14 then count as 0.
+ * Weights become pairs of f16, scaled by a power of two that brings the row's largest near f16's
+ * largest. Weights from 2^116 on become infinities.
  */
 void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own)
 {
@@ -124,7 +124,8 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
     }
 }
 
-/* Elements 32 s and 64 + 32 s of a head on, which meet a lane's blocks s of both halves. */
+/* Returns elements from 32 s and from 64 + 32 s on of a head, which match a lane's blocks s of both
+   halves. */
 static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
                                         struct tir_value first, unsigned s, struct tir_type part)
 {
@@ -137,7 +138,7 @@ static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
     return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
 }
 
-/* The row's view of an argument: so many bytes from head to head. */
+/* Returns the row's view of an argument, with `stride` bytes between heads. */
 static struct tir_view heads_of(const struct att_index *x, struct tir_value row, const char *arg,
                                 struct tir_value row_stride, struct tir_value head_stride,
                                 int bytes)
@@ -148,7 +149,7 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
                     head_stride, bytes, 0);
 }
 
-/* Rows beyond the last head are 0: they add nothing. */
+/* Loads a row's query. Rows beyond the last head are 0 and add nothing. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own)
 {
     struct tir_builder *b = x->b;

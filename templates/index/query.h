@@ -10,24 +10,24 @@
 
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
-/** Elements of a matrix instruction's contraction, 32 x K: those of slice s, from chunks of which
- * each lane has 16 elements. */
+/** Returns the elements of slice s of a matrix instruction's contraction, 32 x K. Each lane has 16
+ * elements of each chunk. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s);
 
-/** The fourths of a tile's rows, as registers tell them apart. */
+/** Splits a tile's rows into fourths, by register. */
 void att_index_cut(const struct att_index *x, struct tir_value a,
                    struct tir_value out[ATT_INDEX_PARTS]);
 
-/** The rows of a fourth that each lane has, 1 x 64: the second half of the lanes has other rows
- * than the first. */
+/** Splits a fourth's rows by lane, 1 x 64: the second half of the lanes has other rows than the
+ * first. */
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
                         struct tir_value out[ATT_INDEX_PARTS]);
 
-/** Reads q and weights of own->row. */
+/** Loads q and weights of own->row. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own);
 
-/** Scales of `pairs`, and the weights as such. */
+/** Computes the scales for `pairs`, and the weights in that form. */
 void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own);
 
 #endif

@@ -11,17 +11,17 @@
 enum {
     DIM = ATT_INDEX_DIM,
     GROUP = ATT_INDEX_GROUP,
-    ROWS = 32, /* of the matrix instruction */
+    ROWS = 32, /* rows of the matrix instruction */
     VECTOR = ATT_INDEX_VECTOR,
     TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
     LANES = TIR_WAVE_LANES,
     PARTS = ATT_INDEX_PARTS,
-    WIDTH = DIM / PARTS, /* elements of a key's part */
-    STEPS = 2 * PARTS,   /* of what is done between matrix instructions */
+    WIDTH = DIM / PARTS, /* elements of a part of a key */
+    STEPS = 2 * PARTS,   /* steps of other work between matrix instructions */
     LEVELS = 4,          /* of priority */
     FINISH_STEPS = 6,
-    SCALES = 4, /* bytes of a key's, behind the page's keys */
-    ONE = 127,  /* the e8m0 scale that changes nothing */
+    SCALES = 4, /* bytes of a key's scale, after the page's keys */
+    ONE = 127,  /* the e8m0 scale of 1 */
 };
 static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
 
@@ -57,15 +57,15 @@ static struct tir_value constant(const struct att_index *x, int n)
     return number(x, tir_i32(x->b, n));
 }
 
-/* A group carries the parts of its keys, their scales, and the page of the group that will be sent
- * for next. */
+/* Returns the index of the carried scale. A group carries the parts of its keys, their scales, and
+ * the page of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
 static unsigned carried_page(const struct att_index *x) { return x->parts + 1; }
 
 static unsigned carried_each(const struct att_index *x) { return x->parts + 2; }
 
-/* A key has so many bytes, without its scales. */
+/* Returns the bytes of a key without its scale. */
 static int key_bytes(const struct att_index *x) { return x->mxfp4 ? DIM / 2 : DIM; }
 
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
@@ -130,8 +130,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* A lane has two of the four blocks of a key in mxfp4, and slice s takes the s-th of these: bytes
- * of the keys, 32 x 32, and their scales, 2 x 32. */
+/* Returns the key bytes of slice s, 32 x 32, and their scales, 2 x 32. A lane has two of the four
+ * blocks of an mxfp4 key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
@@ -146,7 +146,7 @@ static struct tir_value key_scales_of(const struct att_index *x, struct tir_valu
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), GROUP));
 }
 
-/* The product of slices s of a block of heads and of a group's keys, added to `sum`. */
+/* Adds the product of slices s of a block of heads and of a group's keys to `sum`. */
 static struct tir_value multiply_slice(const struct att_index *x, const struct att_index_query *own,
                                        unsigned block, unsigned s, const struct tir_value *carried,
                                        struct tir_value sum)
@@ -177,7 +177,7 @@ struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
     return sequence;
 }
 
-/* The row of the block table of the row's sequence. */
+/* Returns the block table's row for the row's sequence. */
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
@@ -187,7 +187,7 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
-/* A product takes a group's keys as long as the next one's are on their way. */
+/* Prepares the rows. A product uses a group's keys until the next group's are in flight. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end)
 {
@@ -204,8 +204,8 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 
 /* ---- Keys ---- */
 
-/* A group lies together in a page of a power of two of its tokens or more: its address is a scalar.
- * The first key is a multiple of the group. */
+/* With pages of at least a group's tokens, a power of two, a group is contiguous and its address is
+ * a scalar. The first key is a multiple of the group. */
 
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
@@ -227,7 +227,8 @@ static struct tir_value behind(const struct att_index *x, struct tir_value base,
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-/* `bytes` for each key of a group, whose keys begin at `base` or, paged, at that of its page. */
+/* Returns the bytes of a group whose keys begin at `base`, or at its page's base, with `bytes` for
+   each key. */
 static struct tir_value find_group(const struct att_index *x, struct tir_value key,
                                    struct tir_value page, struct tir_value base, int bytes)
 {
@@ -257,7 +258,7 @@ static struct tir_value find_scales(const struct att_index *x, struct tir_value 
     return find_group(x, first, page, x->scales, SCALES);
 }
 
-/* Each lane's key's scale, or those of its two blocks. */
+/* Returns the type of each lane's scale, or of the scales of its two blocks. */
 static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
@@ -267,8 +268,8 @@ static struct tir_type scale_type(const struct att_index *x)
     return t;
 }
 
-/* Lanes 32 apart have every other part of fp8 keys, and the first or the last half of others. Bytes
- * from the parts of the one to those of the other, and from a lane's part to its next one. */
+/* Returns the bytes between the parts of two lanes 32 apart, and between a lane's parts. Lanes 32
+ * apart have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
@@ -279,14 +280,14 @@ static int apart(const struct att_index *x)
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
 }
 
-/* Other pages: each lane looks its own key's up, and waits for it. */
+/* With other pages, each lane looks up the page of its own key, and waits for it. */
 
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
 {
     return tir_zext(x->b, a, TIR_I64);
 }
 
-/* Byte offset of each lane's part of token `inside` of its page, or of a group, i32. */
+/* Returns the byte offset of each lane's part of token `inside` of its page, or of a group, i32. */
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -305,7 +306,7 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     return tir_add(b, at, own);
 }
 
-/* Returns the offset of the scale, or the two scales, of a token inside of its page. */
+/* Returns the offset of the scale, or of the two scales, of a token inside its page. */
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -316,12 +317,12 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
     return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
 }
 
-/* Byte offsets of each lane's key, and of its scale, i64. */
+/* Byte offsets of each lane's key and of its scale, i64. */
 struct places {
     struct tir_value keys, scales;
 };
 
-/* The key that stands at place `at` of a list of blocks. */
+/* Returns the key at position `at` of a list of blocks. */
 static struct tir_value listed_key(const struct att_index *x, struct tir_value at)
 {
     struct tir_builder *b = x->b;
@@ -362,7 +363,7 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
 
 /* ---- Walking ---- */
 
-/* The first key of group g, counted from the first one of this round. */
+/* Returns the first key of group g, counted from the first one of this round. */
 static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
                                unsigned g)
 {
@@ -376,7 +377,8 @@ static struct tir_value page_of(const struct att_index *x, const struct att_inde
     return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
 }
 
-/* Sends for the keys of group g. Returns where their scales are: the page, or each lane's place. */
+/* Issues the loads of the keys of group g. Returns where their scales are: the page, or each lane's
+   offset. */
 static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
                                   unsigned g, struct tir_value page, struct tir_value *carried)
 {
@@ -420,18 +422,18 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 
 /* ---- Scores ---- */
 
-/* Products whose turn to be added up has not come: that is done between the next ones, so that
- * both pipes are busy. */
+/* Products that are not yet added. They are added between later products, so that both pipes are
+ * busy. */
 struct pending {
-    struct tir_value products[PARTS], weights[PARTS]; /* a fourth of a block's rows each */
-    const struct tir_value *weight_pairs;             /* of all */
-    struct tir_value positive[2];                     /* of the fourth that is being added */
-    struct tir_value *sum;                            /* of its group */
+    struct tir_value products[PARTS], weights[PARTS]; /* each is a fourth of a block's rows */
+    const struct tir_value *weight_pairs;             /* for all rows */
+    struct tir_value positive[2];                     /* of the fourth being added */
+    struct tir_value *sum;                            /* sum of the products' group */
     bool is;
 };
 
-/* The first half of a step: what is not above 0 becomes 0, as does a NaN. So the NaN is kept by a
- * product with 0, of one head of a lane: every head's score has it. */
+/* Computes the first half of a step: numbers not above 0, and NaNs, become 0. A product with 0 in
+ * one head of a lane keeps the NaN, which every head's score has. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;
@@ -449,7 +451,7 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
     p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
 }
 
-/* One of STEPS steps: every row of a lane goes into one sum. */
+/* Computes one of STEPS steps: adds every row of a lane to one sum. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
@@ -472,17 +474,17 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
-/* Groups of a round whose scores are not made yet. Their scales are sent for only when those
- * before them in the same register are used. */
+/* The groups of a round whose scores are not finished. The loads of their scales are issued only
+ * when the previous scales in the same register have been used. */
 struct round {
     const struct att_index_walk *walk;
     struct tir_value *carried;
     const struct att_index_user *user;
     struct pending pending;
     struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
-    struct tir_value keys;                    /* resource of the group that is being sent for */
-    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* 64 sums */
-    struct tir_value scale;                   /* what they are to be multiplied with */
+    struct tir_value keys;                    /* resource of the group being loaded */
+    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* sums of 64 keys */
+    struct tir_value scale;                   /* the keys' scales */
 };
 
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
@@ -490,8 +492,8 @@ static struct tir_value *carried_of(const struct att_index *x, const struct roun
     return r->carried + g % x->ahead * carried_each(x);
 }
 
-/* A step of sending for what comes in the place of group g, which has been multiplied: its scales
- * too, where the products have had them. */
+/* Issues a step of the loads that replace group g, which has been multiplied, and its scales once
+ * the products have used them. */
 static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
 {
     struct tir_value *const own = carried_of(x, r, g);
@@ -516,7 +518,7 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* The sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
+/* Adds the sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
@@ -526,7 +528,7 @@ static struct tir_value add_halves(const struct att_index *x, const struct tir_v
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
 
-/* The scales of groups g and g + 1, 64 x 1. */
+/* Returns the scales of groups g and g + 1, 64 x 1. */
 static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
@@ -535,8 +537,8 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* A step of finishing set j of a row, all of whose products have been added up. All rows have the
- * same scales of keys. */
+/* Computes a step of finishing set j of a row, whose products have all been added. All rows have
+ * the same scales of keys. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
                         int step)
 {
@@ -559,8 +561,8 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->mxfp4 ? *set : tir_mul(b, *set, r->scale));
 }
 
-/* Product number `product` of a group, of rows and their blocks of heads; rows are finished beside
- * those that come when theirs have been added up. */
+/* The number of a product of a group, over rows and their blocks of heads. A row is finished beside
+ * later products, when its own have been added. */
 struct turn {
     unsigned g, product;
 };
@@ -573,8 +575,8 @@ static bool finishes(const struct att_index *x, const struct turn *t, unsigned r
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
 }
 
-/* Appending ends what is scheduled together, so it stands before the matrix instructions where they
- * are few. */
+/* Calls prepare() of the rows. Appending ends a scheduled run, so it is placed before the matrix
+ * instructions, if those are few. */
 static void prepare_rows(const struct att_index *x, struct round *r, const struct turn *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
@@ -582,10 +584,10 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
             finish_step(x, r, row, t->g / 2 - 1, 0);
 }
 
-/* The work that stands behind step `step` of a product. */
+/* Emits the work after step `step` of a product. */
 static void fill_step(const struct att_index *x, struct round *r, const struct turn *t, int step)
 {
-    /* Few requests fit in the queue, and one row's products leave them little time. */
+    /* The queue holds few requests, and the products of one row leave them little time. */
     const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
     const int at = (int)t->product * STEPS + step;
     if (step)
@@ -597,14 +599,14 @@ static void fill_step(const struct att_index *x, struct round *r, const struct t
             finish_step(x, r, row, t->g / 2 - 1, step);
 }
 
-/* The products of a group with every block of heads; between them the ones before are added up, and
- * what comes in place of the group before is sent for. */
+/* Multiplies a group by every block of heads. Between the products, earlier ones are added, and the
+ * loads are issued that replace the previous group. */
 static void multiply(const struct att_index *x, struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
     struct pending *const p = &r->pending;
     const struct tir_value *const keys = carried_of(x, r, g);
-    const int each = STEPS / (int)x->slices; /* steps to a matrix instruction */
+    const int each = STEPS / (int)x->slices; /* steps for each matrix instruction */
     for (unsigned i = 0; i < products_of(x); i++) {
         const struct turn turn = {g, i};
         const unsigned row = i / x->blocks, block = i % x->blocks;
@@ -621,7 +623,7 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         if (p->is)
             tir_anchor(b, *p->sum);
         if (x->pairs)
-            tir_anchor(b, s); /* else LLVM sinks it behind the appending that follows */
+            tir_anchor(b, s); /* else LLVM sinks it after the appending that follows */
         att_index_cut(x, tir_named(b, "s", s), p->products);
         att_index_cut(x, own->weights[block], p->weights);
         p->weight_pairs = own->weight_pairs[block];
@@ -630,9 +632,8 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     }
 }
 
-/* The priority of a fourth of a round. Waves that are behind come first; but of two rows, with as
- * much to select, those of the workgroup that is ahead, so that one selects while another
- * scores. */
+/* Returns the priority in a fourth of a round. Waves that are late come first. Of two rows with
+ * equal work, the workgroup that is ahead comes first, so that one selects while another scores. */
 static unsigned priority_of(const struct att_index *x, unsigned fourth)
 {
     return x->rows > 1 ? fourth : LEVELS - 1 - fourth;

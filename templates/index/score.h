@@ -26,23 +26,23 @@
 enum {
     ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
     ATT_INDEX_GROUP = 32,                    /* keys of a matrix product */
-    ATT_INDEX_PARTS = 4,                     /* of a key, at most: loads of a lane */
-    ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group on its way */
+    ATT_INDEX_PARTS = 4,                     /* parts of a key, at most: loads of a lane */
+    ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group in flight */
     ATT_INDEX_BLOCKS_MAX = 4,
     ATT_INDEX_ROWS_MAX = 2,
-    ATT_INDEX_AHEAD_MAX = 4,   /* groups on their way */
-    ATT_INDEX_GROUPS_MAX = 16, /* of a round */
+    ATT_INDEX_AHEAD_MAX = 4,   /* groups in flight */
+    ATT_INDEX_GROUPS_MAX = 16, /* groups of a round */
     ATT_INDEX_CARRIED_MAX = ATT_INDEX_AHEAD_MAX * ATT_INDEX_CARRIED,
 };
 
-/** A row: keys are multiplied with it. */
+/** The query of a row, by which keys are multiplied. */
 struct att_index_query {
     struct tir_value row;
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
-    struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; or, of `pairs`: */
+    struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32, or for `pairs`: */
     struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
-    struct tir_value scale;   /* e8m0, of products, in an i32 */
-    struct tir_value unscale; /* f32, what a sum is to be multiplied with */
+    struct tir_value scale;   /* e8m0 in an i32: scale of products */
+    struct tir_value unscale; /* f32: factor for a sum */
 };
 
 struct att_index {
@@ -50,72 +50,71 @@ struct att_index {
     bool paged, shuffle;
     bool listed;         /* keys are those of a list of blocks */
     unsigned block_size; /* of the list */
-    bool by_lane;        /* a group need not lie in one page */
+    bool by_lane;        /* a group may cross pages */
     bool mxfp4;          /* keys in the cache */
     bool pairs;
-    unsigned parts;         /* of a key: loads of a lane */
-    unsigned heads, blocks; /* of so many rows of the matrix product */
+    unsigned parts;         /* parts of a key: loads of a lane */
+    unsigned heads, blocks; /* heads, and blocks of the matrix product's rows */
     int mma;
     unsigned slices;                    /* matrix instructions of a product */
-    unsigned ahead;                     /* groups on their way */
-    struct tir_type lane;               /* i32, 64 x 1: a row a lane */
-    struct tir_layout halves;           /* 64 x 2: a row a lane */
-    struct tir_type chunk;              /* what a lane loads at once: 64 x 16 bytes */
+    unsigned ahead;                     /* groups in flight */
+    struct tir_type lane;               /* i32, 64 x 1: a row for each lane */
+    struct tir_layout halves;           /* 64 x 2: a row for each lane */
+    struct tir_type chunk;              /* data of one load of a lane: 64 x 16 bytes */
     struct tir_type products;           /* f32, 32 x 32 */
-    struct tir_value lane_index, token; /* of each lane: its number, and that modulo 32 */
-    unsigned rows;                      /* that keys are scored for at once */
+    struct tir_value lane_index, token; /* of each lane: its number, and the number modulo 32 */
+    unsigned rows;                      /* rows that are scored at once */
     struct att_index_query query[ATT_INDEX_ROWS_MAX];
-    struct tir_value key_offset, scale_offset; /* of each lane in a group, bytes */
+    struct tir_value key_offset, scale_offset; /* bytes from a group's start, for each lane */
     struct tir_value keys, scales;             /* addresses */
-    struct att_paging paging;                  /* where there are pages */
+    struct att_paging paging;                  /* with pages only */
     struct tir_value page_stride;              /* bytes, i64 */
-    struct tir_value table;                    /* of the row's sequence */
-    struct tir_value list, start;              /* of the row, if listed: address; first key */
-    struct tir_value first; /* the first key that may be read, where it is no list's; i32 */
-    struct tir_value last;  /* the last key that may be read, or the last place of the list; i32 */
+    struct tir_value table;                    /* block table of the row's sequence */
+    struct tir_value list, start;              /* if listed: address of the row's list; first key */
+    struct tir_value first;                    /* first key that may be read, without a list; i32 */
+    struct tir_value last; /* last key that may be read, or last position of the list; i32 */
 };
 
-/** Is there a matrix instruction for so many heads? */
+/** Checks that there is a matrix instruction for the number of heads. */
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Has the machine what scores in pairs take? */
+/** True if the machine has the instructions for scores in pairs. */
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m);
 
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs);
 
-/** Scores are for n rows of one sequence from now on; keys `first` up to `end` - 1 of it may be
- * read, of which there is at least one. */
+/** Selects n rows of one sequence. Keys `first` .. `end` - 1 of it may be read; there is at least
+ * one. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end);
 
-/** The sequence of a row, with pages. */
+/** Returns the sequence of a row, with pages. */
 struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row);
 
-/** A wave's keys of one round: `groups` groups from key `own` on, a multiple of the group, and in
- * each following round as many, `stride` keys further. Keys beyond the last may be asked for. */
+/** A wave's keys in one round: `groups` groups from key `own` on, a multiple of the group. Each
+ * round continues `stride` keys further. Keys beyond the last may be requested. */
 struct att_index_walk {
     struct tir_value own;
     int stride;
     unsigned groups; /* even, and a multiple of `ahead` */
 };
 
-/** Returns how many values the caller's loop carries for loads that are under way, of the rows that
- * scores are for. */
+/** Returns how many values the caller's loop carries for loads in flight of the current rows. */
 unsigned att_index_carried(const struct att_index *x);
 
-/** Sends for the first groups of the round, and reads q and weights. */
+/** Issues the loads of the round's first groups, and loads q and weights. */
 void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried);
 
-/** take() gets 64 scores of a row, f32, 64 x 1: those of keys own + 64 j on, in ascending order of
- * j. prepare() is called some time before: it has the LDS for itself. */
+/** The consumer of scores. take() gets 64 scores of a row, f32, 64 x 1: of keys own + 64 j on, with
+ * ascending j. prepare() is called some time before and may use all of its LDS. */
 struct att_index_user {
     void (*prepare)(void *context, unsigned row, unsigned j);
     void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);
     void *context;
 };
 
-/** The scores of a round; keys of the following round are sent for meanwhile. What `user` does with
- * some lies between the products of others, where it costs least. */
+/** Computes the scores of a round, and issues loads for the next round. The user's work on some
+ * scores is placed between the products of others, where it costs least. */
 void att_index_score(const struct att_index *x, const struct att_index_walk *w,
                      struct tir_value *carried, const struct att_index_user *user);
 
