@@ -301,7 +301,8 @@ static void add_to_sum(int t, struct head *h)
 
 /* ---- A call ---- */
 
-/* Goes over the tokens of a value head. `fills`: states of segments are set, nothing is compared. */
+/* Goes over the tokens of a value head. `fills`: states of segments are set, nothing is
+   compared. */
 static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, struct head *h)
 {
     const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
