@@ -8,8 +8,8 @@ source=$1 python=$2 kind=$3
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 fail() { echo "wheel: $*" >&2; exit 1; }
-if ! "$python" -c 'import mesonpy, venv, ensurepip' 2>"$root/log"; then
-    echo "skipped, since meson-python or venv is not installed: $(tail -n 1 "$root/log")"
+if ! "$python" -c 'import mesonpy, wheel, venv, ensurepip' 2>"$root/log"; then
+    echo "skipped, since meson-python, wheel or venv is not installed: $(tail -n 1 "$root/log")"
     exit 77
 fi
 unset PYTHONPATH LD_LIBRARY_PATH
@@ -20,15 +20,21 @@ if [ "$kind" = full ]; then
     (cd "$root/clone" && "$python" -c "import mesonpy; mesonpy.build_sdist('$root')") >"$root/log" 2>&1 ||
         { cat "$root/log"; fail 'no sdist'; }
     tar -xzf "$root"/attn-*.tar.gz -C "$root"
-    tree=$(echo "$root"/attn-*/) settings='{}'
+    tree=$(echo "$root"/attn-*/)
+    set --
 else
     unset ATTN_LIBRARY
     mkdir "$root/tree"
     (cd "$source" && tar -cf - --exclude='./build*' --exclude=./.git .) | tar -xf - -C "$root/tree"
-    tree=$root/tree settings='{"setup-args": ["-Dcompiler=false", "-Dhipsim=false"]}'
+    tree=$root/tree
+    set -- -Dcompiler=false -Dhipsim=false
 fi
-(cd "$tree" && "$python" -c "import mesonpy; mesonpy.build_wheel('$root', $settings)") >"$root/log" 2>&1 ||
-    { tail -n 40 "$root/log"; fail 'no wheel'; }
+PYTHON=$python "$tree/tools/wheel" "$root" "$@" >"$root/log" 2>&1 || { tail -n 40 "$root/log"; fail 'no wheel'; }
+# libattn needs the C library alone; attnc needs LLVM's too.
+case $kind:$(basename "$root"/attn-*.whl) in
+library:attn-*-py3-none-manylinux_2_*.whl | full:attn-*-py3-none-linux_*.whl) ;;
+*) fail "$(basename "$root"/attn-*.whl) has another tag" ;;
+esac
 
 # cffi and numpy are the system's; of attn there is nothing but the wheel.
 "$python" -m venv --system-site-packages "$root/venv"
