@@ -1,27 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode with one wave per SIMD, fp8 weights and 64 KiB of LDS. register_transpose.c has the
- * weights of 16 bits.
+ * mla_decode with one wave per SIMD, fp8 weights and 64 KiB of LDS: the steps of dv_split.
  *
  * No MFMA of this target takes a scale for weights. O must be rescaled when a column's maximum
- * outgrows fp8, and one of 128 columns does in a quarter of the blocks. So O is P c instead of
- * c^T P^T: a column's elements are one register of each 16, and the rest of O is not touched. Waves
- * split the columns of the latent, so each has a share of the rescaling. They split S^T by columns,
- * and pass P and alpha through LDS.
- *
- * LDS holds three blocks. A block's c goes to registers in the iteration of its scores. One barrier
- * per iteration means three things: the next block is in LDS, its place is free, and P is in LDS.
- *
- *   stage 0  address of the page number        C3    the page number  LATER
- *   stage 1  row addresses                     C1
- *   stage 2  copy the block to LDS             C1    in LDS  M4    read its first columns  C4
- *   stage 3  S = K Q                           C1    mask  M2    largest score, read c  C2
- *            rescale check                     M3    P, the rest of c  C3
- *            P and alpha in LDS                M4
- *   stage 4  sum P, transpose c, read P and alpha, find columns to rescale  C1    rescale O  M2
- *            O += P c, by 32 columns and half of the keys    C2, C3, LATER, C4
- *
- * Where a block is read once, HBM limits the loop: copies are issued an iteration earlier.
+ * outgrows fp8, and one of 128 columns does in a quarter of the blocks. So O is P c instead of c^T
+ * P^T: a column's elements are in one register of each 16, and the rest of O is not touched. Waves
+ * split the columns of the latent, so each has a share of the rescaling. They split S^T by
+ * columns, and pass P and alpha through LDS. A block's c goes to registers in the iteration of its
+ * scores, which frees its place for the block after the next.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -33,7 +19,7 @@
 #include <assert.h>
 
 enum {
-    PARTS = 16 /* of the columns, that registers of O tell apart */,
+    PARTS = 16 /* of the columns: those in different registers of O */,
     ROWS = 4 /* blocks of the product's rows, which are columns */,
     NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
                       the others */
@@ -41,9 +27,9 @@ enum {
     LANES = TIR_WAVE_LANES / 2 /* of each half */,
     OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
     HALVES = 2 /* of the keys, each of which an instruction takes */,
-    CHUNK = 16 /* bytes of padding behind a row in LDS */,
+    CHUNK = 16 /* bytes of padding after a row in LDS */,
     LOOP_AT = 2 /* tir_schedule.loop_at: odd words are 0.3 to 1.1 % faster */,
-    FOLLOWS = 2 /* powers of two by which a maximum has grown that follows with another one */
+    FOLLOWS = 2 /* growth in powers of two from which m follows beside another column's */
 };
 /* ---- Layouts ---- */
 
@@ -116,7 +102,7 @@ static struct tir_value weights_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.p, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
 }
 
-/* A vector of the columns stands in what pads the rows of a block's latent. */
+/* Vectors over columns are in the padding of a block's rows. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
@@ -351,8 +337,8 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* O where one of n registers from `first` on may follow. Most do not, so that a test of several
- * saves their own, and what multiplies one stands out of the way. */
+/* Rescales n registers of O, from `first` on, where their columns have grown. Few have: one test of
+ * several registers saves a test of each, and the code that rescales is off the path. */
 static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha *alpha,
                                           unsigned first, unsigned n, struct tir_value o)
 {

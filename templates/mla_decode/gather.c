@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode with one wave per SIMD: rows of sparse lists. Each wave copies a part of a block's
- * rows from any address. A lane reads a list entry and computes its row's address. A row of the
- * latent is copied by many lanes, so its address moves to a scalar. The fp8 wave pair copies
- * rows of pages the same way, with page numbers as entries.
+ * mla_decode, one wave per SIMD: rows that are found one by one. Each wave copies a part of a
+ * block's rows from any address. A lane reads a list entry and computes its row's address. Many
+ * lanes copy a row of the latent, so its address moves to a scalar. row_pairs finds the rows of
+ * pages the same way, with page numbers as entries.
  *
- * A negative entry means no key. Slot 0 is copied instead, and the latent row is cleared after the
- * copy, since 0 times NaN is NaN. Most blocks have no such entry: clearing is in a cold branch, and
- * so is the mask, which reads the entries again. Keys of pages past an item's end are cleared too.
+ * The trap: a negative entry means no key. Slot 0 is copied instead, and the latent row is cleared
+ * after the copy, since 0 times NaN is NaN. Most blocks have no such entry: clearing is in a cold
+ * branch, and so is the mask, which reads the entries again. Keys after an item's end are cleared
+ * too.
  *
- * Entries go to LDS an iteration earlier, before the copies of the previous block. vmcnt counts in
- * order, so entries issued after those copies would wait for them. Entries stay in LDS until the
- * block's scores are masked. pipelines/wave_pair.c has the table.
- *
- * The fp8 wave pair (wave_pair_exchange.c) always waits for HBM. It copies a block in two phases,
- * since the L1 holds little more than one block in flight, and in row pairs (row_pairs.c). Entries
- * are loaded one block further ahead, the first ones before Q:
- *
- *   PAGES   copy the next block's entries  M1
- *   FIND    the block's entries are in LDS  M1    read them  C2
- *   COPY    find rows, copy half of their cache lines  BEGIN    the other half  C2
- *   SCORES  clear rows without a key; all rows are in LDS  M1
+ * vmcnt counts in order, so entries that are issued after a block's copies would wait for them.
+ * They go to LDS in an earlier iteration, and stay there until the block's scores are masked.
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
@@ -79,7 +70,7 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
     return att_page_numbers(&s->d.b, &s->source.pages, &keys, mla_first_key(s, block));
 }
 
-/* Entries of a block's first rows as they stand in LDS. */
+/* Returns the layout of the entries of a block's first rows in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
 /* Returns where the wave has those of a block: 256 bytes at least are copied of them. Others may
@@ -155,7 +146,7 @@ static struct tir_value lane_of(struct mla *s, unsigned row)
     return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
 }
 
-/* Row i of those that rows, i64, are: a scalar. */
+/* Returns address i of `rows`, i64, as a scalar. */
 static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
 {
     struct tir_builder *const b = &s->d.b;
@@ -167,7 +158,7 @@ static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
     return tir_or(b, tir_shl(b, h, tir_i64(b, 32)), l);
 }
 
-/* Returns the LDS address of the first of the rows that the wave has of a part. */
+/* Returns the LDS address of a part's first row that the wave copies. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -249,8 +240,8 @@ static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigne
     return width;
 }
 
-/* Clears columns of rows of the latent that stand for no key. Stores of the others go where nobody
- * reads. */
+/* Clears columns of the latent in rows without a key. The stores of other rows go to a place that
+ * nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -296,7 +287,7 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     tir_end_if(b, &some, NULL);
 }
 
-/* Counts rows of a block that stand for no key. */
+/* Counts the rows of a block without a key. */
 static struct tir_value count_gaps(struct mla *s, struct tir_value block,
                                    const struct mla_slots *slots)
 {

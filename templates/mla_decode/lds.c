@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: layouts of tiles in registers, and what stands in LDS.
+ * mla_decode, waves that share scores: layouts of tiles in registers, the choice of the pipeline,
+ * and what is in LDS. The trap: the order of tir_lds_buffer() calls is the order in LDS, and so
+ * part of the code object.
  */
 #include <assert.h>
 
@@ -20,7 +22,7 @@ const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* Does an instruction transpose c on its way out of LDS? Elements of 16 bits are exchanged in
+/* True if an instruction transposes c as it reads LDS. Elements of 16 bits are exchanged in
  * registers, a few instructions for 8 bytes that a lane reads. */
 static bool reads_transposed(const struct mla *s)
 {
@@ -131,7 +133,7 @@ static void choose_panels(struct mla *s)
         add_rotated(s, &narrow);
 }
 
-/* A part of the keys is one block that the instruction takes a scale for, or all of them are. */
+/* Chooses the types of scales. Waves have one block of TIR_MX_BLOCK keys each, or all keys. */
 static void choose_scales(struct mla *s)
 {
     const struct tir_layout weights =
@@ -420,7 +422,6 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(b, entries_at(s, block), t, &map);
 }
 
-/* Does the n-th panel of Q stand in LDS, and where? */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
 {
     const unsigned after = s->query.n_panels - n;
@@ -431,7 +432,6 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
     return true;
 }
 
-/* All waves may read what the others wrote to LDS before. */
 void mla_meet(struct mla *s)
 {
     tir_wait(&s->d.b, TIR_LDS_WRITES, 0);
@@ -444,7 +444,6 @@ static bool all_write(const struct mla *s)
            s->split.columns + s->split.softmax_keys == s->split.waves;
 }
 
-/* Waves that hold the same part of S^T: one of them writes. */
 struct tir_if mla_begin_writers(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;

@@ -242,7 +242,7 @@ void mla_take_lds(struct mla *s);
 /** Returns the MFMA of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 const struct tir_mma *mla_pv(const struct mla *s);
-/** Returns how the waves split S^T. */
+/** Returns the work split of S^T. */
 struct tir_waves mla_split(const struct mla *s);
 /** True if waves split the columns of S^T, so that P passes through LDS. */
 bool mla_exchanges(const struct mla *s);
@@ -258,7 +258,7 @@ struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
 /** Appends a barrier: every wave may then read what the others have written to LDS. */
 void mla_meet(struct mla *s);
-/** Opens a branch for one wave of those that hold the same columns of S^T, and closes it. */
+/** Opens a branch that one wave takes for each part of S^T, and closes it. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
 /** Returns the buffer of P and alpha for block `block`: its number modulo s->lds.p_places; i32. */
@@ -372,8 +372,8 @@ void mla_find_passes(struct mla *s);
 
 /* block.c */
 
-/** Returns the largest of what the parts left in vector n, as type t has it; or that for each part,
- * side by side, as its waves hold it. */
+/** Returns the largest of the parts' vectors n, as type t; the second form returns it for each
+ * part, side by side, as the parts' waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
 /** P as the second product takes it, and in *sum what l gains by it. */

@@ -9,8 +9,9 @@
  * past the last token are zeros. Items of a plan begin with a multiple of 64 keys.
  *
  * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
- * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16 bytes
- * apart. A transposing read of fp8 takes eight keys, four rows and so 32 bytes of the banks apart.
+ * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16
+ * bytes apart. A transposing read of fp8 takes eight keys, four rows and so 32 bytes of the banks
+ * apart.
  *
  * Both fp8 products use the MFMA of twice the rate, which takes all keys of a block at once. Their
  * softmax has no branch, and runs beside the product of the previous block in C2.
@@ -63,10 +64,10 @@ static int keys_product(const struct mla *s)
     return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
-/* Keys of a block that a wave has. */
+/* Counts the keys of a block that a wave has in K Q^T. */
 static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->split.pairs; }
 
-/* Returns which of them is the wave's first. */
+/* Returns the wave's first key of a block. */
 static struct tir_value own_first(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -170,7 +171,7 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
                                : tir_lds_address(&p->lds, rows * p->width, s->number.kq_bytes);
 }
 
-/* Returns where the first row of a part is that the wave has of a block. */
+/* Returns the LDS address of the wave's first row of a part. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -278,8 +279,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->number.kq_bytes)), t, &map));
 }
 
-/* Returns where the columns are that rows of O^T stand for, of a part's keys. A wave of a pair has
- * half of the columns and the keys of both. */
+/* Returns the LDS address of the wave's columns of c, for the keys of product `part`. A wave of a
+ * pair has half of the columns and the keys of both. */
 static struct tir_value columns_from(struct mla *s, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
@@ -323,8 +324,8 @@ static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struc
     return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
 }
 
-/* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
- * time, and a workgroup starts the sooner the fewer of these it has. */
+/* Rescales O in parts, each in a branch of its own: one of them is in vector registers at a time.
+ * A workgroup starts sooner with fewer registers. */
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts)
 {
@@ -496,8 +497,8 @@ static void rescale_scaled(void *context, const struct pipe_row *row)
     mla_one_wave_follow(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
-/* The product's operands are made in front of l, since its instruction is assembly that needs a
- * state or two behind them. */
+/* The product's operands are made before l: its instruction is assembly that needs a wait state or
+ * two after them. */
 static void round_scaled(void *context, const struct pipe_row *row)
 {
     struct mla *const s = mla_of(context);

@@ -18,8 +18,7 @@ static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stag
     return (uint8_t)(stage - (stage > A_FIND && !s->split.pairs));
 }
 
-/** Does a lane find where each row of a block is? Lists say it of each, and panels have it from the
- * table of pages. */
+/** True if a lane finds the address of each row of a block, from a list or the table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
     return s->d.v->sparse != ATT_SPARSE_NONE || s->source.row_pairs;
@@ -33,19 +32,19 @@ static inline struct tir_value mla_one_wave_half(struct mla *s)
 
 /* one_wave.c */
 
-/** Returns how a pair's weights of a block are held for their product with c, keys x columns. */
+/** Returns the layout of a pair's weights for the product with c, keys x columns. */
 struct tir_layout mla_one_wave_weights(const struct mla *s);
 
-/** Returns how `keys` keys of a block lie in LDS, or as many rows of a part of them. */
+/** Returns the LDS layout of `keys` rows of a part, `width` columns each. */
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width);
-/** Returns the LDS address of a part of block `block` (i32), of which a round has one or two. */
+/** Returns the LDS address of a part of block `block` (i32). */
 struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block);
 
 /** Returns how many bytes of a block's part are in front of row `rows`. Where waves have halves of
  * the latent, that is an even one. */
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows);
 
-/** Returns how waves split the columns. */
+/** Returns the work split of columns. */
 struct tir_waves mla_one_wave_waves(const struct mla *s);
 /** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);

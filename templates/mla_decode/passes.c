@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: rows that do not fit the columns at once are gone through in passes over the keys. A
- * workgroup that makes all of them reads the keys anew for each, and by then they have left the L2.
- * So a list of items has a workgroup for each pass: they follow each other on one XCD, walk the
- * same keys at the same time, and one of them loads what the others find in the L2. Nor need keys
- * be split for passes to fill the device.
+ * mla_decode: passes over an item whose rows exceed the columns of a tile. One workgroup for all
+ * passes would read the keys from HBM in each, since they have left the L2 by then. So a list has
+ * a workgroup for each pass. These workgroups are neighbours on one XCD and read the same keys at
+ * the same time: one loads them, and the others find them in the L2. Keys need not be split for
+ * passes to fill the device.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: Q by way of LDS, where that has room for it.
- *
- * A wave of S^T = K Q^T has 16 rows of Q, and a load of its operand has half a line of each; waves
- * that split keys load the same. The L1 has as many bytes in flight for each such load as for a
- * whole line, so that HBM waits while it is asked for what is there. So every wave asks for whole
- * rows here, in front of the first block, since that takes no page number. They go to LDS, and come
- * back as operands, while the first block is on its way.
+ * mla_decode, values_between: Q passes through LDS. A wave of S^T = K Q^T has 16 rows of Q, and a
+ * load of its operand has half a cache line of each; waves that split keys load the same lines.
+ * The L1 reserves a whole line for each half, so HBM would idle. Here every wave loads whole rows,
+ * before the first block, since no page number is needed. They are stored to LDS and read as
+ * operands while the first block is in flight.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -111,7 +109,7 @@ void mla_share_query(struct mla *s)
     b->stage = MLA_STAGE_LOADS;
     for (unsigned i = 0; i < s->source.n_parts; i++)
         n[i] = load(s, &s->query.part[i], rows[i]);
-    tir_barrier(b); /* else the youngest wave asks when older ones have asked for two blocks */
+    tir_barrier(b); /* else the last wave loads after the others have loaded two blocks */
     b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < s->source.n_parts; i++)
         store(s, &s->query.part[i], rows[i], n[i]);

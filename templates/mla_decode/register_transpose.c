@@ -102,7 +102,7 @@ void mla_transpose_take_lds(struct mla *s)
 /* ---- A block ---- */
 
 /* n times a stride. Those are less than 4 GiB: libattn checks that. A product of two numbers that
- * are known to be of 32 bits is two instructions, one of 64 bits four: of fp8 each turn counts. */
+ * are known to have 32 bits is two instructions, one of 64 bits four. */
 static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
 {
     struct tir_builder *const b = &s->d.b;

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: how rows of fp8 lie in LDS where waves have halves of the latent, and how they get
- * there.
+ * mla_decode, wave pairs in fp8: the copy of rows to LDS in pairs, and its layout there.
  *
- * A row of 576 bytes is four and a half lines of the cache, and the next one begins in the middle
- * of a line. The L1 counts each line that a load touches. So rows are copied in pairs, an even one
- * and the odd one behind it, which together are nine lines where memory has them side by side:
- * eight lanes copy a line, and all lines are touched once.
+ * A row of 576 bytes is four and a half cache lines, and the next one begins in the middle of a
+ * line. The L1 counts each line that a load touches. So an even row is copied with the odd row
+ * after it, nine lines in all if they are neighbours in memory: eight lanes copy a line, and no
+ * line is touched twice.
  *
  *     line     0 - 3                4                                  5 - 8
  *     columns  0 - 511, even row    512 - 575, even; 0 - 63, odd       64 - 575, odd row
  *
- * Each row has its own address, so rows that lie apart arrive as well. Without rotated elements a
- * row is four lines; the halves of those of odd rows are exchanged.
+ * Each row has its own address, so any two rows can be a pair. Without rotated elements a row is
+ * four lines, and the halves of odd rows' lines are exchanged.
  *
- * A wave copies eight pairs. It has three addresses for them, of lines 0 to 3, 4, and 5 to 8;
- * those differ in the instruction's own offset. In LDS there are 4 KB for each line of all pairs:
- * 64 columns of an odd row are four or five times as far and half a line from those of its even
- * one, depending on whether their number is even. 64 banks are two lines. So 16 lanes that read K
- * differ in the pair's lowest bit, in the half of a line, and in two more bits of the pair's number
- * that flip chunks of 16 bytes. What an instruction transposes of c are eight keys and two chunks
- * side by side; the bit that flips their lowest one is not among these keys'.
+ * A wave copies eight pairs, with three addresses: of lines 0 to 3, 4, and 5 to 8. The
+ * instruction's offset tells the lines of an address apart. In LDS each line of all pairs takes 4
+ * KB. The trap: 64 banks are two lines. 16 lanes that read K differ in the pair's lowest bit, in
+ * the half of a line, and in two more bits of the pair's number, which flip chunks of 16 bytes. A
+ * transposing read of c takes eight keys and two neighbouring chunks; no bit of these keys flips
+ * the lowest bit of a chunk.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -31,11 +29,11 @@
 
 enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a row's latent */ };
 
-/* Does a row end with half of a line? */
+/* True if a row ends with half of a cache line. */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
-/* Counts the lines of a pair, those in front of the first that has only the odd row's columns, and
- * the bytes that a line of all pairs takes. */
+/* Counts the lines of a pair; its lines with columns of the even row; the bytes of a line of all
+ * pairs. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
@@ -84,7 +82,7 @@ static struct tir_layout copy_map(unsigned rows)
     return map;
 }
 
-/* Returns what the lane with the other row of the pair has. */
+/* Returns the value of the lane with the other row of the pair. */
 static struct tir_value other_of(struct tir_builder *b, struct tir_value a)
 {
     return tir_transpose(b, tir_col_flip(b, tir_transpose(b, a), 1));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: weights of fp8 with scales, for the matrix instruction that takes a power of two for
- * each column and 32 keys.
+ * mla_decode: weights of fp8 with scales, for the MFMA that takes a power of two for each column
+ * and 32 keys.
  *
  * A wave rounds the weights of its keys relative to their own largest: p = 2^(s - e), e an integer
- * for which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The
- * instruction multiplies them with 2^(e - m), m being what O and l of the column are relative to.
- * So roundings do not depend on m, which all waves have to agree about: it follows where an e is
- * more than MLA_GROWTH above it, as f32 has the range for, and that is rare behind the first keys.
+ * for which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The MFMA
+ * multiplies them with 2^(e - m), where O and l of the column are relative to m. So roundings do
+ * not depend on m, on which all waves agree. m changes only where an e is more than MLA_GROWTH
+ * above it, since f32 has the range for less; that is rare after the first keys.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"

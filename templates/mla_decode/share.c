@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that share S^T where LDS is small.
+ * mla_decode, small LDS: the steps of waves that share S^T.
  *
- * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as there are rows for
- * an instruction, and what is left of them its rows. Those that split rows add up their parts
- * through LDS, and each has a softmax of all keys. Where waves only split keys, each has one of its
- * own keys, and tells the others the largest of its scores through LDS. Either way a column has one
- * maximum, which all know before weights are rounded: O follows it in the round of the product, and
- * nothing else has to be done over.
+ * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as the MFMA has rows,
+ * and further waves split the latent. Waves that split the latent sum their parts through LDS, and
+ * each has a softmax of all keys. Waves that only split keys have a softmax of their own keys, and
+ * exchange the largest scores through LDS. Either way a column has one maximum, which all waves
+ * know before weights are rounded: O follows it in the iteration of the product, and nothing is
+ * done twice.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -114,7 +114,7 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 
 /* ---- The end of an item ---- */
 
-/* Behind the alpha of a round, so that they may go there while some wave reads that. */
+/* Places after an iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
 /* The last product hides what l takes to be added up and to pass through LDS. */

@@ -6,17 +6,17 @@
  * same list on one XCD (passes.c). So a plan needs no list for each compute unit, and no workgroup
  * writes partial results.
  *
- * There are 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs
- * of 16 rows and columns. This file has the loop for 16 bits. wave_pair_exchange.c has the loop for
- * fp8, and the exchange.
+ * There are 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs of 16
+ * rows and columns. This file has the loop for 16 bits. wave_pair_exchange.c has the loop for fp8,
+ * and the exchange.
  *
- * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative to
- * its exponent e: m, or its largest score if that exceeds m by 2^8. A cold branch rescales all to
- * the larger e of the two. LDS has two places for weights where it can, so that no wave waits until
- * all have read them.
+ * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative
+ * to its exponent e: m, or its largest score if that exceeds m by 2^8. A cold branch rescales all
+ * to the larger e of the two. LDS has two places for weights where it can, so that no wave waits
+ * until all have read them.
  *
- * Two compute units share HBM's rate, so that a block takes an iteration to arrive. It has two: the
- * wait is where its scores begin. pipelines/wave_pair.c has the table.
+ * Two compute units share HBM's rate, so that a block takes an iteration to arrive. It has two:
+ * the wait is where its scores begin. pipelines/wave_pair.c has the table.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -31,7 +31,7 @@ bool mla_wave_pair_take(const struct att_variant *v)
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
-/* Returns weights that are relative to e as they are relative to m. */
+/* Converts weights that are relative to e to be relative to m. */
 static struct tir_value moved(struct mla *s, struct tir_value weights, struct tir_value e,
                               struct tir_value m)
 {
@@ -46,7 +46,7 @@ static struct tir_value moved(struct mla *s, struct tir_value weights, struct ti
  * weights, and the weights of both waves. */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
-/* O, l and weights follow e of this wave and the other one, where one of them is not m. */
+/* Rescales O, l and weights to the larger exponent of the pair, where one exceeds m. */
 static void follow(struct mla *s, struct tir_value e, struct tir_value other,
                    struct tir_value x[N_FOLLOW])
 {
@@ -181,7 +181,7 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 
-/* The block that has the queries of a wave, or of its number of them. */
+/* Returns the block whose place in LDS has the queries of a wave. */
 static struct tir_value query_block(struct mla *s, struct tir_value number)
 {
     enum { FIRST = 2 };

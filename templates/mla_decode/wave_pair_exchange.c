@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, wave pairs (wave_pair.c): the exchange of weights, and of l at the end; and the loop
- * for fp8.
+ * mla_decode, wave pairs: the exchange of weights through LDS, the exchange of l at the end, and
+ * the steps and passes of row_pairs, which is the pipeline of fp8.
  *
- * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c
- * takes a scale for each 32 keys, so no wave needs the other's exponents before that product.
- * Phases of an iteration are the same as in pipelines/one_wave.c:
+ * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c takes
+ * a scale for each 32 keys, so no wave needs the other's exponents before that product.
  *
- *   SCORES  the block is in LDS  M1    S = K Q of own keys  C1    mask  M2
- *           e, P, both to LDS  C2
- *   VALUES  both in LDS  M1    read both waves' P and e, first columns of c, sum of P  C1
- *           rescale O; all have read P  M2    O += c P  C2
- *
- * gather.c has the copies. HBM idles before the first block and after the last one. So an item's
- * arguments are loaded together with the item, and Q is issued at once. The last block's product is
- * after the loop: each part of the results is stored as its own product ends, and the first part
- * hides the exchange of l.
+ * HBM idles before the first block and after the last one. So an item's arguments are loaded
+ * together with the item, and Q is issued at once. The last block's product is after the loop:
+ * each part of the results is stored as its own product ends, and the first part hides the
+ * exchange of l.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -63,7 +57,7 @@ static void read_queries(struct mla *s, struct tir_value block)
 
 /* ---- Weights and exponents pass between waves ---- */
 
-/* Keys of the other wave are behind those of the first one, in further registers. */
+/* Returns the order of keys: the second wave's are in further registers. */
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
@@ -90,7 +84,7 @@ static struct tir_layout weights_map(struct mla *s)
     return tir_lane_major(&l, vector(s));
 }
 
-/* Returns how many bytes are in front of the second wave's weights. */
+/* Returns the bytes before the second wave's weights. */
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
@@ -236,8 +230,8 @@ static struct tir_value read_values(struct mla *s, struct tir_value block, struc
     return v;
 }
 
-/* Values of the last block that its product takes, which stands behind the loop: O in front of it,
- * its scales and weights, and the first columns of c. */
+/* Operands of the last block's product, which is after the loop: O before it, scales and weights,
+ * and the first columns of c. */
 enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop ---- */
@@ -345,7 +339,7 @@ void mla_exchange_join(struct mla *s, struct decode_state *state)
     const struct tir_layout map = tir_row_major(1, s->d.columns);
     const struct tir_value at = s->lds.unread, half = mla_one_wave_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
-    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_wait(b, GROUP, 0); /* copies of blocks after the last one */
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
     mla_meet(s);
@@ -464,7 +458,7 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     assert(rows <= PARTS);
     for (unsigned i = 0; i < rows; i++)
         other[i] = tir_tile_lds_load(b, att_plus(b, at, (int)i * row), vector, &one);
-    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_wait(b, GROUP, 0); /* copies of blocks after the last one */
     tir_wait(b, LATER, 0);
     struct tir_value all = mla_beside_output(s, tir_col_sum(b, l));
     tir_settle(b, ALL_STATES);
