@@ -11,6 +11,7 @@
  *     EDGE    memory +  (check P[4]), (rescale[4])
  *     M2      memory    (mask[3]), (max[3]), clear V[3], (load mask[2]), find K[0], LDS free[4],
  *                       K here[2], barrier[2]
+ *     FIRST   matrix +  nothing
  *     C2      matrix    PV[4], (sum P[4]), (PV rest[4]), (check max[3]), exponents[3], exp2.0[3],
  *                       store V[3], exp2.1[3], read K.0[2]
  *     LDS               K of a workgroup, V of a workgroup
@@ -19,13 +20,16 @@
 #include "templates/prefill/pipelines/pipelines.h"
 
 /* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
-enum { M1, C1, EDGE, M2, C2 };
+enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 
-static const struct pipe_phase phases[] = {
-    {"M1", PIPE_MEMORY, .open = 0},   {"C1", PIPE_MATRIX, .open = 0},
-    {"EDGE", PIPE_MEMORY, .open = 1}, {"M2", PIPE_MEMORY, .open = 0},
-    {"C2", PIPE_MATRIX, .open = 0},   {0}};
+static const struct pipe_phase phases[] = {{"M1", PIPE_MEMORY, .open = 0},
+                                           {"C1", PIPE_MATRIX, .open = 0},
+                                           {"EDGE", PIPE_MEMORY, .open = 1},
+                                           {"M2", PIPE_MEMORY, .open = 0},
+                                           {"FIRST", PIPE_MATRIX, .open = 1},
+                                           {"C2", PIPE_MATRIX, .open = 0},
+                                           {0}};
 
 static const struct pipe_row rows[] = {
     {&prefill_find_k, PAGES, M2, .part = 0},
@@ -48,24 +52,7 @@ static const struct pipe_row rows[] = {
     {&att_exp2, SCORES, C2, .part = 0},
     {&prefill_clear_v, SCORES, M2, .part = 0},
     {&prefill_store_v_ready, SCORES, C2, .part = 0},
-    {&att_rescale, VALUES, M1, .needs = ATT_HAS(CHECK_SCORES)},
-    {&att_rescale_previous, VALUES, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},
-    {&pipe_await_stores, VALUES, M1, .part = PREFILL_LDS_V},
-    {&pipe_meet, VALUES, M1, .part = 0},
-    {&att_exp2, SCORES, C2, .part = 1},
-    {&att_sum, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
-    {&att_round, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
-    {&att_round_fp8, VALUES, C1, .needs = ATT_HAS(FP8_WEIGHTS)},
-    {&att_check_weights, VALUES, C1, .needs = ATT_HAS(CHECK_WEIGHTS) | ATT_HAS(SUM_ROWS)},
-    {&att_check_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS),
-     .unless = ATT_HAS(SUM_ROWS)},
-    {&att_rescale_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS)},
-    {&prefill_read_v_rest, VALUES, C1, .needs = ATT_HAS(REST)},
-    {&prefill_read_v, VALUES, C1, .part = 0},
-    {&pipe_release, VALUES, M2, .part = 0},
-    {&att_product, VALUES, C2, .part = 0},
-    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
-    {&att_product_rest, VALUES, C2, .needs = ATT_HAS(REST)},
+    {&pipe_part, SCORES, M1, .rows = prefill_rows_values},
     {0}};
 
 static const struct pipe_move moves[] = {

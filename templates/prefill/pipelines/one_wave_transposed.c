@@ -31,6 +31,27 @@ static const struct pipe_phase phases[] = {{"M1", PIPE_MEMORY, .open = 0},
                                            {"C2", PIPE_MATRIX, .open = 0},
                                            {0}};
 
+/* From weights to O. Stages count from SCORES; one_wave_pages has the same phases. */
+const struct pipe_row prefill_rows_values[] = {
+    {&att_rescale, 1, M1, .needs = ATT_HAS(CHECK_SCORES)},
+    {&att_rescale_previous, 1, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},
+    {&pipe_await_stores, 1, M1, .part = PREFILL_LDS_V},
+    {&pipe_meet, 1, M1, .part = 0},
+    {&att_exp2, 0, C2, .part = 1},
+    {&att_sum, 1, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
+    {&att_round, 1, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
+    {&att_round_fp8, 1, C1, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_check_weights, 1, C1, .needs = ATT_HAS(CHECK_WEIGHTS) | ATT_HAS(SUM_ROWS)},
+    {&att_check_weights, 1, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS), .unless = ATT_HAS(SUM_ROWS)},
+    {&att_rescale_weights, 1, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS)},
+    {&prefill_read_v_rest, 1, C1, .needs = ATT_HAS(REST)},
+    {&prefill_read_v, 1, C1, .part = 0},
+    {&pipe_release, 1, M2, .part = 0},
+    {&att_product, 1, C2, .part = 0},
+    {&att_product_sum, 1, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_product_rest, 1, C2, .needs = ATT_HAS(REST)},
+    {0}};
+
 static const struct pipe_row rows[] = {
     {&prefill_issue_k, COPY_K, FIRST, .part = 0},
     {&prefill_issue_k, COPY_K, C2, .part = 1, .needs = HAS(PANELS)},
@@ -48,24 +69,7 @@ static const struct pipe_row rows[] = {
     {&att_exponent, SCORES, C2, .part = 0},
     {&att_exp2, SCORES, C2, .part = 0},
     {&prefill_store_v, SCORES, C2, .part = 0},
-    {&att_rescale, VALUES, M1, .needs = ATT_HAS(CHECK_SCORES)},
-    {&att_rescale_previous, VALUES, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},
-    {&pipe_await_stores, VALUES, M1, .part = PREFILL_LDS_V},
-    {&pipe_meet, VALUES, M1, .part = 0},
-    {&att_exp2, SCORES, C2, .part = 1},
-    {&att_sum, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
-    {&att_round, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
-    {&att_round_fp8, VALUES, C1, .needs = ATT_HAS(FP8_WEIGHTS)},
-    {&att_check_weights, VALUES, C1, .needs = ATT_HAS(CHECK_WEIGHTS) | ATT_HAS(SUM_ROWS)},
-    {&att_check_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS),
-     .unless = ATT_HAS(SUM_ROWS)},
-    {&att_rescale_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS)},
-    {&prefill_read_v_rest, VALUES, C1, .needs = ATT_HAS(REST)},
-    {&prefill_read_v, VALUES, C1, .part = 0},
-    {&pipe_release, VALUES, M2, .part = 0},
-    {&att_product, VALUES, C2, .part = 0},
-    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
-    {&att_product_rest, VALUES, C2, .needs = ATT_HAS(REST)},
+    {&pipe_part, SCORES, M1, .rows = prefill_rows_values},
     {0}};
 
 static const struct pipe_move moves[] = {

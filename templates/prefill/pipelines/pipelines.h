@@ -41,6 +41,9 @@ extern const struct pipe_op prefill_load_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 extern const struct pipe_op prefill_product_qk;
 
+/** Rows that one_wave_transposed and one_wave_pages share, from weights to O. */
+extern const struct pipe_row prefill_rows_values[];
+
 /** All of prefill's pipelines; NULL at the end. */
 extern const struct pipeline *const prefill_pipelines[];
 extern const struct pipeline prefill_ping_pong, prefill_one_wave, prefill_one_wave_transposed,
