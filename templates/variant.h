@@ -44,23 +44,23 @@ struct att_value {
     const char *help;
 };
 
-/* One row of fields.def. */
+/* A row of fields.def. */
 struct att_field_info {
     const char *name;
     const char *tag;
     const char *help;
     const char *unit;               /* ATT_KIND_INT */
-    const char *zero;               /* ATT_KIND_INT: the word for 0, or NULL */
+    const char *zero;               /* of ATT_KIND_INT: the word for 0, or NULL */
     const struct att_value *values; /* ATT_KIND_ENUM */
     int value_count;
     int dflt;
     int min, max;
-    bool required; /* has no default */
+    bool required; /* the field has no default */
     bool follows;  /* its default is the value of field `like` */
     enum att_field like;
     enum att_kind kind;
     enum att_role role;
-    size_t offset; /* in struct att_variant */
+    size_t offset; /* offset in struct att_variant */
 };
 
 extern const struct att_field_info att_fields[ATT_FIELD_COUNT];
@@ -70,10 +70,11 @@ struct att_loc {
     uint32_t line, column;
 };
 
-/* The calls that a kernel is meant for, where several have one key: all of a box's ranges hold. */
+/* The calls for which a kernel is meant, if several kernels have one key: all ranges of a box must
+   hold. */
 enum { ATT_WHEN_MAX = 8 };
 struct att_when {
-    const char *arg; /* a name of op_args.def */
+    const char *arg; /* name from op_args.def */
     int64_t min, max;
 };
 struct att_box {
@@ -81,20 +82,20 @@ struct att_box {
     unsigned count;
 };
 
-/* The best split of one call's keys: the call, and the members of attn_decode_plan_shape for it. */
+/* The best split of a call's keys: the call, and the members of attn_decode_plan_shape for it. */
 struct att_split {
-    int batch, keys, heads, kv_heads; /* heads 0: not said */
+    int batch, keys, heads, kv_heads; /* heads 0: any */
     int lists, item_cost, merge_rate;
-    bool one_launch; /* by the kernel that adds up parts itself */
+    bool one_launch; /* the kernel itself adds the parts */
 };
 struct att_choice {
-    struct att_box *boxes; /* any of them; none: the calls that no other kernel takes */
+    struct att_box *boxes; /* alternatives; none: the calls that no other kernel takes */
     unsigned count;
-    struct att_split *splits; /* of calls of the key, where there are no boxes */
+    struct att_split *splits; /* for calls of the key; only without boxes */
     unsigned split_count;
 };
 
-/* A plain value: copied freely; `op`, `target` and paths belong to whoever made it. */
+/* A variant: a plain value that may be copied. Its creator owns `op`, `target` and paths. */
 struct att_variant {
     const struct att_template *op;
     const char *target; /* "gfx942" */
@@ -103,12 +104,12 @@ struct att_variant {
 #define FIELD_FLAG(ID, id, tag, role, help) bool id;
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
-    const struct att_choice *choice; /* by a tuning file; NULL: every call. No part of the name */
-    /* The candidate that is built where `tile` is auto, or 0 for the first row that fits. No part
-     * of the name: see attnc_compile_unspilled(). */
+    const struct att_choice *choice; /* from a tuning file; NULL: every call. Not part of the
+                                        name */
+    /* The candidate to build if `tile` is auto; 0: the first row that fits. Not part of the name:
+     * see attnc_compile_unspilled(). */
     int spare_tile;
-    /* The fitted knobs that a build takes in place of the target's; NULL: those. No part of the
-     * name. */
+    /* The fitted knobs of a build; NULL: the target's. Not part of the name. */
     const struct tir_fitted *fitted;
     struct att_loc at; /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
@@ -121,42 +122,43 @@ enum { ATT_NAME_MAX = 256, ATT_TEXT_MAX = 1024 };
 void att_variant_init(struct att_variant *v, const struct att_template *op, const char *target);
 
 /*
- * Gives the fields that follow another and were not set (loc.line 0) their value, and what can be
- * said in two ways one of them: a kv_dtype that equals dtype becomes "same".
+ * Sets fields that follow another and were not set (loc.line 0), and normalises equivalent
+ * spellings: a kv_dtype equal to dtype becomes "same".
  */
 void att_variant_resolve(struct att_variant *v);
 
-/* A field of kind enum (its index), int or flag (0, 1), by id. */
+/* Returns a field of kind enum (its index), int or flag (0, 1), by id. */
 int att_get(const struct att_variant *v, enum att_field f);
 void att_set(struct att_variant *v, enum att_field f, int value);
 
-/* A field of kind file, by id: a path, or NULL. */
+/* Returns a field of kind file, by id: a path, or NULL. */
 const char *att_get_file(const struct att_variant *v, enum att_field f);
 void att_set_file(struct att_variant *v, enum att_field f, const char *path);
 
-/* The element type of K and V with kv_dtype "same" resolved: never ATT_KV_DTYPE_SAME. */
+/* Returns the element type of K and V. kv_dtype "same" is resolved, so it is never
+   ATT_KV_DTYPE_SAME. */
 enum att_kv_dtype att_kv_dtype(const struct att_variant *v);
 
 /*
- * Writes the value of a field as a description and a dispatch key spell it ("bf16", "128", "any",
- * "true"; a file's stem, "none" without one). Returns the length that was needed, as snprintf does.
+ * Writes the value of a field as a description and a dispatch key spell it: "bf16", "128", "any",
+ * "true", a file's stem, or "none" without a file. Returns the required length, as snprintf does.
  */
 int att_format_value(const struct att_variant *v, enum att_field f, char *buf, size_t size);
 
 /*
- * The kernel's name, unique within a pack, and a C identifier: the op, dtype and head_dim, each
- * other field that is not at its default, and the target: "prefill_bf16_d128_sinks_gfx942".
+ * Writes the kernel's name, unique within a pack and a C identifier: op, dtype, head_dim, each
+ * other field that is not at its default, and target, such as "prefill_bf16_d128_sinks_gfx942".
  */
 void att_variant_name(const struct att_variant *v, char name[ATT_NAME_MAX]);
 
 /*
- * All that identifies the variant, one line: "gfx942 prefill dtype=bf16 head_dim=128 ...", with
- * every field that the op takes. Equal variants have equal text; `attnc build --emit=variants`
- * prints it and the build cache hashes it.
+ * Writes everything that identifies the variant in one line: "gfx942 prefill dtype=bf16
+ * head_dim=128 ...", with every field of the op. Equal variants have equal text. `attnc build
+ * --emit=variants` prints it, and the build cache hashes it.
  */
 void att_variant_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
 
-/* Same op, target and fields; locations do not count. */
+/* True if op, target and all fields are the same; locations do not count. */
 bool att_variant_same(const struct att_variant *a, const struct att_variant *b);
 
 #endif

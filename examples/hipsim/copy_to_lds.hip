@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two waves copy rows to LDS without registers, and read each other's row. A barrier does not wait for such copies: each
-// wave must wait for its own (s_waitcnt vmcnt) before the barrier. Only the program compiled with -DWAIT does.
+// Two waves copy rows to LDS without registers, and read each other's row. A barrier does not wait
+// for such copies: each wave must wait for its own (s_waitcnt vmcnt) before the barrier. Only the
+// program compiled with -DWAIT does.
 //
-//     hipsim cc copy_to_lds.hip -o copy && hipsim ./copy          # LDS is read before its copy has arrived
-//     hipsim cc copy_to_lds.hip -DWAIT -o copy && hipsim ./copy   # no finding: 0 of 128 wrong
+//     hipsim cc copy_to_lds.hip -o copy && hipsim ./copy
+//         LDS is read before its copy has arrived
+//     hipsim cc copy_to_lds.hip -DWAIT -o copy && hipsim ./copy
+//         no finding: 0 of 128 wrong
 #include <hip/hip_runtime.h>
 #include <stdio.h>
 

@@ -28,15 +28,15 @@
 #include "templates/workgroup/scalar.h"
 
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
-enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
+enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* tails loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
-enum { LDS_CHUNK = 16 /* bytes of the same */ };
+enum { LDS_CHUNK = 16 /* the same in bytes */ };
 enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
 enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
-enum { W_AHEAD = 3 /* panels of w that are under way */ };
-/* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
- * scaled while the other waves multiply. */
+enum { W_AHEAD = 3 /* panels of w in flight */ };
+/* Products with blocks of w that have a scale each: the scaled sum of all blocks but the last. That
+ * one is scaled while the other waves multiply. */
 struct sums {
     struct tir_value scaled, last;
 };
@@ -45,20 +45,21 @@ struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored;                      /* of x, and of w */
-    unsigned tokens;                             /* of a tile */
+    unsigned dtype, stored;                      /* types of x, and of w in memory */
+    unsigned tokens;                             /* tokens of a tile */
     unsigned panel;                              /* columns of w that pass through LDS at once */
-    unsigned buffers;                            /* of tiles of x */
-    unsigned apart;                              /* of them, those in which w does not pass */
+    unsigned buffers;                            /* buffers for tiles of x */
+    unsigned apart;                              /* buffers through which w does not pass */
     int instr;                                   /* matrix instruction */
     struct tir_type staged;                      /* a tile of x, over the workgroup */
-    struct tir_type tail;                        /* the same of the tail */
+    struct tir_type tail;                        /* a tile of the tail, likewise */
     struct tir_type rows;                        /* a panel of w, as one wave loads it */
-    struct tir_type left, right, result;         /* panels of w and x, and out^T */
-    struct tir_layout x_map, x_panel_map, w_map; /* in LDS */
-    struct tir_value lds, own;         /* i32: of the workgroup, and a wave's part of it */
-    struct tir_value slice, head, row; /* i32: which 256 rows; the wave's head, and its first row */
-    struct tir_value first, end;       /* i32: the workgroup's tokens */
+    struct tir_type left, right, result;         /* panels of w and x as operands, and out^T */
+    struct tir_layout x_map, x_panel_map, w_map; /* LDS maps */
+    struct tir_value lds, own;         /* i32: LDS of the workgroup, and a wave's part of it */
+    struct tir_value slice, head, row; /* i32: number of the slice of 256 rows; the wave's head, and
+                                          its first row */
+    struct tir_value first, end;       /* i32: range of the workgroup's tokens */
     struct tir_view weights;           /* the wave's rows of w */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
     struct pipe_plan plan;
@@ -74,7 +75,7 @@ static unsigned buffer_bytes(const struct up *p)
     return p->tokens * (unsigned)p->v->head_dim * ELEM;
 }
 
-/* Tokens of a tile, of which LDS has room for BUFFERS. */
+/* Returns the tokens of a tile, such that LDS has room for BUFFERS tiles. */
 static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
 {
     const unsigned room = m->lds_bytes / (BUFFERS * (unsigned)v->head_dim * ELEM);
@@ -95,7 +96,7 @@ bool head_product_shared_check(const struct att_variant *v, const struct tir_mac
 
 /* ---- Layouts ---- */
 
-/* A tile over all waves, a lane's elements side by side. */
+/* Returns the type of a tile over all waves, with adjacent elements in a lane. */
 static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
 {
     struct tir_spread s = tir_spread(p->m, WAVES);
@@ -107,16 +108,16 @@ static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
     return tir_tile(p->b.f, p->dtype, rows, cols, &l);
 }
 
-/* The rows of a product in another order, so that a lane's 8 follow each other: rows 0, 1 and 16
- * are told apart by registers, rows 4 and 8 by lanes. */
+/* Reorders the rows of a product so that a lane's 8 rows are consecutive. Registers select rows 0,
+ * 1 and 16, and lanes select rows 4 and 8. */
 static struct tir_layout reorder(const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 3, 4, 2};
     return tir_layout_permute_rows(l, order);
 }
 
-/* The first `cols` columns of a tile of x. Columns of 128 bytes stand apart, so that a panel is
- * read by itself, and 8 rows tell their chunks apart. */
+/* Returns the LDS map of the first `cols` columns of a tile of x. Columns of 128 bytes form
+ * separate panels, which can be read one by one, and 8 rows swizzle their chunks. */
 static struct tir_layout x_map(const struct up *p, unsigned cols)
 {
     enum { COLS = LINE / ELEM };
@@ -152,7 +153,7 @@ static void choose_layouts(struct up *p)
 
 /* ---- The work of a workgroup ---- */
 
-/* Row `index` of a tensor of bf16 or fp16. */
+/* Returns the address of row `index` of a tensor of bf16 or fp16. */
 static struct tir_value row_at(struct up *p, struct tir_value base, struct tir_value index,
                                const char *stride)
 {
@@ -164,23 +165,23 @@ static struct tir_value row_stride(struct up *p, const char *stride)
     return att_stride32(&p->b, stride, ELEM);
 }
 
-/* a / n, of i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. A division that knows
- * it takes a third of the instructions, and no load leaves before some of them are done. */
+/* Returns a / n for i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. This bound
+ * saves two thirds of a division's instructions. Some of them delay the first loads. */
 static struct tir_value divide(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
     const struct tir_value mask = tir_i32(b, 0xffffff);
     return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
 }
 
-/* ceil(a / n), of the same. */
+/* Returns ceil(a / n) for the same numbers. */
 static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
     return divide(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
-/* Item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups take turns
- * within each slice, so that of eight neighbours four share tokens and two share w. Returns the
- * group. */
+/* Finds item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups
+ * alternate within each slice, so of eight consecutive workgroups four share tokens and two share
+ * w. Returns the group. */
 static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
                                   struct tir_value slices)
 {
@@ -193,7 +194,7 @@ static struct tir_value find_item(struct up *p, struct tir_value item, struct ti
     return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
 }
 
-/* The workgroup's rows and tokens. Returns whether there is work. */
+/* Finds the workgroup's rows and tokens. Returns whether there is work. */
 static struct tir_value find_work(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -226,7 +227,7 @@ static void find_rows(struct up *p)
     p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
 }
 
-/* `n` if the wave's head is one, else 0. */
+/* Returns `n` if the wave's head exists, else 0. */
 static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
 {
     struct tir_builder *const b = &p->b;
@@ -234,7 +235,7 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
     return tir_select(b, there, n, tir_i32(b, 0));
 }
 
-/* This wave's rows of w. */
+/* Finds this wave's rows of w. */
 static void find_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -247,7 +248,7 @@ static void find_weights(struct up *p)
     p->weights = att_view(b, base, rows, stride, p->v->head_dim * size, 0);
 }
 
-/* A panel of them, on its way. */
+/* Issues the loads of a panel of w. */
 static void load_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -260,8 +261,8 @@ static void load_weights(struct up *p, unsigned i)
 
 static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
 
-/* Scales of the wave's rows: one, or one for each block of columns. A wave without a head has those
- * of the last one. */
+/* Returns the number of scales of the wave's rows: one, or one for each block of columns. A wave
+ * without a head reads the last head's. */
 static unsigned scales(const struct up *p)
 {
     if (!is_scaled(p))
@@ -288,14 +289,14 @@ static void load_scales(struct up *p)
     }
 }
 
-/* Weights go through LDS to the lanes whose rows the matrix instruction takes. To load them so
- * would fetch a line for each lane of a row. */
+/* Stores weights in LDS, through which they reach the lanes of the matrix instruction. Loading them
+ * that way from memory would fetch a cache line for each lane of a row. */
 static void put_weights(struct up *p, unsigned i)
 {
     tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
 }
 
-/* Reads them back; what is stored in 8 bits is exact in 16. */
+/* Reads the weights back; 8-bit weights are exact in 16 bits. */
 static void take_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
@@ -313,7 +314,8 @@ static struct tir_value tile_token(struct up *p, struct tir_value tile)
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
 }
 
-/* Rows of a tile from `token` on, `byte` behind their beginning; rows behind the last are 0. */
+/* Returns rows of a tile from `token` on, `byte` after their beginning; rows after the last are
+   0. */
 static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, int width)
 {
@@ -360,8 +362,8 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* Adds the products of a panel. A block's sum is scaled behind the products of the next one, when
- * it has long been there. */
+/* Adds the products of a panel. A block's sum is scaled after the products of the next one, when it
+ * has long been complete. */
 static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -376,7 +378,7 @@ static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value
     s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
 }
 
-/* w x^T of a tile of which `x` is the first panel. */
+/* Computes w x^T of a tile; `x` is its first panel. */
 static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
 {
     struct sums s = {0};
@@ -402,7 +404,7 @@ static void store_tile(struct up *p, struct tir_value token, struct tir_value su
 
 /* ---- The tail ---- */
 
-/* The next TAIL_TOKENS of a tensor [token, TAIL]; none if `there` is false. */
+/* Returns the next TAIL_TOKENS of a tensor [token, TAIL]; none if `there` is false. */
 static struct tir_view tail_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, struct tir_value there)
 {
@@ -431,8 +433,8 @@ static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
     }
 }
 
-/* The tail of the workgroup's tokens goes to the heads whose first rows are here: of heads of 64
- * rows there are two. */
+/* Copies the tail of the workgroup's tokens to each head whose first rows are in this slice. With
+ * heads of 64 rows there are two. */
 static void copy_tail(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -512,15 +514,15 @@ const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 
 
 /* ---- The first tiles, while w arrives ---- */
 
-/* A wait counts the copies of a phase as one. */
+/* Copies one of the first tiles. A wait counts the copies of a phase as one. */
 static void copy_first(struct up *p, unsigned tile)
 {
     copy_tile(p, tir_i32(&p->b, (int)tile));
     tir_phase(&p->b, false);
 }
 
-/* One half of the waves passes a barrier: the other has come to one, and goes on a phase before or
- * behind it. */
+/* Passes a barrier with one half of the waves: the other half is at one too, and continues a phase
+ * earlier or later. */
 static void meet(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;
@@ -555,7 +557,7 @@ static void copy_next(struct up *p, unsigned left)
     }
 }
 
-/* The products of panel i with the first tiles; panel i + 1 is turned behind them. */
+/* Multiplies panel i by the first tiles; panel i + 1 is transposed afterwards. */
 static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
 {
     struct tir_builder *const b = &p->b;
@@ -583,7 +585,7 @@ static void begin_tiles(struct up *p)
         copy_first(p, i);
     find_weights(p);
     load_weights(p, 0);
-    tir_barrier(b); /* what all begin with has been asked for */
+    tir_barrier(b); /* all initial loads have been issued */
     for (unsigned i = 1; i < W_AHEAD; i++)
         load_weights(p, i);
     load_scales(p);
@@ -621,7 +623,8 @@ static void visit(struct up *p)
     copy_tail(p);
 }
 
-/* One buffer more than the loop needs takes the last copies where w has passed before. */
+/* Divides the LDS. One buffer more than the loop needs receives the last copies where w passed
+   before. */
 static void share_lds(struct up *p)
 {
     struct tir_builder *const b = &p->b;

@@ -7,7 +7,7 @@
 
 enum {
     LANES = ATT_SELECT_LANES,
-    NO_SCORE = -1, /* bits of a NaN that stands for no score */
+    NO_SCORE = -1, /* bits of the NaN that marks no score */
 };
 
 static struct tir_value is_null(struct tir_builder *b, const char *arg)
@@ -15,7 +15,7 @@ static struct tir_value is_null(struct tir_builder *b, const char *arg)
     return tir_cmp_eq(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
 }
 
-/* arg[row], i32, or `otherwise` where the array is NULL. */
+/* Returns arg[row], i32, or `otherwise` if the array is NULL. */
 static struct tir_value entry(const struct att_list *l, const char *arg, struct tir_value otherwise)
 {
     struct tir_builder *b = l->b;
@@ -51,7 +51,8 @@ struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row)
     return part_of(b, row, (struct tir_value){0});
 }
 
-/* Keys behind the row's end are not read, though the plan may know another. */
+/* Returns the list of an item. Keys after the row's end are not read, even if the plan has a larger
+   end. */
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
 {
     enum { SEQUENCE = 0, PARTIAL = 1, FIRST_KEY = 4, END_KEY = 5, BYTE_BITS = 5 };
@@ -75,8 +76,8 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     return l;
 }
 
-/* A run's list is number reduce_indptr[row] / 2 + part: rows with lists have two or more, and as
- * many runs as half of them at most. */
+/* Returns the lists of a row's parts. A run's list has number reduce_indptr[row] / 2 + part. Rows
+ * with lists have at least two, and at most half as many runs. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
@@ -102,7 +103,7 @@ struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
     return l;
 }
 
-/* Parts are multiples of 64, so that no group of neighbours is cut. */
+/* Divides a row into parts. They are multiples of 64, so no group of adjacent keys is split. */
 void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all)
 {
     struct tir_builder *b = l->b;
@@ -140,7 +141,7 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
     return tir_add(b, att_page_first(&paging, page), inside);
 }
 
-/* The workgroup's list among those of an array. */
+/* Returns the number of the workgroup's list in an array. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;
@@ -152,8 +153,8 @@ static struct tir_value list_number(const struct att_list *l)
     return tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
 }
 
-/* The workgroup's list in an array [rows, splits, each] of 32 bits, or, with a plan and not all of
- * a row's, in that of the parts, if there is one; nothing where it is NULL. */
+/* Returns the workgroup's list in an array [rows, splits, each] of 32 bits. With a plan and a part
+ * of a row it is in the array of partial lists. It is empty if the array is NULL. */
 static struct tir_view list_in(const struct att_list *l, const char *arg, const char *of_parts,
                                int each)
 {

@@ -10,20 +10,20 @@
 enum {
     LANES = ATT_SELECT_LANES,
     DIGIT = 8,
-    LOG_LOST = 8, /* bits of a distance, and those of a float of which its logarithm is made */
+    LOG_LOST = 8, /* bits of a distance that its logarithm loses, since a float has fewer */
     LOG_BITS = 3,
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
-    DIGITS = 5,     /* a logarithm, and the 28 bits that an octave's part has at most */
-    KEY_DIGITS = 4, /* of a key of which nothing is known */
-    HISTOGRAMS = 4, /* the fifth is the first again */
+    DIGITS = 5,     /* digits of a key: a logarithm, and at most 28 bits of an octave */
+    KEY_DIGITS = 4, /* digits of a key without a known limit */
+    HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
     BINS = 1 << DIGIT,
     BINS_A_LANE = BINS / LANES,
-    SELECTION = 2, /* the third of the counts */
+    SELECTION = 2, /* index of the third count */
     N_COUNTS,
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
-    HALF = 16,          /* two counts share a register */
-    NO_KEY = INT32_MIN, /* below all */
+    HALF = 16,          /* two counts share a register, 16 bits each */
+    NO_KEY = INT32_MIN, /* less than all keys */
     NAN_KEY = INT32_MIN + 1,
     QUIET_NAN = 0x7fc00000,
 };
@@ -50,14 +50,14 @@ static struct tir_value constant(const struct att_select *s, int n)
     return number(s, tir_i32(s->b, n));
 }
 
-/* base + 4 * index. */
+/* Returns base + 4 * index. */
 static struct tir_value address(const struct att_select *s, struct tir_value base,
                                 struct tir_value index)
 {
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
 }
 
-/* The two writes stand side by side: they can become one. */
+/* Writes an entry. The two writes are adjacent, so that they can be merged. */
 static void write_entry(const struct att_select *s, struct tir_value is, struct tir_value entry,
                         struct tir_value key, struct tir_value position)
 {
@@ -73,7 +73,7 @@ enum { HELD_MAX = 32 /* entries of a lane */ };
 
 bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
 
-/* Buffers begin at multiples of 16 bytes, which are 4 entries. */
+/* Rounds up to a multiple of 16 bytes, which are 4 entries. */
 static unsigned aligned(unsigned bytes) { return (bytes + 15) / 16 * 16; }
 
 unsigned att_select_beside_bytes(unsigned room, unsigned waves)
@@ -86,7 +86,8 @@ unsigned att_select_lds_bytes(unsigned room, unsigned waves)
     return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
 }
 
-/* Room beyond a chunk lets a selection stop before it knows the limit exactly. */
+/* Returns the size of a buffer. With room beyond a chunk, a selection can stop before it knows the
+   limit exactly. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes)
 {
@@ -140,8 +141,8 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
     return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
 }
 
-/* The magnitude with its sign as a two's complement: -0 becomes 0. NaNs become the lowest key but
- * one; the lowest is the limit that all are above. */
+/* Returns a key: the magnitude with its sign as a two's complement number, so -0 becomes 0. NaNs
+ * become the second-lowest key. The lowest key is the limit that all keys exceed. */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there)
 {
@@ -161,16 +162,16 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * LANES));
 }
 
-/* All that waves have written to LDS may be read by all. */
+/* Waits at a barrier: everything that waves have written to LDS may then be read by all. */
 static void meet(const struct att_select *s)
 {
     tir_wait(s->b, TIR_LDS_WRITES, 0);
     tir_barrier(s->b);
 }
 
-/* A number of each wave, added up. */
+/* A number of each wave, added over waves. */
 struct sums {
-    struct tir_value before; /* of the waves before this one */
+    struct tir_value before; /* sum over the waves before this one */
     struct tir_value all;
 };
 
@@ -196,8 +197,8 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
 
 /* ---- Selection ---- */
 
-/* This wave's part of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
- * are made where they are used: they would take two scalar registers each. */
+/* This wave's part of the buffer, `n` entries for each lane; NO_KEY after the last entry. Lane
+ * masks are computed where they are used, since each occupies two scalar registers. */
 struct held {
     unsigned n;
     struct tir_value key[HELD_MAX], position[HELD_MAX];
@@ -217,7 +218,7 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
         const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
         const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
         const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
-        /* Not the comparison of above: its mask would be kept while the keys are on their way. */
+        /* A new comparison, since the earlier mask would be live while the keys are in flight. */
         const struct tir_value still = tir_cmp_le(b, entry, number(s, last));
         h->key[j] = tir_select(b, still, key, constant(s, NO_KEY));
         h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
@@ -242,14 +243,14 @@ static void begin_histograms(const struct att_select *s)
     meet(s);
 }
 
-/* The digit of the `need`-th largest, of a histogram whose first bin is that of the largest digit.
- * Afterwards `need` counts within that digit, which `all` entries have. Every wave does this
- * alike. */
+/* Finds the digit of the `need`-th largest key in a histogram whose first bin is the largest digit.
+ * Afterwards `need` counts within that digit, and `all` is the number of its entries. Every wave
+ * does the same. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
                                    struct tir_value *need, struct tir_value *all)
 {
     struct tir_builder *b = s->b;
-    struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to each */
+    struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to and including each */
     const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, BINS_A_LANE));
     for (int i = 0; i < BINS_A_LANE; i++) {
         const struct tir_value at = address(s, histogram, tir_add(b, bin, constant(s, i)));
@@ -257,7 +258,7 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
         up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
     }
     const struct tir_value below = tir_lane_sum_below(b, up_to[BINS_A_LANE - 1]);
-    struct tir_value bins = tir_i32(b, 0); /* before the one */
+    struct tir_value bins = tir_i32(b, 0); /* bins before the one found */
     for (int i = 0; i < BINS_A_LANE; i++) {
         up_to[i] = tir_add(b, up_to[i], below);
         const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));
@@ -277,9 +278,9 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* Knowledge of the k-th largest key: it is among the `all` keys from `low` on that are less than
- * 1 << width above it, and of these `need` belong to the k largest. Unless `narrow`, `low` is the
- * least of all keys. */
+/* A range for the k-th largest key. It is one of the `all` keys from `low` on that are less than 1
+ * << width above it. `need` of these belong to the k largest. Unless `narrow`, `low` is less than
+ * all keys. */
 struct limit {
     struct tir_value low, width, need, all;
     bool narrow;
@@ -292,9 +293,10 @@ static struct tir_value above_low(const struct att_select *s, const struct limit
 }
 
 /*
- * The first digit is the logarithm of how far a key is above the limit that all are above: exponent
- * and leading bits of that distance as a float. Whatever the scores, half of the keys or so are in
- * the last octave, so that few share a digit. The distance loses the bits that the float has not.
+ * Counts the first digit: the logarithm of a key's distance from the limit that all keys exceed. It
+ * is the exponent and the leading bits of the distance as a float. For any scores about half of the
+ * keys are in the last octave, so few share a digit. The distance loses the bits that a float
+ * lacks.
  */
 static void count_logarithms(const struct att_select *s, const struct held *h,
                              const struct limit *limit)
@@ -330,8 +332,9 @@ static void find_logarithm(const struct att_select *s, const struct held *h, str
     limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
 }
 
-/* Eight bits of the distance from `low`. All waves have read the first histogram when they meet for
- * the second; so the third's meeting is the one for its next use. */
+/* Counts a digit of eight bits of the distance from `low`. All waves have read the first histogram
+ * when they reach the barrier of the second. So the third one's barrier suffices for the next use
+ * of the first. */
 static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
 {
     struct tir_builder *b = s->b;
@@ -355,13 +358,13 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries that stay: those above `above`, and the first `ties` of those equal to it. */
+/* The entries to keep: those above `above`, and the first `ties` of those equal to it. */
 struct kept {
     struct tir_value above, ties, n;
 };
 
-/* Stops with the digits that leave `most` entries or fewer, all that may be among the k largest; at
- * the latest with the last digit, where the k-th largest is known. */
+/* Finds the limit. It stops with the first digit that leaves at most `most` entries, among them the
+ * k largest. The last digit determines the k-th largest key. */
 static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
                               struct tir_value k, struct tir_value most, int d)
 {
@@ -391,7 +394,7 @@ static void move_entry(const struct att_select *s, const struct held *h, unsigne
     write_entry(s, stays, to, h->key[j], h->position[j]);
 }
 
-/* Entries that stay move to the front and keep their order. */
+/* Moves the entries to keep to the front, in their order. */
 static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
 {
     struct tir_builder *b = s->b;
@@ -401,7 +404,7 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
     struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
     const struct tir_value least = att_plus(b, limit, 1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* Not the comparison that has counted: all their masks would be kept. */
+        /* A new comparison, since all masks of the count would be live. */
         const struct tir_value stays = tir_cmp_ge(b, h->key[j], number(s, least));
         const struct tir_value n = tir_lane_count(b, stays);
         move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
@@ -426,7 +429,7 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
     const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
     for (unsigned j = 0; j < h->n; j++) {
-        /* Not the comparisons of above: all their masks would be kept. */
+        /* A new comparison, since all earlier masks would be live. */
         const struct tir_value larger = tir_cmp_ge(b, h->key[j], number(s, above));
         const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
         const struct tir_value tie = tir_xor(b, least, larger);
@@ -458,8 +461,8 @@ static struct limit anything(const struct att_select *s, struct tir_value need)
     return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
 }
 
-/* The k-th largest of what the waves hold, which is above the limit of the state, if there is one,
- * or about that. */
+/* Finds the k-th largest key of the waves' entries, or a number near it. It is above the state's
+ * limit, if there is one. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
@@ -474,8 +477,8 @@ static struct kept find_kept(const struct att_select *s, const struct held *h,
     return find_limit(s, h, &limit, k, most, 0);
 }
 
-/* Keeps the k largest where there are more than k entries; or all that leave room for a chunk and
- * have the k largest among them. */
+/* Keeps the k largest if there are more than k entries; or all that leave room for a chunk and
+ * include the k largest. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            bool roughly)
 {
@@ -528,7 +531,7 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
     return own;
 }
 
-/* The other of the two counts: a wave may still read the one before. */
+/* Counts passing keys in the other of two counts, since a wave may still read the previous one. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {
@@ -599,7 +602,7 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value to)
 {
     struct tir_builder *b = s->b;
-    /* Not the comparison that has counted: its mask would be kept until here. */
+    /* A new comparison, since the mask of the count would be live until here. */
     const struct tir_value is = tir_cmp_ge(b, key, number(s, att_plus(b, limit, 1)));
     const struct tir_value n = tir_lane_count(b, is);
     const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
@@ -607,7 +610,7 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
     return tir_add(b, to, n);
 }
 
-/* Appends what is above the limit of this wave's tiles of a chunk, from entry `to` on. */
+/* Appends the keys above the limit of this wave's tiles of a chunk, from entry `to` on. */
 static void append_tiles(const struct att_select *s, struct tir_value limit,
                          const struct tir_value *keys, struct tir_value first, struct tir_value to)
 {
@@ -627,7 +630,8 @@ static void offer_at_once(const struct att_select *s, struct tir_value state[ATT
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Neighbouring waves after neighbouring waves, so that the buffer stays in order. */
+/* Offers a chunk in several steps: consecutive waves after one another, so that the buffer stays in
+   order. */
 static void offer_in_turns(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            const struct tir_value *keys, struct tir_value first)
 {

@@ -17,8 +17,8 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
     const unsigned wide = row_bytes < m->lds_bank_bytes ? row_bytes : m->lds_bank_bytes;
     struct tir_layout map = tir_row_major(rows, cols);
     tir_map_pad(&map, span / elem_bytes, CHUNK / elem_bytes);
-    /* Rows of one span that start at the same bank flip a chunk bit each, from the top down; the
-     * low two are left to the padding, which moves one span against the next. */
+    /* Each row of a span that starts at the same bank flips one chunk bit, from the top down. The
+     * low two bits are left to the padding, which shifts one span against the next. */
     unsigned flip = wide / elem_bytes / 2;
     for (unsigned i = 0; i < row_bits; i++) {
         const unsigned step = row_bytes << i;
@@ -38,8 +38,8 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
     const unsigned vector_bits = k->n_reg < widest ? k->n_reg : widest;
     struct tir_layout map = tir_contraction_major(k, vector_bits, cols);
     assert(k->n_reg + k->n_lane == row_bits);
-    /* Columns that start at the same bank flip a chunk bit each, and 16 of them one more of those:
-     * eight lanes that write every other column are apart then too. */
+    /* Each column that starts at the same bank flips one chunk bit, and 16 columns flip one of
+     * these again. So eight lanes that write every other column have no conflict either. */
     const unsigned bits = row_bits - vector_bits, again = bits == 3 ? 1 : 0;
     for (unsigned i = 0, n = 0; i < col_bits && n < bits + again; i++) {
         const unsigned step = (rows * elem_bytes) << i;

@@ -11,19 +11,19 @@
 enum { ATT_SCAN_LANES = TIR_WAVE_LANES };
 
 struct att_scan {
-    struct tir_type lane;  /* i32, 64 x 1: a row a lane */
-    struct tir_layout map; /* of those rows in LDS */
-    struct tir_value lds;  /* of this wave: 64 zeros, then 64 numbers */
+    struct tir_type lane;  /* i32, 64 x 1: a row for each lane */
+    struct tir_layout map; /* LDS map of those rows */
+    struct tir_value lds;  /* LDS of this wave: 64 zeros, then 64 numbers */
 };
 
 /** Reserves LDS for all waves of the function, and clears it. */
 struct att_scan att_scan_begin(struct tir_builder *b);
 
-/** The value of lane i - `distance`; 0 for the first ones. */
+/** Returns the value of lane i - `distance`; 0 for the first lanes. */
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 
-/** Sums of a over the lanes before each. */
+/** Returns the sum of a over the lanes before each lane. */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a);
 

@@ -412,7 +412,7 @@ static void scalar_loads_are_scalar(void **state)
     compiled_free(&c);
 }
 
-/* LLVM would make one zero after the barrier and copy it. */
+/* LLVM would otherwise make one zero after the barrier and copy it. */
 static void materialized_constants_are_not_moved(void **state)
 {
     (void)state;

@@ -112,7 +112,7 @@ static void a_fault_costs_one_runner(void **state)
     }
 }
 
-/* Equals: the first of them, and the race says that it was not decided. */
+/* The first of equal candidates wins, and the race reports that it was not decided. */
 static void equals_are_not_decided(void **state)
 {
     (void)state;

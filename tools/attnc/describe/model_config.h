@@ -49,7 +49,8 @@ struct model_latent {
     long kv_lora_rank, nope, rope, value;
     long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
     enum model_rope index_rope;
-    bool *scores; /* [layers]: it chooses keys; else it reads what the one before chose */
+    bool *scores; /* [layers]: true if the layer's indexer chooses keys; false: it uses the choice
+                     of the layer before */
 };
 
 /** Sentences of a model, each once. */

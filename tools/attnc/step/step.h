@@ -45,7 +45,8 @@ struct step_call {
 struct step_launch {
     struct step_call call;
     char kernel[ATT_NAME_MAX];
-    double us;             /* without launch overhead on the model, with it on a GPU */
+    double us;             /* microseconds: on the model without launch overhead, on a GPU with
+                              it */
     double cycles;         /* modelled; 0: not known */
     double bytes;          /* the least that it moves; 0: not known */
     double matrix, memory; /* fractions of the rooflines at `us`; 0: not known */

@@ -403,7 +403,8 @@ static size_t count_left(const struct tune_sweep *sweep, const struct tune_key *
     return left;
 }
 
-/* Times the fastest on the first shape on all shapes: a budget leaves no time for halving. */
+/* Times on all shapes the candidate that was fastest on the first shape. A budget leaves no time
+   for halving. */
 static bool measure_best(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     struct batch b = {.sweep = sweep, .until = until};

@@ -19,7 +19,7 @@ struct reach {
     size_t whole, part, none;
 };
 
-/* Logarithms of what tuning gained, of some pairs of key and shape. */
+/* The gain of tuning over some pairs of key and shape, as sums of logarithms. */
 struct gain {
     double sum;
     size_t pairs, slower;
