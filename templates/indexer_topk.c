@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    EACH_MAX = 8, /* scores of a lane, in one round */
+    EACH_MAX = 8, /* scores of a lane in one round */
     LANES = ATT_SELECT_LANES,
     N_STATE = ATT_SELECT_N,
     ROWS_MAX = ATT_INDEX_ROWS_MAX,
@@ -27,23 +27,23 @@ enum {
 struct own {
     struct att_list list;
     struct att_select select;
-    struct tir_value skip; /* keys of the walk before the part's first */
-    struct tir_value n;    /* and up to its last */
+    struct tir_value skip; /* keys of the walk before the part's first key */
+    struct tir_value n;    /* keys of the walk up to the part's last key */
 };
 
 struct indexer {
     struct tir_builder b;
     struct att_index index;
     struct own row[ROWS_MAX];
-    unsigned rows;            /* of the walk */
-    struct att_select blocks; /* of keys, of one row */
+    unsigned rows;            /* rows of the walk */
+    struct att_select blocks; /* blocks of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
-    struct tir_value begin; /* the key that the walk begins with: groups are aligned */
-    struct tir_value n;     /* keys of the walk */
+    struct tir_value begin; /* the first key of the walk, since groups are aligned */
+    struct tir_value n;     /* number of keys of the walk */
 };
 
-/* att_tile.own: 1: scores are of single precision where they could be made in pairs. */
+/* Member of att_tile.own: 1: scores in single precision, though they could be made in pairs. */
 enum { SINGLE };
 
 static const struct att_tile tiles[] = {
@@ -71,10 +71,11 @@ static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
     return att_index_has_pairs(v, m) && !t->own[SINGLE];
 }
 
-/* Workgroups that share a compute unit. */
+/* Returns the workgroups that share a compute unit. */
 static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
 
-/* Buffers of keys and of blocks, of which a round has fewer where the LDS is too small. */
+/* The sizes of the buffers of keys and blocks. A round has fewer of them if the LDS is too
+   small. */
 struct sizes {
     struct att_select_size keys, blocks; /* a row's */
     unsigned bytes;
@@ -104,8 +105,8 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
     return s;
 }
 
-/* Rows share keys where scores are made in pairs, which leaves registers for the q of both: that of
- * 64 heads each. */
+/* True if two rows can share keys: scores are made in pairs, which leaves registers for both rows'
+ * q of 64 heads each. */
 static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m, struct att_why *why)
 {
@@ -120,7 +121,8 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* Two waves of a SIMD have 256 registers each, of which q and weights of 128 heads take half. */
+/* True if the tile fits. Two waves of a SIMD have 256 registers each, and q and weights of 128
+   heads take half of them. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -158,7 +160,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 /* The chunks of all rows are the same. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
-/* The first key of lane 0 in a round: the j-th of its scores. */
+/* Returns the key of lane 0's j-th score in a round. */
 static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
 {
     struct tir_builder *b = &x->b;
@@ -175,9 +177,9 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* Values that the loop over rounds carries of each row. The keys of the round before are appended
- * between the products of this one. Behind those of all rows: what is on its way, and the state of
- * the blocks' selection. */
+/* Values that the loop over rounds carries for each row. The previous round's keys are appended
+ * between the products of this one. After all rows' values follow the loads in flight and the state
+ * of the blocks' selection. */
 enum {
     TO = N_STATE,
     KEYS,
@@ -202,8 +204,8 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
 
 struct round {
     struct indexer *x;
-    struct tir_value first;    /* of this round: a position of the walk */
-    struct tir_value *carried; /* of the loop */
+    struct tir_value first;    /* of this round: a position in the walk */
+    struct tir_value *carried; /* values of the loop */
     struct tir_value keys[ROWS_MAX][EACH_MAX], blocks[EACH_MAX], own[ROWS_MAX];
 };
 
@@ -223,8 +225,8 @@ static void append_former(void *context, unsigned row, unsigned j)
     append(r->x, r->carried, row, j, att_plus(&r->x->b, r->first, -(int)chunk_of(r->x)->chunk));
 }
 
-/* Returns a bit per lane: its block is one of the first or last of the row, which are selected
- * whatever they score. `position` counts keys of the walk. */
+/* Returns an i1 for each lane: true if its block is one of the row's first or last, which are
+ * always selected. `position` counts keys of the walk. */
 static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
 {
     struct tir_builder *b = &x->b;
@@ -241,7 +243,8 @@ static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
                   tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
 }
 
-/* Makes a key for each block, in its first lane. Absent scores are NaNs, which no maximum has. */
+/* Computes a key for each block, in the block's first lane. Missing scores are NaNs, which a
+   maximum ignores. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value scores,
                                    struct tir_value position, struct tir_value there)
 {
@@ -282,7 +285,7 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
-/* Makes room for what a round's keys let through; rows have their turns together. */
+/* Reserves room for the keys of a round that pass the limit; all rows at once. */
 static void reserve(struct indexer *x, struct round *r, struct tir_value *carried)
 {
     const struct att_select *selects[ROWS_MAX];
@@ -324,7 +327,7 @@ static void append_last(struct indexer *x, struct tir_value *carried, struct tir
             append(x, carried, row, j, tir_mul(b, rounds, chunk));
 }
 
-/* The keys of all parts: *seen is the first. Returns the key behind them. */
+/* Returns the end of the keys of all parts; *seen is the first key. */
 static struct tir_value span(struct indexer *x, struct tir_value *seen)
 {
     struct tir_builder *b = &x->b;
@@ -345,7 +348,7 @@ static struct tir_value span(struct indexer *x, struct tir_value *seen)
     return end;
 }
 
-/* Sets what the loop begins with. */
+/* Sets the initial values of the loop. */
 static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value first,
                        struct tir_value end, struct tir_value *carried)
 {
@@ -364,8 +367,8 @@ static void begin_walk(struct indexer *x, const struct tir_value *state, struct 
     att_index_send(&x->index, &walk, way_of(x, carried));
 }
 
-/* Goes through the parts' keys; without any nothing is read. `state` is that of the rows'
- * selections, and of the blocks'. */
+/* Selects among the parts' keys; without keys nothing is read. `state` has the states of the rows'
+ * selections and the blocks'. */
 static void select_keys(struct indexer *x, struct tir_value *state)
 {
     struct tir_builder *b = &x->b;
@@ -393,13 +396,13 @@ static void select_keys(struct indexer *x, struct tir_value *state)
     tir_end_if(b, &some, state);
 }
 
-/* A row's entries, to be written. */
+/* The entries of a row for output. */
 struct named {
     struct indexer *x;
     const struct own *own;
 };
 
-/* The position of a place of the walk. */
+/* Returns the position of a place in the walk. */
 static struct tir_value position_of(const struct named *w, struct tir_value walked)
 {
     struct indexer *const x = w->x;
@@ -448,16 +451,16 @@ static void name_blocks(void *context, struct tir_value entry, struct tir_value 
     out[1] = att_select_score(&x->blocks, entry);
 }
 
-enum { HALVINGS = 27 }; /* of a list of max_candidates, 2^26 */
+enum { HALVINGS = 27 }; /* bisection steps for a list of max_candidates, 2^26 */
 
 static struct tir_value load_candidate(struct indexer *x, struct tir_value n)
 {
     return tir_scalar_load(&x->b, x->index.list, tir_shl(&x->b, n, tir_i32(&x->b, 2)), TIR_I32);
 }
 
-/* Leaves of the row's list the blocks that begin before its `all` keys end: returns how many of
- * `count` do, and the last of them. They ascend, so that mostly the last one of all, *block, says
- * it; else halves are looked at. */
+/* Drops the blocks of the row's list that begin after its `all` keys. Returns how many of `count`
+ * remain, and the last of them. Blocks ascend, so usually the last one, *block, decides; otherwise
+ * the list is bisected. */
 static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, struct tir_value all,
                                     struct tir_value *block)
 {
@@ -479,8 +482,8 @@ static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, s
     return range[0];
 }
 
-/* Places of the row's list take the place of its keys: all of its blocks are whole but the last
- * that the row sees, which may reach beyond the row's end. */
+/* Replaces the row's keys by places in its list. All blocks are complete except the last that the
+ * row sees, which may extend beyond the row's end. */
 static void open_list(struct indexer *x)
 {
     struct tir_builder *b = &x->b;
@@ -501,7 +504,7 @@ static void open_list(struct indexer *x)
 
 /* ---- kv_indptr ---- */
 
-/* Counts the selected keys of each of 64 rows: those that it sees, top_k at most. */
+/* Counts the selected keys of each of 64 rows: the visible keys, at most top_k. */
 static struct tir_value count_rows(struct indexer *x, struct tir_value first)
 {
     struct tir_builder *b = &x->b;
@@ -519,7 +522,7 @@ static struct tir_value count_rows(struct indexer *x, struct tir_value first)
     return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)chunk_of(x)->k));
 }
 
-/* The first wave of workgroup `group` 0 goes through all rows. */
+/* Writes kv_indptr for all rows, in the first wave of workgroup `group` 0. */
 static void write_indptr(struct indexer *x, struct tir_value group)
 {
     struct tir_builder *b = &x->b;
@@ -545,7 +548,7 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 
 /* ---- Workgroups ---- */
 
-/* The parts of rows that are open, from an empty state of all selections on. */
+/* Selects for the open parts of rows, beginning with empty states of all selections. */
 static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_value state[(ROWS_MAX + 1) * N_STATE];
@@ -568,8 +571,8 @@ static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE
                                                 ARG_PARTIAL_BLOCK_VALUES});
 }
 
-/* All that the workgroup has; no item begins before the last one's entries have been read, since
- * waves meet before the first is appended. */
+/* Processes all items of the workgroup. An item begins only after the previous one's entries have
+ * been read, since a barrier comes before its first append. */
 static void select_items(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -583,7 +586,7 @@ static void select_items(struct indexer *x, const struct tir_value empty[N_STATE
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Do two rows see much the same keys of one sequence, and none lies between theirs? */
+/* True if two consecutive rows see almost the same keys of one sequence. */
 static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
 {
     struct tir_builder *b = &x->b;
@@ -604,7 +607,7 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     return tir_and(b, alike, tir_cmp_eq(b, first, second));
 }
 
-/* Rows one after the other. */
+/* Processes rows one after the other. */
 static void select_each(struct indexer *x, struct tir_value first, struct tir_value end,
                         const struct tir_value empty[N_STATE])
 {
@@ -616,8 +619,8 @@ static void select_each(struct indexer *x, struct tir_value first, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Workgroup i of half as many as there are rows has rows 2 i and 2 i + 1; of twice as many, since
- * there are few, row i. */
+/* Pairs rows. With half as many workgroups as rows, workgroup i has rows 2 i and 2 i + 1. With
+ * twice as many workgroups, since there are few rows, it has row i. */
 static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
@@ -652,7 +655,7 @@ static void select_all(struct indexer *x, const struct att_variant *v, bool pair
 {
     struct tir_builder *const b = &x->b;
     const struct tir_value group = tir_or(b, tir_block_id(b, 0), tir_block_id(b, 1));
-    /* No scalar registers are left for it later. */
+    /* no scalar registers are left for it later */
     const bool early = x->top_blocks || v->planned || pairs;
     x->rows = 1;
     if (!v->planned && !pairs)

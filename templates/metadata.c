@@ -26,7 +26,7 @@ enum { LANES = ATT_SCAN_LANES, EACH = 8 /* entries that a lane copies */ };
 
 struct metadata {
     struct tir_builder b;
-    struct tir_type lane; /* i32, 64 x 1 */
+    struct tir_type lane; /* i32, 64 x 1: a row for each lane */
     struct tir_value batch;
 };
 
@@ -50,7 +50,7 @@ static struct tir_value is_null(struct metadata *d, const char *arg)
     return tir_cmp_eq(&d->b, tir_arg(&d->b, arg, TIR_I64), tir_i64(&d->b, 0));
 }
 
-/* `n` entries of an array; none where it is null. */
+/* Returns a view of `n` entries of an array; empty if the array is NULL. */
 static struct tir_view array(struct metadata *d, const char *arg, struct tir_value n, int bytes)
 {
     struct tir_builder *b = &d->b;
@@ -68,17 +68,17 @@ static struct tir_value lengths(struct metadata *d, struct tir_value first)
     return tir_max(&d->b, load(d, ARG_KV_LENS, first), constant(d, 0));
 }
 
-/* P. */
+/* Returns P. */
 static struct tir_value page(struct metadata *d) { return tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32); }
 
-/* ceil(keys / P). */
+/* Returns ceil(keys / P). */
 static struct tir_value pages(struct metadata *d, struct tir_value keys)
 {
     struct tir_builder *b = &d->b;
     return tir_div(b, tir_add(b, keys, number(d, att_plus(b, page(d), -1))), number(d, page(d)));
 }
 
-/* 64 sequences at a time; entry [batch] is the sum of all. One wave does it. */
+/* Writes an indptr, 64 sequences at a time, by one wave. Entry [batch] is the sum of all. */
 static void build_indptr(struct metadata *d)
 {
     struct tir_builder *b = &d->b;
@@ -104,14 +104,14 @@ static void build_last_page_len(struct metadata *d)
     tir_tile_store(b, array(d, ARG_LAST_PAGE_LENS, d->batch, 4), first, length);
 }
 
-/* Byte offset of a sequence's row of the table. */
+/* Returns the byte offset of a sequence's row of the table. */
 static struct tir_value table_row(struct metadata *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
     return tir_mul(b, row, att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
 }
 
-/* A sequence's row of the table: its own number, or what request_rows says. */
+/* Returns the number of a sequence's row of the table: its own number, or request_rows'. */
 static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
 {
     struct tir_builder *b = &d->b;
@@ -133,7 +133,7 @@ static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
 }
 
-/* kv_start[s], 0 without one. */
+/* Returns kv_start[s], or 0 without it. */
 static struct tir_value first_entry(struct metadata *d, struct tir_value s)
 {
     struct tir_builder *b = &d->b;
@@ -146,7 +146,7 @@ static struct tir_value first_entry(struct metadata *d, struct tir_value s)
     return first;
 }
 
-/* The page numbers that entries of the table are. */
+/* Converts entries of the table to page numbers. */
 static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
 {
     struct tir_builder *b = &d->b;
@@ -156,8 +156,8 @@ static struct tir_value page_numbers(struct metadata *d, struct tir_value entrie
     return tir_or(b, tir_div(b, there, by), tir_and(b, entries, sign));
 }
 
-/* count entries of sequence s, from `first` on, to the array at byte `to`; what lies at or behind
- * `begin` is this workgroup's. */
+/* Copies `count` entries of sequence s from `first` on to the array at byte `to`. This workgroup
+ * copies those from `begin` on. */
 static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
                          struct tir_value count, struct tir_value begin, struct tir_value to)
 {
@@ -179,7 +179,7 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
         tir_tile_store(b, into, tir_i32(b, i * LANES), page_numbers(d, entries[i]));
 }
 
-/* Workgroups: (blocks of entries, sequences). */
+/* Copies entries, with a grid of (blocks of entries, sequences). */
 static void build_entries(struct metadata *d, bool indices)
 {
     struct tir_builder *b = &d->b;
@@ -205,7 +205,8 @@ static void build_entries(struct metadata *d, bool indices)
     tir_end_if(b, &some, NULL);
 }
 
-/* A sequence without keys is padding: its length stays and its slot is -1. */
+/* Advances lengths and writes slots. A sequence without keys is padding: its length stays, and its
+   slot is -1. */
 static void build_draft_slots(struct metadata *d)
 {
     struct tir_builder *b = &d->b;

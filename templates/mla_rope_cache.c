@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The host counts workgroups by these, whatever the tile has: runtime/host_mla.c. */
+/* The host counts workgroups by these numbers, whatever the tile has: runtime/host_mla.c. */
 enum { WAVES = 4, WAVE_HEADS = 4 };
 enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
 
@@ -37,9 +37,9 @@ static const struct att_knob knobs[] = {
 
 struct mla_rope {
     const struct att_variant *v;
-    struct att_variant pe; /* what rotates, as heads of their own */
-    struct rope rope;      /* of those; its builder is the kernel's */
-    int width;             /* of what rotates: 64, or 0 */
+    struct att_variant pe; /* the variant of the rotated part, as heads of their own */
+    struct rope rope;      /* for the rotated part; its builder is the kernel's */
+    int width;             /* elements of the rotated part: 64, or 0 */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -64,7 +64,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* rows x latent: 8 elements a lane, a row after the other. */
+/* Returns the type of rows x latent: 8 elements in a lane, row by row. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows)
 {
     const unsigned width = (unsigned)k->v->head_dim_v;
@@ -91,12 +91,12 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 
 /* Some heads of a token. */
 struct heads {
-    struct tir_value part;       /* i32: which 16 of them */
-    struct tir_value first, end; /* i32 */
-    struct tir_value inverse;    /* of q_out's scale, or nothing */
+    struct tir_value part;       /* i32: number of the group of 16 heads */
+    struct tir_value first, end; /* i32: range of heads */
+    struct tir_value inverse;    /* inverse of q_out's scale, or no value */
 };
 
-/* Item `item`, i32: token item / parts, part item % parts of its heads. */
+/* Finds item number `item`, i32: token item / parts, and part item % parts of its heads. */
 static struct heads find_heads(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -135,7 +135,7 @@ static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_v
     tir_tile_store(b, heads_view(k, &some, &to, width), first, x);
 }
 
-/* 4 heads by each wave of a workgroup, unless their place in q_out has them already. */
+/* Copies 4 heads' latents in each wave, unless q_out already holds them. */
 static void visit_queries(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -157,7 +157,7 @@ static struct tir_value inverse_scale(const struct att_cache *c)
     return att_cache_inverse(c, att_cache_tensor_scale(c));
 }
 
-/* Does the token have one? Then the builder is where it is written. */
+/* Begins a branch for tokens with a slot. The builder moves into it. */
 static struct tir_if begin_slot(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
@@ -170,7 +170,7 @@ static void end_slot(struct mla_rope *k, struct tir_if *some)
     tir_end_if(&k->rope.b, some, NULL);
 }
 
-/* Address of element `first` of the token's row. */
+/* Returns the address of element `first` of the token's row. */
 static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, int first)
 {
     struct tir_builder *b = &k->rope.b;
@@ -178,7 +178,7 @@ static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, i
     return tir_add(b, row, tir_i64(b, first * c->size));
 }
 
-/* Address of a token's row in a tensor [token, width]. */
+/* Returns the address of a token's row in a tensor [token, width]. */
 static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 {
     struct tir_builder *b = &k->rope.b;
@@ -188,7 +188,7 @@ static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 
 /* ---- Elements that rotate ---- */
 
-/* Rotates what was loaded as `raw`; it is then as memory has it in `dtype`, times `factor`. */
+/* Rotates the loaded data `raw`, multiplies it by `factor`, and converts it to `dtype`. */
 static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value factor,
                    unsigned dtype)
 {
@@ -203,7 +203,7 @@ static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value f
     rope_pack(p, s, &x, raw);
 }
 
-/* k_pe of the token, loaded as `raw`. */
+/* Stores k_pe of the token, loaded as `raw`. */
 static void store_key(struct mla_rope *k, const struct tir_value *raw)
 {
     struct rope *p = &k->rope;
@@ -230,7 +230,7 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     end_slot(k, &some);
 }
 
-/* 16 heads of q_pe and, with the first of them, k_pe. */
+/* Rotates 16 heads of q_pe, and k_pe with the first of them. */
 static void visit_rotated(struct mla_rope *k, struct heads h)
 {
     struct rope *p = &k->rope;
@@ -243,7 +243,7 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
     rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
               q);
-    /* Beyond the resource, and so no traffic, but for the first part. */
+    /* Other parts load beyond the resource, which causes no traffic. */
     rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
               zero, false, key);
     rope_load_slot(p);
@@ -263,7 +263,7 @@ static struct tir_value count_items(struct mla_rope *k)
     return tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
 }
 
-/* One of them by each wave. */
+/* Rotates one such group in each wave. */
 static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -276,14 +276,14 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 
 /* ---- The latents of tokens ---- */
 
-/* The latent of a token in a tensor [token, latent]. */
+/* Returns the latent of a token in a tensor [token, latent]. */
 static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size)
 {
     struct tir_builder *b = &k->rope.b;
     return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), k->v->head_dim_v * size, 0);
 }
 
-/* x / sqrt(mean(x^2) + eps) w, of one row. */
+/* Returns x / sqrt(mean(x^2) + eps) w of one row. */
 static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct tir_value weight)
 {
     struct tir_builder *b = &k->rope.b;
@@ -296,7 +296,7 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
-/* A packed row: its latent in fp8, with the scale of each run behind all of them. */
+/* Packs a row: its latent in fp8, and the scale of each run after all elements. */
 static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
                                     struct tir_value x)
 {
@@ -335,7 +335,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
     end_slot(k, &some);
 }
 
-/* Each wave visits the latents of a run of tokens, and reads the weight of the norm once. */
+/* Visits the latents of a run of tokens in each wave, and loads the weight of the norm once. */
 static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
@@ -354,8 +354,9 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
 }
 
 /*
- * A run of parts by each wave, with the latents of their heads: a line of q_out that has elements
- * of both is whole then before it leaves the L2. The first wave has a run of tokens too.
+ * Visits a run of parts in each wave, with the latents of their heads. A cache line of q_out with
+ * elements of both is then complete before it leaves the L2. The first wave has a run of tokens
+ * too.
  */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
@@ -378,7 +379,7 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
-/* Workgroups behind those of latents of tokens. */
+/* Visits heads, in the workgroups after those for latents of tokens. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -395,7 +396,7 @@ static void visit_heads(struct mla_rope *k, struct tir_value block)
     tir_end_if(b, &of_rotated, NULL);
 }
 
-/* The part of the grid that a workgroup belongs to, and its number there. */
+/* Finds the part of the grid to which a workgroup belongs, and its number there. */
 static void visit_block(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

@@ -20,9 +20,9 @@
 
 enum {
     LANES = ATT_SCAN_LANES,
-    WIDE = 8,         /* lengths that a lane adds up at a time, for the units of the batch */
-    UNIT_BITS = 6,    /* log2 of the unit */
-    GRAIN_BITS = 4,   /* log2 of what sequences begin at a multiple of */
+    WIDE = 8,         /* lengths that a lane adds at a time, for the units of the batch */
+    UNIT_BITS = 6,    /* log2 of the keys of a unit */
+    GRAIN_BITS = 4,   /* log2 of the granularity of a sequence's first key */
     INFO = 8,         /* integers of an item */
     HALF = 16,        /* two sums of less than 2^16 share a register */
     LONGEST = 1 << 25 /* units of a sequence, at most */
@@ -41,24 +41,25 @@ struct plan {
     struct tir_builder b;
     int waves;
     struct att_scan scan;
-    struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
+    struct tir_type lane, wide; /* i32: 64 x 1, a row for each lane; 1 x (64 WIDE) */
     struct tir_value wave;
-    bool tiles;                                    /* of queries are what is planned */
-    struct tir_value batch, parts, queries, heads; /* B N Q H */
-    struct tir_value cost, rate;                   /* o r */
+    bool tiles;                                    /* the plan is of tiles of queries */
+    struct tir_value batch, parts, queries, heads; /* B, N, Q, H of docs/planning.md */
+    struct tir_value cost, rate;                   /* o, r */
     struct tir_value payload;
-    struct tir_value piece, equal; /* p, 1 where there is none; is there one? */
+    struct tir_value piece, equal; /* p, 1 if there is none; whether there is one */
     struct tir_value items;        /* T */
-    struct tir_value rows;         /* R[B], once all are written */
+    struct tir_value rows;         /* R[B], once all rows are written */
 };
 
-/* 64 sequences, from `first` on; what lies behind the last one counts as none. */
+/* 64 sequences, from `first` on; those after the last one are empty. */
 struct chunk {
     struct tir_value first;                         /* scalar */
-    struct tir_value b;                             /* number of each */
+    struct tir_value b;                             /* number of each sequence */
     struct tir_value there;                         /* i1 */
     struct tir_value skip;                          /* keys before the window */
-    struct tir_value keys, u, start, part, n, last; /* . u S first n last */
+    struct tir_value keys, u, start, part, n, last; /* keys, u, S, first, n, last of
+                                                       docs/planning.md */
     struct tir_value length;                        /* l */
 };
 
@@ -77,13 +78,13 @@ static struct tir_value plus(struct plan *p, struct tir_value a, int n)
     return tir_add(&p->b, a, constant(p, n));
 }
 
-/* a where the chunk has a sequence, else 0. */
+/* Returns a for existing sequences of the chunk, else 0. */
 static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
 {
     return tir_select(&p->b, there, a, constant(p, 0));
 }
 
-/* The largest number of the chunk, or their sum, as a scalar. */
+/* Returns the largest number of the chunk, or their sum, as a scalar. */
 static struct tir_value largest(struct plan *p, struct tir_value a)
 {
     return tir_first_lane(&p->b, tir_col_max(&p->b, a));
@@ -94,7 +95,7 @@ static struct tir_value total(struct plan *p, struct tir_value a)
     return tir_first_lane(&p->b, tir_col_sum(&p->b, a));
 }
 
-/* n rows of `bytes` from an argument on; none where the pointer is null. */
+/* Returns a view of n rows of `bytes` at an argument; empty if the pointer is NULL. */
 static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value n, int bytes,
                                int byte)
 {
@@ -104,14 +105,14 @@ static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
 }
 
-/* Loads the entries that the sequences of the chunk have in an array. */
+/* Loads the entries of an array for the sequences of the chunk. */
 static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
 {
     const struct tir_view v = rows_of(p, arg, att_plus(&p->b, p->batch, 1), 4, 0);
     return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
 }
 
-/* Loads the numbers of one kind that the chunk's tiles have. */
+/* Loads the numbers of one kind for the chunk's tiles. */
 static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum att_plan_word word)
 {
     struct tir_builder *b = &p->b;
@@ -120,7 +121,7 @@ static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum a
     return tir_tile_load(b, v, c->first, p->lane);
 }
 
-/* a / 2^bits, rounded down; rounded up. */
+/* Return a / 2^bits, rounded down, and rounded up. */
 static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
 {
     return tir_shr(&p->b, a, tir_int_like(&p->b, a, bits));
@@ -132,20 +133,20 @@ static struct tir_value units(struct plan *p, struct tir_value keys)
     return halve(p, tir_add(&p->b, keys, most), UNIT_BITS);
 }
 
-/* a / n, rounded up. */
+/* Returns a / n, rounded up. */
 static struct tir_value ceil_div(struct plan *p, struct tir_value a, struct tir_value n)
 {
     struct tir_builder *b = &p->b;
     return tir_div(b, tir_add(b, a, tir_add(b, n, tir_int_like(b, n, -1))), n);
 }
 
-/* Pieces of at most `piece` units that sequences make. */
+/* Returns how many pieces of at most `piece` units the sequences make. */
 static struct tir_value count_pieces(struct plan *p, struct tir_value u, struct tir_value piece)
 {
     return tir_max(&p->b, ceil_div(p, u, piece), constant(p, 1));
 }
 
-/* Keys of sequences that no query sees, of `lengths` that may be below 0. */
+/* Returns the keys that no query sees, for `lengths` that may be negative. */
 static struct tir_value before_window(struct plan *p, struct tir_value lengths)
 {
     struct tir_builder *b = &p->b;
@@ -157,8 +158,7 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
-/* Keys of as many sequences as p->wide has, from the first ones of `v` on, without those before the
- * window. */
+/* Loads the visible keys of as many sequences as p->wide has, from the first ones of `v` on. */
 static struct tir_value load_keys(struct plan *p, struct tir_view v)
 {
     struct tir_builder *b = &p->b;
@@ -168,7 +168,7 @@ static struct tir_value load_keys(struct plan *p, struct tir_view v)
     return tir_sub(b, tir_max(b, lengths, tir_int_like(b, lengths, 0)), before_window(p, lengths));
 }
 
-/* The numbers of the batch that load_keys() is given, from sequence `first` on. */
+/* Returns the view of lengths for load_keys(), from sequence `first` on. */
 static struct tir_view keys_from(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -179,7 +179,7 @@ static struct tir_view keys_from(struct plan *p, struct tir_value first)
     return att_view(b, tir_add(b, base, at), left, tir_i32(b, 4), 4, 0);
 }
 
-/* The sum of all u, and the largest: a lane takes WIDE sequences at a time. */
+/* Returns the sum of all u, and the largest; a lane reads WIDE sequences at a time. */
 static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest)
 {
     struct tir_builder *b = &p->b;
@@ -199,7 +199,7 @@ static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest
     return tir_first_lane(b, tir_row_sum(b, carried[0]));
 }
 
-/* The keys of 64 sequences. */
+/* Measures the keys of 64 sequences. */
 static struct chunk measure(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -232,8 +232,9 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
-/* The first of 1, 2, 3, 4, 6, 8, 12, ... with r times its square at least `longest`: LONGEST at
- * most. A product of more is not needed and could overflow, so r is bounded for each of them. */
+/* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... for which r times its square is at least
+ * `longest`, at most LONGEST. A larger product is not needed and could overflow, so r is limited
+ * for each. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
@@ -247,7 +248,7 @@ static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longes
     return piece;
 }
 
-/* p: there are a few candidates, of which the first that fits is mostly the first. */
+/* Chooses p among a few candidates; usually the first one fits. */
 static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
                                      struct tir_value longest)
 {
@@ -287,7 +288,7 @@ static void choose_pieces(struct plan *p)
     p->piece = tir_max(b, piece, tir_i32(b, 1));
 }
 
-/* The parts of a line in which the sequences of a chunk lie, from where they begin on it. */
+/* Finds the parts of the line that the chunk's sequences cover, from their starts on. */
 static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
@@ -298,8 +299,8 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, tir_add(b, c->start, c->u), payload), c->part);
 }
 
-/* The starts of a chunk's sequences, and the parts in which they lie. `start`: parts that are
- * taken, where each piece has its own. */
+/* Finds the starts of a chunk's sequences and the parts that they cover. `start` counts the parts
+ * taken, if each piece has its own. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;
@@ -320,7 +321,7 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
 
 static struct tir_value chunks_end(struct plan *p) { return att_plus(&p->b, p->batch, 1); }
 
-/* T. */
+/* Counts T, the number of items. */
 static struct tir_value count_items(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -333,7 +334,7 @@ static struct tir_value count_items(struct plan *p)
     return sums[1];
 }
 
-/* One of the waves writes what needs no dealing. */
+/* Stores rows that do not depend on the division, in one of the waves. */
 static void store_rows(struct plan *p, const struct chunk *c, const char *arg, struct tir_value n,
                        int bytes, int byte, struct tir_value a)
 {
@@ -343,16 +344,17 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
     tir_tile_store(b, rows_of(p, arg, rows, bytes, byte), c->first, a);
 }
 
-/* The parts of an item that do not depend on its piece. */
+/* The members of an item that do not depend on its piece. */
 struct sequence {
-    struct tir_value item, row; /* I R */
-    struct tir_value number;    /* of the sequence, where the chunk has tiles */
+    struct tir_value item, row; /* I, R */
+    struct tir_value number;    /* number of the sequence, if the chunk has tiles */
     struct tir_value q_start, q_end;
-    struct tir_value previous;  /* last part of the sequence before */
+    struct tir_value previous;  /* last part of the previous sequence */
     struct tir_value lists_end; /* parts whose lists begin here: previous + 1 .. this - 1 */
 };
 
-/* Pieces before a chunk's sequences, and how many of them are partial, from two sums in one. */
+/* Counts the pieces before a chunk's sequences, and how many of them are partial, with two sums in
+   one register. */
 static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
                          struct tir_value sums[N_SUMS])
 {
@@ -369,7 +371,8 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* The lists of parts that begin with a sequence: up to its own last part, the last one's to N. */
+/* Finds the lists of parts that begin with a sequence: up to its own last part; the last sequence's
+   up to N. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -400,7 +403,7 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
 }
 
-/* Keys before piece j. */
+/* Returns the keys before piece j. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
@@ -414,7 +417,7 @@ static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_va
     return tir_select(b, none, constant(p, 0), tir_select(b, before, inside, c->keys));
 }
 
-/* Byte offset of entry `index` of `bytes` each, or -1 where it is not to be written. */
+/* Returns the byte offset of entry `index` of `bytes` each, or -1 if it is not written. */
 static struct tir_value address(struct plan *p, struct tir_value write, struct tir_value index,
                                 int bytes)
 {
@@ -424,7 +427,7 @@ static struct tir_value address(struct plan *p, struct tir_value write, struct t
                       tir_int_like(b, at, -1));
 }
 
-/* Eight columns as a row each. */
+/* Joins eight columns to rows of eight. */
 static struct tir_value join(struct plan *p, struct tir_value c[INFO])
 {
     struct tir_value t[INFO];
@@ -436,7 +439,7 @@ static struct tir_value join(struct plan *p, struct tir_value c[INFO])
     return tir_join_blocks(&p->b, t[0], LANES);
 }
 
-/* Piece j of every sequence, and the j-th of the lists that begin with it, for every head. */
+/* Writes piece j of every sequence, and the j-th list that begins with it, for every head. */
 static void write_piece(struct plan *p, const struct chunk *c, const struct sequence *s,
                         struct tir_value j)
 {
@@ -496,7 +499,8 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     tir_end_for(b, &piece, NULL, 0);
 }
 
-/* numbers[first + i] for i in 0 .. n - 1, dealt to the waves. `make` gives what stands there. */
+/* Writes numbers[first + i] for i in 0 .. n - 1, divided among the waves. `make` returns the
+   number. */
 static void fill(struct plan *p, const char *arg, struct tir_value first, struct tir_value n,
                  struct tir_value (*make)(struct plan *p, struct tir_value index))
 {
@@ -513,8 +517,8 @@ static struct tir_value partial_row(struct plan *p, struct tir_value index)
     return tir_mul(&p->b, index, number(p, p->queries));
 }
 
-/* Returns the first item of list `index`, which begins with a head; lists beyond the last head
- * begin behind all items. */
+/* Returns the first item of list `index`, which begins with a head. Lists after the last head begin
+ * after all items. */
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -523,7 +527,7 @@ static struct tir_value list_begin(struct plan *p, struct tir_value index)
                    number(p, p->items));
 }
 
-/* An output's number of parts up to here, where there are fewer tiles than room for them. */
+/* Returns an output's number of parts up to here, if there are fewer tiles than room for them. */
 static struct tir_value all_rows(struct plan *p, struct tir_value index)
 {
     (void)index;
@@ -536,7 +540,7 @@ static struct tir_value nothing(struct plan *p, struct tir_value index)
     return constant(p, 0);
 }
 
-/* Tiles that the batch has not are empty; reduce_final_map has two numbers of each. */
+/* Writes empty tiles after the batch's last one; reduce_final_map has two numbers for each. */
 static void end_tiles(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -560,7 +564,7 @@ static void write_plan(struct plan *p)
     p->rows = sums[SUM_ROWS];
     if (p->tiles)
         end_tiles(p);
-    /* With more than one pair to a list there is one part, and a list begins with a head. */
+    /* With more than one pair for each list there is one part, and a list begins with a head. */
     const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
     const struct tir_value begun = tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);

@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-/* The host counts workgroups of so many waves, whatever the tile has: runtime/host_mla.c. */
+/* The host counts workgroups of this many waves, whatever the tile has: runtime/host_mla.c. */
 enum { COUNTED = 4 };
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, PANEL = 512, MAX_WIDTH = 4096 };
 enum { MAX_PANELS = MAX_WIDTH / PANEL + 3 };
@@ -36,7 +36,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 4, {1, 2, 4, 8}},
 };
 
-/* q or kv; `residual` of the one that is added to. */
+/* q or kv; `residual` is the tensor that is added to it. */
 struct side {
     struct att_tensor in, residual, sum, out;
     const char *weight;
@@ -46,7 +46,7 @@ struct side {
     int first[MAX_PANELS]; /* column */
     struct tir_type panel[MAX_PANELS];
     struct tir_value w[MAX_PANELS];
-    struct tir_value lds; /* i32: where the weight is, or nothing: in w */
+    struct tir_value lds; /* i32: LDS address of the weight; no value: it is in w */
 };
 
 struct norm {
@@ -54,11 +54,11 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
-    bool shares;           /* workgroups are as the host counts them */
-    struct tir_value wave; /* i32: of such a workgroup */
+    bool shares;           /* workgroups are numbered as the host counts them */
+    struct tir_value wave; /* i32: number in such a workgroup */
 };
 
-/* head_dim of a tile: the widest row, of q or of kv, that it is for. */
+/* True if the tile fits. Its head_dim is the widest row, of q or kv, that it is for. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -83,7 +83,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* 16 bytes a lane. */
+/* Returns the type of a panel, 16 bytes in a lane. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, 1);
@@ -93,7 +93,7 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, k->dtype, 1, width, &layout);
 }
 
-/* A row in panels of power-of-two width. */
+/* Divides a row into panels of power-of-two width. */
 static void choose_panels(struct norm *k, struct side *s)
 {
     for (int first = 0; first < s->width; s->n++) {
@@ -105,7 +105,7 @@ static void choose_panels(struct norm *k, struct side *s)
     }
 }
 
-/* Elements of `size` bytes of `rows` rows, 1 or 0, from column `first` on. */
+/* Returns a view of `rows` rows, 1 or 0, of elements of `size` bytes, from column `first` on. */
 static struct tir_view rows_view(struct norm *k, struct tir_value base, struct tir_value rows,
                                  const struct side *s, int first, int size)
 {
@@ -126,8 +126,8 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
-/* The largest |x|, or the sum of squares, of a row: of panels that are alike element by element
- * first, so that lanes exchange theirs once for all of them. */
+/* Returns the largest |x| or the sum of squares of a row. Panels of one layout are first combined
+ * element by element, so lanes exchange once for all of them. */
 static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
                                  bool largest)
 {
@@ -144,7 +144,7 @@ static struct tir_value over_row(struct norm *k, const struct side *s, const str
     return all;
 }
 
-/* 1 / rms of a row, 1 x 1. */
+/* Returns 1 / rms of a row, 1 x 1. */
 static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
@@ -155,14 +155,14 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
-/* The scale of numbers as large as this. */
+/* Returns the scale for numbers up to absmax. */
 static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
 {
     const float largest = k->m->fp8_is_fnuz ? 240 : 448;
     return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
 }
 
-/* x / scale as fp8, where no |x| is beyond what the scale is of. */
+/* Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
 static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
@@ -172,7 +172,7 @@ static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_va
     return tir_convert_in_range(b, small, TIR_FP8);
 }
 
-/* A row's panels as fp8, with one scale. */
+/* Stores a row's panels as fp8 with one scale. */
 static void quantise_row(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *y)
 {
@@ -186,7 +186,7 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
         y[i] = divide(k, y[i], scale);
 }
 
-/* Scales of a panel's groups go to columns first / 128 on. */
+/* Stores the scales of a panel's groups in columns from first / 128 on. */
 static void store_scales(struct norm *k, const struct side *s, unsigned i, struct tir_value token,
                          struct tir_value scale)
 {
@@ -201,7 +201,8 @@ static void store_scales(struct norm *k, const struct side *s, unsigned i, struc
     tir_tile_store(b, to, tir_i32(b, 0), scale);
 }
 
-/* A row's panels in groups of 128 as fp8, step by step, so that no step waits for its panel's. */
+/* Stores a row's panels as fp8 in groups of 128. All panels advance step by step, so that no step
+   waits for its own panel. */
 static void quantise_groups(struct norm *k, const struct side *s, struct tir_value token,
                             struct tir_value *y)
 {
@@ -222,7 +223,7 @@ static struct tir_layout panel_map(const struct tir_type *t)
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Panel i of the weight, as memory has it. */
+/* Returns panel i of the weight, in the form of memory. */
 static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -233,7 +234,7 @@ static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned
     return tir_tile_lds_load(b, at, s->panel[i], &map);
 }
 
-/* x, a panel of a row, times 1 / rms and the weight. */
+/* Returns a panel of a row times 1 / rms and the weight. */
 static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_value inverse,
                                  struct tir_value weight)
 {
@@ -244,7 +245,7 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     return tir_mul(b, tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x))), w);
 }
 
-/* Sends for a token's row of a tensor; without `rows` for nothing. */
+/* Issues the loads of a token's row of a tensor; none if `rows` is 0. */
 static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                      struct tir_value token, struct tir_value rows, struct tir_value *x)
 {
@@ -255,7 +256,7 @@ static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
                              s->panel[i]);
 }
 
-/* Sends for what a token has: its row, and that of the residual behind it. */
+/* Issues the loads of a token: its row, then the residual's row. */
 static void load_token(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value rows, struct tir_value *raw)
 {
@@ -264,7 +265,7 @@ static void load_token(struct norm *k, const struct side *s, struct tir_value to
         load_row(k, s, s->residual, token, rows, raw + s->n);
 }
 
-/* x, the panels of q's row, gets those of the residual added; the sum goes to memory too. */
+/* Adds the residual's panels to x, the panels of q's row, and stores the sum. */
 static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *x)
 {
@@ -277,10 +278,10 @@ static void add_residual(struct norm *k, const struct side *s, struct tir_value 
     }
 }
 
-/* Tiles of what load_token() sends for. */
+/* Returns how many tiles load_token() loads. */
 static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
 
-/* Converts tiles that load_token() asked for to f32. */
+/* Converts the tiles of load_token() to f32. */
 static void widen(struct norm *k, const struct side *s, const struct tir_value *raw,
                   struct tir_value *x)
 {
@@ -309,7 +310,7 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
     }
 }
 
-/* The tokens of this wave in workgroup `block` of its side. */
+/* Finds the tokens of this wave in workgroup `block` of its side. */
 static void find_run(struct norm *k, struct tir_value block, struct tir_value *first,
                      struct tir_value *end)
 {
@@ -344,7 +345,7 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 
 /* ---- Both sides of many tokens ---- */
 
-/* Sends for a token unless it is behind the last. */
+/* Issues the loads of a token, unless it is after the last one. */
 static void load_ahead(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value end, struct tir_value *raw)
 {
@@ -353,8 +354,8 @@ static void load_ahead(struct norm *k, const struct side *s, struct tir_value to
     load_token(k, s, token, tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0)), raw);
 }
 
-/* The weight is in LDS. Where a token's row has come to registers, that of the next is sent for;
- * `raw` is that of the first. */
+/* Visits tokens with the weight in LDS. When a token's row has arrived, the loads of the next are
+ * issued; `raw` is the first token's. */
 static void visit_ahead(struct norm *k, const struct side *s, struct tir_value first,
                         struct tir_value end, struct tir_value *raw)
 {
@@ -367,21 +368,23 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
     tir_end_for(b, &loop, raw, tile_count(s));
 }
 
-/* Parts of the weight, PANEL elements each, that a wave copies to LDS: none of them has all. */
+/* The parts of the weight, PANEL elements each, that a wave copies to LDS; each wave copies some of
+   them. */
 struct copies {
     unsigned n;
-    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32; tiles, of zeros behind the last */
+    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 addresses; tiles, zeros after the last
+                                                          part */
 };
 
 static int part_count(const struct side *s) { return (s->width + PANEL - 1) / PANEL; }
 
-/* LDS of whole parts, as many for each wave. */
+/* Returns the bytes of LDS for whole parts, equally many for each wave. */
 static int shared_bytes(const struct side *s)
 {
     return (part_count(s) + COUNTED - 1) / COUNTED * COUNTED * PANEL * ELEM;
 }
 
-/* Sends for the parts of this wave, which go to `lds` and behind. */
+/* Issues the loads of this wave's parts, which go to `lds` and after. */
 static void send_weight(struct norm *k, struct side *s, struct tir_value lds, struct copies *c)
 {
     struct tir_builder *b = &k->b;
@@ -426,7 +429,7 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     visit_ahead(k, kv, first, end, of_kv);
 }
 
-/* Workgroups that no barrier may part have no weight in LDS. */
+/* Visits q and kv. Workgroups that a barrier might split keep no weight in LDS. */
 static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     if (k->shares) {

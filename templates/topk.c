@@ -14,13 +14,13 @@
 #include <string.h>
 
 enum {
-    NO_SCORE = -1, /* bits of a score that is none */
+    NO_SCORE = -1, /* bits of the value that is no score */
     INFINITY_BITS = 0x7f800000,
     SAMPLE = 2,
 };
 
-/* Members of att_tile.own: scores that a lane offers at once; turns of the waves where they are too
- * many for the buffer, which is so small that two workgroups are on a compute unit. */
+/* Members of att_tile.own: scores that a lane offers at once; steps of the waves if these are too
+ * many for the buffer, which is so small that two workgroups share a compute unit. */
 enum { EACH, TURNS };
 
 static const struct att_tile tiles[] = {
@@ -38,10 +38,11 @@ struct topk {
     struct att_select select;
     struct att_list list;
     struct tir_type score;                             /* f32, 64 x 1 */
-    struct tir_value by_position, no_slots, no_values; /* i1: arguments that are NULL */
+    struct tir_value by_position, no_slots, no_values; /* i1: true if the argument is NULL */
 };
 
-/* The buffer takes what half of the LDS has left: two workgroups share a compute unit. */
+/* Returns the size of the buffer, which takes the rest of half of the LDS: two workgroups share a
+   compute unit. */
 static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
                                       const struct tir_machine *m)
 {
@@ -78,7 +79,7 @@ static struct tir_value is_null(struct topk *t, const char *arg)
     return tir_cmp_eq(&t->b, tir_arg(&t->b, arg, TIR_I64), tir_i64(&t->b, 0));
 }
 
-/* Address of the part's first element of an array [rows, columns] of 32 bits. */
+/* Returns the address of the part's first element of an array [rows, columns] of 32 bits. */
 static struct tir_value part_of(struct topk *t, const char *arg, const char *stride)
 {
     struct tir_builder *b = &t->b;
@@ -114,7 +115,8 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
                                   tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
 }
 
-/* The key of a score that may be none, of its key as that of a number: NaNs are beyond infinity. */
+/* Returns the key of a value that may be no score, from its key as a number: NaNs are beyond
+   infinity. */
 static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -128,9 +130,8 @@ static struct tir_value mend_key(struct topk *t, struct tir_value key, struct ti
     return tir_select(b, there, any, att_select_no_key(&t->select));
 }
 
-/* Makes keys of the scores of a chunk, and sends for the next chunk's in their place. Keys of
- * numbers take fewer steps: others, and what is behind the part's end, are looked for all at
- * once. */
+/* Computes the keys of a chunk's scores, and issues the loads of the next chunk in their registers.
+ * Keys of numbers need fewer steps, so other values and the part's end are tested once for all. */
 static void make_keys(struct topk *t, struct tir_view view, struct tir_value *scores,
                       struct tir_value first, struct tir_value *keys)
 {
@@ -156,9 +157,9 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
 }
 
 /*
- * A sample in runs of 64 scores, SAMPLE of each wave, that are spread over the part tells about
- * where the limit will be: the sample's share of the k largest, an eighth more, and 24, for what is
- * chance: 3.5 standard deviations or more. Few selections follow then, or none until the end.
+ * Guesses the limit from a sample, SAMPLE runs of 64 scores of each wave, spread over the part. It
+ * is the sample's share of the k largest, an eighth more, and 24 for chance: at least 3.5 standard
+ * deviations. Few selections follow, or none before the end.
  */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
@@ -184,8 +185,8 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Goes through the part, whose first chunk is behind the state in `carried`; the next chunk is on
- * its way while one is offered. */
+/* Offers the part's chunks. The first one follows the state in `carried`, and the next chunk is
+ * loaded while one is offered. */
 static void offer_part(struct topk *t, struct tir_view scores, struct tir_value n,
                        struct tir_value *carried)
 {
@@ -202,14 +203,15 @@ static void offer_part(struct topk *t, struct tir_view scores, struct tir_value 
 
 enum { CARRIED_MAX = ATT_SELECT_N + ATT_SELECT_EACH_MAX };
 
-/* The loop over a part carries the state and a chunk that is on its way. */
+/* Sets the types of the carried values: the state, and a chunk in flight. */
 static void carried_types(struct topk *t, struct tir_type types[CARRIED_MAX])
 {
     for (int i = 0; i < CARRIED_MAX; i++)
         types[i] = i < ATT_SELECT_N ? tir_scalar(TIR_I32) : t->score;
 }
 
-/* Sends for the first chunk, of a part longer than the buffer while a limit is guessed. */
+/* Issues the loads of the first chunk, while a limit is guessed, for a part longer than the
+   buffer. */
 static void begin_long(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -226,7 +228,7 @@ static void begin_long(struct topk *t, struct tir_view scores, struct tir_value 
     tir_end_if(b, &long_part, carried);
 }
 
-/* Without a limit, from the first chunk on, where `is`. */
+/* Begins again from the first chunk without a limit, if `is` is true. */
 static void begin_again(struct topk *t, struct tir_view scores, struct tir_value *carried,
                         struct tir_value is)
 {
@@ -242,7 +244,7 @@ static void begin_again(struct topk *t, struct tir_view scores, struct tir_value
     att_select_restart(&t->select, carried, is);
 }
 
-/* A second time, without a limit, where the guess left out some of the k largest. */
+/* Selects a second time without a limit if the guess excluded some of the k largest. */
 static struct tir_value select_long(struct topk *t, struct tir_view scores,
                                     const struct tir_value state[ATT_SELECT_N])
 {
@@ -263,7 +265,7 @@ static struct tir_value select_long(struct topk *t, struct tir_view scores,
     return att_select_end(s, carried);
 }
 
-/* A part of one chunk is selected from in registers. */
+/* Selects from a part of one chunk in registers. */
 static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
@@ -283,7 +285,7 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     return several;
 }
 
-/* Names the column by its position, or by the entry of `source`. */
+/* Returns the output for a column: its position, or the entry of `source`. */
 static struct tir_value name_columns(struct topk *t, struct tir_value column)
 {
     struct tir_builder *b = &t->b;
@@ -307,7 +309,7 @@ static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
     return result;
 }
 
-/* The buffer does not tell both zeros apart, nor NaNs: those are read again. */
+/* Returns a score. The buffer does not distinguish zeros or NaNs, so these are read again. */
 static struct tir_value score_of(struct topk *t, struct tir_value entry, struct tir_value column)
 {
     struct tir_builder *b = &t->b;
@@ -333,7 +335,7 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = score_of(t, entry, column);
 }
 
-/* The row, or the part of it, that the workgroup has. */
+/* Processes the row, or the part of it, of this workgroup. */
 static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     const struct tir_value count = select_part(t, state);
@@ -348,7 +350,7 @@ static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N
                                             .counts = ARG_COUNTS});
 }
 
-/* Rows that no plan has cut have been written. */
+/* Merges parts. Rows that no plan has split are already written. */
 static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;

@@ -13,12 +13,12 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    KEPT = 2,   /* tokens of a wave that stay in registers, one where a lane has more than ... */
-    FEW = 16,   /* ... elements of each */
-    PANEL = 128 /* columns of a page that are rounded again at once, beside these tokens */
+    KEPT = 2,   /* tokens of a wave that stay in registers; one if a lane has more than ... */
+    FEW = 16,   /* ... this many elements of each */
+    PANEL = 128 /* columns of a page that are requantised at once, beside these tokens */
 };
 
-/* A token's tile of heads from `row` on: as it goes to a cache with scales, and without. */
+/* A token's tile of heads from `row` on: as stored in a cache with scales, and without. */
 struct token_tile {
     struct rope_parts x;
     struct tir_value raw[ROPE_MAX_SPANS];
@@ -33,10 +33,10 @@ struct side {
     const struct att_page_run *run;
     struct tir_value n;   /* tokens of the run */
     struct tir_value row; /* first head of the tile */
-    struct tir_value lds; /* [head, wave] maxima, then [head] inverses */
+    struct tir_value lds; /* LDS: [head, wave] maxima, then [head] inverses */
 };
 
-/* All heads, unless there is no such tensor. */
+/* Returns all heads as a source; none if the tensor does not exist. */
 static struct rope_source all_heads(struct rope *p, const struct rope_source *of)
 {
     struct tir_builder *b = &p->b;
@@ -80,7 +80,7 @@ static void store_token(struct side *d, struct tir_value i, const struct token_t
     rope_write_cache(p, &d->s, &slot, d->row, &t->x, t->raw);
 }
 
-/* The tokens of this wave from its n-th on. */
+/* Begins a loop over the tokens of this wave from its n-th on. */
 static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *carried)
 {
     struct tir_builder *b = &d->p->b;
@@ -95,7 +95,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     struct tir_builder *b = &p->b;
     struct tir_value absmax = {0};
     for (int i = 0; i < d->kept; i++) {
-        /* Behind the end the last one again, which changes nothing. */
+        /* After the end the last token again, which changes nothing. */
         const struct tir_value token =
             tir_min(b, att_plus(b, p->wave, i * p->waves), att_plus(b, d->n, -1));
         kept[i] = load_token(d, token);
@@ -109,7 +109,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     return absmax;
 }
 
-/* Heads of a tile, `apart` words from each other. */
+/* Returns the LDS map of a tile's heads, `apart` words from each other. */
 static struct tir_layout head_map(const struct rope *p, unsigned apart)
 {
     struct tir_layout map = tir_row_major((unsigned)p->rows, 1);
@@ -117,14 +117,15 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
     return map;
 }
 
-/* A panel of SHUFFLE has 16 tokens: no lane has more of it than 4 columns of each. */
+/* Returns the columns of a panel: SHUFFLE has 16 tokens, so a lane has at most 4 columns of
+   each. */
 static int panel_columns(const struct att_cache *c)
 {
     const int narrow = 4 * (c->dim & -c->dim);
     return c->shuffle && narrow < PANEL ? narrow : PANEL;
 }
 
-/* Finds and stores the scale of one head; the inverse that new tokens are stored with. */
+/* Computes and stores the scale of one head. Returns the inverse for new tokens. */
 static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
 {
     struct rope *p = d->p;
@@ -143,7 +144,8 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     return scale.inverse;
 }
 
-/* Finds the scale of every head of the tile, a head a wave; returns the inverses as a column. */
+/* Computes the scale of every head of the tile, a head in each wave. Returns the inverses as a
+   column. */
 static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;
@@ -205,7 +207,7 @@ static void visit_run(struct rope *p, const struct rope_source *of, bool value,
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Tokens without a slot still have keys and values that are kept. */
+/* Visits tokens without a slot, whose keys and values are still written with keep_kv. */
 static void visit_nowhere(struct rope *p, const struct rope_source *of, bool value,
                           struct tir_value first, struct tir_value end)
 {

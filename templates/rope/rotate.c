@@ -17,7 +17,7 @@ void rope_rotate(struct rope *p, struct rope_parts *x)
     }
 }
 
-/* One token's elements of the first halves of a piece, and its first pair. */
+/* Returns the type of one token's first halves of a piece's pairs. *first is its first pair. */
 static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first)
 {
     const struct rope_shape *s = &p->rotated;
@@ -26,7 +26,7 @@ static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first
     return span->vector;
 }
 
-/* Cosines (0) or sines (1) of a position for a piece of the pairs, f32. */
+/* Loads cosines (0) or sines (1) of a position for a piece of the pairs, f32. */
 static struct tir_value load_angles(struct rope *p, struct tir_value position, unsigned piece,
                                     int which)
 {
@@ -60,15 +60,15 @@ static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_va
     return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
 }
 
-/* All bits where a < b, of i32 that do not overflow: a register each, where what compares has would
- * be two scalars each, and more than there are. */
+/* Returns all bits set where a < b, for i32 without overflow. This takes a register each, while a
+ * comparison would take two scalar registers for each, too many. */
 static struct tir_value less(struct rope *p, struct tir_value a, struct tir_value b)
 {
     const struct tir_value difference = tir_sub(&p->b, a, b);
     return tir_sar(&p->b, difference, tir_int_like(&p->b, difference, 31));
 }
 
-/* b where the mask is set, else a. */
+/* Returns b where the mask is set, else a. */
 static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir_value a,
                                struct tir_value b)
 {
@@ -80,9 +80,9 @@ static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir
 }
 
 /*
- * Masks of the pairs that have their angle of the second and of the third position. In sections:
- * those behind the first section_t, and behind section_h more. Interleaved: every third, as long as
- * there are some left.
+ * Computes masks of the pairs with the angle of the second and of the third position. In sections:
+ * pairs after the first section_t, and after section_h more. Interleaved: every third pair, up to
+ * the section's length.
  */
 static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {

@@ -10,15 +10,18 @@
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
 
-enum { SLOT = 8 /* bytes */, MOST = 96 /* elements that a lane holds of them */ };
+enum {
+    SLOT = 8 /* elements of them that a lane holds */,
+    MOST = 96 /* elements that a lane holds of them */
+};
 
 /* A tile of x tokens of `heads` heads: row r is token r % x of head r / x. */
 struct group {
     struct att_cache_tiles tiles;
     int x, heads;
     struct tir_value token, head; /* i32 columns */
-    struct tir_value nowhere;     /* i64 column: -1 where that was needed */
-    struct tir_value slot;        /* i64 column: negative: not written */
+    struct tir_value nowhere;     /* i64 column: -1 where nothing is stored */
+    struct tir_value slot;        /* i64 column; negative: not written */
 };
 
 bool rope_gathers_values(const struct rope *p)
@@ -31,7 +34,7 @@ static struct tir_value splat_like(struct rope *p, struct tir_value a, struct ti
     return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
 }
 
-/* a[i] * step, of an i32 column and an i64 scalar. */
+/* Returns a[i] * step, for an i32 column and an i64 scalar. */
 static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -54,8 +57,8 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     const struct tir_value left =
         tir_or(b, tir_sub(b, last_token, token), tir_sub(b, last_head, head));
     const struct tir_value beyond = tir_sar(b, left, tir_int_like(b, row, 31));
-    /* The first token and head where that is beyond. It also makes tokens depend on lanes: x of
-     * them with their addresses would be more scalars than there are registers. */
+    /* Beyond the end, the first token and head. This also makes tokens depend on lanes, since x
+     * tokens with their addresses would exceed the scalar registers. */
     const struct tir_value there = tir_xor(b, beyond, tir_int_like(b, row, -1));
     g->token = tir_add(b, tir_and(b, member, there), splat_like(p, first_token, row));
     g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
@@ -66,14 +69,14 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     g->slot = tir_or(b, slot, g->nowhere);
 }
 
-/* Byte offsets of the group's rows in a tensor. */
+/* Returns the byte offsets of the group's rows in a tensor. */
 static struct tir_value rows_of(struct rope *p, const struct group *g, const struct rope_tensor *t)
 {
     return tir_add(&p->b, steps(p, g->token, t->token_stride),
                    steps(p, g->head, att_wide(&p->b, t->head_stride)));
 }
 
-/* The group's values with their bias, as the op's dtype has them: `raw`, and in f32. */
+/* Loads the group's values with their bias: in the op's dtype (`raw`), and in f32. */
 static void load(struct rope *p, const struct rope_source *s, const struct group *g,
                  struct tir_value *raw, struct tir_value *x)
 {
@@ -105,7 +108,7 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
         tir_tile_scatter(b, s->out.base, rows, tir_i32(b, g->tiles.first[i] * ROPE_ELEM), raw[i]);
 }
 
-/* Addresses of the group's scales; negative where nothing is written. */
+/* Returns the addresses of the group's scales; negative where nothing is written. */
 static struct tir_value scale_rows(struct rope *p, const struct group *g)
 {
     struct tir_builder *b = &p->b;
@@ -113,7 +116,7 @@ static struct tir_value scale_rows(struct rope *p, const struct group *g)
     return tir_add(b, att_cache_scale_row(&p->cache[1], g->slot), steps(p, g->head, stride));
 }
 
-/* The factor that values are stored with; a scale per token is found here, and stored. */
+/* Returns the factor for storing values. A scale per token is computed here and stored. */
 static struct tir_value quantum(struct rope *p, const struct group *g, const struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
@@ -162,8 +165,8 @@ static void visit_group(struct rope *p, const struct rope_source *s, const struc
     write_cache(p, g, raw, x);
 }
 
-/* The first token from `token` on whose slot is a multiple of x, if its sequence goes on till
- * there; 0 and what is not written are where they are. */
+/* Returns the first token from `token` on whose slot is a multiple of x, if the sequence reaches
+ * it. 0 and unwritten tokens stay as they are. */
 static struct tir_value align(struct rope *p, struct tir_value token, int x)
 {
     struct tir_builder *b = &p->b;

@@ -41,14 +41,14 @@ struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s, const s
     return absmax;
 }
 
-/* The scales of a tile of heads. */
+/* Returns the scales of a tile of heads. */
 static struct tir_view scales_of(struct rope *p, const struct rope_source *s,
                                  const struct rope_slot *t)
 {
     return att_view(&p->b, t->scales, s->end, t->scale_stride, sizeof(float), 0);
 }
 
-/* The factor that x is stored with; a scale per token is found here, and stored. */
+/* Returns the factor for storing x. A scale per token is computed here and stored. */
 static struct tir_value quantum(struct rope *p, const struct rope_source *s,
                                 const struct rope_slot *t, struct tir_value row,
                                 const struct rope_parts *x)
@@ -67,7 +67,7 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
     return att_cache_inverse(c, scale);
 }
 
-/* Byte offsets of a tile of heads; far below 0, and so skipped, from `end` on. */
+/* Returns the byte offsets of a tile of heads; from `end` on so low that stores are skipped. */
 static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
                                   const struct rope_slot *t, struct tir_value row)
 {

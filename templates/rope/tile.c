@@ -18,9 +18,9 @@ int rope_rotary_dim(const struct att_variant *v)
     return v->rope == ATT_ROPE_NONE ? 0 : v->rotary_dim;
 }
 
-/* 1 << lane_bits lanes share a head: the first 1 << used_bits hold `columns` elements in runs of
- * 1 << run_bits, and the others repeat them. The lanes above, and then registers, hold
- * further heads. */
+/* Returns a tile's layout. 1 << lane_bits lanes share a head. The first 1 << used_bits of them hold
+ * `columns` elements in runs of 1 << run_bits, and the others repeat them. Higher lanes, and then
+ * registers, hold further heads. */
 static struct tir_layout tile_layout(const struct tir_machine *m, unsigned rows, unsigned columns,
                                      unsigned run_bits, unsigned used_bits, unsigned lane_bits)
 {
@@ -38,8 +38,8 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 static unsigned lowest_bit(unsigned x) { return x & -x; }
 
-/* A lane has 4 elements of a span at least, or all that there are; 2 where a head has so many spans
- * that four of each would not fit its registers. */
+/* Adds a span. A lane has at least 4 elements of it, or all. It has 2 if four of each of the head's
+ * spans would exceed the registers. */
 static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsigned columns,
                      unsigned dtype, unsigned lane_bits)
 {
@@ -59,8 +59,8 @@ static void add_span(struct rope *p, struct rope_shape *s, unsigned first, unsig
     };
 }
 
-/* Elements from `first` on that do not rotate, in panels of power-of-two width, none of which
- * crosses a block of 16 bytes that it does not begin. */
+/* Adds the unrotated elements from `first` on, in panels of power-of-two width. No panel crosses a
+ * 16-byte block that it does not begin. */
 static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, unsigned lane_bits)
 {
     const unsigned block = 16 * 8 / tir_dtype_bits(att_cache_dtype(p->v));
@@ -73,8 +73,9 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     }
 }
 
-/* Lanes that share a head, `elements` each. They are fewer where the narrowest piece or panel
- * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
+/* Returns the lanes that share a head, `elements` each. There are fewer if the narrowest piece or
+ * panel has less than 4 elements for each lane, unless a lane would then hold more than 32
+ * elements. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
 {
     const unsigned most =
@@ -87,7 +88,7 @@ static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
     return dim >> all > 32 ? most : all;
 }
 
-/* `half` pairs from element `from` on, in pieces of power-of-two width. */
+/* Adds `half` pairs from element `from` on, in pieces of power-of-two width. */
 static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsigned half,
                        unsigned lane_bits)
 {
@@ -103,8 +104,9 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsi
     }
 }
 
-/* Heads of which nothing rotates. A panel as narrow as their lowest bit may come last. They have as
- * many lanes as heads that rotate at least, or a wave would have more rows than a tile. */
+/* Adds a head without rotation. A panel as narrow as the head dim's lowest bit may come last. It
+ * has at least as many lanes as heads that rotate, since a wave would otherwise have more rows than
+ * a tile. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
     const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, TIR_WAVE_LANES), lowest_bit(dim)));
@@ -160,7 +162,7 @@ static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned d
     return tir_with_dtype(tir_typeof(p->b.f, x), dtype);
 }
 
-/* The 16-bit floats in the low or high half of dwords. */
+/* Returns the 16-bit floats in the low or high half of dwords. */
 static struct tir_value half_of(struct rope *p, struct tir_value pairs, bool high)
 {
     struct tir_builder *b = &p->b;
@@ -191,7 +193,7 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
     return x;
 }
 
-/* Neighbours side by side: 8 or 16 bits each, in 16 or 32. */
+/* Joins neighbours: two of 8 or 16 bits in 16 or 32 bits. */
 static struct tir_value join(struct rope *p, struct tir_value low, struct tir_value high)
 {
     struct tir_builder *b = &p->b;

@@ -8,14 +8,14 @@
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
 
-enum { ROOM = 32768 /* bytes of LDS, so that two workgroups are on a compute unit of 64 KiB */ };
+enum { ROOM = 32768 /* bytes of LDS, so that two workgroups fit on a compute unit of 64 KiB */ };
 
 static unsigned width_bytes(const struct tir_type *t)
 {
     return t->cols * tir_dtype_bits(t->dtype) / 8;
 }
 
-/* Heads one after the other. */
+/* Returns the LDS map of consecutive heads. */
 static struct tir_layout map_of(const struct tir_type *t)
 {
     return tir_row_major(t->rows, t->cols);
@@ -41,7 +41,7 @@ static void load_global(struct rope *p, const struct rope_source *s, const struc
     rope_load(p, s->shape, base, s->all, tir_i32(b, stride * ROPE_ELEM), row, false, raw);
 }
 
-/* All heads of one tensor, a tile by each wave in turn. */
+/* Copies all heads of one tensor to LDS, tile by tile, alternating between waves. */
 static void fill(struct rope *p, const struct rope_source *s, const struct rope_vectors *t)
 {
     struct tir_builder *b = &p->b;
@@ -57,7 +57,7 @@ static void fill(struct rope *p, const struct rope_source *s, const struct rope_
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Gives every tensor its place, one behind the other; the bytes of all of them. */
+/* Assigns LDS to every tensor, one after the other. Returns the total bytes. */
 static struct tir_value place(struct rope *p, struct rope_vectors *const t[], unsigned n,
                               struct rope_source *const of[])
 {
