@@ -13,7 +13,7 @@ COMMON = dict(vocab_size=VOCABULARY, hidden_size=256, intermediate_size=512, num
 HEADS = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=128)
 MLA = dict(num_attention_heads=8, num_key_value_heads=8, q_lora_rank=128, kv_lora_rank=512, qk_nope_head_dim=128,
            qk_rope_head_dim=64, v_head_dim=128, first_k_dense_replace=2, n_routed_experts=8, num_experts_per_tok=2, n_group=1,
-           topk_group=1, moe_intermediate_size=128)
+           topk_group=1, moe_intermediate_size=128, moe_layer_freq=1)
 
 # {name: (class of the configuration, its settings)}
 MODELS = {

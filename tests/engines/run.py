@@ -41,7 +41,7 @@ CASES = [
     case("vllm", "ROCM_AITER_UNIFIED_ATTN", "qwen3"),
     case("vllm", "ROCM_AITER_UNIFIED_ATTN", "gpt-oss", "gfx950"),
     case("vllm", "ROCM_AITER_UNIFIED_ATTN", "gemma3", fp8=True),
-    case("vllm", "ROCM_AITER_FA", "qwen3", "gfx950"),
+    case("vllm", "ROCM_AITER_FA", "qwen3"),
     case("vllm", "ROCM_AITER_MLA", "deepseek"),
     case("vllm", "ROCM_AITER_MLA", "deepseek", "gfx950"),
     case("vllm", "ATTN", "qwen3", plans=8),
