@@ -22,7 +22,7 @@
 #include "ir/matrix.h"
 #include "ir/spread.h"
 #include "templates/workgroup/grid.h"
-#include "templates/head_product/head_product.h"
+#include "templates/head_product/pipelines/pipelines.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
@@ -34,7 +34,7 @@ enum {
     STEP = 32 /* that are read at once */
 };
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
-enum { RING = 4 /* panels in LDS if not all fit */ };
+enum { RING = HEAD_PRODUCT_RING };
 enum { GROUP_X, GROUP_W };
 
 struct stream {
@@ -502,6 +502,9 @@ static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
     struct sum sum[TILES] = {0};
+    struct pipe_plan plan;
+    pipe_choose(&head_product_panel_ring, &(struct pipe_variant){.waves = WAVES}, &plan);
+    assert(plan.depth[0] == RING && plan.depth[1] == RING);
     for (unsigned k = 0; k < x_panels(p); k++) {
         turn_ring(p, k);
         multiply_panel(p, k, sum);

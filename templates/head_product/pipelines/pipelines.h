@@ -8,7 +8,10 @@
 #include "templates/head_product/head_product.h"
 #include "templates/pipeline/pipeline.h"
 
-enum { HEAD_PRODUCT_AHEAD = 2 /* tiles from the one at work to the one that is copied */ };
+enum {
+    HEAD_PRODUCT_AHEAD = 2, /* tiles from the one at work to the one that is copied */
+    HEAD_PRODUCT_RING = 4   /* places of panels in LDS: stream.c */
+};
 
 /* Steps of weight_stationary: shared.c. */
 extern const struct pipe_slot head_product_slots[];
@@ -17,6 +20,6 @@ extern const struct pipe_op head_product_multiply, head_product_lower, head_prod
 
 /** All of head_product's pipelines; NULL at the end. */
 extern const struct pipeline *const head_product_pipelines[];
-extern const struct pipeline head_product_weight_stationary;
+extern const struct pipeline head_product_weight_stationary, head_product_panel_ring;
 
 #endif

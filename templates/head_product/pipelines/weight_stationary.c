@@ -49,4 +49,5 @@ const struct pipeline head_product_weight_stationary = {
     .shift_early = 1,
 };
 
-const struct pipeline *const head_product_pipelines[] = {&head_product_weight_stationary, NULL};
+const struct pipeline *const head_product_pipelines[] = {&head_product_weight_stationary,
+                                                         &head_product_panel_ring, NULL};
