@@ -5,7 +5,7 @@
  * defaults: 1
  * target: gfx950
  * knobs:
- * - { kernels: prefill tile_head_dim=64, knob: hoist_vgprs, value: 8, gain: 0.61, range: [0.2, 0.9] }
+ * - {kernels: prefill tile_head_dim=64, knob: hoist_vgprs, value: 8, gain: 0.61, range: [0.2, 0.9]}
  *
  * The trap: targets/fitted.py reads the same files while attnc is built, a row per line.
  */
