@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sum of partial attention outputs of some rows: with o_k the output over one part of the keys,
+ * normalised, and lse_k the natural log of its denominator,
+ *
+ *   out = sum_k e^(lse_k - LSE) o_k,  LSE = log(sum_k e^lse_k [+ e^sink])
+ *
+ * A part with an lse of +-infinity saw no key: it counts for nothing and its output is not used,
+ * whatever is there. Where that is true of all parts, out is 0 and LSE -infinity.
+ */
+#ifndef TEMPLATES_ATTENTION_PART_ROWS_H
+#define TEMPLATES_ATTENTION_PART_ROWS_H
+
+#include "ir/builder.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    ATT_PART_PANELS = 2, /* of a head dim: 192 is 128 + 64 */
+    ATT_PARTS_MOST = 8,  /* parts that a wave has under way */
+};
+
+/** D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
+struct att_part_type {
+    unsigned n;
+    int first[ATT_PART_PANELS]; /* column */
+    struct tir_type o[ATT_PART_PANELS], row;
+};
+
+/** Rows that are summed: heads of a token, or tokens of a head. The caller sets all but `type`. */
+struct att_part_rows {
+    struct tir_builder *b;
+    unsigned head_dim;
+    unsigned waves;            /* of the workgroup */
+    unsigned row_bits;         /* log2 of the rows that a lane has */
+    unsigned at_once;          /* parts that a wave has under way, with lists */
+    unsigned out_dtype;        /* of out */
+    bool tokens;               /* rows are tokens of a head */
+    bool lone;                 /* each wave has rows of its own: it is as if there were no other */
+    bool no_sinks, no_lse;     /* the kernel has none; else their pointers say so */
+    struct att_part_type type; /* att_parts_choose_type() */
+    struct tir_value token, head; /* of the first row */
+    struct tir_value n_rows;      /* that there are from there on */
+};
+
+/** The state of some of the keys, for each row: a sum of parts, or, without l, a part, or, without
+ * o either, a sink. */
+struct att_part_state {
+    struct tir_value lse, o[ATT_PART_PANELS], l;
+};
+
+/** Parts as rows of partial_out [row, head, D] and partial_lse [row, head]. */
+struct att_part_list {
+    struct tir_value count; /* i32: parts */
+    struct tir_value map;   /* i64: where the rows of parts' first tokens are; none: they follow
+                               `first` */
+    struct tir_value first; /* i32: row of the first part, */
+    struct tir_value step;  /* i32: rows from a part to the next; none: 1 */
+    struct tir_value token; /* i32: of the list's tokens the one that is summed; none: the first */
+};
+
+/** Returns the elements of a row's widest panel that a lane has. */
+unsigned att_parts_per_lane(const struct att_part_rows *r);
+/** Returns the elements of a row that a lane has. */
+unsigned att_parts_elements(const struct att_part_rows *r);
+/** Returns the waves that share a row. */
+unsigned att_parts_row_waves(const struct att_part_rows *r);
+
+/** Sets r->type. */
+void att_parts_choose_type(struct att_part_rows *r);
+
+/** Returns the address of the first row in `t`, whose elements have `size` bytes. */
+struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, int size);
+/** Returns the bytes from one row to the next. */
+struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
+
+/** Replaces the lse of n parts as they are in memory: +infinity becomes -infinity. */
+void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
+/** Loads the sinks of the rows; 0 where there are none. */
+struct tir_value att_parts_load_sinks(struct att_part_rows *r);
+/** Returns the state of sinks: exp(sink) joins the denominator where there are sinks. */
+struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink);
+/** Returns the sum of n states, of which the first has o and l. */
+struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
+                                           unsigned n);
+/** Returns the sum of a list's parts, one at least, and of the sinks. */
+struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l);
+
+/** Writes out = o / l and lse = top + log l; a sum of nothing gives 0 and -infinity. */
+void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);
+/** Writes the result of rows that have sinks and no part. */
+void att_parts_finish_empty(struct att_part_rows *r);
+
+#endif
