@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts are added up by all workgroups that are there. A workgroup that has written its part waits a
+ * while for the others', and those that see the last one come share the slices of the result.
+ * Whoever has waited long enough leaves, and the ticket says so. If nobody has, slices are dealt
+ * out: no wave asks for the number of its own. Else each wave claims one, and then the next, until
+ * no slice is left. The last workgroup never waits: so none needs another to run, and a slice is the
+ * sum of all parts in their order whoever adds them up.
+ */
+#include "templates/attention/share.h"
+
+#include "ir/address_map.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+
+/* What a workgroup knows of the others when it stops waiting, all i32. */
+struct others {
+    struct tir_value behind; /* parts that came later than the workgroup's own */
+    struct tir_value
+        left; /* workgroups that did not wait for the last part; -1: this one did not */
+};
+
+/* A word that all lanes have. */
+static struct tir_type word_type(const struct att_share *s)
+{
+    const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
+    const struct tir_layout l = tir_spread_layout(&one);
+    return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
+}
+
+static void meet(struct tir_builder *b)
+{
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
+/* Waits for the last part, or leaves at once where the workgroup does not wait. */
+static struct tir_value await(const struct att_share *s)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    if (!s->waits.id)
+        return tir_await(b, s->ticket, s->count, s->polls, s->sleep);
+    struct tir_if waits = tir_begin_if(b, s->waits, false, &i32, 1);
+    const struct tir_value seen = tir_await(b, s->ticket, s->count, s->polls, s->sleep);
+    tir_else(b, &waits, &seen);
+    struct tir_value left = tir_await(b, s->ticket, s->count, 1, 0);
+    tir_end_if(b, &waits, &left);
+    return left;
+}
+
+/* Counts the parts and waits for the last one. All waves have written their part when one of them
+ * counts, and learn the rest from that. */
+static struct others await_parts(const struct att_share *s)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32), t = word_type(s);
+    const struct tir_layout map = tir_row_major(1, 1);
+    const struct tir_value left_bit = tir_i32(b, TIR_LEFT_BIT);
+    tir_wait_memory(b);
+    if (s->asked.id)
+        tir_anchor(b, s->asked);
+    tir_barrier(b);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->wave, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);
+    const struct tir_value behind =
+        tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, TIR_ARRIVED)));
+    struct tir_value left = tir_sar(b, was, left_bit);
+    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, behind, tir_i32(b, 0)), false, &i32, 1);
+    const struct tir_value seen = await(s);
+    tir_else(b, &early, &seen);
+    tir_end_if(b, &early, &left);
+    const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), behind);
+    tir_tile_lds_store(b, s->lds, tir_splat(b, said, t), &map);
+    tir_end_if(b, &first, NULL);
+    meet(b);
+    const struct tir_value all = tir_first_lane(b, tir_tile_lds_load(b, s->lds, t, &map));
+    meet(b);
+    return (struct others){
+        .left = tir_sar(b, all, left_bit),
+        .behind = tir_and(b, all, tir_i32(b, TIR_ARRIVED)),
+    };
+}
+
+/* ---- All are there ---- */
+
+/* Slices go round the workgroups, from the last that came: it knows first that all are there. Then
+ * it makes the ticket 0 for the next launch. */
+static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value first = tir_add(b, tir_mul(b, s->wave, s->count), o->behind);
+    const struct tir_value waves = att_times(b, s->count, (int)s->waves);
+    struct tir_loop slice = tir_begin_for(b, first, n, waves, NULL, 0);
+    s->add(s->family, slice.index);
+    tir_end_for(b, &slice, NULL, 0);
+    struct tir_if last = tir_begin_if(b, tir_cmp_eq(b, first, zero), false, NULL, 0);
+    tir_atomic_add(b, s->ticket, tir_sub(b, zero, s->count), false);
+    tir_end_if(b, &last, NULL);
+}
+
+/* ---- Some have left ---- */
+
+/* The second word of the ticket counts claims. */
+static struct tir_value claims_of(const struct att_share *s)
+{
+    return tir_add(s->b, s->ticket, tir_i64(s->b, 4));
+}
+
+static struct tir_value claim(const struct att_share *s, struct tir_value claims)
+{
+    return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
+}
+
+/* Adds up the slice that was claimed, if it is one, and claims another. */
+static struct tir_value add_claim(const struct att_share *s, struct tir_value claims,
+                                  struct tir_value own, struct tir_value n)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
+    s->add(s->family, own);
+    const struct tir_value next = claim(s, claims);
+    tir_else(b, &some, &next);
+    tir_end_if(b, &some, &own);
+    return own;
+}
+
+/* Each wave that claims does so once in vain; the last of these makes both counters 0 for the next
+ * launch. */
+static void reset_counters(const struct att_share *s, const struct others *o,
+                           struct tir_value claims, struct tir_value own, struct tir_value n)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value waves = att_times(b, tir_sub(b, s->count, o->left), (int)s->waves);
+    const struct tir_value all = tir_add(b, n, waves);
+    struct tir_if last = tir_begin_if(b, tir_cmp_eq(b, att_plus(b, own, 1), all), false, NULL, 0);
+    const struct tir_value left = tir_shl(b, o->left, tir_i32(b, TIR_LEFT_BIT));
+    tir_atomic_add(b, s->ticket, tir_sub(b, zero, tir_add(b, left, s->count)), false);
+    tir_atomic_add(b, claims, tir_sub(b, zero, all), false);
+    tir_end_if(b, &last, NULL);
+}
+
+/* Claims grow, so that no wave has more of them than are left behind its first one. Most have one
+ * or two, and pass the turns that are left in steps of TURNS. */
+static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
+                        struct tir_value n)
+{
+    enum { TURNS = 6 };
+    struct tir_builder *b = s->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value turns = tir_i32(b, TURNS);
+    struct tir_value own = claim(s, claims);
+    struct tir_loop loop = tir_begin_for(b, own, n, turns, &own, 1);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
+    struct tir_value inner = own;
+    struct tir_loop turn = tir_begin_for(b, tir_i32(b, 0), turns, tir_i32(b, 1), &inner, 1);
+    inner = add_claim(s, claims, inner, n);
+    tir_end_for(b, &turn, &inner, 1);
+    tir_else(b, &some, &inner);
+    tir_end_if(b, &some, &own);
+    tir_end_for(b, &loop, &own, 1);
+    reset_counters(s, o, claims, own, n);
+}
+
+void att_share_parts(const struct att_share *s, struct tir_value n)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value claims = claims_of(s);
+    const struct others o = await_parts(s);
+    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, o.left, zero), false, NULL, 0);
+    tir_acquire(b);
+    add_dealt(s, &o, n);
+    tir_else(b, &all, NULL);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, o.left, zero), false, NULL, 0);
+    tir_acquire(b);
+    add_claimed(s, &o, claims, n);
+    tir_end_if(b, &some, NULL);
+    tir_end_if(b, &all, NULL);
+}

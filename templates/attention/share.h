@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares how the workgroups that wrote parts of a result add them up in the launch that
+ * writes them.
+ */
+#ifndef TEMPLATES_ATTENTION_SHARE_H
+#define TEMPLATES_ATTENTION_SHARE_H
+
+#include "ir/builder.h"
+
+enum {
+    ATT_TICKET_LINE = 128 /* bytes of memory that a result has for its counts, 0 between launches */
+};
+
+/** Parts of one result, and who adds them up. */
+struct att_share {
+    struct tir_builder *b;
+    unsigned waves;          /* of a workgroup, */
+    struct tir_value wave;   /* i32: this one's number there */
+    struct tir_value lds;    /* i32: address of a word that nobody uses meanwhile */
+    struct tir_value ticket; /* i64: address of the result's line */
+    struct tir_value count;  /* i32: parts of the result */
+    struct tir_value asked;  /* a value to be waited for before the part counts; or none */
+    struct tir_value waits;  /* i1: the workgroup waits for parts that are late; none: it does */
+    unsigned polls, sleep;   /* tir_await(): how long it waits */
+    void (*add)(void *family, struct tir_value slice); /* builds the sum of a slice (i32) */
+    void *family;
+};
+
+/** Counts this workgroup's part and, once all parts are there, adds up slices 0 to n (i32) of them with
+ * all workgroups that have waited. No workgroup needs another to run: the last one never waits. */
+void att_share_parts(const struct att_share *s, struct tir_value n);
+
+#endif
