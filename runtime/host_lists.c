@@ -122,18 +122,16 @@ static int check_items(const struct work *work, int32_t count)
 
 /* Checks that ticket counters are 0. A count left by an interrupted launch makes the wrong
  * workgroup the last one, or leaves rows that are never summed. */
-static int check_tickets(const struct work *work)
+static int check_tickets(const struct attn_device *device, const int32_t *tickets, int64_t count,
+                         void *stream)
 {
-    const struct attn_decode_args *a = work->args;
-    const int64_t count = (int64_t)work->ticket_words * a->batch * work->desc->kv_heads;
     void *copy;
-    int r =
-        attn_read_back(work->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
-    const int32_t *const tickets = copy;
+    int r = attn_read_back(device, tickets, (size_t)count * sizeof(int32_t), stream, &copy);
+    const int32_t *const words = copy;
     for (int64_t i = 0; !r && copy && i < count; i++)
-        if (tickets[i])
+        if (words[i])
             r = attn_fail(ATTN_BAD_DATA, "tickets[%lld] is %d, and 0 between launches",
-                          (long long)i, tickets[i]);
+                          (long long)i, words[i]);
     free(copy);
     return r;
 }
@@ -144,7 +142,8 @@ static int check_parts(const struct work *work)
     const struct attn_decode_args *a = work->args;
     const int r = check_indptr(work->device, "reduce_indptr", a->reduce_indptr, a->batch,
                                a->partial_rows ? a->partial_rows : INT32_MAX, a->stream);
-    return r ? r : check_tickets(work);
+    const int64_t count = (int64_t)work->ticket_words * a->batch * work->desc->kv_heads;
+    return r ? r : check_tickets(work->device, a->tickets, count, a->stream);
 }
 
 static int check_work(const struct work *work)
@@ -199,6 +198,24 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
     return check_work(&(struct work){op->device, &decode, &args, TICKET_WORDS});
 }
 
+/* Checks that the parts of each tile have rows of partial_out, and that their tickets are 0. */
+static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_args *a)
+{
+    enum { TICKET_WORDS = 32 }; /* a cache line */
+    int r = check_indptr(op->device, "reduce_indptr", a->reduce_indptr, a->reduce_tiles,
+                         a->partial_rows ? a->partial_rows : INT32_MAX, a->stream);
+    void *last = NULL;
+    if (!r)
+        r = attn_read_back(op->device, a->reduce_indptr + a->reduce_tiles, sizeof(int32_t),
+                           a->stream, &last);
+    const int64_t parts = last ? *(const int32_t *)last : 0;
+    free(last);
+    if (r || !parts)
+        return r;
+    return check_tickets(op->device, a->tickets,
+                         TICKET_WORDS * parts * op->desc.prefill.kv_heads, a->stream);
+}
+
 /* Checks the work items of a planned prefill: tiles of at most q_tile queries. */
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *a)
 {
@@ -220,7 +237,8 @@ int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_
         .partial_rows = a->partial_rows,
         .stream = a->stream,
     };
-    return check_work(&(struct work){op->device, &decode, &args, 1});
+    const int r = check_work(&(struct work){op->device, &decode, &args, 1});
+    return r || !d->one_launch ? r : check_tile_parts(op, a);
 }
 
 /* Each row counts as a sequence of one query and one head. */

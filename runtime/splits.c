@@ -65,7 +65,7 @@ static struct wanted wanted_of(const struct attn_op *op, const struct attn_decod
 static bool launches_once(const struct attn_op *op)
 {
     if (is_prefill(op))
-        return false;
+        return op->desc.prefill.one_launch;
     return is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch;
 }
 

@@ -511,7 +511,8 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
 static bool check_planned(const struct att_variant *v, struct att_why *why)
 {
     if (!v->planned)
-        return true;
+        return !v->one_launch || att_reject(why, ATT_ONE_LAUNCH,
+                                            "one_launch is for work lists: it wants planned: true");
     if (!v->paged)
         return att_reject(why, ATT_PLANNED, "planned is for a cache: it wants paged: true");
     return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||

@@ -6,6 +6,7 @@
  * sequence fills the rows of a tile with its heads, and K and V are read once for all of them.
  */
 #include "ir/bits.h"
+#include "templates/prefill/item_parts.h"
 #include "templates/prefill/item_rows.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
@@ -58,15 +59,21 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->item.position = tir_add(b, tir_sub(b, p->kv_len, end), w[FIRST_TOKEN]);
 }
 
-static void read_item(struct prefill *p, struct tir_value index)
+static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
-    struct tir_value w[N_WORDS];
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
     const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
     for (int i = 0; i < N_WORDS; i++)
         w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
     tir_anchor_all(b, w, N_WORDS);
+}
+
+static void read_item(struct prefill *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value w[N_WORDS];
+    load_item(p, index, w);
     p->item.partial = w[PARTIAL];
     p->item.first_token = w[FIRST_TOKEN];
     p->item.end_key = w[END_KEY];
@@ -142,6 +149,22 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
 }
 
+/* Shares item `index` of those up to `end`. Its words are read again, so that no loop keeps them. */
+static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value again = tir_materialize(b, index);
+    struct tir_value w[N_WORDS];
+    load_item(p, again, w);
+    prefill_share_part(p, &(struct prefill_part){
+                              .row = w[PARTIAL],
+                              .first_token = w[FIRST_TOKEN],
+                              .end_token = w[END_TOKEN],
+                              .first_head = tir_and(b, w[HEADS], tir_i32(b, 0xffff)),
+                              .last = tir_cmp_ge(b, att_plus(b, again, 1), end),
+                          });
+}
+
 void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
@@ -164,5 +187,7 @@ void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
     prefill_finish(p, &p->o);
     tir_barrier(b); /* rows of O are where another wave's rows of the next Q come to be */
     tir_end_for(b, &pass, NULL, 0);
+    if (p->v->one_launch)
+        share_part(p, items.index, end);
     tir_end_for(b, &items, NULL, 0);
 }

@@ -239,6 +239,7 @@ static void size_work(struct call *c)
     a->work_lists = lists;
     a->q_tile = shape.q_tile;
     a->partial_rows = own->sizes.partial_rows;
+    a->reduce_tiles = own->sizes.tiles;
 }
 
 static int32_t count_items(const struct call *c)
@@ -310,6 +311,9 @@ static void place(struct call *c)
     operand_resize(call_operand(c, PREFILL_WORK_INFO), 0, count_items(c));
     operand_resize(call_operand(c, PREFILL_PARTIAL_OUT), 0, own->sizes.partial_rows);
     operand_resize(call_operand(c, PREFILL_PARTIAL_LSE), 0, own->sizes.partial_rows);
+    operand_resize(call_operand(c, PREFILL_REDUCE_PARTIAL_MAP), 0, own->sizes.partials);
+    operand_resize(call_operand(c, PREFILL_TICKETS), 0,
+                   (int64_t)own->sizes.partials * c->desc.prefill.kv_heads);
 }
 
 /* Inputs. */
@@ -448,6 +452,18 @@ static void fill_mask(struct call *c)
         operand_set_int(mask, AT(i), random_bits(&c->random) % 3 != 0);
 }
 
+static void fill_reduction(struct call *c)
+{
+    const struct own *own = c->own;
+    struct operand *tickets = call_operand(c, PREFILL_TICKETS);
+    operand_set_ints(call_operand(c, PREFILL_REDUCE_INDPTR), own->plan.reduce_indptr,
+                     own->sizes.tiles + 1);
+    operand_set_ints(call_operand(c, PREFILL_REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
+                     own->plan.reduce_indptr[own->sizes.tiles]);
+    for (int64_t i = 0; i < operand_count(tickets); i++)
+        operand_set_int(tickets, AT(i / tickets->dims[1], i % tickets->dims[1]), 0);
+}
+
 static void fill(struct call *c)
 {
     struct own *own = c->own;
@@ -468,6 +484,8 @@ static void fill(struct call *c)
                      c->args.prefill.work_lists + 1);
     operand_set_ints(call_operand(c, PREFILL_WORK_INFO), own->plan.work_info,
                      8 * (int64_t)count_items(c));
+    if (c->desc.prefill.one_launch)
+        fill_reduction(c);
     call_fill_sinks(c, call_operand(c, PREFILL_SINKS));
     c->args.prefill.hook_arg = call_fill_hook(c);
 }
@@ -511,7 +529,8 @@ static void compare_items(struct comparison *comparison, struct place at, double
     for (int32_t i = 0; i < count_items(c); i++) {
         const int32_t *info = own->plan.work_info + 8 * (size_t)i;
         const int first = info[7] & 0xffff, end = info[7] >> 16 & 0xffff;
-        if (info[0] == at.s && first <= at.head && at.head < end)
+        const bool compared = info[1] >= 0 || !c->desc.prefill.one_launch; /* else with all rows */
+        if (compared && info[0] == at.s && first <= at.head && at.head < end)
             compare_item(comparison, info, at, scratch);
     }
 }
@@ -525,9 +544,10 @@ static void compare_head(struct comparison *comparison, int task)
     struct ref_row *r = verify_allocate(1, sizeof(*r));
     double *scratch = verify_allocate((size_t)c->args.prefill.max_seqlen_k + 1, sizeof(*scratch));
     struct place at = {.s = task / c->desc.prefill.heads, .head = task % c->desc.prefill.heads};
+    const bool by_items = c->desc.prefill.planned && !c->desc.prefill.one_launch;
     if (c->desc.prefill.planned)
         compare_items(comparison, at, scratch);
-    for (; !c->desc.prefill.planned && at.row < cu_q[at.s + 1] - cu_q[at.s]; at.row++) {
+    for (; !by_items && at.row < cu_q[at.s + 1] - cu_q[at.s]; at.row++) {
         const int64_t token = cu_q[at.s] + at.row;
         ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
         compare_result(comparison, &at, call_operand(c, PREFILL_OUT), token,

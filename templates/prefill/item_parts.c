@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With `one_launch` the parts of a tile of queries are added up by the workgroups that wrote them, as
+ * attention/share.h says. A slice is some heads of a query, which a wave adds up as combine does.
+ *
+ * An item names its sequence, not its tile. So the tile's parts are found by the item's own: its
+ * number is its first partial row over the rows of a part, and the ends of all lists say which one
+ * has that number.
+ */
+#include "templates/prefill/item_parts.h"
+
+#include <math.h>
+
+#include "ir/spread.h"
+#include "templates/attention/part_rows.h"
+#include "templates/attention/share.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    POLLS = 16, /* for the last part, 400 to 600 clocks each */
+    SLEEP = 2,  /* times 64 clocks between them */
+    WORD = 4
+};
+
+/* The parts of a tile, as i32. */
+struct parts {
+    struct tir_value first, end;  /* of the tile's parts among all */
+    struct tir_value rows;        /* partial rows of a part */
+    struct tir_value first_token; /* of the tile, as row of q */
+    struct tir_value tokens;
+};
+
+struct sum {
+    struct att_part_rows rows;
+    struct parts parts;
+    struct tir_value first_head, gqa; /* i32: of the KV head */
+    struct tir_value blocks;          /* i32: slices of a token */
+    int slice_rows;                   /* heads of a slice */
+};
+
+static struct tir_value load_entry(struct prefill *p, const char *array, int entry)
+{
+    struct tir_builder *b = &p->b;
+    return tir_scalar_load(b, tir_arg(b, array, TIR_I64), tir_i32(b, WORD * entry), TIR_I32);
+}
+
+/* ---- The tile's parts ---- */
+
+/* A number a lane. */
+static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
+{
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_rows(&s, TIR_LANES, p->m->lane_bits);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
+}
+
+/* Loads 64 ends of lists, from `first` on, as f32: they are below 2^24. Behind the last one are
+ * copies of it. */
+static struct tir_value load_ends(struct prefill *p, struct tir_value first)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = lanes_type(p, TIR_I32);
+    const struct tir_value last = tir_splat(b, tir_arg(b, ARG_REDUCE_TILES, TIR_I32), t);
+    const struct tir_value at =
+        tir_min(b, tir_add(b, tir_row_index(b, t), tir_splat(b, first, t)), last);
+    const struct tir_value bytes = tir_mul(
+        b, tir_convert(b, at, TIR_I64), tir_splat(b, tir_i64(b, WORD), tir_with_dtype(t, TIR_I64)));
+    const struct tir_value ends =
+        tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), bytes, t);
+    return tir_convert(b, ends, TIR_F32);
+}
+
+static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
+{
+    return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
+}
+
+/* Finds the greatest end that is not after part `own` (i32), and the least one that is. */
+static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = lanes_type(p, TIR_F32);
+    const struct tir_value number = tir_splat(b, tir_convert(b, own, TIR_F32), t);
+    const struct tir_value none = tir_splat(b, tir_f32(b, -INFINITY), t);
+    const struct tir_value lanes = tir_i32(b, 1 << p->m->lane_bits);
+    const struct tir_value count = att_plus(b, tir_arg(b, ARG_REDUCE_TILES, TIR_I32), 1);
+    struct tir_value carried[] = {none, none}; /* of the ends after it, the negative */
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), count, lanes, carried, 2);
+    const struct tir_value end = load_ends(p, loop.index);
+    const struct tir_value after = tir_cmp_gt(b, end, number);
+    carried[0] = tir_max(b, carried[0], tir_select(b, after, none, end));
+    carried[1] = tir_max(b, carried[1], tir_select(b, after, tir_neg(b, end), none));
+    tir_end_for(b, &loop, carried, 2);
+    parts->first = as_number(b, carried[0]);
+    parts->end = tir_sub(b, tir_i32(b, 0), as_number(b, carried[1]));
+}
+
+static struct parts find_parts(struct prefill *p, const struct prefill_part *part)
+{
+    struct tir_builder *b = &p->b;
+    struct parts parts = {
+        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* where the second part of all begins */
+        .first_token = part->first_token,
+        .tokens = tir_sub(b, part->end_token, part->first_token),
+    };
+    find_list(p, tir_div(b, part->row, parts.rows), &parts);
+    return parts;
+}
+
+/* ---- Their sum ---- */
+
+/* Adds up some heads of a query. */
+static void add_slice(void *family, struct tir_value number)
+{
+    struct sum *const s = family;
+    struct tir_builder *b = s->rows.b;
+    const struct tir_value token = tir_div(b, number, s->blocks);
+    const struct tir_value block = tir_sub(b, number, tir_mul(b, token, s->blocks));
+    const struct tir_value head = att_times(b, block, s->slice_rows);
+    s->rows.token = tir_add(b, s->parts.first_token, token);
+    s->rows.head = tir_add(b, s->first_head, head);
+    s->rows.n_rows = tir_sub(b, s->gqa, head);
+    const struct att_part_list list = {
+        .count = tir_sub(b, s->parts.end, s->parts.first),
+        .first = tir_mul(b, s->parts.first, s->parts.rows),
+        .step = s->parts.rows,
+        .token = token,
+    };
+    att_parts_finish(&s->rows, att_parts_add_list(&s->rows, &list));
+}
+
+static struct sum describe_sum(struct prefill *p, const struct prefill_part *part)
+{
+    struct tir_builder *b = &p->b;
+    struct sum s = {
+        .rows = {.b = b,
+                 .head_dim = (unsigned)p->v->head_dim_v,
+                 .waves = p->waves,
+                 .at_once = ATT_PARTS_MOST,
+                 .out_dtype = p->out_dtype,
+                 .lone = true,
+                 .no_sinks = !p->v->sinks,
+                 .no_lse = !p->v->lse},
+        .parts = find_parts(p, part),
+        .first_head = part->first_head,
+        .gqa = p->item.gqa,
+    };
+    att_parts_choose_type(&s.rows);
+    s.slice_rows = (int)s.rows.type.row.rows;
+    s.blocks = tir_div(b, att_plus(b, s.gqa, s.slice_rows - 1), tir_i32(b, s.slice_rows));
+    return s;
+}
+
+/* The line of memory in which the tile's parts count themselves. */
+static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value kv_heads = tir_div(b, tir_arg(b, ARG_HEADS, TIR_I32), s->gqa);
+    const struct tir_value kv_head = tir_div(b, s->first_head, s->gqa);
+    const struct tir_value line = tir_add(b, tir_mul(b, s->parts.first, kv_heads), kv_head);
+    return tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
+                   tir_mul(b, att_wide(b, line), tir_i64(b, ATT_TICKET_LINE)));
+}
+
+void prefill_share_part(struct prefill *p, const struct prefill_part *part)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_if cut = tir_begin_if(b, tir_cmp_ge(b, part->row, tir_i32(b, 0)), false, NULL, 0);
+    struct sum s = describe_sum(p, part);
+    att_share_parts(&(struct att_share){.b = b,
+                                        .waves = p->waves,
+                                        .wave = tir_wave_id(b),
+                                        .lds = p->v_buffer,
+                                        .ticket = ticket_of(p, &s),
+                                        .count = tir_sub(b, s.parts.end, s.parts.first),
+                                        .waits = part->last,
+                                        .polls = POLLS,
+                                        .sleep = SLEEP,
+                                        .add = add_slice,
+                                        .family = &s},
+                    tir_mul(b, s.parts.tokens, s.blocks));
+    tir_end_if(b, &cut, NULL);
+}
