@@ -212,8 +212,8 @@ static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_
     free(last);
     if (r || !parts)
         return r;
-    return check_tickets(op->device, a->tickets,
-                         TICKET_WORDS * parts * op->desc.prefill.kv_heads, a->stream);
+    return check_tickets(op->device, a->tickets, TICKET_WORDS * parts * op->desc.prefill.kv_heads,
+                         a->stream);
 }
 
 /* Checks the work items of a planned prefill: tiles of at most q_tile queries. */

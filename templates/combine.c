@@ -61,7 +61,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* The rows of a variant, whose sizes can be asked for. */
+/* Returns the rows of a variant as far as their sizes depend on it. */
 static struct att_part_rows sized(const struct att_variant *v)
 {
     return (struct att_part_rows){.head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};

@@ -76,7 +76,7 @@ class Lists:
         self.lists = lists or max(device.compute_units, kv_heads)
         self.tiles = {"q_tile": q_tile, "total_q": total_q, "window_right": window_right}
         sizes = room_of(batch, q_len, heads, kv_heads, self.lists, window, **self.tiles)
-        self.rows = sizes.partial_rows
+        self.rows, self.partials = sizes.partial_rows, sizes.partials
         self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window,
                       "item_cost": item_cost, "merge_rate": merge_rate, **self.tiles}
         self.op, self.batch, self.device = device.plan(q_tiles=q_tile > 0), batch, device
@@ -274,14 +274,14 @@ class BatchPrefill:
     With a cache, max_batch and max_tokens, keys are split over the compute units, and a step may have
     sequences of one query and of thousands. max_batch bounds the sequences of a step, max_tokens their
     query tokens together. The pack needs kernels of prefill (planned: true), plan (q_tiles: true) and
-    combine (partials: csr). planned=True demands them, planned=False leaves them out, None uses them
-    if the pack has them. Memory is allocated here; self.lists is None if they are not used."""
+    combine (partials: csr), or of prefill with one_launch: true, which needs no combine. planned=True
+    demands them, planned=False leaves them out, None uses them if the pack has them. Memory is allocated here; self.lists is None if they are not used."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
                  logits=None, page_table="blocks", chunk=0, planned=None, max_batch=0, max_tokens=0):
         self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
-        self.made = self.lists = None
+        self.made = self.lists = self.tickets = None
         mask, more = mask_of(mask, window_left, chunk)
         self.paged = cache is not None
         desc = dict(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
@@ -300,16 +300,27 @@ class BatchPrefill:
     def _plan_tiles(self, device, desc, planned, **room):
         """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
         try:
-            self.op = device.prefill(**desc, planned=True)
-            self.combine = device.combine(dtype=desc["dtype"], head_dim=self.head_dim_v,
-                                          heads=self.heads, partials="csr")
+            self._plan_ops(device, desc)
             split = choose_split(self.op, room["batch"], tokens=room["total_q"])
             self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
                                head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,
                                item_cost=split.item_cost, merge_rate=split.merge_rate, **room)
+            if self.op.desc["one_launch"]:
+                self.tickets = device.array([[0] * 32] * max(self.lists.partials * desc["kv_heads"], 1), "int32")
         except AttnError as e:
             if planned or e.status != "ATTN_NO_KERNEL":
                 raise
+
+    def _plan_ops(self, device, desc):
+        """Looks up the kernel that adds up its parts; if the pack has none, one with a combine."""
+        try:
+            self.op = device.prefill(**desc, planned=True, one_launch=True)
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+            self.op = device.prefill(**desc, planned=True, one_launch=False)
+            self.combine = device.combine(dtype=desc["dtype"], head_dim=self.head_dim_v,
+                                          heads=self.heads, partials="csr")
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
              block_table=None, kv_indptr=None, kv_indices=None, stream=None):
@@ -338,9 +349,11 @@ class BatchPrefill:
             work = {n: plan[n] for n in ("work_indptr", "work_info")}
             work.update(partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,
                         partial_rows=self.lists.rows, q_tile=self.lists.shape["q_tile"])
+        if self.tickets is not None:
+            work.update(tickets=self.tickets, **{n: plan[n] for n in ("reduce_indptr", "reduce_partial_map")})
         self.op(q=q, out=out, lse=lse, sinks=sinks, **keys, **work, **self._step, **self.numbers,
                 stream=stream)
-        if plan:
+        if plan and self.tickets is None:
             self.combine(out=out, lse=lse, sinks=sinks, partial_out=self.lists.partial_out,
                          partial_lse=self.lists.partial_lse,
                          reduce_indptr=plan["reduce_indptr"],

@@ -79,7 +79,7 @@ void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
 /** Returns the state of sinks: exp(sink) joins the denominator where there are sinks. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink);
-/** Returns the sum of n states, of which the first has o and l. */
+/** Returns the sum of n states. The first one has o and l. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
                                            unsigned n);
 /** Returns the sum of a list's parts, one at least, and of the sinks. */

@@ -3,7 +3,7 @@
  * Parts are added up by all workgroups that are there. A workgroup that has written its part waits a
  * while for the others', and those that see the last one come share the slices of the result.
  * Whoever has waited long enough leaves, and the ticket says so. If nobody has, slices are dealt
- * out: no wave asks for the number of its own. Else each wave claims one, and then the next, until
+ * out: no wave loads the number of its own. Else each wave claims one, and then the next, until
  * no slice is left. The last workgroup never waits: so none needs another to run, and a slice is the
  * sum of all parts in their order whoever adds them up.
  */
@@ -13,7 +13,7 @@
 #include "ir/spread.h"
 #include "templates/workgroup/scalar.h"
 
-/* What a workgroup knows of the others when it stops waiting, all i32. */
+/* The other workgroups, as one knows them when it stops waiting; all i32. */
 struct others {
     struct tir_value behind; /* parts that came later than the workgroup's own */
     struct tir_value

@@ -39,7 +39,7 @@ KERNELS = [
      "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
-    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True], "mask": "window",
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "one_launch": True, "mask": "window",
      "sinks": True},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "page_table": "indices",
      "lse": True, "mask": ["causal", "none"]},

@@ -127,15 +127,13 @@ class TunedSplit(unittest.TestCase):
     def test_aiter_has_tickets_for_each_capture(self):
         aiter.use(device=self.device)
         session, q, stream, second = _common._devices[0], np.zeros(1), self.device.stream(), self.device.stream()
-        made = [_split.tickets_of(session, q, stream.handle, "decode", 2, 3)]
+        made = [_split.tickets_of(session, q, stream.handle, "decode", (2, 3))]
         for _ in range(2):
             with self.device.graph(stream):
-                made.append(_split.tickets_of(session, q, stream.handle, "decode", 2, 3))
-                self.assertIs(made[-1], _split.tickets_of(session, q, stream.handle, "decode", 2, 3))
-        other = _split.tickets_of(session, q, second.handle, "decode", 2, 3)
+                made.append(_split.tickets_of(session, q, stream.handle, "decode", (2, 3)))
+                self.assertIs(made[-1], _split.tickets_of(session, q, stream.handle, "decode", (2, 3)))
+        other = _split.tickets_of(session, q, second.handle, "decode", (2, 3))
         self.assertEqual(len({id(x) for x in (*made, other)}), 4)
-        lines = _split.tickets_of(session, q, stream.handle, "mla_decode", 2, 1)
-        self.assertEqual(lines.shape, (2, 32))
         self.assertTrue(all(x.shape == (2, 3) and not x.any() for x in made))
 
 
@@ -343,15 +341,22 @@ class Prefill(unittest.TestCase):
                 want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s][:m], values[s][:m])
                 support.close(out.numpy()[cu[s]:cu[s + 1]], want, support.bound(values[s]), f"{n} {s}")
 
-    def planned(self, **more):
+    def planned(self, once=False, **more):
         device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
-                                 "gqa": HEADS // KV_HEADS, "planned": True},
+                                 "gqa": HEADS // KV_HEADS, "planned": True, "one_launch": once},
                                 {"op": "plan", "q_tiles": True},
                                 {"op": "combine", "head_dim": DIM, "partials": "csr"}, **more)
         return device, BatchPrefill(device, **SHAPE, max_batch=3, max_tokens=40)
 
     def test_planned_sequences_of_one_query_and_of_many(self):
-        device, prefill = self.planned()
+        self.check_planned(False)
+
+    def test_planned_in_one_launch(self):
+        prefill = self.check_planned(True)
+        self.assertFalse(prefill.tickets.numpy().any())
+
+    def check_planned(self, once):
+        device, prefill = self.planned(once)
         lens, cu = (900, 20, 50), np.array([0, 1, 6, 36], np.int32)
         cache, table, keys, values = paged(lens, 6)
         q = support.random((36, HEADS, DIM), 7)
@@ -362,9 +367,14 @@ class Prefill(unittest.TestCase):
         for s in range(3):
             want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
             support.close(out[cu[s]:cu[s + 1]], want, support.bound(values[s]))
+        return prefill
 
     def test_planned_in_a_graph(self):
-        device, prefill = self.planned()
+        for once in (False, True):
+            self.check_planned_graph(once)
+
+    def check_planned_graph(self, once):
+        device, prefill = self.planned(once)
         lens = (700, 20, 50)
         cache, table, keys, values = paged(lens, 6)
         q = support.random((40, HEADS, DIM), 7)
@@ -393,6 +403,16 @@ class Prefill(unittest.TestCase):
         bad = np.array([7], np.int32)
         device.hip.call("hipMemcpy", info.pointer, bad.ctypes.data, 4, 1)
         with self.assertRaisesRegex(attn.AttnError, r"work_info\[0\]\[0\] is 7"):
+            prefill.run(q, cache[:, 0], cache[:, 1])
+
+    def test_check_data_names_a_ticket(self):
+        device, prefill = self.planned(True, check_data=True)
+        cache, table, _, _ = paged((900,), 6)
+        q, cu, lens = support.random((6, HEADS, DIM), 7), np.array([0, 6], np.int32), np.array([900], np.int32)
+        prefill.plan(cu, 6, kv_lens=lens, block_table=table)
+        one = np.array([1], np.int32)
+        device.hip.call("hipMemcpy", prefill.tickets.pointer + 4 * 33, one.ctypes.data, 4, 1)
+        with self.assertRaisesRegex(attn.AttnError, r"tickets\[33\] is 1, and 0 between launches"):
             prefill.run(q, cache[:, 0], cache[:, 1])
 
     def test_a_pack_without_planned_kernels_does(self):

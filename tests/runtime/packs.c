@@ -45,6 +45,7 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {"kv_dtype", "same"},       {"kv_layout", "nhd"},
         {"kv_scale", "none"},       {"q_dtype", "same"},
         {"qkv_scale", "tensor"},    {"planned", "false"},
+        {"one_launch", "false"},
     };
     const struct attnc_pack_kernarg kernargs[] = {
         {"q", MADE_Q, ATTN_KIND_I64},

@@ -85,6 +85,7 @@ static const struct {
     {"top_blocks", 0, "indexer_topk"},
     {"planned", 0, "indexer_topk"},
     {"planned", 0, "prefill"},
+    {"one_launch", 0, "prefill"},
     {"splits", 1, "topk"},
     {"first_blocks", 0, "indexer_topk"},
     {"last_blocks", 0, "indexer_topk"},

@@ -40,7 +40,7 @@ static void writes_what_is_read(void **state)
     assert_string_equal(info.target, "gfx942");
     assert_string_equal(info.tuning, "q=128 kv=64");
     assert_string_equal(info.provenance, "made by a test");
-    assert_int_equal(info.field_count, 18);
+    assert_int_equal(info.field_count, 19);
     assert_int_equal(info.workgroup[0], 256);
     assert_int_equal(info.lds_static, 65536);
     assert_int_equal(info.lds_dynamic, 512);
@@ -115,7 +115,7 @@ static void a_completed_key_gains_the_fields_that_it_lacks(void **state)
     assert_int_equal(attn_pack_open_memory(copied, copied_size, &pack), ATTN_OK);
     assert_int_equal(attn_pack_check(pack), ATTN_OK);
     assert_int_equal(attn_pack_kernel(pack, 0, &info), ATTN_OK);
-    assert_int_equal(info.field_count, 19);
+    assert_int_equal(info.field_count, 20);
     assert_int_equal(attn_pack_kernel_field(pack, 0, 0, &field, &value), ATTN_OK);
     assert_string_equal(field, "a_new_one");
     assert_string_equal(value, "false");

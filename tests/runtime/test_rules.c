@@ -429,6 +429,11 @@ static void prefill_has_windows_and_chunks(void **state)
     call(&attn_family_prefill, &d, &a, NULL);
     d.qkv_scale = ATTN_QKV_SCALE_HEAD;
     lookup(&attn_family_prefill, &d, "qkv_scale is set, q_dtype is not ATTN_FP8");
+    d.qkv_scale = ATTN_QKV_SCALE_TENSOR;
+    d.one_launch = true;
+    lookup(&attn_family_prefill, &d, "one_launch is set, planned is not");
+    d.one_launch = false;
+    d.qkv_scale = ATTN_QKV_SCALE_HEAD;
     d.q_dtype = ATTN_FP8;
     lookup(&attn_family_prefill, &d, NULL);
     d.mask = ATTN_MASK_CUSTOM;

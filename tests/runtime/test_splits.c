@@ -192,7 +192,11 @@ static void a_planned_prefill_has_tiles(void **state)
     assert_int_equal(attn_decode_choose_split(b.op, &few, &tiles), ATTN_OK);
     assert_int_equal(tiles.q_tile, 32); /* there is no second kernel */
     attn_op_destroy(b.op);
-    desc.planned = false;
+    desc.one_launch = true;
+    assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
+    assert_true(choose(b.op, 4, 4096).one_launch);
+    attn_op_destroy(b.op);
+    desc.one_launch = desc.planned = false;
     assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
     const struct attn_decode_step step = {.size = sizeof(step), .batch = 1};
     struct attn_decode_split split = {.size = sizeof(split)};

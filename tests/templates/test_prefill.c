@@ -194,6 +194,7 @@ static void planned_tiles_fit_too(void **state)
                 struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
                 att_set(&v, ATT_PAGED, 1);
                 att_set(&v, ATT_PLANNED, 1);
+                att_set(&v, ATT_ONE_LAUNCH, mask == ATT_MASK_CAUSAL);
                 att_set(&v, ATT_PAGE_SIZE, 16);
                 att_set(&v, ATT_MASK, mask);
                 struct attnc_kernel k = compile_attention(&v);

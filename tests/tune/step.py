@@ -122,23 +122,26 @@ def kinds_of_layers_add_up():
 def more_queries_have_a_kernel_of_their_own():
     s = step("windows.json --tp 2 --context 500 --queries 3 --batch 2 --target gfx942")
     for kind in s["layers"]:
-        assert [w["way"] for w in kind["ways"]] == ["one launch", "plan and combine", "no plan", "planned prefill",
+        assert [w["way"] for w in kind["ways"]] == ["one launch", "plan and combine", "no plan",
+                                                     "planned prefill in one launch", "planned prefill and combine",
                                                      "paged prefill"]
         assert kind["launches"][0]["shape"].startswith("tokens=6,")
     s = step("windows.json --tp 2 --context 500 --queries 100")
     for kind in s["layers"]:
-        assert [w["way"] for w in kind["ways"]] == ["planned prefill", "paged prefill"]
+        assert [w["way"] for w in kind["ways"]] == [
+            "planned prefill in one launch", "planned prefill and combine", "paged prefill"]
 
 
 def chunks_are_planned_as_tiles():
     s = step("windows.json --tp 2 --context 4000 --queries 100")
     window, full = s["layers"]
-    assert ops(full) == ["rope_qk_norm_cache", "prefill", "combine"], full
-    prefill, combine = full["launches"][1:]
+    assert ops(full) == ["rope_qk_norm_cache", "prefill"], full
+    assert [(w["launches"], w["taken"]) for w in full["ways"]] == [(1, True), (2, False), (1, False)], full["ways"]
+    prefill = full["launches"][1]
     tile = re.search(r",q_tile=(\d+)", prefill["shape"])[1]
     plan = next(p for p in s["plans"] if "window" not in p["shape"])
     assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
-    assert f"q=100,q_tile={tile}," in plan["shape"] and "tokens=100," in combine["shape"], (plan, combine)
+    assert "_one_launch" in prefill["kernel"] and f"q=100,q_tile={tile}," in plan["shape"], plan
     check_trace(s, "windows.json", "--tp 2")
 
 

@@ -47,6 +47,7 @@ static const struct shape {
     } sequences[SEQUENCES_MAX];
     struct {
         int heads, page_size, growth, window;
+        int chunk_q, chunk_k; /* of one more sequence; 0: there is none */
         int lists, q_tile, item_cost, merge_rate;
     } trace;
 } shapes[] = {
@@ -144,7 +145,7 @@ static void set_lengths(struct call *c)
     const struct shape *s = c->shape;
     struct own *own = c->own;
     struct attn_prefill_args *a = &c->args.prefill;
-    const int batch = s->count * s->repeat;
+    const int repeated = s->count * s->repeat, batch = repeated + (s->trace.chunk_q > 0);
     own->cu_q = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_q));
     own->cu_k = call_allocate(c, (size_t)batch + 1, sizeof(*own->cu_k));
     own->kv_lens = call_allocate(c, (size_t)batch + 1, sizeof(*own->kv_lens));
@@ -152,7 +153,9 @@ static void set_lengths(struct call *c)
     own->cu_q[0] = is(c, FAR) ? FAR_TOKENS : 0;
     own->cu_k[0] = is(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
-        const int q = s->sequences[i % s->count].q, k = s->sequences[i % s->count].k;
+        const bool chunk = i == repeated;
+        const int q = chunk ? s->trace.chunk_q : s->sequences[i % s->count].q;
+        const int k = chunk ? s->trace.chunk_k : s->sequences[i % s->count].k;
         own->cu_q[i + 1] = own->cu_q[i] + q;
         own->cu_k[i + 1] = own->cu_k[i] + k;
         own->kv_lens[i] = k;
@@ -715,6 +718,10 @@ static const char *complete(const struct call *c, void *shape)
         s->sequences[1].k = s->sequences[1].q;
         s->count = 2;
     }
+    if (!s->trace.chunk_k)
+        s->trace.chunk_k = s->trace.chunk_q;
+    if (s->trace.chunk_k && !s->trace.chunk_q)
+        return "chunk_k is for chunk_q";
     return call_complete_heads(c, &s->trace.heads, &s->kv_heads, 4);
 }
 
@@ -741,6 +748,10 @@ const struct verify_op verify_prefill = {
              "key tokens of each; q where left out"},
             {"then_q", offsetof(struct shape, sequences[1].q), 1 << 20,
              "query and key tokens of a further sequence behind each"},
+            {"chunk_q", offsetof(struct shape, trace.chunk_q), 1 << 20,
+             "query tokens of one more sequence behind all"},
+            {"chunk_k", offsetof(struct shape, trace.chunk_k), 1 << 20,
+             "key tokens of it; chunk_q where left out"},
             {"heads", offsetof(struct shape, trace.heads), 1024,
              "query heads; what the kernel's ratio asks for"},
             {"kv_heads", offsetof(struct shape, kv_heads), 1024,

@@ -46,11 +46,9 @@ def buffers(s, q, key, plan, parts):
     return kept
 
 
-def tickets_of(s, q, stream, kind, batch, kv_heads):
-    """Zeros [batch, kv heads], or a line of memory for each sequence, which every launch leaves as it
-    needs them: made once for a stream, and in each capture of it, so that graphs may run at the same
-    time."""
-    shape = (batch, 32 if kind == "mla_decode" else kv_heads)
+def tickets_of(s, q, stream, kind, shape):
+    """Zeros, which every launch leaves as it needs them: made once for a stream, and in each capture of it, so
+    that graphs may run at the same time."""
     key, capture = (stream, kind, *shape), s.device.hip.capture(stream or 0)
     kept = s.tickets.get(key)
     if kept is None or kept[0] != capture:
@@ -90,7 +88,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     if once:
         s.op(kind, **desc, one_launch=True)(
             **call, reduce_indptr=tiles, reduce_partial_map=partial,
-            tickets=tickets_of(s, q, stream, kind, batch, kv_heads))
+            tickets=tickets_of(s, q, stream, kind, (batch, 32 if kind == "mla_decode" else kv_heads)))
         return
     op(**call)
     s.op("combine", **joined)(
@@ -108,8 +106,18 @@ def splits_prefill(s, desc, batch, tokens):
     if not desc.get("paged") or batch == 0 or tokens == 0:
         return False
     few = desc["heads"] * tokens < TILE * s.device.compute_units or tokens < TILE * batch
-    return few and s.has("prefill", **desc, planned=True) and s.has("plan", q_tiles=True) and s.has(
-        "combine", **joined_of(desc))
+    return few and s.has("plan", q_tiles=True) and (adds_up(s, desc) or (
+        s.has("prefill", **desc, planned=True) and s.has("combine", **joined_of(desc))))
+
+
+def adds_up(s, desc):
+    """Returns whether the packs have the prefill that adds up its parts."""
+    return s.has("prefill", **desc, planned=True, one_launch=True)
+
+
+def planned_prefill(s, desc):
+    """The op of a prefill that is split."""
+    return s.op("prefill", **desc, planned=True, **({"one_launch": True} if adds_up(s, desc) else {}))
 
 
 def joined_of(desc):
@@ -134,8 +142,9 @@ def prefill_shape(s, op, desc, call, batch):
 
 
 def launch_prefill(s, desc, call):
-    """Launches the plan, a planned prefill and combine; `call` has the arguments of prefill without work lists."""
-    q, op, stream = call["q"], s.op("prefill", **desc, planned=True), call["stream"]
+    """Launches the plan and a planned prefill, which adds up its parts itself if the packs have that kernel; else combine
+    does. `call` has the arguments of prefill without work lists."""
+    q, op, stream = call["q"], planned_prefill(s, desc), call["stream"]
     batch, heads = call["cu_seqlens_q"].shape[0] - 1, desc["heads"]
     shape, lists, room = prefill_shape(s, op, desc, call, batch)
     rows, tiles = max(room.partial_rows, 1), room.tiles
@@ -146,8 +155,14 @@ def launch_prefill(s, desc, call):
     s.op("plan", q_tiles=True)(
         kv_lens=call["kv_lens"], qo_indptr=call["cu_seqlens_q"], work_indptr=work, work_info=info, reduce_indptr=ends,
         reduce_final_map=final, reduce_partial_map=partial, tile_info=tile_info, **shape, stream=stream)
-    op(**call, work_indptr=work, work_info=info, partial_out=part_out, partial_lse=part_lse,
-       partial_rows=room.partial_rows, q_tile=shape["q_tile"])
+    call.update(work_indptr=work, work_info=info, partial_out=part_out, partial_lse=part_lse,
+                partial_rows=room.partial_rows, q_tile=shape["q_tile"])
+    if adds_up(s, desc):
+        lines = max(room.partials * desc["kv_heads"], 1)
+        op(**call, reduce_indptr=ends, reduce_partial_map=partial,
+           tickets=tickets_of(s, q, stream, "prefill", (lines, 32)))
+        return
+    op(**call)
     s.op("combine", **joined_of(desc))(
         out=call["out"], lse=call["lse"], sinks=call["sinks"], partial_out=part_out, partial_lse=part_lse,
         reduce_indptr=ends, reduce_final_map=final, reduce_partial_map=partial, q_len=shape["q_tile"],

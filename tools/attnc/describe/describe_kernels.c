@@ -85,8 +85,9 @@ static void sort_targets(const struct writer *w, char good[64], char bad[64], ch
     }
 }
 
-/* Ends an entry: it is written for the targets that take it, and a gap for the others. */
-static void end(struct writer *w, const char *label, const char *comment)
+/* Ends an entry: writes it for the targets that take it, and a gap for the others. Returns whether
+ * there is such a target. */
+static bool end(struct writer *w, const char *label, const char *comment)
 {
     char good[64], bad[64], why[200];
     sort_targets(w, good, bad, why);
@@ -95,38 +96,33 @@ static void end(struct writer *w, const char *label, const char *comment)
     else if (bad[0])
         model_lacks(w->m, "%s: %s", label, why);
     if (!good[0])
-        return;
+        return false;
     if (bad[0])
         field(w, "targets: [%s]", good);
     if (comment[0])
         fprintf(w->out, "  # %s\n", comment);
     fputs(w->entry, w->out);
     w->entries++;
-}
-
-/* Adds kernels with a flag to an entry beside those without it, if all targets of the entry have
- * them. Returns whether it did. */
-static bool add_flag(struct writer *w, const char *flag, const char *remark)
-{
-    char good[64], with[64], bad[64], why[200];
-    const size_t length = w->length;
-    sort_targets(w, good, bad, why);
-    field(w, "%s: true", flag);
-    sort_targets(w, with, bad, why);
-    w->length = length;
-    w->entry[length] = '\0';
-    if (!good[0] || strcmp(good, with) != 0)
-        return false;
-    field(w, "%s: [false, true] # true: %s", flag, remark);
     return true;
 }
 
-/* Adds one_launch to an entry of a decode. A step of few sequences then takes one launch. Splits
- * that `combine` sums stay possible. */
+/*
+ * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
+ * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.
+ */
 static void add_one_launch(struct writer *w)
 {
-    if (w->d->one_launch)
-        add_flag(w, "one_launch", "no combine, for steps of few sequences");
+    char good[64], single[64], bad[64], why[200];
+    const size_t length = w->length;
+    if (!w->d->one_launch)
+        return;
+    sort_targets(w, good, bad, why);
+    field(w, "one_launch: true");
+    sort_targets(w, single, bad, why);
+    w->length = length;
+    w->entry[length] = '\0';
+    if (good[0] && strcmp(good, single) == 0)
+        field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
 }
 
 /* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
@@ -233,6 +229,27 @@ static void seen_text(const struct model_group *g, char seen[80])
         snprintf(seen, 80, g->both_ways ? "every key" : "every key up to the query's own");
 }
 
+/* Prefill over pages. Planned, its work is cut by lists, so that chunks and mixed batches fill a GPU. */
+static void write_paged_prefill(struct writer *w, const struct model_group *g, bool planned)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "%s prefill at head_dim %ld", planned ? "planned" : "paged",
+             g->head_dim);
+    begin(w, "prefill");
+    score_fields(w, g);
+    field(w, "paged: true");
+    if (planned)
+        field(w, "planned: true");
+    field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    if (planned)
+        add_one_launch(w);
+    w->tiles |= end(w, label,
+                    planned ? "The same by work lists: chunks of prompts, and mixed batches."
+                            : "The same after a prefix that the cache holds.") &&
+                planned;
+}
+
 /* Prompts with images or a prefix, whose tokens see each other. */
 static void write_prefix(struct writer *w, const struct model_group *g)
 {
@@ -271,14 +288,8 @@ static void write_group(struct writer *w, const struct model_group *g)
     if (w->m->latent.kv_lora_rank || g->both_ways)
         return;
 
-    snprintf(label, sizeof(label), "paged prefill at head_dim %ld", g->head_dim);
-    begin(w, "prefill");
-    score_fields(w, g);
-    field(w, "paged: true");
-    field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
-    w->tiles |= add_flag(w, "planned", "work lists, for chunks and mixed batches");
-    end(w, label, "The same after a prefix that the cache holds.");
+    write_paged_prefill(w, g, false);
+    write_paged_prefill(w, g, true);
     write_decode(w, g, ratios, 1, seen);
     if (w->d->draft_tokens > 0)
         write_decode(w, g, ratios, w->d->draft_tokens + 1, seen);

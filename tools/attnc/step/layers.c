@@ -86,7 +86,7 @@ static void add_decode(struct step_stage *stage, const struct attention *a, cons
 }
 
 static void add_paged_prefill(struct step_stage *stage, const struct attention *a, const char *name,
-                              bool planned)
+                              bool planned, bool one_launch)
 {
     struct step_way *w = add_way(stage, name, "prefill");
     struct step_call *c = &w->launches[0].call;
@@ -95,6 +95,7 @@ static void add_paged_prefill(struct step_stage *stage, const struct attention *
     add_field(c, ATT_SINKS, a->sinks);
     add_field(c, ATT_PAGED, true);
     add_field(c, ATT_PLANNED, planned);
+    add_field(c, ATT_ONE_LAUNCH, one_launch);
     w->split = planned;
     write_shape(a, a->batch, a->keys, c->shape);
     write_probe(a, w->probe);
@@ -111,8 +112,9 @@ static void add_attention(struct step_kind *k, const struct attention *a)
         add_decode(stage, a, "no plan", false, false);
     }
     if (a->queries > 1 && !strcmp(a->op, "decode")) {
-        add_paged_prefill(stage, a, "planned prefill", true);
-        add_paged_prefill(stage, a, "paged prefill", false);
+        add_paged_prefill(stage, a, "planned prefill in one launch", true, true);
+        add_paged_prefill(stage, a, "planned prefill and combine", true, false);
+        add_paged_prefill(stage, a, "paged prefill", false, false);
     }
 }
 

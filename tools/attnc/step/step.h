@@ -13,7 +13,7 @@
 enum {
     STEP_FIELDS = 10,
     STEP_LAUNCHES = 2,
-    STEP_WAYS = 5,
+    STEP_WAYS = 6,
     STEP_STAGES = 8,
     STEP_KINDS = MODEL_MAX_GROUPS + 1, /* a latent group may be two kinds */
     STEP_PACKS = 64,
