@@ -151,31 +151,57 @@ def _tied(call, x, axes, name):
     return x
 
 
+def _given(**tensors):
+    """Those that are there, as float32."""
+    return {name: c.cast(t, "float32") for name, t in tensors.items() if t is not None}
+
+
+def _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, steps, first_slot):
+    """A step of Mamba1: x [tokens, channels], A [channels, N], B and C [tokens, N]."""
+    tokens, channels = x.shape
+    if channels % 64:
+        raise NotServed(call, f"{channels} channels, no multiple of 64")
+    heads, n = channels // 64, B.shape[1]
+    s = c.session(x)
+    op = s.op("selective_scan", dtype=c.dtype(x), head_dim=n, head_dim_v=64, heads=1, value_heads=heads,
+              gates=gates, act="none" if z is None else "silu", state_dtype=c.dtype(state))
+    if z is not None:
+        steps["z"] = c.view(z, tokens, heads, 64)
+    numbers = dict(d=D if D is None else c.view(D, heads, 64),
+                   dt_bias=dt_bias if dt_bias is None else c.view(dt_bias, heads, 64))
+    op(x=c.view(x, tokens, heads, 64), dt=c.view(dt, tokens, heads, 64), b=c.view(B, tokens, 1, n),
+       c=c.view(C, tokens, 1, n), state=c.view(state, state.shape[0], heads, 64, n),
+       out=c.view(out, tokens, heads, 64), first_slot=first_slot, stream=c.stream(x), **steps,
+       **_given(rate=c.view(A, heads, 64, n), **numbers))
+
+
 def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplus=False,
                            state_batch_indices=None, dst_state_batch_indices=None, null_block_id=0,
                            out=None, num_accepted_tokens=None, cu_seqlens=None, is_blackwell=False):
     """A step of Mamba2: x [tokens, heads, P], dt, A, D and dt_bias a number for each head, repeated
-    over P and N by strides of 0. The result goes to out."""
+    over P and N by strides of 0; or of Mamba1: x [tokens, channels]. The result goes to out."""
     call = "selective_state_update"
     if state_batch_indices is None or out is None:
         raise NotServed(call, "no state_batch_indices or no out")
+    slots = state_batch_indices if dst_state_batch_indices is None else dst_state_batch_indices
+    steps = _recurrence(slots, cu_seqlens, num_accepted_tokens, 1)
+    if cu_seqlens is not None:
+        steps["max_seqlen"] = steps["state_slots"].shape[1]
+    if dst_state_batch_indices is not None:
+        steps["state_slots_in"] = _steps(state_batch_indices)
+    gates, first_slot = "softplus" if dt_softplus else "given", _first_slot(call, null_block_id)
+    if x.ndim == 2:
+        return _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, steps, first_slot)
     s = c.session(x)
     op = s.op("ssd", dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
-              value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
-              act="none" if z is None else "silu", state_dtype=c.dtype(state))
-    slots = state_batch_indices if dst_state_batch_indices is None else dst_state_batch_indices
-    given = _recurrence(slots, cu_seqlens, num_accepted_tokens, 1)
-    if cu_seqlens is not None:
-        given["max_seqlen"] = given["state_slots"].shape[1]
-    if dst_state_batch_indices is not None:
-        given["state_slots_in"] = _steps(state_batch_indices)
-    heads = dict(rate=_tied(call, A, 2, "A"), d=D if D is None else _tied(call, D, 1, "D"),
-                 dt_bias=dt_bias if dt_bias is None else _tied(call, dt_bias, 1, "dt_bias"))
-    given.update({name: c.cast(t, "float32") for name, t in heads.items() if t is not None})
+              value_heads=x.shape[1], gates=gates, act="none" if z is None else "silu",
+              state_dtype=c.dtype(state))
     if z is not None:
-        given["z"] = z
-    op(x=x, b=B, c=C, dt=_tied(call, dt, 1, "dt"), state=state, out=out,
-       first_slot=_first_slot(call, null_block_id), stream=c.stream(x), **given)
+        steps["z"] = z
+    op(x=x, b=B, c=C, dt=_tied(call, dt, 1, "dt"), state=state, out=out, first_slot=first_slot,
+       stream=c.stream(x), **steps,
+       **_given(rate=_tied(call, A, 2, "A"), d=D if D is None else _tied(call, D, 1, "D"),
+                dt_bias=dt_bias if dt_bias is None else _tied(call, dt_bias, 1, "dt_bias")))
 
 
 def _states_of(x, like, shape, name):

@@ -37,7 +37,8 @@ class Calls(unittest.TestCase):
             {"op": "conv1d", "act": "silu", "bias": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
             {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]},
-            {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64})
+            {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64},
+            {"op": "selective_scan", "head_dim": 16, "head_dim_v": 64, "act": "silu"})
         linear.use(device=device)
 
     def test_signatures(self):
@@ -93,6 +94,23 @@ class Calls(unittest.TestCase):
             s = np.exp(rate * w)[:, None, None] * before[slot] + \
                 (w[:, None] * x[i])[:, :, None] * np.float64(b[i])[group][:, None, :]
             y = (s * np.float64(c[i])[group][:, None, :]).sum(-1) + skip[:, None] * x[i]
+            y *= np.float64(z[i]) * sigmoid(np.float64(z[i]))
+            np.testing.assert_allclose(state[slot], s, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(out[i], y, rtol=2e-3, atol=2e-3)
+
+    def test_mamba1(self):
+        rng, channels, n = np.random.default_rng(7), 128, 16
+        x, z, dt = (rng.standard_normal((2, channels)).astype(np.float16) for _ in range(3))
+        b, c = (rng.standard_normal((2, n)).astype(np.float16) for _ in range(2))
+        skip, bias = (rng.standard_normal(channels).astype(np.float32) for _ in range(2))
+        rate = -np.exp(rng.standard_normal((channels, n))).astype(np.float32)
+        state = rng.standard_normal((SLOTS, channels, n)).astype(np.float32)
+        slots, before, out = np.array([4, 7], np.int32), state.copy(), np.full_like(x, np.nan)
+        linear.selective_state_update(state, x, dt, rate, b, c, skip, bias, z, True, slots, out=out)
+        for i, slot in enumerate(slots):
+            w = softplus(np.float64(dt[i]) + bias)[:, None]
+            s = np.exp(rate * w) * before[slot] + w * np.float64(x[i])[:, None] * np.float64(b[i])
+            y = s @ np.float64(c[i]) + skip * x[i]
             y *= np.float64(z[i]) * sigmoid(np.float64(z[i]))
             np.testing.assert_allclose(state[slot], s, rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(out[i], y, rtol=2e-3, atol=2e-3)
