@@ -24,7 +24,7 @@ static const struct att_tile tiles[] = {
     {.waves = DELTA_WAVES,
      .waves_per_simd = 1,
      .own = {[VALUES] = 16},
-     .why = "values of 64 elements"},
+     .why = "values of 64 elements, and few sequences and heads"},
 };
 
 static const struct att_knob knobs[] = {
@@ -59,6 +59,23 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     return att_find_tile(v, m, &tile, why);
+}
+
+/* Few sequences and heads leave compute units without a workgroup. With half as many value elements
+ * for each wave there are twice as many workgroups, and a chunk has half as many products. The
+ * smallest part of a target has a quarter of its compute units (MI308X: 80 of 304). All of these
+ * workgroups still run at once there. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    enum { HALF_VALUES = 2 /* candidate: the second row */, SMALLEST_PART = 4 };
+    const int least = (int)(tiles[0].own[VALUES] * tiles[0].waves);
+    if (n || v->head_dim_v < least)
+        return false;
+    *second = (struct att_second){
+        .tile = HALF_VALUES,
+        .calls = {.rows = {{ARG_WORKGROUPS, 0, (int64_t)m->cus / SMALLEST_PART / 2}}, .count = 1}};
+    return true;
 }
 
 /* ---- Slots ---- */
@@ -213,6 +230,7 @@ const struct att_template att_template_gated_delta_prefill = {
     ATT_TILES(tiles, knobs),
     .own = {"values"},
     .fits = fits,
+    .second = second,
     .check = check,
     .build = build,
 };

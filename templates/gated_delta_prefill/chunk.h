@@ -49,8 +49,8 @@ struct delta_types {
     struct tir_type values;       /* 16 x value elements of a wave, f32: result */
     struct tir_type value_rows;   /* 16 x 1 beside it */
     struct tir_type stored;       /* the same in 16 bits, as memory has it */
-    struct tir_type tokens;       /* 64 x value elements, 16-bit: right operand over tokens */
-    struct tir_type turned;       /* K x 64, 16-bit: left operand over tokens */
+    struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
+    struct tir_type turned;       /* K x 32, 16-bit: left operand over tokens */
     struct tir_type state;        /* K x value elements, f32: result */
     struct tir_type state_rows;   /* K x 1 beside it */
     struct tir_type operand;      /* the state in 16 bits: right operand over K */
@@ -60,7 +60,7 @@ struct delta_types {
 struct delta_maps {
     struct tir_layout strip;       /* 16 x K of 16 bits */
     struct tir_layout panel;       /* K x 16 of 16 bits: a panel of `turned` */
-    struct tir_layout turned;      /* K x 64: the panels of four strips */
+    struct tir_layout turned;      /* K x 32: the panels of two strips */
     struct tir_layout block;       /* 16 x 16 of 16 bits */
     struct tir_layout line;        /* 64 x 1 floats */
     struct tir_layout rows, cols;  /* 16 x 1 and 1 x 16 floats */

@@ -92,13 +92,13 @@ static void choose_values(struct delta *d)
     t->stored = tile(d, d->dtype, DELTA_BLOCK, d->values,
                      tir_layout_regs_first(&values, TIR_RC(0, d->values - 1)));
 
-    const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK, d->values, alone);
+    const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK / 2, d->values, alone);
     const struct tir_contraction k = tir_contract_acc(&all, tir_bits(mma->n));
     const struct tir_layout right = tir_mma_right(mma, d->values, &k, alone);
     const struct tir_layout ordered = order_values(d, &right);
-    t->tokens = tile(d, d->dtype, DELTA_CHUNK, d->values, tir_layout_transpose(&ordered));
+    t->tokens = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&ordered));
     const struct tir_layout left = tir_mma_left(mma, key, &k, alone);
-    t->turned = tile(d, d->dtype, key, DELTA_CHUNK, order_keys(&left));
+    t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(&left));
 }
 
 static void choose_state(struct delta *d)
@@ -120,7 +120,7 @@ static void choose_state(struct delta *d)
 static void choose_maps(struct delta *d)
 {
     const unsigned key = (unsigned)d->v->head_dim;
-    const struct tir_layout panels = tir_row_major(DELTA_BLOCKS * key, DELTA_BLOCK);
+    const struct tir_layout panels = tir_row_major(DELTA_BLOCKS / 2 * key, DELTA_BLOCK);
     d->map = (struct delta_maps){
         .strip = att_lds_swizzled(DELTA_BLOCK, key, ACCESS, 0, tir_bits(key / ACCESS)),
         .panel = tir_row_major(key, DELTA_BLOCK),

@@ -19,68 +19,119 @@ void delta_store_turned(struct delta *d, struct tir_value strip)
                        &d->map.panel);
 }
 
-static struct tir_value zeros(struct delta *d)
-{
-    return tir_splat(&d->b, tir_f32(&d->b, 0), d->t.values);
-}
-
-/* Rows of block i times the numbers that a line in LDS has for them. */
-static struct tir_value times_line(struct delta *d, struct tir_value a, struct tir_value line,
-                                   int i)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value rows =
-        tir_tile_lds_load(b, att_plus(b, line, i * ROWS_BYTES), d->t.value_rows, &d->map.rows);
-    return tir_mul(b, a, tir_broadcast(b, rows, d->t.values));
-}
-
-static struct tir_value times_decay(struct delta *d, struct tir_value a, enum delta_line line,
-                                    int i)
-{
-    if (delta_by_channel(d))
-        return a; /* the keys have it */
-    return times_line(d, a, att_plus(&d->b, d->lds.sums, line * LINE_BYTES), i);
-}
-
-/* The product of strip i of keys or queries with the state, decayed and scaled. */
-static struct tir_value from_state(struct delta *d, struct tir_value region, struct tir_value line,
-                                   struct tir_value state, int i)
-{
-    struct tir_builder *b = &d->b;
-    const int bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
-    const struct tir_value strip =
-        tir_tile_lds_load(b, att_plus(b, region, i * bytes), d->t.left, &d->map.strip);
-    const struct tir_value product = tir_mma(b, d->over_keys, strip, state, zeros(d));
-    return times_line(d, times_decay(d, product, DELTA_FROM_FIRST, i), line, i);
-}
-
-/* Adds the product of block [i][j] of a triangle with the rows of block j. */
-static struct tir_value add_block(struct delta *d, struct tir_value region, int i, int j,
-                                  struct tir_value rows, struct tir_value sum)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value at = att_plus(b, region, (i * (i + 1) / 2 + j) * BLOCK_BYTES);
-    const struct tir_value block = tir_tile_lds_load(b, at, d->t.coefficients, &d->map.block);
-    return tir_mma(b, d->by_block, block, rows, sum);
-}
-
 static struct tir_value rounded(struct delta *d, struct tir_value a)
 {
     return tir_convert_ties_any(&d->b, a, d->dtype);
 }
 
-/* W of block i, in float; `w` has the blocks before, rounded. */
-static struct tir_value solve(struct delta *d, struct tir_value v, struct tir_value state,
-                              const struct tir_value *w, int i)
+static struct tir_value zeros(struct delta *d)
+{
+    return tir_splat(&d->b, tir_f32(&d->b, 0), d->t.values);
+}
+
+/* ---- Loads from LDS, ahead of use ---- */
+
+/* 16 rows of keys or queries, and factors for their products with the state. */
+struct strip {
+    struct tir_value left, factors, decays; /* decays: not by channel */
+};
+
+/* Blocks of coefficients, and the decays from rows to the last one. */
+struct rest {
+    struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
+};
+
+static struct tir_value load_rows(struct delta *d, struct tir_value line, int i)
+{
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, line, i * ROWS_BYTES), d->t.value_rows,
+                             &d->map.rows);
+}
+
+static struct tir_value line_of(struct delta *d, enum delta_line line)
+{
+    return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
+}
+
+/* Strip n: the first are keys, the others queries. By channel they have their decays. */
+static struct strip load_strip(struct delta *d, int n)
+{
+    struct tir_builder *b = &d->b;
+    const bool queries = n >= DELTA_BLOCKS;
+    const int i = n % DELTA_BLOCKS, bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
+    const struct tir_value at = att_plus(b, queries ? d->lds.q : d->lds.k, i * bytes);
+    struct strip s = {.left = tir_tile_lds_load(b, at, d->t.left, &d->map.strip)};
+    s.factors = load_rows(d, att_plus(b, d->lds.scales, queries ? LINE_BYTES : 0), i);
+    if (!delta_by_channel(d))
+        s.decays = load_rows(d, line_of(d, DELTA_FROM_FIRST), i);
+    return s;
+}
+
+static struct tir_value load_block(struct delta *d, struct tir_value region, int n)
+{
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * BLOCK_BYTES), d->t.coefficients,
+                             &d->map.block);
+}
+
+/* Keys as columns, of half of the tokens. */
+static struct tir_value load_turned(struct delta *d, int half)
+{
+    const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, d->lds.turned, half * bytes), d->t.turned,
+                             &d->map.turned);
+}
+
+static void load_rest(struct delta *d, struct rest *r)
+{
+    for (int n = 0; n < DELTA_TRIANGLE; n++) {
+        r->n[n] = load_block(d, d->lds.n, n);
+        r->p[n] = load_block(d, d->lds.p, n);
+    }
+    for (int i = 0; i < DELTA_BLOCKS && !delta_by_channel(d); i++)
+        r->last[i] = load_rows(d, line_of(d, DELTA_TO_LAST), i);
+}
+
+/* ---- Products ---- */
+
+static struct tir_value times_rows(struct delta *d, struct tir_value a, struct tir_value rows)
+{
+    return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
+}
+
+/* The products of all strips with the state, decayed and scaled. The next strip is on its way while
+ * one is multiplied, and the rest while the last one is. */
+static void multiply_state(struct delta *d, struct tir_value state, struct tir_value *products,
+                           struct rest *r)
+{
+    enum { STRIPS = 2 * DELTA_BLOCKS };
+    struct tir_builder *b = &d->b;
+    struct strip next = load_strip(d, 0);
+    const struct tir_value operand =
+        tir_relayout(b, rounded(d, state), tir_layout_of(b->f, d->t.operand));
+    for (int n = 0; n < STRIPS; n++) {
+        const struct strip s = next;
+        if (n + 1 < STRIPS)
+            next = load_strip(d, n + 1);
+        else
+            load_rest(d, r);
+        tir_phase(b, 1);
+        const struct tir_value product = tir_mma(b, d->over_keys, s.left, operand, zeros(d));
+        const struct tir_value factors =
+            delta_by_channel(d) ? s.factors : tir_mul(b, s.factors, s.decays);
+        products[n] = times_rows(d, product, factors);
+        tir_phase(b, 0);
+    }
+}
+
+/* V of a block without what the state has for its keys. */
+static struct tir_value without(struct delta *d, struct tir_value v, struct tir_value known)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout *const to = tir_layout_of(b->f, d->t.values);
-    const struct tir_value known = from_state(d, d->lds.k, d->lds.scales, state, i);
-    struct tir_value rest = tir_sub(b, tir_convert(b, tir_relayout(b, v, to), TIR_F32), known);
-    for (int j = 0; j < i; j++)
-        rest = add_block(d, d->lds.n, i, j, w[j], rest);
-    return add_block(d, d->lds.n, i, i, rounded(d, rest), zeros(d));
+    return tir_sub(b, tir_convert(b, tir_relayout(b, v, to), TIR_F32), known);
 }
+
+/* Block [i][j] of a triangle of blocks. */
+static int block_of(int i, int j) { return i * (i + 1) / 2 + j; }
 
 /* The rows of the chunk of `out`, this wave's value elements. */
 static struct tir_view out_view(struct delta *d, struct tir_value token)
@@ -103,34 +154,43 @@ static void store_out(struct delta *d, struct tir_view view, int i, struct tir_v
     tir_tile_store(b, view, tir_i32(b, i * DELTA_BLOCK), stored);
 }
 
-/* S = decay S + (K decayed)^T W; `w` has W decayed up to the last row. */
-static struct tir_value advance(struct delta *d, const struct tir_value *w, struct tir_value state)
+/* Adds the product of half the keys with W of two blocks, decayed up to the last row. */
+static struct tir_value advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
+                                struct tir_value state)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value upper = tir_stack(b, w[0], w[1]), lower = tir_stack(b, w[2], w[3]);
-    const struct tir_value tokens =
-        tir_relayout(b, tir_stack(b, upper, lower), tir_layout_of(b->f, d->t.tokens));
-    const struct tir_value keys = tir_tile_lds_load(b, d->lds.turned, d->t.turned, &d->map.turned);
-    return tir_mma(b, d->over_tokens, keys, tokens, delta_fade(d, state));
+    const struct tir_layout *const to = tir_layout_of(b->f, d->t.tokens);
+    const struct tir_value tokens = tir_relayout(b, tir_stack(b, w[0], w[1]), to);
+    return tir_mma(b, d->over_tokens, keys, tokens, state);
 }
 
 struct tir_value delta_scan(struct delta *d, struct tir_value token, const struct delta_rows *rows,
                             struct tir_value state)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value queries = att_plus(b, d->lds.scales, LINE_BYTES);
-    const struct tir_value operand =
-        tir_relayout(b, rounded(d, state), tir_layout_of(b->f, d->t.operand));
     const struct tir_view view = out_view(d, token);
-    struct tir_value w[DELTA_BLOCKS], last[DELTA_BLOCKS];
-    for (int i = 0; i < DELTA_BLOCKS; i++) {
-        const struct tir_value own = solve(d, rows->v[i], operand, w, i);
-        w[i] = rounded(d, own);
-        last[i] = delta_by_channel(d) ? w[i] : rounded(d, times_decay(d, own, DELTA_TO_LAST, i));
-        struct tir_value out = from_state(d, d->lds.q, queries, operand, i);
-        for (int j = 0; j <= i; j++)
-            out = add_block(d, d->lds.p, i, j, w[j], out);
-        store_out(d, view, i, out);
+    struct tir_value products[2 * DELTA_BLOCKS], last[DELTA_BLOCKS];
+    struct tir_value *const left = products, *const out = products + DELTA_BLOCKS;
+    struct tir_value keys = {0};
+    struct rest r;
+    multiply_state(d, state, products, &r);
+    for (int i = 0; i < DELTA_BLOCKS; i++)
+        left[i] = without(d, rows->v[i], left[i]);
+    state = delta_fade(d, state);
+    for (int j = 0; j < DELTA_BLOCKS; j++) { /* each block is taken from all later ones at once */
+        if (j % 2 == 0)
+            keys = load_turned(d, j / 2);
+        const struct tir_value own =
+            tir_mma(b, d->by_block, r.n[block_of(j, j)], rounded(d, left[j]), zeros(d));
+        const struct tir_value w = rounded(d, own);
+        for (int i = j + 1; i < DELTA_BLOCKS; i++)
+            left[i] = tir_mma(b, d->by_block, r.n[block_of(i, j)], w, left[i]);
+        for (int i = j; i < DELTA_BLOCKS; i++)
+            out[i] = tir_mma(b, d->by_block, r.p[block_of(i, j)], w, out[i]);
+        last[j] = delta_by_channel(d) ? w : rounded(d, times_rows(d, own, r.last[j]));
+        store_out(d, view, j, out[j]);
+        if (j % 2)
+            state = advance(d, keys, last + j - 1, state);
     }
-    return advance(d, last, state);
+    return state;
 }
