@@ -58,6 +58,8 @@ int attn_decode_choose_split(const struct attn_op *, const struct attn_decode_st
                              struct attn_decode_split *);
 int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_decode_plan_lengths *,
                      const struct attn_decode_plan *);
+int attn_ssd_prefill_plan(const struct attn_ssd_prefill_desc *, const struct attn_ssd_prefill_shape *,
+                          struct attn_ssd_prefill_segments *);
 """
 
 

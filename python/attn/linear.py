@@ -9,6 +9,8 @@ convolution of prompts: the same names, arguments in the same order, results in 
 A form that no kernel has raises NotServed with the reason. docs/python.md has the table. Tensors may be
 numpy's, on a simulated GPU.
 """
+from attn import _native
+from attn._native import AttnError, check, ffi
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
@@ -213,6 +215,42 @@ def _states_of(x, like, shape, name):
     return x.to(name, copy=True) if c.is_torch(x) else x.astype(name)
 
 
+def _longest(x, cu_seqlens):
+    """A bound of the tokens of a sequence: the exact one where no GPU has to be waited for."""
+    return x.shape[0] if getattr(cu_seqlens, "is_cuda", False) else int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
+
+
+def _plan_segments(s, longest, batch, fields):
+    """The best segments of prompts: struct attn_ssd_prefill_segments."""
+    dims = {name: fields[name] for name in ("head_dim", "head_dim_v", "heads", "value_heads")}
+    desc = ffi.new("struct attn_ssd_prefill_desc *", {"size": ffi.sizeof("struct attn_ssd_prefill_desc"), **dims})
+    shape = ffi.new("struct attn_ssd_prefill_shape *", {
+        "size": ffi.sizeof("struct attn_ssd_prefill_shape"), "batch": batch, "max_seqlen": longest,
+        "compute_units": s.device.compute_units})
+    found = ffi.new("struct attn_ssd_prefill_segments *")
+    check(_native.lib.attn_ssd_prefill_plan(desc, shape, found))
+    return found
+
+
+def _scan(s, x, batch, fields, given):
+    """One launch of ssd_prefill, or two where sequences are better cut and the packs have kernels for it."""
+    found, launches = _plan_segments(s, given["max_seqlen"], batch, fields), []
+    if found.segment_rows:
+        try:
+            launches = [s.op("ssd_prefill", **{**fields, "act": "none"}, segments="states"),
+                        s.op("ssd_prefill", **fields, segments="outputs")]
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+    if launches:
+        heads, p, n = fields["value_heads"], fields["head_dim_v"], fields["head_dim"]
+        given = dict(given, segment_states=c.floats(x, (found.segment_rows, heads, p, n)),
+                     segment_sums=c.floats(x, (found.segment_rows, heads)), segment_tokens=found.segment_tokens)
+    without = {name: value for name, value in given.items() if name not in ("c", "z", "out")}
+    for i, op in enumerate(launches or [s.op("ssd_prefill", **fields)]):
+        op(**(without if launches and i == 0 else given))
+
+
 def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_chunk_seqlens, last_chunk_indices,
                                      seq_idx, out, D=None, z=None, dt_bias=None, initial_states=None,
                                      dt_softplus=False, dt_limit=(0.0, float("inf")),
@@ -227,9 +265,9 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
     shape = (batch, x.shape[1], x.shape[2], B.shape[2])
     states = _states_of(initial_states, x, shape, state_dtype or C.dtype)
     s = c.session(x)
-    op = s.op("ssd_prefill", dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
-              value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
-              act="none" if z is None else "silu", state_dtype=c.dtype(states))
+    fields = dict(dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
+                  value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
+                  act="none" if z is None else "silu", state_dtype=c.dtype(states))
     if D is not None and D.ndim == 2:
         D = _tied(call, D, 1, "D")
     given = {name: c.cast(t, "float32") for name, t in dict(rate=A, d=D, dt_bias=dt_bias).items() if t is not None}
@@ -237,7 +275,8 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
         given["z"] = z
     if initial_states is None:
         given["has_state"] = c.reinterpret(c.arange(x, batch) < 0, "uint8")
-    op(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out, cu_seqlens=_indices(cu_seqlens),
-       max_seqlen=x.shape[0], dt_min=dt_limit[0], dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1],
-       stream=c.stream(x), **given)
+    given.update(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out,
+                 cu_seqlens=_indices(cu_seqlens), max_seqlen=_longest(x, cu_seqlens), dt_min=dt_limit[0],
+                 dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1], stream=c.stream(x))
+    _scan(s, x, batch, fields, given)
     return states

@@ -37,7 +37,7 @@ class Calls(unittest.TestCase):
             {"op": "conv1d", "act": "silu", "bias": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
             {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]},
-            {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64},
+            {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64, "segments": ["none", "states", "outputs"]},
             {"op": "selective_scan", "head_dim": 16, "head_dim_v": 64, "act": "silu"})
         linear.use(device=device)
 
@@ -152,6 +152,30 @@ class Calls(unittest.TestCase):
             np.array([2], np.int32), out=step)
         np.testing.assert_allclose(step[0], want[130], rtol=2e-3, atol=2e-3 * size)
         np.testing.assert_allclose(last[2], state, rtol=2e-3, atol=1e-3 * np.abs(state).max())
+
+    def test_a_long_prompt_is_cut_into_segments(self):
+        """The end of a prompt that is cut equals that of one in many short pieces, which are not."""
+        rng, tokens, piece = np.random.default_rng(9), 1024, 64
+        x = rng.standard_normal((tokens, 1, 64)).astype(np.float16)
+        b, c = (rng.standard_normal((tokens, 1, K)).astype(np.float16) for _ in range(2))
+        dt, rate = rng.standard_normal((tokens, 1)).astype(np.float16), np.float32([-0.01])
+
+        def scan(first, end, states):
+            out = np.full_like(x[first:end], np.nan)
+            return out, linear.mamba_chunk_scan_combined_varlen(
+                x[first:end], dt[first:end], rate, b[first:end], c[first:end], 256,
+                np.array([0, end - first], np.int32), None, None, None, out, initial_states=states, dt_softplus=True,
+                state_dtype=np.float32)
+
+        cut, last = scan(0, tokens, None)
+        states, whole = None, []
+        for first in range(0, tokens, piece):
+            out, states = scan(first, first + piece, states)
+            whole.append(out)
+        whole = np.concatenate(whole).astype(np.float64)
+        self.assertFalse(np.array_equal(last, states))  # sums in another order
+        np.testing.assert_allclose(cut, whole, rtol=2e-3, atol=1e-3 * np.abs(whole).max())
+        np.testing.assert_allclose(last, states, rtol=1e-4, atol=1e-5 * np.abs(states).max())
 
     def test_forms_that_are_not_served(self):
         x = np.zeros((2, CHANNELS), np.float16)
