@@ -154,7 +154,7 @@ class Calls(unittest.TestCase):
         np.testing.assert_allclose(last[2], state, rtol=2e-3, atol=1e-3 * np.abs(state).max())
 
     def test_a_long_prompt_is_cut_into_segments(self):
-        """The end of a prompt that is cut equals that of one in many short pieces, which are not."""
+        """A prompt that is cut ends like one in many short pieces, which are not."""
         rng, tokens, piece = np.random.default_rng(9), 1024, 64
         x = rng.standard_normal((tokens, 1, 64)).astype(np.float16)
         b, c = (rng.standard_normal((tokens, 1, K)).astype(np.float16) for _ in range(2))
