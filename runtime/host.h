@@ -71,6 +71,8 @@ int attn_gated_delta_check_slots(const struct attn_op *op,
                                  const struct attn_gated_delta_args *args);
 int attn_gated_delta_prefill_check_slots(const struct attn_op *op,
                                          const struct attn_gated_delta_prefill_args *args);
+int attn_gated_delta_step_check_slots(const struct attn_op *op,
+                                      const struct attn_gated_delta_step_args *args);
 int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *args);
 int attn_selective_scan_check_slots(const struct attn_op *op,
                                     const struct attn_selective_scan_args *args);

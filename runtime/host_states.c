@@ -139,6 +139,13 @@ int attn_gated_delta_prefill_check_slots(const struct attn_op *op,
                        a->stream);
 }
 
+int attn_gated_delta_step_check_slots(const struct attn_op *op,
+                                      const struct attn_gated_delta_step_args *a)
+{
+    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
+                       a->stream);
+}
+
 /* Checks one offset of a span, and that its bytes end within `room` bytes. */
 static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
 {

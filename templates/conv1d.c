@@ -8,15 +8,14 @@
  * shifted by a token: the L1 has all but the first. The wave of a sequence's first tokens reads the
  * history and then writes the state, and no other wave touches either.
  */
-#include "ir/bits.h"
-#include "ir/spread.h"
+#include "templates/linear/conv.h"
 #include "templates/linear/gates.h"
 #include "templates/linear/sequence.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
-enum { ELEM = 2, CHANNELS = 64, CHUNK = 8, ROWS = 32, MAX_TAPS = 6 };
+enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
 /* Members of att_tile.own: tiles of ROWS tokens that a wave takes. */
 enum { STEPS };
@@ -64,13 +63,22 @@ struct target {
     struct tir_value base, stride; /* i64: of channel 0 of the wave; i32 bytes of a token */
 };
 
+static const struct att_conv_args arguments = {
+    .weight = ARG_WEIGHT,
+    .bias = ARG_BIAS,
+    .state = ARG_STATE,
+    .slot_stride = ARG_STATE_SLOT_STRIDE,
+    .channel_stride = ARG_STATE_CHANNEL_STRIDE,
+    .column_stride = ARG_STATE_COLUMN_STRIDE,
+    .columns = ARG_STATE_COLUMNS,
+};
+
 struct conv {
     const struct att_variant *v;
-    const struct tir_machine *m;
     struct tir_builder b;
     struct att_tile tile;
     struct att_sequence sequence;
-    struct tir_value channel;  /* i32: the wave's first */
+    struct att_conv own;       /* the channels of the wave */
     struct tir_value real;     /* i1: the sequence is no padding */
     struct tir_value slot_in;  /* i32 */
     struct tir_value slot;     /* i32 */
@@ -79,150 +87,28 @@ struct conv {
     struct target out;
 };
 
-/* The types of tiles, of x's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory that has
- * channels any distance apart. */
-struct shape {
-    unsigned lanes; /* that share the channels */
-    struct tir_type tile, row, column;
-};
-
-static struct shape shape_of(struct conv *c, unsigned rows)
-{
-    struct tir_func *f = c->b.f;
-    struct tir_spread s = tir_spread(c->m, 1);
-    const unsigned lanes = rows > 1 ? CHANNELS / CHUNK : CHANNELS;
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHANNELS / lanes));
-    tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
-    tir_spread_fill(&s, TIR_LANES, rows, CHANNELS);
-    tir_spread_fill(&s, TIR_REGS, rows, CHANNELS);
-    const struct tir_layout tile = tir_spread_layout(&s), row = tir_layout_slice(&tile, 0);
-    const struct tir_layout column = tir_layout_transpose(&row);
-    const unsigned dtype = att_dtype(c->v);
-    return (struct shape){
-        .lanes = lanes,
-        .tile = tir_tile(f, dtype, rows, CHANNELS, &tile),
-        .row = tir_tile(f, dtype, 1, CHANNELS, &row),
-        .column = tir_tile(f, dtype, CHANNELS, 1, &column),
-    };
-}
-
 static struct tir_value widen(struct conv *c, struct tir_value a)
 {
     return tir_convert(&c->b, a, TIR_F32);
 }
 
-/* ---- Weights ---- */
-
-static struct tir_value weight_base(struct conv *c)
-{
-    struct tir_builder *b = &c->b;
-    const int step = c->v->taps * ELEM;
-    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, step));
-    return tir_add(b, tir_arg(b, ARG_WEIGHT, TIR_I64), at);
-}
-
-/* Loads the weights of tap j, 1 x 64, f32. */
-static struct tir_value load_tap(struct conv *c, const struct shape *s, int j)
-{
-    struct tir_builder *b = &c->b;
-    const int step = c->v->taps * ELEM;
-    const struct tir_view view =
-        att_view(b, weight_base(c), tir_i32(b, CHANNELS), tir_i32(b, step), step, j * ELEM);
-    return widen(c, tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), s->column)));
-}
-
-/* Loads the weights of 2 or 4 taps at once, which a channel has side by side: `taps` x 64, f32. */
-static struct tir_value load_all_taps(struct conv *c, const struct shape *s)
-{
-    struct tir_builder *b = &c->b;
-    const unsigned taps = (unsigned)c->v->taps, lanes = s->lanes, n = CHANNELS * taps;
-    struct tir_spread spread = tir_spread(c->m, 1);
-    tir_spread_cols(&spread, TIR_REGS, tir_bits(n / lanes));
-    tir_spread_cols(&spread, TIR_LANES, tir_bits(lanes));
-    const struct tir_layout line = tir_spread_layout(&spread);
-    const struct tir_view view =
-        att_view(b, weight_base(c), tir_i32(b, 1), tir_i32(b, 0), (int)n * ELEM, 0);
-    const struct tir_type t = tir_tile(b->f, att_dtype(c->v), 1, n, &line);
-    const struct tir_value all = widen(c, tir_tile_load(b, view, tir_i32(b, 0), t));
-    const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, all, taps));
-    const struct tir_layout *own = tir_layout_of(b->f, tir_typeof(b->f, rows));
-    const struct tir_layout sorted = tir_layout_regs_first(own, TIR_RC(0, 0xffff));
-    return tir_relayout(b, rows, &sorted);
-}
-
-/* Loads the weights, 1 x 64 for each tap, f32. */
-static void load_taps(struct conv *c, const struct shape *s, struct tir_value *taps)
-{
-    struct tir_builder *b = &c->b;
-    const struct tir_layout *row = tir_layout_of(b->f, s->row);
-    if (!tir_is_power((unsigned)c->v->taps)) {
-        for (int j = 0; j < c->v->taps; j++)
-            taps[j] = load_tap(c, s, j);
-        return;
-    }
-    taps[0] = load_all_taps(c, s);
-    for (int n = 1; n < c->v->taps; n *= 2)
-        for (int i = n; i-- > 0;) {
-            const struct tir_value both = taps[i];
-            taps[2 * i] = tir_half(b, both, 0);
-            taps[2 * i + 1] = tir_half(b, both, 1);
-        }
-    for (int j = 0; j < c->v->taps; j++)
-        taps[j] = tir_relayout(b, taps[j], row);
-}
-
-/* Returns the bias, or zeros, 1 x 64. */
-static struct tir_value load_bias(struct conv *c, const struct shape *s)
-{
-    struct tir_builder *b = &c->b;
-    if (!c->v->bias)
-        return tir_splat(b, tir_f32(b, 0), tir_with_dtype(s->row, TIR_F32));
-    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, ELEM));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_BIAS, TIR_I64), at);
-    const struct tir_view view =
-        att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), CHANNELS * ELEM, 0);
-    return widen(c, tir_tile_load(b, view, tir_i32(b, 0), s->row));
-}
-
 /* ---- The state ---- */
 
-/* Columns of a slot, from the one that `column` (i32) names on. A state that is not there reads as
- * 0. */
-static struct tir_view state_view(struct conv *c, struct tir_value slot, struct tir_value there,
-                                  struct tir_value column)
-{
-    struct tir_builder *b = &c->b;
-    const struct tir_value channel = att_stride(b, ARG_STATE_CHANNEL_STRIDE, ELEM);
-    const struct tir_value step = att_stride32(b, ARG_STATE_COLUMN_STRIDE, ELEM);
-    const struct tir_value own = tir_mul(b, att_wide(b, c->channel), channel);
-    const struct tir_value base = tir_add(
-        b, att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, ELEM), own);
-    const struct tir_value row = tir_convert(b, channel, TIR_I32);
-    const struct tir_value last = att_plus(b, tir_arg(b, ARG_STATE_COLUMNS, TIR_I32), -1);
-    const struct tir_value bytes =
-        att_plus(b, tir_add(b, att_times(b, row, CHANNELS - 1), tir_mul(b, last, step)), ELEM);
-    const struct tir_value size = tir_select(b, there, bytes, tir_i32(b, 0));
-    return (struct tir_view){tir_make_rsrc(b, base, size), row, tir_mul(b, column, step)};
-}
-
 /* Returns column i of the history, 1 x 64 of x's dtype; 0 where it is not `asked`. */
-static struct tir_value load_history(struct conv *c, const struct shape *s, struct tir_value i,
-                                     struct tir_value asked)
+static struct tir_value load_history(struct conv *c, const struct att_conv_shape *s,
+                                     struct tir_value i, struct tir_value asked)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value column = tir_add(b, i, c->sequence.accepted);
     const struct tir_value there = tir_and(b, tir_and(b, c->real, c->sequence.has_state), asked);
-    const struct tir_view view = state_view(c, c->slot_in, there, column);
-    return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), s->column));
+    return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
 /* Stores a column of the state, if it is `asked`. */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
                          struct tir_value asked)
 {
-    struct tir_builder *b = &c->b;
-    const struct tir_view view = state_view(c, c->slot, tir_and(b, c->real, asked), column);
-    tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, a));
+    att_conv_store(&c->b, &c->own, c->slot, tir_and(&c->b, c->real, asked), column, a);
 }
 
 /* ---- Tokens ---- */
@@ -252,15 +138,15 @@ static void store_outputs(struct conv *c, struct tir_value first, struct tir_val
 static void visit_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct shape s = shape_of(c, 1);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
     const struct tir_value zero = tir_i32(b, 0);
     const int taps = c->v->taps;
-    struct tir_value in[MAX_TAPS], weights[MAX_TAPS];
+    struct tir_value in[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
     for (int i = 0; i < taps - 1; i++)
         in[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
     in[taps - 1] = tir_tile_load(b, inputs_view(c), zero, s.row);
-    load_taps(c, &s, weights);
-    struct tir_value y = load_bias(c, &s);
+    att_conv_taps(b, &c->own, &s, weights);
+    struct tir_value y = att_conv_bias(b, &c->own, &s);
     for (int i = 0; i < taps; i++)
         y = tir_fma(b, widen(c, in[i]), weights[i], y);
     for (int i = 1; i < taps; i++)
@@ -270,7 +156,8 @@ static void visit_token(struct conv *c)
 
 /* Returns input i of the sequence, or where that is negative column i + W - 1 of the history: the
  * other one is read as 0. */
-static struct tir_value load_either(struct conv *c, const struct shape *s, struct tir_value i)
+static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
+                                    struct tir_value i)
 {
     struct tir_builder *b = &c->b;
     const struct tir_type bits = tir_with_dtype(s->row, TIR_I16);
@@ -287,7 +174,7 @@ static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
     struct tir_builder *b = &c->b;
-    const struct shape s = shape_of(c, 1);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
     const int last = c->v->taps - 1;
     const struct tir_value count = c->sequence.count, verifies = c->sequence.verifies;
     const struct tir_value ahead =
@@ -306,8 +193,8 @@ static void write_state(struct conv *c)
 }
 
 /* Inputs of tap j for tokens first .. first + ROWS - 1. */
-static struct tir_value load_inputs(struct conv *c, const struct shape *s, struct tir_value first,
-                                    int j)
+static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape *s,
+                                    struct tir_value first, int j)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value row = att_plus(b, first, j - (c->v->taps - 1));
@@ -315,8 +202,8 @@ static struct tir_value load_inputs(struct conv *c, const struct shape *s, struc
 }
 
 /* Adds the history of tap j to inputs of a sequence's first tokens, which have 0 there. */
-static struct tir_value add_history(struct conv *c, const struct shape *s, struct tir_value in,
-                                    const struct tir_value *history, int j)
+static struct tir_value add_history(struct conv *c, const struct att_conv_shape *s,
+                                    struct tir_value in, const struct tir_value *history, int j)
 {
     struct tir_builder *b = &c->b;
     const struct tir_type t = tir_with_dtype(s->tile, TIR_F32);
@@ -329,13 +216,13 @@ static struct tir_value add_history(struct conv *c, const struct shape *s, struc
 }
 
 /* Tokens from `first` on; `history` of the sequence's first ones, or NULL. */
-static void visit_tile(struct conv *c, const struct shape *s, const struct tir_value *taps,
+static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)
 {
     struct tir_builder *b = &c->b;
     const struct tir_type t = tir_with_dtype(s->tile, TIR_F32);
-    struct tir_value in[MAX_TAPS];
+    struct tir_value in[ATT_CONV_TAPS];
     for (int j = 0; j < c->v->taps; j++)
         in[j] = load_inputs(c, s, first, j);
     if (history)
@@ -354,11 +241,11 @@ static void visit_tile(struct conv *c, const struct shape *s, const struct tir_v
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct shape s = shape_of(c, ROWS);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, ROWS);
     const int run = ROWS * c->tile.own[STEPS];
-    struct tir_value taps[MAX_TAPS], history[MAX_TAPS];
-    load_taps(c, &s, taps);
-    const struct tir_value bias = load_bias(c, &s), zero = tir_i32(b, 0);
+    struct tir_value taps[ATT_CONV_TAPS], history[ATT_CONV_TAPS];
+    att_conv_taps(b, &c->own, &s, taps);
+    const struct tir_value bias = att_conv_bias(b, &c->own, &s), zero = tir_i32(b, 0);
     const struct tir_value start = att_times(b, tir_block_id(b, 2), run);
     const struct tir_value begins = tir_cmp_eq(b, start, zero);
     struct tir_if first = tir_begin_if(b, begins, false, NULL, 0);
@@ -379,7 +266,8 @@ static void choose_target(struct conv *c)
     struct tir_builder *b = &c->b;
     const struct tir_value q = tir_arg(b, ARG_Q_CHANNELS, TIR_I32);
     const struct tir_value k = tir_add(b, q, tir_arg(b, ARG_K_CHANNELS, TIR_I32));
-    const struct tir_value in_q = tir_cmp_lt(b, c->channel, q), in_k = tir_cmp_lt(b, c->channel, k);
+    const struct tir_value in_q = tir_cmp_lt(b, c->own.channel, q),
+                           in_k = tir_cmp_lt(b, c->own.channel, k);
     const struct tir_value tensor = tir_select(
         b, in_q, tir_arg(b, ARG_Q_OUT, TIR_I64),
         tir_select(b, in_k, tir_arg(b, ARG_K_OUT, TIR_I64), tir_arg(b, ARG_OUT, TIR_I64)));
@@ -388,7 +276,7 @@ static void choose_target(struct conv *c)
                    tir_select(b, in_k, att_stride(b, ARG_K_OUT_TOKEN_STRIDE, ELEM),
                               att_stride(b, ARG_OUT_TOKEN_STRIDE, ELEM)));
     const struct tir_value before = tir_select(b, in_q, tir_i32(b, 0), tir_select(b, in_k, q, k));
-    const struct tir_value column = att_times(b, tir_sub(b, c->channel, before), ELEM);
+    const struct tir_value column = att_times(b, tir_sub(b, c->own.channel, before), ELEM);
     const struct tir_value row = tir_mul(b, att_wide(b, c->sequence.start), stride);
     c->out.base = tir_add(b, tir_add(b, tensor, row), att_wide(b, column));
     c->out.stride = tir_convert(b, stride, TIR_I32);
@@ -406,7 +294,7 @@ static void open_sequence(struct conv *c)
     c->x_stride = att_stride32(b, ARG_X_TOKEN_STRIDE, ELEM);
     c->x = tir_add(
         b, att_row(b, tir_arg(b, ARG_X, TIR_I64), c->sequence.start, ARG_X_TOKEN_STRIDE, ELEM),
-        att_wide(b, att_times(b, c->channel, ELEM)));
+        att_wide(b, att_times(b, c->own.channel, ELEM)));
     choose_target(c);
 }
 
@@ -431,7 +319,7 @@ static void visit_sequence(struct conv *c)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
-    struct conv c = {.v = v, .m = m};
+    struct conv c = {.v = v, .own = {.v = v, .args = arguments}};
     att_find_tile(v, m, &c.tile, NULL);
     const int waves = c.tile.waves, run = ROWS * c.tile.own[STEPS];
     struct tir_func *f = att_begin_kernel(v, m, waves, c.tile.waves_per_simd);
@@ -439,8 +327,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_builder *b = &c.b;
     const struct tir_value block =
         tir_add(b, att_times(b, tir_block_id(b, 0), waves), tir_wave_id(b));
-    c.channel = att_times(b, block, CHANNELS);
-    const struct tir_value there = tir_cmp_lt(b, c.channel, tir_arg(b, ARG_CHANNELS, TIR_I32));
+    c.own.channel = att_times(b, block, CHANNELS);
+    const struct tir_value there = tir_cmp_lt(b, c.own.channel, tir_arg(b, ARG_CHANNELS, TIR_I32));
     struct tir_if own = tir_begin_if(b, there, false, NULL, 0);
     visit_sequence(&c);
     tir_end_if(b, &own, NULL);

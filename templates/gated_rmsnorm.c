@@ -10,11 +10,10 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/linear/gates.h"
+#include "templates/linear/norm.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
-#include <float.h>
 #include <stdio.h>
 
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32, WAVE_ROW = CHUNK * TIR_WAVE_LANES };
@@ -147,63 +146,19 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-static struct tir_value gate_of(struct norm *k, struct tir_value z)
-{
-    return k->v->act == ATT_ACT_SIGMOID ? att_sigmoid(&k->b, z) : att_silu(&k->b, z);
-}
-
-/* Returns the largest |x| of each row, or its sum of squares. */
-static struct tir_value over_row(struct norm *k, const struct tir_value *x, bool largest)
-{
-    struct tir_builder *b = &k->b;
-    struct tir_value all = {0};
-    for (unsigned i = 0; i < k->n; i++) {
-        struct tir_value some = largest ? tir_abs(b, x[i]) : tir_mul(b, x[i], x[i]);
-        const unsigned width = k->panel[i].cols;
-        for (; i + 1 < k->n && k->panel[i + 1].cols == width; i++)
-            some = largest ? tir_max(b, some, tir_abs(b, x[i + 1]))
-                           : tir_fma(b, x[i + 1], x[i + 1], some);
-        some = largest ? tir_row_max(b, some) : tir_row_sum(b, some);
-        all = !all.id ? some : largest ? tir_max(b, all, some) : tir_add(b, all, some);
-    }
-    return all;
-}
-
-/* Returns 1 / rms of each row; for zeros without eps a finite number, so that they stay 0. */
-static struct tir_value inverse_rms(struct norm *k, const struct tir_value *x)
-{
-    struct tir_builder *b = &k->b;
-    const struct tir_value sum = over_row(k, x, false);
-    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
-    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)k->v->width);
-    const struct tir_value mean = tir_fma(b, sum, share, eps);
-    return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
-}
-
 /* Computes y of the rows, f32, with the weights w. */
 static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
-    const bool gated = k->v->act != ATT_ACT_NONE, first = k->v->act == ATT_ACT_SILU_FIRST;
     struct tir_value z[MAX_PANELS];
     for (unsigned i = 0; i < k->n; i++) {
         y[i] = load_rows(k, ARG_X, ARG_X_TOKEN_STRIDE, ARG_X_GROUP_STRIDE, i);
-        if (gated)
+        if (k->v->act != ATT_ACT_NONE)
             z[i] = load_rows(k, ARG_Z, ARG_Z_TOKEN_STRIDE, ARG_Z_GROUP_STRIDE, i);
     }
-    for (unsigned i = 0; i < k->n; i++) {
+    for (unsigned i = 0; i < k->n; i++)
         y[i] = tir_convert(b, y[i], TIR_F32);
-        if (gated)
-            z[i] = gate_of(k, tir_convert(b, z[i], TIR_F32));
-        if (first)
-            y[i] = tir_mul(b, y[i], z[i]);
-    }
-    const struct tir_value rms = inverse_rms(k, y);
-    for (unsigned i = 0; i < k->n; i++) {
-        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
-        if (gated && !first)
-            y[i] = tir_mul(b, y[i], z[i]);
-    }
+    att_norm_apply(b, k->v, k->v->width, k->n, y, z, w);
 }
 
 /* Returns the scale for numbers up to absmax. */
@@ -326,7 +281,7 @@ static struct tir_value token_absmax(struct norm *k)
     struct tir_value all = tir_splat(b, tir_f32(b, 0), tir_tile(b->f, TIR_F32, 1, 1, &one));
     struct tir_loop loop = begin_groups(k, &all, 1);
     normalise_groups(k, y);
-    const struct tir_value rows = over_row(k, y, true);
+    const struct tir_value rows = att_norm_over_rows(b, y, k->n, true);
     const struct tir_value some = tir_relayout(b, tir_col_max(b, rows), &one);
     all = tir_max(b, all, some);
     tir_end_for(b, &loop, &all, 1);

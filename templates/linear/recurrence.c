@@ -79,8 +79,7 @@ static struct tir_value slot_at(struct att_recurrence *r, const char *arg,
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I32);
 }
 
-/* Returns the address of the value head's state in a slot. */
-static struct tir_value state_at(struct att_recurrence *r, struct tir_value slot)
+struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value slot)
 {
     return att_state_at(&r->b, &r->state, slot, r->value_head);
 }
@@ -98,7 +97,8 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
         tir_select(b, each, tir_sub(b, token, r->sequence.start), tir_i32(b, 0));
     const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
                                           ARG_STATE_SLOTS_STEP_STRIDE, step);
-    att_state_store(b, &r->state, state_at(r, slot), r->first, att_is_slot(b, slot), state);
+    att_state_store(b, &r->state, att_recurrence_state(r, slot), r->first, att_is_slot(b, slot),
+                    state);
     tir_end_if(b, &stores, NULL);
 }
 
@@ -163,7 +163,7 @@ void att_recurrence_run(struct att_recurrence *r)
     load_token(r, r->sequence.start, carried);
     if (r->begin)
         r->begin(r);
-    carried[r->vectors] = att_state_load(b, &r->state, state_at(r, r->slot), r->first,
+    carried[r->vectors] = att_state_load(b, &r->state, att_recurrence_state(r, r->slot), r->first,
                                          tir_and(b, r->real, r->sequence.has_state));
     visit_tokens(r, carried);
     tir_end_if(b, &has_tokens, NULL);

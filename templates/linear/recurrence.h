@@ -52,6 +52,9 @@ struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor 
 struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
                                       struct tir_value token);
 
+/** Returns the address of the value head's state in a slot (i32). */
+struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value slot);
+
 /** Returns the address of element `element` (i32) of a token's row, of `size` bytes each. */
 struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
                                         struct tir_value token, struct tir_value element);

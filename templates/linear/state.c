@@ -199,16 +199,20 @@ static struct tir_view line_view(struct tir_builder *b, struct tir_value base,
                     bytes, 0);
 }
 
+struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s, unsigned dtype)
+{
+    const unsigned key = (unsigned)s->key;
+    if (s->order != ATT_STATE_LAYOUT_K_FOURS)
+        return tir_with_dtype(s->keys, dtype);
+    const struct tir_layout l = layout_of_memory_keys(tir_layout_of(b->f, s->keys), key);
+    return tir_tile(b->f, dtype, 1, key, &l);
+}
+
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there)
 {
-    const unsigned key = (unsigned)s->key;
-    struct tir_type t = tir_with_dtype(s->keys, dtype);
-    if (s->order == ATT_STATE_LAYOUT_K_FOURS) {
-        const struct tir_layout l = layout_of_memory_keys(tir_layout_of(b->f, s->keys), key);
-        t = tir_tile(b->f, dtype, 1, key, &l);
-    }
-    return tir_tile_load(b, line_view(b, base, there, dtype, key), tir_i32(b, 0), t);
+    const struct tir_view view = line_view(b, base, there, dtype, (unsigned)s->key);
+    return tir_tile_load(b, view, tir_i32(b, 0), att_state_raw_keys(b, s, dtype));
 }
 
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,

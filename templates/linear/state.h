@@ -45,6 +45,10 @@ struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
+/** Returns the type of 1 x K elements of `dtype` as they lie in memory. */
+struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s,
+                                   unsigned dtype);
+
 /** Loads 1 x K elements of `dtype` at `base` as they lie in memory: zeros where not `there`. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/conv.h"
+
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/template.h"
+
+enum { ELEM = 2 };
+
+struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
+                                     unsigned rows)
+{
+    struct tir_func *f = b->f;
+    struct tir_spread s = tir_spread(f->machine, 1);
+    const unsigned lanes = rows > 1 ? ATT_CONV_CHANNELS / ATT_CONV_CHUNK : ATT_CONV_CHANNELS;
+    tir_spread_cols(&s, TIR_REGS, tir_bits(ATT_CONV_CHANNELS / lanes));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
+    tir_spread_fill(&s, TIR_LANES, rows, ATT_CONV_CHANNELS);
+    tir_spread_fill(&s, TIR_REGS, rows, ATT_CONV_CHANNELS);
+    const struct tir_layout tile = tir_spread_layout(&s), row = tir_layout_slice(&tile, 0);
+    const struct tir_layout column = tir_layout_transpose(&row);
+    const unsigned dtype = att_dtype(v);
+    return (struct att_conv_shape){
+        .lanes = lanes,
+        .tile = tir_tile(f, dtype, rows, ATT_CONV_CHANNELS, &tile),
+        .row = tir_tile(f, dtype, 1, ATT_CONV_CHANNELS, &row),
+        .column = tir_tile(f, dtype, ATT_CONV_CHANNELS, 1, &column),
+    };
+}
+
+static struct tir_value widen(struct tir_builder *b, struct tir_value a)
+{
+    return tir_convert(b, a, TIR_F32);
+}
+
+/* ---- Weights ---- */
+
+static struct tir_value weight_base(struct tir_builder *b, const struct att_conv *c)
+{
+    const int step = c->v->taps * ELEM;
+    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, step));
+    return tir_add(b, tir_arg(b, c->args.weight, TIR_I64), at);
+}
+
+/* Loads the weights of tap j, 1 x 64, f32. */
+static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c,
+                                 const struct att_conv_shape *s, int j)
+{
+    const int step = c->v->taps * ELEM;
+    const struct tir_view view = att_view(b, weight_base(b, c), tir_i32(b, ATT_CONV_CHANNELS),
+                                          tir_i32(b, step), step, j * ELEM);
+    return widen(b, tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), s->column)));
+}
+
+/* Loads the weights of 2 or 4 taps at once, which a channel has side by side: `taps` x 64, f32. */
+static struct tir_value load_all_taps(struct tir_builder *b, const struct att_conv *c,
+                                      const struct att_conv_shape *s)
+{
+    const unsigned taps = (unsigned)c->v->taps, lanes = s->lanes, n = ATT_CONV_CHANNELS * taps;
+    struct tir_spread spread = tir_spread(b->f->machine, 1);
+    tir_spread_cols(&spread, TIR_REGS, tir_bits(n / lanes));
+    tir_spread_cols(&spread, TIR_LANES, tir_bits(lanes));
+    const struct tir_layout line = tir_spread_layout(&spread);
+    const struct tir_view view =
+        att_view(b, weight_base(b, c), tir_i32(b, 1), tir_i32(b, 0), (int)n * ELEM, 0);
+    const struct tir_type t = tir_tile(b->f, att_dtype(c->v), 1, n, &line);
+    const struct tir_value all = widen(b, tir_tile_load(b, view, tir_i32(b, 0), t));
+    const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, all, taps));
+    const struct tir_layout *own = tir_layout_of(b->f, tir_typeof(b->f, rows));
+    const struct tir_layout sorted = tir_layout_regs_first(own, TIR_RC(0, 0xffff));
+    return tir_relayout(b, rows, &sorted);
+}
+
+void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
+                   struct tir_value *taps)
+{
+    const struct tir_layout *row = tir_layout_of(b->f, s->row);
+    if (!tir_is_power((unsigned)c->v->taps)) {
+        for (int j = 0; j < c->v->taps; j++)
+            taps[j] = load_tap(b, c, s, j);
+        return;
+    }
+    taps[0] = load_all_taps(b, c, s);
+    for (int n = 1; n < c->v->taps; n *= 2)
+        for (int i = n; i-- > 0;) {
+            const struct tir_value both = taps[i];
+            taps[2 * i] = tir_half(b, both, 0);
+            taps[2 * i + 1] = tir_half(b, both, 1);
+        }
+    for (int j = 0; j < c->v->taps; j++)
+        taps[j] = tir_relayout(b, taps[j], row);
+}
+
+struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s)
+{
+    if (!c->v->bias)
+        return tir_splat(b, tir_f32(b, 0), tir_with_dtype(s->row, TIR_F32));
+    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, ELEM));
+    const struct tir_value base = tir_add(b, tir_arg(b, c->args.bias, TIR_I64), at);
+    const struct tir_view view =
+        att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), ATT_CONV_CHANNELS * ELEM, 0);
+    return widen(b, tir_tile_load(b, view, tir_i32(b, 0), s->row));
+}
+
+/* ---- The state ---- */
+
+/* Columns of a slot, from the one that `column` (i32) names on. A state that is not there reads as
+ * 0. */
+static struct tir_view state_view(struct tir_builder *b, const struct att_conv *c,
+                                  struct tir_value slot, struct tir_value there,
+                                  struct tir_value column)
+{
+    const struct att_conv_args *a = &c->args;
+    const struct tir_value channel = att_stride(b, a->channel_stride, ELEM);
+    const struct tir_value step = att_stride32(b, a->column_stride, ELEM);
+    const struct tir_value own = tir_mul(b, att_wide(b, c->channel), channel);
+    const struct tir_value base =
+        tir_add(b, att_row(b, tir_arg(b, a->state, TIR_I64), slot, a->slot_stride, ELEM), own);
+    const struct tir_value row = tir_convert(b, channel, TIR_I32);
+    const struct tir_value last = att_plus(b, tir_arg(b, a->columns, TIR_I32), -1);
+    const struct tir_value bytes = att_plus(
+        b, tir_add(b, att_times(b, row, ATT_CONV_CHANNELS - 1), tir_mul(b, last, step)), ELEM);
+    const struct tir_value size = tir_select(b, there, bytes, tir_i32(b, 0));
+    return (struct tir_view){tir_make_rsrc(b, base, size), row, tir_mul(b, column, step)};
+}
+
+struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s, struct tir_value slot,
+                               struct tir_value there, struct tir_value column)
+{
+    const struct tir_view view = state_view(b, c, slot, there, column);
+    return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), s->column));
+}
+
+void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
+                    struct tir_value there, struct tir_value column, struct tir_value a)
+{
+    const struct tir_view view = state_view(b, c, slot, there, column);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, a));
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares 64 channels of a short causal convolution: their weights, their bias, and
+ * their columns of a sequence's state, in which channels may be any distance apart.
+ */
+#ifndef TEMPLATES_LINEAR_CONV_H
+#define TEMPLATES_LINEAR_CONV_H
+
+#include "templates/variant.h"
+#include "templates/workgroup/scalar.h"
+
+enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
+
+/** Names of the arguments of a convolution. */
+struct att_conv_args {
+    const char *weight, *bias;
+    const char *state, *slot_stride, *channel_stride, *column_stride, *columns;
+};
+
+/** The types of tiles, of the variant's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory
+ * that has channels any distance apart. */
+struct att_conv_shape {
+    unsigned lanes; /* that share the channels */
+    struct tir_type tile, row, column;
+};
+struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
+                                     unsigned rows);
+
+/** A wave's channels. */
+struct att_conv {
+    const struct att_variant *v;
+    struct att_conv_args args;
+    struct tir_value channel; /* i32: the first */
+};
+
+/** Loads the weights, 1 x 64 for each tap, f32. */
+void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
+                   struct tir_value *taps);
+
+/** Loads the bias, zeros where the variant has none: 1 x 64, f32. */
+struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s);
+
+/** Loads a column of the state in `slot`, 1 x 64; zeros where it is not `there` (i1). */
+struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s, struct tir_value slot,
+                               struct tir_value there, struct tir_value column);
+
+/** Stores a column of the state, 1 x 64, where it is `there`. */
+void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
+                    struct tir_value there, struct tir_value column, struct tir_value a);
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/delta.h"
+
+#include "templates/linear/gates.h"
+
+#include <float.h>
+
+enum { FLOAT = 4, ELEM = 2 };
+
+bool att_delta_has_channels(const struct att_variant *v) { return v->decay == ATT_DECAY_CHANNEL; }
+
+struct tir_value att_delta_load_gate(struct att_recurrence *r, struct tir_value token,
+                                     struct tir_value there)
+{
+    struct tir_builder *b = &r->b;
+    const bool given = r->v->gates == ATT_GATES_GIVEN, wide = att_delta_has_channels(r->v);
+    const struct att_tensor t = given ? ATT_TOKENS(LOG_DECAY) : ATT_TOKENS(GATE_IN);
+    const unsigned dtype = given ? TIR_F32 : r->dtype;
+    const struct tir_value element = att_times(b, r->value_head, wide ? r->v->head_dim : 1);
+    const struct tir_value at = att_recurrence_element(r, t, given ? FLOAT : ELEM, token, element);
+    return wide ? att_state_load_keys(b, &r->state, at, dtype, there)
+                : att_state_load_one(b, &r->state, at, dtype, there);
+}
+
+struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value token,
+                                     struct tir_value there)
+{
+    struct tir_builder *b = &r->b;
+    const bool given = r->v->gates == ATT_GATES_GIVEN, wide = r->v->beta_wide;
+    const struct att_tensor t = given ? ATT_TOKENS(BETA) : ATT_TOKENS(BETA_IN);
+    const unsigned dtype = given ? TIR_F32 : r->dtype;
+    struct tir_value element = r->value_head;
+    if (wide)
+        element = tir_add(b, att_times(b, element, r->v->head_dim_v), r->first);
+    const struct tir_value at = att_recurrence_element(r, t, given ? FLOAT : ELEM, token, element);
+    return wide ? att_state_load_values(b, &r->state, at, dtype, there)
+                : att_state_load_one(b, &r->state, at, dtype, there);
+}
+
+/* ---- Gates ---- */
+
+/* Loads the biases of a decay, one or K of them: 0 where none are given. */
+static struct tir_value load_bias(struct att_recurrence *r)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value given = att_is_given(b, ARG_DT_BIAS);
+    const int bytes = FLOAT * (att_delta_has_channels(r->v) ? r->v->head_dim : 1);
+    const struct tir_value at = tir_add(b, tir_arg(b, ARG_DT_BIAS, TIR_I64),
+                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, bytes)));
+    if (!att_delta_has_channels(r->v))
+        return att_state_load_one(b, &r->state, at, TIR_F32, given);
+    return att_state_keys(b, &r->state, att_state_load_keys(b, &r->state, at, TIR_F32, given));
+}
+
+void att_delta_load_head(struct att_recurrence *r)
+{
+    struct tir_builder *b = &r->b;
+    struct att_delta *d = (struct att_delta *)r;
+    if (r->v->gates == ATT_GATES_GIVEN)
+        return;
+    const struct tir_value at = tir_add(b, tir_arg(b, ARG_A_LOG, TIR_I64),
+                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, FLOAT)));
+    const struct tir_value given = att_is_given(b, ARG_A_LOG);
+    d->a = att_exp(b, att_state_load_one(b, &r->state, at, TIR_F32, given));
+    d->bias = load_bias(r);
+}
+
+/* Computes g. */
+static struct tir_value log_decay_of(struct att_delta *d, struct tir_value raw)
+{
+    struct tir_builder *b = &d->r.b;
+    const bool wide = att_delta_has_channels(d->r.v);
+    const struct tir_value in =
+        wide ? att_state_keys(b, &d->r.state, raw) : tir_convert(b, raw, TIR_F32);
+    return att_log_decay(b, d->r.v, in, d->a, d->bias);
+}
+
+static struct tir_value beta_of(struct att_delta *d, struct tir_value raw)
+{
+    struct tir_builder *b = &d->r.b;
+    const struct tir_value x = tir_convert(b, raw, TIR_F32);
+    const struct tir_value beta = d->r.v->gates == ATT_GATES_GIVEN ? x : att_sigmoid(b, x);
+    return d->r.v->beta_wide ? beta : tir_broadcast(b, beta, d->r.state.values);
+}
+
+/* Computes x / sqrt(sum x^2 + eps), or x without l2_norm; a zero stays one without eps too. */
+static struct tir_value unit(struct att_delta *d, struct tir_value x)
+{
+    struct tir_builder *b = &d->r.b;
+    if (!d->r.v->l2_norm)
+        return x;
+    const struct tir_value sum = tir_row_dot(b, x, x);
+    const struct tir_value eps =
+        tir_splat(b, tir_arg(b, ARG_L2_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value least = tir_float_like(b, sum, FLT_MIN);
+    const struct tir_value square = tir_max(b, tir_add(b, sum, eps), least);
+    return tir_mul(b, x, tir_broadcast(b, tir_rsq(b, square), tir_typeof(b->f, x)));
+}
+
+struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
+                                   struct tir_value *state, struct att_delta_update *did)
+{
+    struct att_recurrence *r = &d->r;
+    struct tir_builder *b = &r->b;
+    const struct att_state *s = &r->state;
+    const struct tir_value k = unit(d, att_state_keys(b, s, t->k));
+    const struct tir_value direction = unit(d, att_state_keys(b, s, t->q));
+    const struct tir_value scale =
+        tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, direction));
+    const struct tir_value q = tir_mul(b, direction, scale);
+    const struct tir_value g = log_decay_of(d, t->gate);
+    const struct tir_value old = att_recurrence_scaled(r, *state, att_exp(b, g));
+    const struct tir_value v = tir_convert(b, t->v, TIR_F32);
+    const struct tir_value missed = tir_sub(b, v, att_recurrence_product(r, old, k));
+    const struct tir_value u = tir_mul(b, beta_of(d, t->beta), missed);
+    *state = tir_fma(b, att_state_spread(b, s, u), att_state_spread(b, s, k), old);
+    *did = (struct att_delta_update){u, k, g};
+    return att_recurrence_product(r, *state, q);
+}

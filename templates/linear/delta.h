@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares a token of the gated delta rule: S = exp(g) S, S += k (beta (v - S k))^T and
+ * out = S q. The ops that run it share it; where q, k and v come from is their own.
+ */
+#ifndef TEMPLATES_LINEAR_DELTA_H
+#define TEMPLATES_LINEAR_DELTA_H
+
+#include "templates/linear/recurrence.h"
+
+struct att_delta {
+    struct att_recurrence r;  /* first: its functions are given this */
+    struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias like a decay */
+};
+
+/** The effect of a token on a state, beside it. */
+struct att_delta_update {
+    struct tir_value u; /* rows x 1 */
+    struct tir_value k; /* 1 x K */
+    struct tir_value g; /* the logarithm of the decay: one number, or 1 x K */
+};
+
+/** True if each element of a key has a decay. */
+bool att_delta_has_channels(const struct att_variant *v);
+
+/** Loads what a token's decay is made of; zeros where it is not `there` (i1). */
+struct tir_value att_delta_load_gate(struct att_recurrence *r, struct tir_value token,
+                                     struct tir_value there);
+/** Loads what a token's beta is made of. */
+struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value token,
+                                     struct tir_value there);
+/** Loads what all tokens of the head share; `r` is the first member of a struct att_delta. */
+void att_delta_load_head(struct att_recurrence *r);
+
+/** The vectors of a token as they were loaded: q and k in the order of memory. */
+struct att_delta_token {
+    struct tir_value q, k, v, gate, beta;
+};
+
+/** Advances the state by a token; returns the output, rows x 1, and what the token did. */
+struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
+                                   struct tir_value *state, struct att_delta_update *did);
+
+#endif

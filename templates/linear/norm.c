@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/norm.h"
+
+#include "templates/linear/gates.h"
+
+#include <float.h>
+
+static struct tir_value gate_of(struct tir_builder *b, const struct att_variant *v,
+                                struct tir_value z)
+{
+    return v->act == ATT_ACT_SIGMOID ? att_sigmoid(b, z) : att_silu(b, z);
+}
+
+struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
+                                    bool largest)
+{
+    struct tir_value all = {0};
+    for (unsigned i = 0; i < n; i++) {
+        struct tir_value some = largest ? tir_abs(b, x[i]) : tir_mul(b, x[i], x[i]);
+        const unsigned width = tir_typeof(b->f, x[i]).cols;
+        for (; i + 1 < n && tir_typeof(b->f, x[i + 1]).cols == width; i++)
+            some = largest ? tir_max(b, some, tir_abs(b, x[i + 1]))
+                           : tir_fma(b, x[i + 1], x[i + 1], some);
+        some = largest ? tir_row_max(b, some) : tir_row_sum(b, some);
+        all = !all.id ? some : largest ? tir_max(b, all, some) : tir_add(b, all, some);
+    }
+    return all;
+}
+
+/* Returns 1 / rms of each row; for zeros without eps a finite number, so that they stay 0. */
+static struct tir_value inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
+                                    unsigned n)
+{
+    const struct tir_value sum = att_norm_over_rows(b, x, n, false);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)width);
+    const struct tir_value mean = tir_fma(b, sum, share, eps);
+    return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
+}
+
+void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
+                    struct tir_value *y, const struct tir_value *z, const struct tir_value *w)
+{
+    enum { PANELS = 16 };
+    const bool gated = v->act != ATT_ACT_NONE, first = v->act == ATT_ACT_SILU_FIRST;
+    struct tir_value gates[PANELS];
+    for (unsigned i = 0; i < n; i++) {
+        if (gated)
+            gates[i] = gate_of(b, v, tir_convert(b, z[i], TIR_F32));
+        if (first)
+            y[i] = tir_mul(b, y[i], gates[i]);
+    }
+    const struct tir_value rms = inverse_rms(b, width, y, n);
+    for (unsigned i = 0; i < n; i++) {
+        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
+        if (gated && !first)
+            y[i] = tir_mul(b, y[i], gates[i]);
+    }
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares the gated norm of rows in registers: x / sqrt(mean(x^2) + eps) w, times silu
+ * or sigmoid of a gate, or the norm of x silu(z). A row may be several panels of columns.
+ */
+#ifndef TEMPLATES_LINEAR_NORM_H
+#define TEMPLATES_LINEAR_NORM_H
+
+#include "templates/variant.h"
+#include "templates/workgroup/scalar.h"
+
+/** Returns the largest |x| of each row of n panels, or its sum of squares. */
+struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
+                                    bool largest);
+
+/** Replaces n panels of rows y (f32) of `width` columns by their norms with the weights w (f32) and
+ * the gates z, of any dtype; z is not read where the variant has no gate. */
+void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
+                    struct tir_value *y, const struct tir_value *z, const struct tir_value *w);
+
+#endif

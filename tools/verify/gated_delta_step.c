@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of gated_delta_step kernels: convolution, delta rule and gated norm of one token of
+ * each sequence, in doubles. tests/python/test_linear_step.py compares their bits with the results
+ * of three launches.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "tools/reference/conv1d.h"
+#include "tools/reference/gated_delta.h"
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/verify/recurrent.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { DIM_MAX = RECURRENT_DIM_MAX, TAPS_MAX = 6, BATCH_MAX = RECURRENT_BATCH_MAX };
+
+enum { BY_COLUMN = 1 << 10 }; /* states of the convolution are [slot, column, channel] */
+
+static const struct shape {
+    struct verify_shape is;
+    int heads, batch;
+    int extra; /* columns of a state of the convolution beyond W - 1 */
+} shapes[] = {
+    {{"decode", 0}, 1, 3, 0},
+    {{"decode of a rank", PADDED | WIDE_LISTS}, 2, 4, 0},
+    {{"forks", FORKS | BY_COLUMN}, 1, 3, 1},
+    {{"extremes", EXTREMES}, 1, 4, 0},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 3, 4, 2},
+    {{"beyond 4 GiB", FAR}, 1, 2, 0},
+};
+
+static const struct shape traced = {{"trace", 0}, 12, 32, 0};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int channels_of(const struct attn_gated_delta_step_desc *d)
+{
+    return 2 * d->heads * d->head_dim + d->value_heads * d->head_dim_v;
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_gated_delta_step_args *a = &c->args.gated_delta_step;
+    c->desc.gated_delta_step.heads = s->heads;
+    c->desc.gated_delta_step.value_heads = s->heads * call_ratio(c);
+    a->batch = s->batch;
+    a->conv_columns = c->desc.gated_delta_step.taps - 1 + s->extra;
+    a->first_slot = is(c, PADDED);
+    a->scale = 0.375f;
+    a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f;
+    a->lower_bound = -5;
+    a->eps = 0.015625f;
+}
+
+static int slot_count(const struct call *c)
+{
+    const int batch = c->args.gated_delta_step.batch;
+    return c->traced ? batch + 1 : 2 * batch + 1;
+}
+
+static void place_conv(struct call *c)
+{
+    struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
+    operand_resize(state, 0, slot_count(c));
+    if (is(c, BY_COLUMN)) {
+        operand_set_stride(state, 1, 1);
+        operand_set_stride(state, 2, channels_of(&c->desc.gated_delta_step));
+    }
+}
+
+static void place(struct call *c)
+{
+    struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
+    struct operand *gates = call_operand(c, GATED_DELTA_STEP_GATE_IN);
+    const bool wide = c->desc.gated_delta_step.decay == ATTN_DECAY_CHANNEL;
+    operand_resize(state, 0, slot_count(c));
+    recurrent_align(c, state);
+    place_conv(c);
+    if (is(c, FAR)) {
+        state->far = true;
+        operand_set_stride(state, 0, 1 << 29);
+    }
+    if (is(c, WIDE_LISTS))
+        operand_set_stride(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), 0, 3);
+    if (!is(c, FORKS))
+        operand_leave_out(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN));
+    if (wide) {
+        gates->align = 16;
+        call_operand(c, GATED_DELTA_STEP_DT_BIAS)->align = 16;
+        if (is(c, VERIFY_VIEWS))
+            operand_set_stride(gates, 0, gates->dims[1] * gates->dims[2] + 24);
+    }
+    if (is(c, PLAIN)) {
+        operand_leave_out(call_operand(c, GATED_DELTA_STEP_A_LOG));
+        operand_leave_out(call_operand(c, GATED_DELTA_STEP_DT_BIAS));
+    }
+}
+
+/* The slot of sequence i. Every third one is padding, slot 0 and a negative one in turn. */
+static int slot_of(const struct call *c, int i, bool read)
+{
+    if (is(c, PADDED) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    return c->traced ? i + 1 : read && is(c, FORKS) ? 2 * i + 1 : 2 * (i + 1);
+}
+
+static void fill_states(struct call *c)
+{
+    struct operand *const states[] = {call_operand(c, GATED_DELTA_STEP_CONV_STATE),
+                                      call_operand(c, GATED_DELTA_STEP_STATE)};
+    for (int i = 0; i < 2 && c->traced; i++)
+        operand_set_table(states[i], 1, &c->random);
+    for (int i = 0; i < 2 && !c->traced; i++)
+        operand_set_random(states[i], &c->random);
+}
+
+/* With EXTREMES gates are far beyond both ends, and one sequence has inputs of zeros. */
+static void fill_token(struct call *c, int t)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    static const unsigned gates[] = {GATED_DELTA_STEP_GATE_IN, GATED_DELTA_STEP_BETA_IN};
+    for (int i = 0; i < channels_of(d); i++)
+        operand_set(call_operand(c, GATED_DELTA_STEP_X), AT(t, i),
+                    is(c, EXTREMES) && t == 2 ? 0 : random_value(&c->random));
+    for (unsigned n = 0; n < COUNT(gates); n++) {
+        struct operand *o = call_operand(c, gates[n]);
+        const int64_t wide = o->schema.ndim > 2 ? o->dims[2] : 1;
+        for (int head = 0; head < d->value_heads; head++)
+            for (int k = 0; k < wide; k++) {
+                const double x = 2 * random_value(&c->random);
+                operand_set(o, AT(t, head, k),
+                            !is(c, EXTREMES) ? x
+                            : t == 0         ? 96
+                            : t == 1         ? -96
+                                             : x);
+            }
+    }
+}
+
+static void fill(struct call *c)
+{
+    static const unsigned random[] = {GATED_DELTA_STEP_CONV_WEIGHT, GATED_DELTA_STEP_CONV_BIAS,
+                                      GATED_DELTA_STEP_A_LOG,       GATED_DELTA_STEP_DT_BIAS,
+                                      GATED_DELTA_STEP_Z,           GATED_DELTA_STEP_WEIGHT};
+    for (int i = 0; i < c->args.gated_delta_step.batch; i++) {
+        operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), AT(i), slot_of(c, i, false));
+        if (is(c, FORKS))
+            operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN), AT(i),
+                            slot_of(c, i, true));
+        fill_token(c, i);
+    }
+    for (unsigned i = 0; i < COUNT(random); i++)
+        if (call_operand(c, random[i])->given)
+            operand_set_random(call_operand(c, random[i]), &c->random);
+    fill_states(c);
+}
+
+/* ---- Bounds ----
+ *
+ * f is 2^-24. Numbers come with how far they may be off: each element of a vector, or the length of
+ * a vector's error where that is what is passed on. Products of two errors are kept. Between the
+ * three parts a number is rounded to the type of tensors, which stored_value() bounds.
+ */
+
+/* A vector whose element i is off by error[i]. */
+struct vector {
+    double x[DIM_MAX], error[DIM_MAX];
+};
+
+static double length(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* A channel of the convolution: conv1d.c says how far the sum and the silu are off. */
+static void convolve(struct call *c, int i, int channel, double *x, double *error)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    const struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
+    double in[TAPS_MAX], w[TAPS_MAX], terms;
+    for (int j = 0; j < d->taps; j++) {
+        w[j] = operand_value(call_operand(c, GATED_DELTA_STEP_CONV_WEIGHT), AT(channel, j));
+        in[j] = j < d->taps - 1
+                    ? operand_value(state, AT(slot_of(c, i, true), channel, j))
+                    : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(i, channel));
+    }
+    const double bias =
+        d->bias ? operand_value(call_operand(c, GATED_DELTA_STEP_CONV_BIAS), AT(channel)) : 0;
+    const double y = ref_conv1d(in, d->taps - 1, w, d->taps, bias, &terms);
+    const double off =
+        1.1 * d->taps * STORED_F * terms + (2 * fabs(y) + 7) * STORED_F * fabs(ref_silu(y));
+    *x = ref_silu(y);
+    stored_value(call_operand(c, GATED_DELTA_STEP_X)->precision, 1, *x, off, error);
+}
+
+static void convolve_head(struct call *c, int i, int first, int n, struct vector *out)
+{
+    for (int k = 0; k < n; k++)
+        convolve(c, i, first + k, &out->x[k], &out->error[k]);
+}
+
+/* Divides a vector by its length. No direction changes faster than by 1 / length. Returns the
+ * length of the error. */
+static double make_unit(struct call *c, struct vector *v)
+{
+    const int n = c->desc.gated_delta_step.head_dim;
+    const double eps = (double)c->args.gated_delta_step.l2_eps;
+    const double l = length(v->x, n), off = length(v->error, n);
+    if (!c->desc.gated_delta_step.l2_norm)
+        return off;
+    const double divisor = sqrt(fmax(l * l + eps, DBL_MIN));
+    const double least = sqrt(fmax(pow(fmax(l - off, 0), 2) + eps, DBL_MIN));
+    for (int k = 0; k < n; k++)
+        v->x[k] /= divisor;
+    return off == 0 ? 0 : off / least + ((n + 5) / 2.0 + 4) * STORED_F * length(v->x, n);
+}
+
+/* The gates of a value head: gated_delta.c says how far they are off. */
+struct gates {
+    double decay[DIM_MAX], decay_error[DIM_MAX];
+    double beta, beta_error; /* the error relative */
+};
+
+static double given_or(const struct operand *o, const int64_t at[])
+{
+    return o->given ? operand_value(o, at) : 0;
+}
+
+static void compute_decay(struct call *c, int i, int head, int k, struct gates *out)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    const bool wide = d->decay == ATTN_DECAY_CHANNEL;
+    const double a_log = given_or(call_operand(c, GATED_DELTA_STEP_A_LOG), AT(head));
+    const double x =
+        operand_value(call_operand(c, GATED_DELTA_STEP_GATE_IN),
+                      wide ? AT(i, head, k) : AT(i, head)) +
+        given_or(call_operand(c, GATED_DELTA_STEP_DT_BIAS), wide ? AT(head, k) : AT(head));
+    const double a = exp(a_log), of_a = 2 * fabs(a_log) + 3;
+    double g, off;
+    if (d->gates == ATTN_GATES_SOFTPLUS) {
+        g = -a * ref_softplus(x);
+        off = of_a + 3 * fabs(x) + 12;
+    } else {
+        g = c->args.gated_delta_step.lower_bound * ref_sigmoid(a * x);
+        off = (of_a + 4) * fabs(a * x) + 7;
+    }
+    out->decay[k] = exp(g);
+    out->decay_error[k] = (fabs(g) * (off + 2) + 2) * STORED_F * out->decay[k] + FLT_MIN;
+}
+
+static void compute_gates(struct call *c, int i, int head, struct gates *out)
+{
+    const double x = operand_value(call_operand(c, GATED_DELTA_STEP_BETA_IN), AT(i, head));
+    for (int k = 0; k < c->desc.gated_delta_step.head_dim; k++)
+        compute_decay(c, i, head, k, out);
+    out->beta = ref_sigmoid(x);
+    out->beta_error = (2 * fabs(x) + 6) * STORED_F;
+}
+
+/* A value head of a sequence. */
+struct head {
+    struct vector q, k, v, out;
+    double q_error, k_error; /* lengths */
+    struct gates gates;
+    double state[DIM_MAX][DIM_MAX], state_error[DIM_MAX]; /* [v][k]; length of row v's error */
+};
+
+/* Advances the row of value element v; the output and its error go to h->out. */
+static void advance(struct call *c, struct head *h, int v)
+{
+    const int n = c->desc.gated_delta_step.head_dim;
+    const double f = STORED_F, sums = n * f, k = length(h->k.x, n), q = length(h->q.x, n);
+    double *row = h->state[v], faded[DIM_MAX], decay[DIM_MAX], known = 0;
+    for (int i = 0; i < n; i++) {
+        faded[i] = row[i] * h->gates.decay[i];
+        decay[i] = fabs(row[i]) * h->gates.decay_error[i] + fabs(faded[i]) * f;
+        known += faded[i] * h->k.x[i];
+    }
+    const double s = length(faded, n), off = length(decay, n);
+    const double of_known = off * k + (s + off) * (h->k_error + sums * k);
+    const double miss = fabs(h->v.x[v]) + fabs(known);
+    const double u = fabs(h->gates.beta * (h->v.x[v] - known));
+    const double of_u = h->gates.beta * (h->v.error[v] + of_known + f * miss) +
+                        (h->gates.beta_error + 2 * f) * (u + h->gates.beta * of_known) +
+                        FLT_MIN * miss;
+    h->out.x[v] = ref_delta_step(row, h->gates.decay, h->k.x, h->q.x, n, h->v.x[v], h->gates.beta);
+    const double after = length(row, n);
+    h->state_error[v] = off + (k + h->k_error) * of_u + h->k_error * u + 2 * f * (s + k * u);
+    h->out.error[v] =
+        (q + h->q_error) * h->state_error[v] + after * (h->q_error + (sums + 2 * f) * q);
+}
+
+/* The norm of what is rounded first: no output changes faster than by 1 / rms. */
+static void normalise(struct call *c, int i, int head, struct head *h)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    struct operand *out = call_operand(c, GATED_DELTA_STEP_OUT);
+    const double eps = (double)c->args.gated_delta_step.eps;
+    const int n = d->head_dim_v;
+    double error[DIM_MAX];
+    for (int v = 0; v < n; v++)
+        stored_value(out->precision, 1, h->out.x[v], h->out.error[v], &error[v]);
+    const double mean = length(error, n) / sqrt(n);
+    const double rms = sqrt(pow(length(h->out.x, n), 2) / n + eps);
+    const double least = fmax(rms - mean, sqrt(eps));
+    for (int v = 0; v < n; v++) {
+        const double z = operand_value(call_operand(c, GATED_DELTA_STEP_Z), AT(i, head, v));
+        const double w = operand_value(call_operand(c, GATED_DELTA_STEP_WEIGHT), AT(v));
+        const double gate = w * (d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z));
+        const double x = h->out.x[v] / rms;
+        const double off = error[v] / least + fabs(x) * mean / least;
+        const double own = ((n + 5) / 2.0 + 5 + 2 * fabs(z) + 9) * STORED_F * (fabs(x) + off);
+        double bound;
+        const double expected = stored_value(out->precision, 1, x * gate,
+                                             (off + own) * fabs(gate) + 64 * FLT_MIN, &bound);
+        call_compare(c, out, AT(i, head, v), expected, bound);
+    }
+}
+
+/* ---- States ---- */
+
+static void load_state(struct call *c, int i, int head, struct head *h)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < d->head_dim_v; v++)
+        for (int k = 0; k < d->head_dim; k++) {
+            recurrent_element(d->state_layout, slot_of(c, i, true), head, v, k, at);
+            h->state[v][k] = operand_value(call_operand(c, GATED_DELTA_STEP_STATE), at);
+        }
+}
+
+static void compare_state(struct call *c, int i, int head, const struct head *h)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < d->head_dim_v; v++)
+        for (int k = 0; k < d->head_dim; k++) {
+            double expected = h->state[v][k], bound = h->state_error[v];
+            recurrent_element(d->state_layout, slot_of(c, i, false), head, v, k, at);
+            if (state->precision)
+                expected = stored_value(state->precision, 1, expected, h->state_error[v], &bound);
+            call_compare(c, state, at, expected, bound);
+        }
+}
+
+/* The columns of the convolution move on by one. */
+static void compare_conv(struct call *c, int i)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
+    for (int channel = 0; channel < channels_of(d); channel++)
+        for (int j = 0; j < d->taps - 1; j++) {
+            const double x =
+                j < d->taps - 2
+                    ? operand_value(state, AT(slot_of(c, i, true), channel, j + 1))
+                    : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(i, channel));
+            call_compare(c, state, AT(slot_of(c, i, false), channel, j), x, 0);
+        }
+}
+
+static void compare_head(struct call *c, int i, int head, struct head *h)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    const int of = head / (d->value_heads / d->heads), keys = d->heads * d->head_dim;
+    convolve_head(c, i, of * d->head_dim, d->head_dim, &h->q);
+    convolve_head(c, i, keys + of * d->head_dim, d->head_dim, &h->k);
+    convolve_head(c, i, 2 * keys + head * d->head_dim_v, d->head_dim_v, &h->v);
+    h->q_error = make_unit(c, &h->q) * (double)c->args.gated_delta_step.scale;
+    h->k_error = make_unit(c, &h->k);
+    for (int k = 0; k < d->head_dim; k++)
+        h->q.x[k] *= (double)c->args.gated_delta_step.scale;
+    compute_gates(c, i, head, &h->gates);
+    load_state(c, i, head, h);
+    for (int v = 0; v < d->head_dim_v; v++)
+        advance(c, h, v);
+    compare_state(c, i, head, h);
+    normalise(c, i, head, h);
+}
+
+static void compare(struct call *c)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    struct operand *out = call_operand(c, GATED_DELTA_STEP_OUT);
+    struct head *h = call_allocate(c, 1, sizeof(*h));
+    for (int i = 0; i < c->args.gated_delta_step.batch; i++) {
+        const bool real = slot_of(c, i, false) >= c->args.gated_delta_step.first_slot;
+        for (int head = 0; head < d->value_heads; head++) {
+            if (real)
+                compare_head(c, i, head, h);
+            for (int v = 0; v < d->head_dim_v && !real; v++)
+                call_compare(c, out, AT(i, head, v), 0, 0);
+        }
+        if (real)
+            compare_conv(c, i);
+    }
+}
+
+/* States in and out, and the rows of all tokens. */
+static double least_bytes(const struct call *c)
+{
+    const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
+    const double states = d->state_dtype == ATTN_STATE_F32 ? 4 : 2;
+    const double head = states * d->head_dim * d->head_dim_v;
+    const double conv = 2.0 * channels_of(d) * (2 * d->taps - 2);
+    const double decays = d->decay == ATTN_DECAY_CHANNEL ? d->head_dim : 1;
+    const double row = channels_of(d) + d->value_heads * (2.0 * d->head_dim_v + decays + 1);
+    return c->args.gated_delta_step.batch * (2 * d->value_heads * head + conv + 2 * row);
+}
+
+const struct verify_op verify_gated_delta_step = {
+    .op = "gated_delta_step",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"batch=32", "batch=1"},
+    .dimensions =
+        {
+            {"heads", offsetof(struct shape, heads), 1024, "of q and k"},
+            {"batch", offsetof(struct shape, batch), BATCH_MAX, "sequences"},
+        },
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
