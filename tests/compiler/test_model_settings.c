@@ -63,7 +63,7 @@ static void free_outcome(struct outcome *o)
 
 static struct outcome read_outcome(const char *bytes, size_t size)
 {
-    static const struct deployment one = {.ranks = {1}, .rank_count = 1};
+    static const struct deployment one = {.ranks = {1}, .rank_count = 1, .kv_dtype = "same"};
     struct outcome o = {.refused = true};
     struct attnc_diag d = {.file = "config.json", .text = bytes, .size = size};
     struct attnc_yaml y;

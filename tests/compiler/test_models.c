@@ -285,6 +285,77 @@ static void all_descriptions_build(void **state)
     expect(args, 0, "", "");
 }
 
+/* Engines with one pool make pages of attention as large as the state of a linear layer. */
+static void pages_of_hybrid_models_are_described(void **state)
+{
+    (void)state;
+    static const char *const models[] = {
+        "{\"model_type\":\"qwen3_next\",\"hidden_size\":2048,\"num_attention_heads\":16,"
+        "\"num_key_value_heads\":2,\"num_hidden_layers\":4,\"head_dim\":256}",
+        "{\"model_type\":\"nemotron_h\",\"hidden_size\":4096,\"num_attention_heads\":32,"
+        "\"num_key_value_heads\":8,\"num_hidden_layers\":4,\"hybrid_override_pattern\":\"M-M*\"}",
+    };
+    static const int pages[] = {272, 544, 2048};
+    const struct model wanted = {.name = "pages", .kernel_count = 2};
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]) * 3; i++) {
+        char words[100], decode[40], prefill[60];
+        struct model m = wanted;
+        write_file("model.json", models[i / 3]);
+        snprintf(words, sizeof(words), "describe model.json --tp 1,8 --page-size %d -o model.yaml",
+                 pages[i % 3]);
+        expect(words, 0, "", "");
+        snprintf(decode, sizeof(decode), "decode page_size=%d", pages[i % 3]);
+        snprintf(prefill, sizeof(prefill), "prefill paged=true page_size=%d", pages[i % 3]);
+        m.kernels[0] = decode;
+        m.kernels[1] = prefill;
+        check_kernels(&m);
+    }
+}
+
+/* Sizes of linear layers that are wrong are faults or gaps, named by their setting. */
+static void wrong_sizes_of_linear_layers_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *settings;
+        int status;
+        const char *said;
+    } cases[] = {
+        {"qwen3_next", "\"linear_num_key_heads\":3", 3, "value heads are no multiple of its heads"},
+        {"qwen3_next", "\"linear_num_key_heads\":\"3\"", 1, "linear_num_key_heads"},
+        {"qwen3_next", "\"linear_num_value_heads\":9999999", 3,
+         "linear_num_value_heads is out of range"},
+        {"qwen3_next", "\"linear_key_head_dim\":96", 3, "gated delta net: "},
+        {"qwen3_next", "\"linear_conv_kernel_dim\":9", 3, "the short convolution: "},
+        {"qwen3_next", "\"output_gate_type\":\"tanh\"", 1, "expected sigmoid, silu or swish"},
+        {"qwen3_next", "\"linear_allow_neg_eigval\":true", 3, "betas from 0 to 2"},
+        {"qwen3_next", "\"linear_new\":1", 3, "linear_new: 1, a setting that attnc does not know"},
+        {"kimi_linear", "\"linear_attn_config\":{\"kda_layers\":[1,2,3],\"head_dim\":128}", 3,
+         "Kimi delta attention: linear_attn_config.num_heads is not there"},
+        {"kimi_linear",
+         "\"linear_attn_config\":{\"kda_layers\":[1,2,3],\"head_dim\":128,\"num_heads\":16,"
+         "\"gate_lower_bound\":5}",
+         1, "linear_attn_config.gate_lower_bound is positive"},
+        {"bamba", "\"attn_layer_indices\":[3],\"mamba_d_head\":\"wide\"", 1,
+         "mamba_d_head is 'wide', expected a number, or auto"},
+        {"bamba", "\"attn_layer_indices\":[3],\"mamba_d_head\":\"auto\",\"mamba_n_heads\":96", 3,
+         "the elements of a head are not there"},
+        {"bamba", "\"attn_layer_indices\":[3],\"mamba_hidden_act\":\"gelu\"", 3,
+         "an activation that is not silu"},
+        {"minimax", "\"attn_type_list\":[0,0,0,1],\"group_norm_size\":7", 1,
+         "7 groups of the norm do not divide 16 heads of 128"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char config[600];
+        snprintf(config, sizeof(config),
+                 "{\"model_type\":\"%s\",\"hidden_size\":2048,\"num_attention_heads\":16,"
+                 "\"num_key_value_heads\":2,\"num_hidden_layers\":4,\"head_dim\":128,%s}",
+                 cases[i].type, cases[i].settings);
+        write_file("model.json", config);
+        expect("describe model.json", cases[i].status, "", cases[i].said);
+    }
+}
+
 int main(int argc, char **argv)
 {
     size_t size;
@@ -296,6 +367,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_model_is_described_whole_or_says_what_is_missing,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(pages_of_hybrid_models_are_described, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_sizes_of_linear_layers_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(all_descriptions_build, setup, teardown),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,9 @@ ENCODER = {"architectures": ["ModernBertForMaskedLM"], "model_type": "modernbert
            "num_attention_heads": 16, "num_hidden_layers": 3, "global_attn_every_n_layers": 3,
            "local_attention": 128}
 
+HYBRID = {"model_type": "qwen3_next", "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 2,
+          "num_hidden_layers": 8, "head_dim": 256}
+
 STEP = {"architecture", "model_type", "target", "device", "gpu", "tp", "batch", "context", "queries", "launch_us",
         "graph_node_us", "layers", "plans", "step_us", "missing"}
 KIND = {"kind", "layers", "heads", "kv_heads", "us", "graph_us", "launches", "ways"}
@@ -164,6 +167,20 @@ def sparse_layers_have_an_indexer():
     assert kind["launches"][5]["shape"].startswith("batch=2,k=200,q=1,") and "rows=2," in kind["launches"][4]["shape"]
 
 
+def linear_layers_have_their_recurrence():
+    s = step("hybrid.json --tp 8 --context 600 --batch 4 --queries 2 --page-size 272")
+    full, linear = s["layers"]
+    assert (linear["kind"], linear["layers"], linear["heads"], linear["kv_heads"]) == ("gated delta net", 6, 4, 2)
+    assert ops(linear) == ["conv1d", "gated_delta", "gated_rmsnorm"] and full["layers"] == 2
+    assert [x["shape"] for x in linear["launches"]] == [
+        "channels=1024,batch=4,length=2", "heads=2,value_heads=4,batch=4,length=2", "tokens=8,groups=4"]
+    # the states of four sequences, in and out
+    assert linear["launches"][1]["least_bytes"] > 2 * 4 * 4 * 128 * 128 * 4
+    assert full["launches"][1]["shape"].endswith("page_size=272") and "p272" in full["launches"][1]["kernel"]
+    assert not s["missing"]
+    check_trace(s, "hybrid.json", "--tp 8 --page-size 272 --draft-tokens 1")
+
+
 def encoders_have_one_prefill():
     s = step("encoder.json --context 4096")
     for kind in s["layers"]:
@@ -241,12 +258,13 @@ def mistakes_are_told():
         assert text in done.stderr and not done.stdout, (words, done.stderr)
 
 
-for name, config in (("windows", WINDOWS), ("latent", LATENT), ("sparse", SPARSE), ("encoder", ENCODER)):
+for name, config in (("windows", WINDOWS), ("latent", LATENT), ("sparse", SPARSE), ("encoder", ENCODER),
+                     ("hybrid", HYBRID)):
     with open(f"{name}.json", "w") as f:
         json.dump(config, f)
 for test in (mistakes_are_told, kinds_of_layers_add_up, more_queries_have_a_kernel_of_their_own,
              chunks_are_planned_as_tiles, latent_layers_have_their_products, sparse_layers_have_an_indexer,
-             encoders_have_one_prefill, a_table_has_the_same_figures, a_tuning_has_its_splits, gaps_are_named,
-             a_gpu_is_measured):
+             linear_layers_have_their_recurrence, encoders_have_one_prefill, a_table_has_the_same_figures,
+             a_tuning_has_its_splits, gaps_are_named, a_gpu_is_measured):
     test()
     print(test.__name__.replace("_", " "))

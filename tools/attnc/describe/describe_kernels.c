@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_kernels.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler/description.h"
 #include "targets/tgt.h"
+#include "tools/attnc/describe/describe_entry.h"
+#include "tools/attnc/describe/describe_mixers.h"
 
-enum { MAX_ENTRY = 2048, MAX_LIST = 96, INDEX_DIM = 128 };
-
-struct writer {
-    struct model *m;
-    const struct deployment *d;
-    FILE *out;
-    unsigned entries;
-    bool tiles;            /* a planned prefill is written, whose plans are of tiles */
-    char entry[MAX_ENTRY]; /* the one that is being written */
-    size_t length;
-};
+enum { MAX_LIST = 96, INDEX_DIM = 128 };
 
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out)
 {
@@ -30,103 +20,28 @@ bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out
     return true;
 }
 
-static void begin(struct writer *w, const char *op)
-{
-    w->length = (size_t)snprintf(w->entry, MAX_ENTRY, "  - op: %s\n", op);
-}
-
-static void field(struct writer *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void field(struct writer *w, const char *format, ...)
-{
-    const size_t room = MAX_ENTRY - w->length;
-    va_list args;
-    va_start(args, format);
-    int n = snprintf(w->entry + w->length, room, "    ");
-    n += vsnprintf(w->entry + w->length + n, room - (size_t)n, format, args);
-    va_end(args);
-    if ((size_t)n + 1 < room) {
-        w->length += (size_t)n;
-        w->entry[w->length++] = '\n';
-        w->entry[w->length] = '\0';
-    }
-}
-
-/* Reads a description of this one entry; `why` is the first error. */
-static bool is_accepted(const char *entry, const char *dtype, const char *target, char why[200])
-{
-    char text[MAX_ENTRY + 200];
-    const char *const targets[] = {target, NULL};
-    const struct attnc_read_options options = {.targets = targets};
-    struct attnc_description description = {0};
-    struct attnc_diag d = {.file = "entry"};
-    const int size =
-        snprintf(text, sizeof(text), "defaults: { dtype: %s }\nkernels:\n%s", dtype, entry);
-    const bool good =
-        attnc_read_description_bytes(text, (size_t)size, ".", &options, &description, &d);
-    if (!good)
-        snprintf(why, 200, "%s", d.count ? d.messages[0].text : "out of memory");
-    attnc_description_free(&description);
-    attnc_diag_clear(&d);
-    return good;
-}
-
-static const char *dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
-
-/* Names of the targets that take the entry, and of the others; `why` is the last refusal. */
-static void sort_targets(const struct writer *w, char good[64], char bad[64], char why[200])
-{
-    good[0] = bad[0] = why[0] = '\0';
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        const char *name = (*t)->machine.name;
-        char *list = is_accepted(w->entry, dtype(w->m), name, why) ? good : bad;
-        const size_t at = strlen(list);
-        snprintf(list + at, 64 - at, "%s%s", at ? ", " : "", name);
-    }
-}
-
-/* Ends an entry: writes it for the targets that take it, and a gap for the others. Returns whether
- * there is such a target. */
-static bool end(struct writer *w, const char *label, const char *comment)
-{
-    char good[64], bad[64], why[200];
-    sort_targets(w, good, bad, why);
-    if (bad[0] && good[0])
-        model_lacks(w->m, "%s on %s: %s", label, bad, why);
-    else if (bad[0])
-        model_lacks(w->m, "%s: %s", label, why);
-    if (!good[0])
-        return false;
-    if (bad[0])
-        field(w, "targets: [%s]", good);
-    if (comment[0])
-        fprintf(w->out, "  # %s\n", comment);
-    fputs(w->entry, w->out);
-    w->entries++;
-    return true;
-}
-
 /*
  * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
  * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.
  */
-static void add_one_launch(struct writer *w)
+static void add_one_launch(struct entry_writer *w)
 {
     char good[64], single[64], bad[64], why[200];
     const size_t length = w->length;
     if (!w->d->one_launch)
         return;
-    sort_targets(w, good, bad, why);
-    field(w, "one_launch: true");
-    sort_targets(w, single, bad, why);
+    entry_sort_targets(w, good, bad, why);
+    entry_field(w, "one_launch: true");
+    entry_sort_targets(w, single, bad, why);
     w->length = length;
     w->entry[length] = '\0';
     if (good[0] && strcmp(good, single) == 0)
-        field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
+        entry_field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
 }
 
 /* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
-static bool list_ratios(const struct writer *w, const struct model_group *g, char list[MAX_LIST])
+static bool list_ratios(const struct entry_writer *w, const struct model_group *g,
+                        char list[MAX_LIST])
 {
     long ratios[MAX_TENSOR_PARALLEL];
     unsigned count = 0;
@@ -152,35 +67,35 @@ static bool list_ratios(const struct writer *w, const struct model_group *g, cha
     return count > 0;
 }
 
-static void head_fields(struct writer *w, const struct model_group *g)
+static void head_fields(struct entry_writer *w, const struct model_group *g)
 {
-    field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "head_dim: %ld", g->head_dim);
     if (g->head_dim_v != g->head_dim)
-        field(w, "head_dim_v: %ld", g->head_dim_v);
+        entry_field(w, "head_dim_v: %ld", g->head_dim_v);
 }
 
-static void cache_fields(struct writer *w)
+static void cache_fields(struct entry_writer *w)
 {
     if (strcmp(w->d->kv_dtype, "same") != 0)
-        field(w, "kv_dtype: %s", w->d->kv_dtype);
+        entry_field(w, "kv_dtype: %s", w->d->kv_dtype);
     if (strcmp(w->d->kv_scale, "none") != 0)
-        field(w, "kv_scale: %s", w->d->kv_scale);
+        entry_field(w, "kv_scale: %s", w->d->kv_scale);
     if (strcmp(w->d->kv_layout, "nhd") != 0)
-        field(w, "kv_layout: %s", w->d->kv_layout);
+        entry_field(w, "kv_layout: %s", w->d->kv_layout);
 }
 
-static void score_fields(struct writer *w, const struct model_group *g)
+static void score_fields(struct entry_writer *w, const struct model_group *g)
 {
     head_fields(w, g);
-    field(w, "mask: %s",
-          g->window      ? "window"
-          : g->chunk     ? "chunk"
-          : g->both_ways ? "none"
-                         : "causal");
+    entry_field(w, "mask: %s",
+                g->window      ? "window"
+                : g->chunk     ? "chunk"
+                : g->both_ways ? "none"
+                               : "causal");
     if (g->sinks)
-        field(w, "sinks: true");
+        entry_field(w, "sinks: true");
     if (w->m->soft_cap > 0)
-        field(w, "soft_cap: true");
+        entry_field(w, "soft_cap: true");
 }
 
 static bool same_attention(const struct model_group *a, const struct model_group *b)
@@ -200,22 +115,22 @@ static bool is_repeated(const struct model *m, unsigned n)
     return false;
 }
 
-static void write_decode(struct writer *w, const struct model_group *g, const char *ratios,
+static void write_decode(struct entry_writer *w, const struct model_group *g, const char *ratios,
                          long q_len, const char *seen)
 {
     char label[80], comment[200];
     snprintf(label, sizeof(label), "decode of %ld queries at head_dim %ld", q_len, g->head_dim);
     snprintf(comment, sizeof(comment), "Decode%s, %s; pass scale %.9g.",
              q_len > 1 ? " that verifies draft tokens" : "", seen, g->scale);
-    begin(w, "decode");
+    entry_begin(w, "decode");
     score_fields(w, g);
-    field(w, "gqa: %s", ratios);
+    entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
-        field(w, "q_len: %ld", q_len);
-    field(w, "page_size: %s", w->d->page_size);
+        entry_field(w, "q_len: %ld", q_len);
+    entry_field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
     add_one_launch(w);
-    end(w, label, comment);
+    entry_end(w, label, comment);
 }
 
 static void seen_text(const struct model_group *g, char seen[80])
@@ -230,46 +145,46 @@ static void seen_text(const struct model_group *g, char seen[80])
 }
 
 /* Prefill over pages. Planned, its work is cut by lists, so that chunks and mixed batches fill a GPU. */
-static void write_paged_prefill(struct writer *w, const struct model_group *g, bool planned)
+static void write_paged_prefill(struct entry_writer *w, const struct model_group *g, bool planned)
 {
     char label[80];
     snprintf(label, sizeof(label), "%s prefill at head_dim %ld", planned ? "planned" : "paged",
              g->head_dim);
-    begin(w, "prefill");
+    entry_begin(w, "prefill");
     score_fields(w, g);
-    field(w, "paged: true");
+    entry_field(w, "paged: true");
     if (planned)
-        field(w, "planned: true");
-    field(w, "page_size: %s", w->d->page_size);
+        entry_field(w, "planned: true");
+    entry_field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
     if (planned)
         add_one_launch(w);
-    w->tiles |= end(w, label,
-                    planned ? "The same by work lists: chunks of prompts, and mixed batches."
-                            : "The same after a prefix that the cache holds.") &&
+    w->tiles |= entry_end(w, label,
+                          planned ? "The same by work lists: chunks of prompts, and mixed batches."
+                                  : "The same after a prefix that the cache holds.") &&
                 planned;
 }
 
 /* Prompts with images or a prefix, whose tokens see each other. */
-static void write_prefix(struct writer *w, const struct model_group *g)
+static void write_prefix(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
     snprintf(label, sizeof(label), "prefill with a custom mask at head_dim %ld", g->head_dim);
-    begin(w, "prefill");
+    entry_begin(w, "prefill");
     head_fields(w, g);
-    field(w, "mask: custom");
+    entry_field(w, "mask: custom");
     if (g->sinks)
-        field(w, "sinks: true");
+        entry_field(w, "sinks: true");
     if (w->m->soft_cap > 0)
-        field(w, "soft_cap: true");
-    end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
+        entry_field(w, "soft_cap: true");
+    entry_end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
 }
 
 /*
  * Attention of one kind of layer: prompts from tensors and from pages, and decode. A prefill takes
  * any ratio of heads; for decode the ratio decides how many rows a tile has.
  */
-static void write_group(struct writer *w, const struct model_group *g)
+static void write_group(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[MAX_LIST], label[80], comment[200], seen[80];
     if (!list_ratios(w, g, ratios))
@@ -279,10 +194,10 @@ static void write_group(struct writer *w, const struct model_group *g)
     snprintf(comment, sizeof(comment),
              "Prefill, %s; pass scale %.9g; lse: true merges chunks of a long prompt.", seen,
              g->scale);
-    begin(w, "prefill");
+    entry_begin(w, "prefill");
     score_fields(w, g);
-    field(w, g->both_ways ? "lse: false" : "lse: [false, true]");
-    end(w, label, comment);
+    entry_field(w, g->both_ways ? "lse: false" : "lse: [false, true]");
+    entry_end(w, label, comment);
     if (w->m->image_prefix)
         write_prefix(w, g);
     if (w->m->latent.kv_lora_rank || g->both_ways)
@@ -296,53 +211,53 @@ static void write_group(struct writer *w, const struct model_group *g)
 }
 
 /* Earlier chunks of a prompt: seen whole by every query, merged by `combine` in pairs. */
-static void write_context_chunk(struct writer *w, const struct model_group *g)
+static void write_context_chunk(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
     snprintf(label, sizeof(label), "prefill of context chunks at head_dim %ld", g->head_dim);
-    begin(w, "prefill");
+    entry_begin(w, "prefill");
     head_fields(w, g);
-    field(w, "mask: none");
+    entry_field(w, "mask: none");
     if (w->m->soft_cap > 0)
-        field(w, "soft_cap: true");
-    field(w, "lse: true");
-    end(w, label, "Chunks of the context before a prompt's newest chunk.");
+        entry_field(w, "soft_cap: true");
+    entry_field(w, "lse: true");
+    entry_end(w, label, "Chunks of the context before a prompt's newest chunk.");
     if (w->m->latent.kv_lora_rank)
         return;
     snprintf(label, sizeof(label), "cache_gather at head_dim %ld", g->head_dim);
-    begin(w, "cache_gather");
+    entry_begin(w, "cache_gather");
     head_fields(w, g);
-    field(w, "page_size: %s", w->d->page_size);
+    entry_field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
-    end(w, label, "Keys and values of such a chunk out of the cache.");
+    entry_end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
 static const char *const ropes[] = {"none", "neox", "gptj"};
 
-static void write_rope(struct writer *w, const struct model_group *g)
+static void write_rope(struct entry_writer *w, const struct model_group *g)
 {
     static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
     static const char *const mropes[] = {"none", "sections", "interleaved"};
     char label[80];
     snprintf(label, sizeof(label), "rope_qk_norm_cache at head_dim %ld", g->head_dim);
-    begin(w, "rope_qk_norm_cache");
+    entry_begin(w, "rope_qk_norm_cache");
     head_fields(w, g);
-    field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
+    entry_field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
     if (g->rotates && g->rotary_dim != g->head_dim)
-        field(w, "rotary_dim: %ld", g->rotary_dim);
+        entry_field(w, "rotary_dim: %ld", g->rotary_dim);
     if (g->rotates && w->m->mrope)
-        field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
+        entry_field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
     if (w->m->norm)
-        field(w, "norm: %s", norms[w->m->norm]);
+        entry_field(w, "norm: %s", norms[w->m->norm]);
     if (w->m->bias)
-        field(w, "bias: true");
+        entry_field(w, "bias: true");
     if (w->m->gate)
-        field(w, "gate: true");
+        entry_field(w, "gate: true");
     cache_fields(w);
-    field(w, "keep_kv: [false, true] # true: the prefill of the same step reads k and v");
-    end(w, label,
-        g->rotates ? "The steps before attention, with the write into the cache."
-                   : "The same for layers without rotation.");
+    entry_field(w, "keep_kv: [false, true] # true: the prefill of the same step reads k and v");
+    entry_end(w, label,
+              g->rotates ? "The steps before attention, with the write into the cache."
+                         : "The same for layers without rotation.");
 }
 
 static bool same_rope(const struct model_group *a, const struct model_group *b)
@@ -352,7 +267,7 @@ static bool same_rope(const struct model_group *a, const struct model_group *b)
 }
 
 /* One entry for each size of heads and of what rotates, those that rotate first. */
-static void write_ropes(struct writer *w)
+static void write_ropes(struct entry_writer *w)
 {
     const struct model_group *const groups = w->m->groups;
     for (int rotates = 1; rotates >= 0; rotates--) {
@@ -367,7 +282,7 @@ static void write_ropes(struct writer *w)
 }
 
 /* Every query head of a rank reads the one row that the latent cache has of a token. */
-static void write_latent_decode(struct writer *w, const struct model_latent *l, long q_len,
+static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
 {
     struct model_group latent = w->m->groups[0];
@@ -377,22 +292,22 @@ static void write_latent_decode(struct writer *w, const struct model_latent *l, 
         return;
     snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
              sparse ? "lists of slots" : "the latent cache");
-    begin(w, "mla_decode");
-    field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
-    field(w, "head_dim_v: %ld", l->kv_lora_rank);
-    field(w, "gqa: %s", ratios);
+    entry_begin(w, "mla_decode");
+    entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
+    entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
-        field(w, "q_len: %ld", q_len);
-    field(w, "page_size: %s", w->d->page_size);
+        entry_field(w, "q_len: %ld", q_len);
+    entry_field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
     if (sparse)
-        field(w, "sparse: slots");
+        entry_field(w, "sparse: slots");
     add_one_launch(w);
     snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
              sparse ? "The same over the keys that the indexer chose for each query"
                     : "Decode over the latent cache, absorbed",
              w->m->groups[0].scale);
-    end(w, label, comment);
+    entry_end(w, label, comment);
 }
 
 /* Pages that the indexer finds key by key: below 32 tokens, or no power of two. */
@@ -404,71 +319,72 @@ static const char *has_small_pages(const char *page_size)
     return tokens < 32 || (tokens & (tokens - 1)) ? "true" : "false";
 }
 
-static void write_indexer(struct writer *w, const struct model_latent *l)
+static void write_indexer(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->index_dim != INDEX_DIM) {
         model_lacks(w->m, "the sparse indexer: %ld heads of %ld, not of %d", l->index_heads,
                     l->index_dim, INDEX_DIM);
         return;
     }
-    begin(w, "indexer_rope_cache");
-    field(w, "rope: %s", ropes[l->index_rope]);
-    field(w, "layer_norm: true");
-    field(w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
-    field(w, "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes");
-    end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
-    begin(w, "indexer_topk");
-    field(w, "index_heads: %ld", l->index_heads);
-    field(w, "top_k: %ld", l->index_topk);
-    field(w, "paged: true");
-    field(w, "index_keys: fp8");
-    field(w, "small_pages: %s", has_small_pages(w->d->page_size));
-    end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
+    entry_begin(w, "indexer_rope_cache");
+    entry_field(w, "rope: %s", ropes[l->index_rope]);
+    entry_field(w, "layer_norm: true");
+    entry_field(
+        w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
+    entry_field(w, "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes");
+    entry_end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
+    entry_begin(w, "indexer_topk");
+    entry_field(w, "index_heads: %ld", l->index_heads);
+    entry_field(w, "top_k: %ld", l->index_topk);
+    entry_field(w, "paged: true");
+    entry_field(w, "index_keys: fp8");
+    entry_field(w, "small_pages: %s", has_small_pages(w->d->page_size));
+    entry_end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
     write_latent_decode(w, l, 1, true);
 }
 
-static void write_latent_rope(struct writer *w, const struct model_latent *l)
+static void write_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
-    begin(w, "mla_rope_cache");
-    field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
-    field(w, "head_dim_v: %ld", l->kv_lora_rank);
-    field(w, "rope: %s", ropes[w->m->groups[0].rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
-    field(w, "norm: rms");
+    entry_begin(w, "mla_rope_cache");
+    entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
+    entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    entry_field(w, "rope: %s", ropes[w->m->groups[0].rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
+    entry_field(w, "norm: rms");
     cache_fields(w);
-    field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
-    end(w, "rotation and write of the latent cache",
-        "Queries and rows of the latent cache: rotation, norm and write.");
+    entry_field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
+    entry_end(w, "rotation and write of the latent cache",
+              "Queries and rows of the latent cache: rotation, norm and write.");
 }
 
-static void write_product(struct writer *w, long from, long to, const char *what)
+static void write_product(struct entry_writer *w, long from, long to, const char *what)
 {
     char label[80];
     snprintf(label, sizeof(label), "the product from %ld to %ld elements", from, to);
-    begin(w, "head_product");
-    field(w, "head_dim: %ld", from);
-    field(w, "head_dim_v: %ld", to);
-    end(w, label, what);
+    entry_begin(w, "head_product");
+    entry_field(w, "head_dim: %ld", from);
+    entry_field(w, "head_dim_v: %ld", to);
+    entry_end(w, label, what);
 }
 
 /* The product of one latent with the weights of all heads, where there is a kernel made for it. */
-static void write_up_projection(struct writer *w, const struct model_latent *l, long to)
+static void write_up_projection(struct entry_writer *w, const struct model_latent *l, long to)
 {
     char why[200];
-    begin(w, "head_product");
-    field(w, "head_dim: %ld", l->kv_lora_rank);
-    field(w, "head_dim_v: %ld", to);
-    field(w, "shared: true");
-    if (is_accepted(w->entry, dtype(w->m), tgt_all[0]->machine.name, why))
-        end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
+    entry_begin(w, "head_product");
+    entry_field(w, "head_dim: %ld", l->kv_lora_rank);
+    entry_field(w, "head_dim_v: %ld", to);
+    entry_field(w, "shared: true");
+    if (entry_is_accepted(w->entry, entry_dtype(w->m), tgt_all[0]->machine.name, why))
+        entry_end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
 }
 
-static void write_latent_products(struct writer *w, const struct model_latent *l)
+static void write_latent_products(struct entry_writer *w, const struct model_latent *l)
 {
     if (l->q_lora_rank > 0) {
-        begin(w, "qk_rmsnorm");
-        field(w, "width: %ld", l->q_lora_rank);
-        field(w, "width_kv: %ld", l->kv_lora_rank);
-        end(w, "the norms of q_a and kv_a", "Norms of the compressed q and of the latent.");
+        entry_begin(w, "qk_rmsnorm");
+        entry_field(w, "width: %ld", l->q_lora_rank);
+        entry_field(w, "width_kv: %ld", l->kv_lora_rank);
+        entry_end(w, "the norms of q_a and kv_a", "Norms of the compressed q and of the latent.");
     }
     write_product(w, l->nope, l->kv_lora_rank, "Absorption into q.");
     write_product(w, l->kv_lora_rank, l->value,
@@ -482,30 +398,31 @@ static void write_latent_products(struct writer *w, const struct model_latent *l
 
 /* Writes the gather of latent rows: the latent as keys, the rotated key after it as values. A row
  * without a rotated key is gathered as two halves. */
-static void write_latent_gather(struct writer *w, const struct model_latent *l)
+static void write_latent_gather(struct entry_writer *w, const struct model_latent *l)
 {
     const long keys = l->rope > 0 ? l->kv_lora_rank : l->kv_lora_rank / 2;
-    begin(w, "cache_gather");
-    field(w, "head_dim: %ld", keys);
-    field(w, "head_dim_v: %ld", l->rope > 0 ? l->rope : l->kv_lora_rank - keys);
-    field(w, "page_size: %s", w->d->page_size);
+    entry_begin(w, "cache_gather");
+    entry_field(w, "head_dim: %ld", keys);
+    entry_field(w, "head_dim_v: %ld", l->rope > 0 ? l->rope : l->kv_lora_rank - keys);
+    entry_field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
-    end(w, "gather of the latent cache",
-        l->rope > 0 ? "Chunks of the latent cache: latents as keys, rotated keys as values."
-                    : "Chunks of the latent cache: halves of a latent as keys and values, side by "
-                      "side in one tensor.");
+    entry_end(w, "gather of the latent cache",
+              l->rope > 0
+                  ? "Chunks of the latent cache: latents as keys, rotated keys as values."
+                  : "Chunks of the latent cache: halves of a latent as keys and values, side by "
+                    "side in one tensor.");
 }
 
-static void write_latent(struct writer *w)
+static void write_latent(struct entry_writer *w)
 {
     const struct model_latent *l = &w->m->latent;
     write_latent_decode(w, l, 1, false);
     if (w->d->draft_tokens > 0)
         write_latent_decode(w, l, w->d->draft_tokens + 1, false);
-    begin(w, "combine");
-    field(w, "head_dim: %ld", l->kv_lora_rank);
-    field(w, "partials: csr");
-    end(w, "combine of the latent decode", "Sums of the parts of a split decode.");
+    entry_begin(w, "combine");
+    entry_field(w, "head_dim: %ld", l->kv_lora_rank);
+    entry_field(w, "partials: csr");
+    entry_end(w, "combine of the latent decode", "Sums of the parts of a split decode.");
     write_latent_rope(w, l);
     write_latent_products(w, l);
     write_latent_gather(w, l);
@@ -513,40 +430,40 @@ static void write_latent(struct writer *w)
         write_indexer(w, l);
 }
 
-static void write_combine(struct writer *w, const struct model_group *g)
+static void write_combine(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
     snprintf(label, sizeof(label), "combine at head_dim %ld", g->head_dim_v);
-    begin(w, "combine");
-    field(w, "head_dim: %ld", g->head_dim_v);
-    field(w, "partials: %s", w->m->latent.kv_lora_rank ? "pair" : "[csr, pair]");
-    end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
+    entry_begin(w, "combine");
+    entry_field(w, "head_dim: %ld", g->head_dim_v);
+    entry_field(w, "partials: %s", w->m->latent.kv_lora_rank ? "pair" : "[csr, pair]");
+    entry_end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
 }
 
-static void write_shared(struct writer *w)
+static void write_shared(struct entry_writer *w)
 {
-    begin(w, "plan");
+    entry_begin(w, "plan");
     if (w->tiles)
-        field(w, "q_tiles: [false, true] # true: for a planned prefill");
-    end(w, "plan", "Work lists, made on the device.");
-    begin(w, "metadata");
-    field(w, "metadata: [indptr, kv_indices, page_table, last_page_len, draft_slots]");
-    end(w, "metadata", "Index arrays of a step, made on the device.");
-    begin(w, "cache_copy");
-    end(w, "cache_copy", "Pages from cache to cache.");
+        entry_field(w, "q_tiles: [false, true] # true: for a planned prefill");
+    entry_end(w, "plan", "Work lists, made on the device.");
+    entry_begin(w, "metadata");
+    entry_field(w, "metadata: [indptr, kv_indices, page_table, last_page_len, draft_slots]");
+    entry_end(w, "metadata", "Index arrays of a step, made on the device.");
+    entry_begin(w, "cache_copy");
+    entry_end(w, "cache_copy", "Pages from cache to cache.");
 }
 
-static void write_vision(struct writer *w)
+static void write_vision(struct entry_writer *w)
 {
     const struct model_encoder *v = &w->m->vision;
     char label[80];
     snprintf(label, sizeof(label), "the encoder's attention (%ld heads of %ld, no mask)", v->heads,
              v->head_dim);
-    begin(w, "prefill");
-    field(w, "head_dim: %ld", v->head_dim);
-    field(w, "gqa: 1");
-    field(w, "mask: none");
-    end(w, label, "The encoder.");
+    entry_begin(w, "prefill");
+    entry_field(w, "head_dim: %ld", v->head_dim);
+    entry_field(w, "gqa: 1");
+    entry_field(w, "mask: none");
+    entry_end(w, label, "The encoder.");
 }
 
 /* True if an earlier group has heads of the same size, for which its entries are written. */
@@ -562,7 +479,7 @@ static bool has_size_before(const struct model *m, unsigned n)
 
 unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
 {
-    struct writer w = {.m = m, .d = d, .out = out};
+    struct entry_writer w = {.m = m, .d = d, .out = out};
     const bool causal = !m->groups[0].both_ways; /* else there is no decode, and no chunk */
     for (unsigned i = 0; i < m->group_count; i++) {
         if (!is_repeated(m, i))
@@ -582,6 +499,7 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     }
     if (causal)
         write_shared(&w);
+    write_mixers(&w);
     if (m->vision.heads)
         write_vision(&w);
     return w.entries;
@@ -590,12 +508,12 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
 bool check_deployment(const struct deployment *d, char why[200])
 {
     struct model m = {0};
-    struct writer w = {.m = &m, .d = d};
+    struct entry_writer w = {.m = &m, .d = d};
     const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
-    begin(&w, "cache_write");
-    field(&w, packed ? "head_dim: 512" : "head_dim: 64");
-    field(&w, "head_dim_v: 64");
-    field(&w, "page_size: %s", d->page_size);
+    entry_begin(&w, "cache_write");
+    entry_field(&w, packed ? "head_dim: 512" : "head_dim: 64");
+    entry_field(&w, "head_dim_v: 64");
+    entry_field(&w, "page_size: %s", d->page_size);
     cache_fields(&w);
-    return is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
+    return entry_is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
 }

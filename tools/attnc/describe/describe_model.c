@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_model.h"
 
+#include "tools/attnc/describe/describe_mixers.h"
 #include "tools/attnc/describe/model_layers.h"
 
 static const char *const ropes[] = {"no rotation", "pairs of halves (neox)",
@@ -39,6 +40,40 @@ static void print_group(const struct model_group *g, const struct deployment *d,
             fprintf(out, "#   TP %ld: %ld query heads and %ld key/value heads a rank%s\n",
                     d->ranks[i], r.heads, r.kv_heads, r.copies ? " (copies)" : "");
     }
+}
+
+/* Sizes of a rank, and pages of attention that are as large as a state of 4 or 2 bytes a number. */
+static void print_mixer_rank(const struct model *m, const struct model_mixer *x,
+                             const struct deployment *d, long ranks, FILE *out)
+{
+    struct rank_mixer r;
+    const long wide = mixer_page(m, x, d, ranks, 4), narrow = mixer_page(m, x, d, ranks, 2);
+    if (!wide || !share_mixer(x, ranks, &r))
+        return;
+    fprintf(out, "#   TP %ld: %ld heads and %ld value heads a rank", ranks, r.heads, r.value_heads);
+    if (r.channels)
+        fprintf(out, ", %ld channels", r.channels);
+    fprintf(out, "; a page as large as its state has %ld tokens, %ld with states of 16 bits\n",
+            wide, narrow);
+}
+
+static void print_mixer(const struct model *m, const struct model_mixer *x,
+                        const struct deployment *d, FILE *out)
+{
+    fprintf(out, "# %ld layers of %s: %ld heads of %ld, %ld value heads of %ld", x->layers,
+            mixer_name(x->recurrence), x->heads, x->head_dim, x->value_heads, x->head_dim_v);
+    if (x->taps)
+        fprintf(out, "; convolution of %ld taps%s", x->taps, x->conv_bias ? ", bias" : "");
+    if (x->lower_bound < 0)
+        fprintf(out, "; decays above %.9g", x->lower_bound);
+    if (x->rotates)
+        fprintf(out, "; rotation%s", x->qk_norm ? " after a norm of q and k" : "");
+    if (x->norm_groups)
+        fprintf(out, "; %ld groups of the norm, gate %s\n", x->norm_groups, x->act);
+    else
+        fputs("; no norm, gate silu\n", out);
+    for (unsigned i = 0; i < d->rank_count; i++)
+        print_mixer_rank(m, x, d, d->ranks[i], out);
 }
 
 static long count_index_layers(const struct model *m)
@@ -111,6 +146,8 @@ void print_model(const struct model *m, const struct deployment *d, FILE *out)
             m->fp16 ? "fp16" : "bf16");
     for (unsigned i = 0; i < m->group_count; i++)
         print_group(&m->groups[i], d, out);
+    for (unsigned i = 0; i < m->mixer_count; i++)
+        print_mixer(m, &m->mixers[i], d, out);
     print_indexer(m, out);
     print_scores(m, out);
     for (unsigned i = 0; i < m->notes.count; i++)
@@ -158,6 +195,32 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_end(j);
 }
 
+static void mixer_json(struct json *j, const struct model_mixer *x, const struct deployment *d)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "recurrence", mixer_name(x->recurrence));
+    json_integer(j, "layers", x->layers);
+    json_integer(j, "heads", x->heads);
+    json_integer(j, "value_heads", x->value_heads);
+    json_integer(j, "head_dim", x->head_dim);
+    json_integer(j, "head_dim_v", x->head_dim_v);
+    json_integer(j, "taps", x->taps);
+    json_begin_list(j, "ranks");
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        struct rank_mixer r;
+        if (!share_mixer(x, d->ranks[i], &r))
+            continue;
+        json_begin_object(j, NULL);
+        json_integer(j, "tp", d->ranks[i]);
+        json_integer(j, "heads", r.heads);
+        json_integer(j, "value_heads", r.value_heads);
+        json_integer(j, "channels", r.channels);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
 static void indexer_json(struct json *j, const struct model *m)
 {
     const struct model_latent *const l = &m->latent;
@@ -192,6 +255,10 @@ void model_json(struct json *j, const struct model *m, const struct deployment *
     json_begin_list(j, "attention");
     for (unsigned i = 0; i < m->group_count; i++)
         group_json(j, &m->groups[i], d);
+    json_end(j);
+    json_begin_list(j, "linear");
+    for (unsigned i = 0; i < m->mixer_count; i++)
+        mixer_json(j, &m->mixers[i], d);
     json_end(j);
     indexer_json(j, m);
     texts_json(j, "notes", &m->notes);

@@ -152,21 +152,30 @@ void lacks_in_layers(struct reader *r, const bool set[], const char *sentence)
     model_lacks(r->m, "%ld layers of %s (layers %s)", count, sentence, layers);
 }
 
+/* Kinds of layers whose settings have the names of another kind. */
+static void own_settings_of(struct reader *r, enum layer_kind k)
+{
+    if (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW)
+        r->kinds[LAYER_MAMBA] = true;
+    if (k == LAYER_HYBRID_MAMBA2)
+        r->kinds[LAYER_MAMBA2] = true;
+}
+
 static void report_kinds(struct reader *r, const enum layer_kind kinds[])
 {
     bool set[MAX_LAYERS];
     for (int k = 0; k < LAYER_KINDS; k++) {
-        bool any = false;
+        long count = 0;
         for (long i = 0; i < r->m->layers; i++) {
             set[i] = (int)kinds[i] == k;
-            any = any || set[i];
+            count += set[i];
         }
-        r->kinds[k] = r->kinds[k] || any;
-        if (any && (k == LAYER_DELTA_NET || k == LAYER_KDA || k == LAYER_LIGHTNING))
-            r->kinds[LAYER_LINEAR] = true; /* their settings have names of linear attention */
-        if (any && (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW))
-            r->kinds[LAYER_MAMBA] = true;
-        if (any && layer_gap((enum layer_kind)k))
+        if (count == 0)
+            continue;
+        r->kinds[k] = true;
+        own_settings_of(r, (enum layer_kind)k);
+        read_mixer(r, (enum layer_kind)k, count);
+        if (layer_gap((enum layer_kind)k))
             lacks_in_layers(r, set, layer_gap((enum layer_kind)k));
     }
 }
@@ -374,6 +383,13 @@ static char *list_settings(const struct reader *r, bool neutral)
     return text;
 }
 
+/* Ling 3 and Ring 2.5 share a type: KDA is where the file bounds its decays. */
+static enum layer_kind linear_kind(const struct reader *r)
+{
+    const enum layer_kind kind = find_linear(r->c.type);
+    return kind == LAYER_LIGHTNING && config_given(&r->c, CONFIG_KDA_BOUND) ? LAYER_KDA : kind;
+}
+
 static void set_rules(struct reader *r)
 {
     const unsigned traits = r->class.traits;
@@ -382,7 +398,7 @@ static void set_rules(struct reader *r)
         .global_first = traits & GLOBAL_FIRST,
         .local = traits & LOCAL,
         .beside = traits & BESIDE,
-        .linear = find_linear(r->c.type),
+        .linear = linear_kind(r),
     };
 }
 
@@ -390,10 +406,10 @@ static void set_rules(struct reader *r)
 static void own_linear_settings(struct reader *r)
 {
     const enum layer_kind linear = r->rules.linear;
-    if (linear == LAYER_LINEAR)
+    if (linear == LAYER_LINEAR || r->m->mixer_count)
         return;
     r->kinds[linear] = true;
-    r->kinds[LAYER_LINEAR] = r->kinds[LAYER_LINEAR] || linear != LAYER_MAMBA;
+    r->kinds[linear == LAYER_MAMBA || linear == LAYER_MAMBA2 ? LAYER_MAMBA : LAYER_LINEAR] = true;
 }
 
 static void read_all(struct reader *r)

@@ -23,6 +23,15 @@ enum model_norm {
     MODEL_NORM_AFTER_ROPE, /* nor this */
 };
 
+/** The recurrences of linear layers. */
+enum model_recurrence {
+    MODEL_DELTA_NET, /* Qwen3-Next's, a decay of each head */
+    MODEL_KDA,       /* Kimi-Linear's, a decay of each element of a key */
+    MODEL_MAMBA2,
+    MODEL_LIGHTNING, /* MiniMax-Text-01's and Ring's, constant decays */
+    MODEL_RECURRENCES,
+};
+
 enum model_mrope { MODEL_MROPE_NONE, MODEL_MROPE_SECTIONS, MODEL_MROPE_INTERLEAVED };
 
 /** Layers whose attention is the same; heads of all ranks together. */
@@ -35,6 +44,22 @@ struct model_group {
     bool rotates, sinks;
     bool both_ways; /* no causal mask: `window` keys on each side, or all */
     double scale;   /* of the scores before the softmax */
+};
+
+/** Linear layers: a recurrence and what is around it; heads of all ranks together. */
+struct model_mixer {
+    enum model_recurrence recurrence;
+    long layers;
+    long heads;                /* of keys; groups of Mamba2 */
+    long value_heads;          /* each has a state of head_dim x head_dim_v */
+    long head_dim, head_dim_v; /* of a key, of a value */
+    long taps;                 /* inputs of an output of the short convolution; 0: there is none */
+    bool conv_bias;
+    double lower_bound; /* of KDA's decays; 0: none */
+    const char *act;    /* of the gate, as gated_rmsnorm has it */
+    long norm_groups;   /* groups of a token that are normalised; 0: no norm */
+    bool rotates;       /* q and k of lightning attention rotate */
+    bool qk_norm;       /* and are normalised before that */
 };
 
 /** An encoder beside the language model, whose attention has no mask and no cache. */
@@ -66,6 +91,8 @@ struct model {
     long layers;
     struct model_group groups[MODEL_MAX_GROUPS];
     unsigned group_count;
+    struct model_mixer mixers[MODEL_RECURRENCES];
+    unsigned mixer_count;
     struct model_latent latent;
     struct model_encoder vision;
     enum model_rope rope;
@@ -80,6 +107,9 @@ struct model {
     struct model_texts notes;        /* what the caller has to do besides launching kernels */
     char *read, *neutral; /* settings that were read, and those without effect; may be NULL */
 };
+
+/** Returns the name of a recurrence, as in "36 layers of NAME". */
+const char *mixer_name(enum model_recurrence r);
 
 /** Reads a parsed config.json. False: it is none, or lacks something; `why` says what. */
 bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY]);

@@ -219,7 +219,7 @@ static enum layer_kind settle(const struct config *c, const struct layer_rules *
     const struct attnc_yaml_node *windows = config_find(c, CONFIG_WINDOW);
     const bool listed = windows && windows->kind == ATTNC_YAML_LIST;
     const bool window = layer_window(c, i, r->layers) > 0;
-    if (kind == LAYER_LINEAR)
+    if (kind == LAYER_LINEAR || (kind == LAYER_MAMBA && r->linear == LAYER_MAMBA2))
         kind = r->linear;
     if (kind == LAYER_FULL && window && (r->local || listed))
         kind = LAYER_WINDOW;
@@ -274,7 +274,9 @@ enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, 
         kind = by_window(c, r, i);
     kind = overlay(c, r, kind, i);
     if (r->beside && kind <= LAYER_WINDOW)
-        kind = kind == LAYER_FULL ? LAYER_HYBRID : LAYER_HYBRID_WINDOW;
+        kind = kind == LAYER_WINDOW        ? LAYER_HYBRID_WINDOW
+               : r->linear == LAYER_MAMBA2 ? LAYER_HYBRID_MAMBA2
+                                           : LAYER_HYBRID;
     return kind;
 }
 

@@ -33,6 +33,7 @@ enum {
     COMPRESSED = 1 << 16,
     HALF_WINDOW = 1 << 17,
     IMAGE_PREFIX = 1 << 18,
+    LINEAR_SILU = 1 << 19,
 };
 
 struct model_class {
@@ -60,6 +61,9 @@ struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind
 
 /** Sorts the layers into groups of equal attention, and reports what other layers need. */
 void read_layers(struct reader *r);
+
+/** Reads the sizes of the linear layers of one kind; what is not there becomes a gap. */
+void read_mixer(struct reader *r, enum layer_kind layer, long layers);
 
 /** Elements of a head that rotate in layer i, of `kind`, with the heads `g`; 0: none. */
 long read_rotation_of(const struct reader *r, long i, enum layer_kind kind,

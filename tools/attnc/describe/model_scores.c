@@ -120,7 +120,8 @@ static void read_norm(struct reader *r)
 
 static void read_gate(struct reader *r)
 {
-    static const char *const per_head[] = {"per-head", "per_head", "headwise", "head", NULL};
+    static const char *const per_head[] = {"per-head",  "per_head", "headwise",
+                                           "head_wise", "head",     NULL};
     static const char *const apart[] = {"per-element", "per_element", "elementwise", "true", NULL};
     struct model *const m = r->m;
     const char *word = config_text(&r->c, CONFIG_GATING);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/attnc/describe/describe_mixers.h"
 #include "tools/attnc/step/step.h"
 
 enum { PROBE_KEYS = 64, DECODE_QUERIES = 64, ANY_PAGE = 16 };
@@ -296,6 +297,72 @@ static void list_latents(const struct model *m, struct step *s)
         list_latent(m, s, layers - own, false);
 }
 
+/* Linear layers. */
+
+static void add_conv(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
+                     const struct step_load *l)
+{
+    if (!x->taps)
+        return;
+    struct step_call *c = add_call(k, "conv1d");
+    add_field(c, ATT_TAPS, (int)x->taps);
+    snprintf(c->shape, sizeof(c->shape), "channels=%ld,batch=%ld,length=%ld", r->channels, l->batch,
+             l->queries);
+}
+
+/* The step writes states: without records of drafts. */
+static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
+                           const struct rank_mixer *r, const struct step_load *l)
+{
+    const bool delta = x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;
+    struct step_call *c = add_call(k, delta ? "gated_delta" : "ssd");
+    add_dims(c, x->head_dim, x->head_dim_v);
+    if (delta)
+        add_field(c, ATT_REPLAY, false);
+    snprintf(c->shape, sizeof(c->shape), "heads=%ld,value_heads=%ld,batch=%ld,length=%ld", r->heads,
+             r->value_heads, l->batch, l->queries);
+}
+
+static void add_norm(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
+                     long tokens)
+{
+    if (!r->norm_groups)
+        return;
+    struct step_call *c = add_call(k, "gated_rmsnorm");
+    add_field(c, ATT_WIDTH, (int)(x->value_heads * x->head_dim_v / x->norm_groups));
+    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,groups=%ld", tokens, r->norm_groups);
+}
+
+static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
+                           const struct rank_mixer *r, long tokens)
+{
+    if (!x->rotates)
+        return;
+    struct step_call *c = add_call(k, "rope_qk_norm_cache");
+    add_dims(c, x->head_dim, x->head_dim_v);
+    add_field(c, ATT_KEEP_KV, true);
+    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld,kv_heads=%ld", tokens, r->heads,
+             r->heads);
+}
+
+static void list_mixer(const struct model_mixer *x, struct step *s)
+{
+    const struct step_load *l = &s->load;
+    struct rank_mixer r;
+    if (!share_mixer(x, l->ranks, &r))
+        return;
+    struct step_kind *k = &s->kinds[s->kind_count++];
+    snprintf(k->name, sizeof(k->name), "%s", mixer_name(x->recurrence));
+    k->linear = true;
+    k->layers = x->layers;
+    k->heads = r.value_heads;
+    k->kv_heads = r.heads;
+    add_mixer_rope(k, x, &r, l->batch * l->queries);
+    add_conv(k, x, &r, l);
+    add_recurrence(k, x, &r, l);
+    add_norm(k, x, &r, l->batch * l->queries);
+}
+
 bool step_list_layers(const struct model *m, struct step *s, char why[200])
 {
     const struct step_load *l = &s->load;
@@ -320,5 +387,7 @@ bool step_list_layers(const struct model *m, struct step *s, char why[200])
         list_latents(m, s);
     for (unsigned i = 0; !m->latent.kv_lora_rank && i < m->group_count; i++)
         list_group(m, &m->groups[i], s);
+    for (unsigned i = 0; i < m->mixer_count; i++)
+        list_mixer(&m->mixers[i], s);
     return true;
 }

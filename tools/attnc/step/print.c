@@ -66,8 +66,9 @@ static void print_kind(const struct step *s, const struct step_kind *k)
 {
     const double whole = layer_alone_us(s, k);
     unsigned n = 0;
-    printf("\n%s: %ld layer%s, %ld query heads, %ld key/value head%s\n", k->name, k->layers,
-           k->layers == 1 ? "" : "s", k->heads, k->kv_heads, k->kv_heads == 1 ? "" : "s");
+    printf("\n%s: %ld layer%s, %ld %s heads, %ld %s head%s\n", k->name, k->layers,
+           k->layers == 1 ? "" : "s", k->heads, k->linear ? "value" : "query", k->kv_heads,
+           k->linear ? "key" : "key/value", k->kv_heads == 1 ? "" : "s");
     printf("  %-18s %9s %6s %7s", "OP", "US", "SHARE", "LAUNCH");
     if (!s->gpu[0])
         printf(" %9s %6s %6s  %-7s", "CYCLES", "HBM", "MATRIX", "BOUND");

@@ -15,7 +15,7 @@ enum {
     STEP_LAUNCHES = 2,
     STEP_WAYS = 6,
     STEP_STAGES = 8,
-    STEP_KINDS = MODEL_MAX_GROUPS + 1, /* a latent group may be two kinds */
+    STEP_KINDS = MODEL_MAX_GROUPS + 1 + MODEL_RECURRENCES, /* a latent group may be two kinds */
     STEP_PACKS = 64,
     STEP_MOST_KEYS = 1 << 20, /* of a sequence, as shapes of attnc trace have it */
 };
@@ -72,7 +72,8 @@ struct step_stage {
 /** Layers whose launches are the same. */
 struct step_kind {
     char name[64];
-    long layers, heads, kv_heads; /* heads of the rank */
+    long layers, heads, kv_heads; /* heads of the rank; of values and keys, if linear */
+    bool linear;                  /* a recurrence, not softmax attention */
     struct step_stage stages[STEP_STAGES];
     unsigned count;
 };

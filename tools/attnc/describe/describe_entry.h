@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares the writer of a description's entries. Every entry is read back by the
+ * description reader for every target: what a target refuses becomes a gap of the model.
+ */
+#ifndef TOOLS_ATTNC_DESCRIBE_ENTRY_H
+#define TOOLS_ATTNC_DESCRIBE_ENTRY_H
+
+#include "tools/attnc/describe/describe_kernels.h"
+
+enum { MAX_ENTRY = 2048 };
+
+struct entry_writer {
+    struct model *m;
+    const struct deployment *d;
+    FILE *out;
+    unsigned entries;
+    bool tiles;            /* a planned prefill is written, whose plans are of tiles */
+    char entry[MAX_ENTRY]; /* the one that is being written */
+    size_t length;
+};
+
+/** Begins an entry of an op. */
+void entry_begin(struct entry_writer *w, const char *op);
+
+/** Adds a field, "name: value". */
+void entry_field(struct entry_writer *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Ends an entry: writes it for the targets that take it, and a gap named `label` for the others.
+ * Returns whether there is such a target. */
+bool entry_end(struct entry_writer *w, const char *label, const char *comment);
+
+/** Names the targets that take the entry, and the others; `why` is the last refusal. */
+void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200]);
+
+/** True if a target takes a description of this one entry; else `why` is the first error. */
+bool entry_is_accepted(const char *entry, const char *dtype, const char *target, char why[200]);
+
+/** Returns the element type of the model, as a description names it. */
+const char *entry_dtype(const struct model *m);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe/describe_mixers.h"
+
+#include <string.h>
+
+enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
+
+/* Groups of keys of a rank, which has a copy of one where there are more ranks. */
+static bool share_groups(const struct model_mixer *x, long ranks, long *out)
+{
+    const bool copies = x->recurrence == MODEL_MAMBA2 && ranks % x->heads == 0;
+    if (x->heads % ranks && !copies)
+        return false;
+    *out = copies ? 1 : x->heads / ranks;
+    return true;
+}
+
+bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out)
+{
+    *out = (struct rank_mixer){0};
+    if (x->value_heads % ranks || !share_groups(x, ranks, &out->heads))
+        return false;
+    out->value_heads = x->value_heads / ranks;
+    const long keys = out->heads * x->head_dim, values = out->value_heads * x->head_dim_v;
+    out->channels = x->taps ? 2 * keys + values : 0;
+    out->norm_groups = x->norm_groups % ranks ? 0 : x->norm_groups / ranks;
+    return true;
+}
+
+/* Bytes of a token in a page of attention on a rank; 0: ranks cannot share the heads. */
+static long token_bytes(const struct model *m, const struct deployment *d, long ranks)
+{
+    const long bytes = strcmp(d->kv_dtype, "same") ? 1 : 2;
+    struct rank_heads r;
+    if (m->latent.kv_lora_rank)
+        return (m->latent.kv_lora_rank + m->latent.rope) * bytes;
+    if (!m->group_count || !share_heads(&m->groups[0], ranks, &r))
+        return 0;
+    return r.kv_heads * (m->groups[0].head_dim + m->groups[0].head_dim_v) * bytes;
+}
+
+long mixer_page(const struct model *m, const struct model_mixer *x, const struct deployment *d,
+                long ranks, long state_bytes)
+{
+    const long token = token_bytes(m, d, ranks);
+    struct rank_mixer r;
+    if (!token || !share_mixer(x, ranks, &r))
+        return 0;
+    const long taps = x->taps ? x->taps - 1 : 0;
+    const long bytes =
+        r.value_heads * x->head_dim * x->head_dim_v * state_bytes + r.channels * taps * CONV_BYTES;
+    const long page = PAGE_TOKENS * token;
+    return (bytes + page - 1) / page * PAGE_TOKENS;
+}
+
+/* ---- Entries ---- */
+
+static void write_conv(struct entry_writer *w, const struct model_mixer *x)
+{
+    if (!x->taps)
+        return;
+    for (unsigned i = 0; i < w->d->rank_count; i++) {
+        struct rank_mixer r;
+        if (share_mixer(x, w->d->ranks[i], &r) && r.channels % CONV_CHANNELS)
+            model_lacks(w->m, "conv1d at TP %ld: %ld channels are no multiple of %d",
+                        w->d->ranks[i], r.channels, CONV_CHANNELS);
+    }
+    entry_begin(w, "conv1d");
+    entry_field(w, "taps: %ld", x->taps);
+    entry_field(w, "act: silu");
+    if (x->conv_bias)
+        entry_field(w, "bias: true");
+    entry_end(w, "the short convolution",
+              "The short convolution before linear layers, of prompts, decode and drafts.");
+}
+
+/* Fields that gated_delta shares with its commit. */
+static void delta_fields(struct entry_writer *w, const struct model_mixer *x)
+{
+    entry_field(w, "head_dim: %ld", x->head_dim);
+    entry_field(w, "head_dim_v: %ld", x->head_dim_v);
+    if (x->recurrence == MODEL_KDA)
+        entry_field(w, "decay: channel");
+    entry_field(w, "state_layout: v_major # k_major: as ATOM keeps states");
+    entry_field(w, "state_dtype: f32 # bf16: half the bytes");
+}
+
+static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
+{
+    entry_field(w, "gates: %s", x->lower_bound < 0 ? "bounded" : "softplus");
+    entry_field(w, "l2_norm: true");
+}
+
+static void write_delta(struct entry_writer *w, const struct model_mixer *x)
+{
+    char label[80];
+    entry_begin(w, "gated_delta");
+    delta_fields(w, x);
+    gate_fields(w, x);
+    if (w->d->draft_tokens > 0)
+        entry_field(w, "replay: [false, true] # true: drafts leave records, and the state stays");
+    entry_end(w, mixer_name(x->recurrence), "Decode and drafts of linear layers.");
+    if (w->d->draft_tokens > 0) {
+        entry_begin(w, "gated_delta_commit");
+        delta_fields(w, x);
+        entry_end(w, "commit of drafts", "States advance by the drafts that were accepted.");
+    }
+    snprintf(label, sizeof(label), "prompts of %s in chunks", mixer_name(x->recurrence));
+    entry_begin(w, "gated_delta_prefill");
+    delta_fields(w, x);
+    gate_fields(w, x);
+    entry_end(w, label, "Prompts of linear layers, in chunks.");
+}
+
+/* A decode step in one launch, where the norm is of value heads and a kernel has their number. */
+static void write_delta_step(struct entry_writer *w, const struct model_mixer *x)
+{
+    char good[64], bad[64], why[200];
+    entry_begin(w, "gated_delta_step");
+    delta_fields(w, x);
+    entry_field(w, "taps: %ld", x->taps);
+    entry_field(w, "gqa: %ld", x->value_heads / x->heads);
+    entry_field(w, "act: %s", x->act);
+    gate_fields(w, x);
+    entry_sort_targets(w, good, bad, why);
+    if (!bad[0])
+        entry_end(w, "", "A decode step of linear layers in one launch, in place of three.");
+}
+
+static void ssd_fields(struct entry_writer *w, const struct model_mixer *x)
+{
+    const bool mamba = x->recurrence == MODEL_MAMBA2;
+    entry_field(w, "head_dim: %ld", x->head_dim);
+    entry_field(w, "head_dim_v: %ld", x->head_dim_v);
+    entry_field(w, "gates: %s", mamba ? "softplus" : "constant");
+    entry_field(w, "act: %s", x->norm_groups ? "none" : "silu");
+    entry_field(w, "state_layout: %s", mamba ? "v_major" : "k_major");
+    entry_field(w, "state_dtype: f32%s", mamba ? " # fp16: half the bytes" : "");
+}
+
+static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
+{
+    char label[80];
+    entry_begin(w, "ssd");
+    ssd_fields(w, x);
+    entry_end(w, mixer_name(x->recurrence), "Decode and drafts of linear layers.");
+    snprintf(label, sizeof(label), "prompts of %s in chunks", mixer_name(x->recurrence));
+    entry_begin(w, "ssd_prefill");
+    ssd_fields(w, x);
+    entry_end(w, label, "Prompts of linear layers, in chunks.");
+}
+
+/* Norm and rotation of lightning attention's q and k, which no cache keeps. */
+static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x)
+{
+    const struct model_group *g = &w->m->groups[0];
+    const long rotary = g->rotary_dim && g->rotary_dim < x->head_dim ? g->rotary_dim : x->head_dim;
+    if (!x->rotates)
+        return;
+    entry_begin(w, "rope_qk_norm_cache");
+    entry_field(w, "head_dim: %ld", x->head_dim);
+    entry_field(w, "rope: neox");
+    if (rotary != x->head_dim)
+        entry_field(w, "rotary_dim: %ld", rotary);
+    if (x->qk_norm)
+        entry_field(w, "norm: rms");
+    entry_field(w, "keep_kv: true");
+    entry_end(
+        w, "rotation of linear layers",
+        "Rotation of q and k in linear layers; slot_mapping is NULL, since nothing is cached.");
+}
+
+/* One entry for each width of a group; ranks that have a part of one cannot compute it. */
+static void write_norm(struct entry_writer *w, const struct model_mixer *x)
+{
+    const long width = x->norm_groups ? x->value_heads * x->head_dim_v / x->norm_groups : 0;
+    bool any = false;
+    for (unsigned i = 0; width && i < w->d->rank_count; i++) {
+        struct rank_mixer r;
+        if (!share_mixer(x, w->d->ranks[i], &r))
+            continue;
+        if (!r.norm_groups)
+            model_lacks(w->m,
+                        "gated norm at TP %ld: ranks have parts of a group of %ld elements, whose "
+                        "sums of squares have to be added",
+                        w->d->ranks[i], width);
+        any = any || r.norm_groups;
+    }
+    if (!any)
+        return;
+    entry_begin(w, "gated_rmsnorm");
+    entry_field(w, "width: %ld", width);
+    entry_field(w, "act: %s", x->act);
+    entry_end(w, "the gated norm", "The gated norm of linear layers; out_dtype: fp8 quantises it.");
+}
+
+static void check_ranks(struct entry_writer *w, const struct model_mixer *x)
+{
+    for (unsigned i = 0; i < w->d->rank_count; i++) {
+        struct rank_mixer r;
+        if (!share_mixer(x, w->d->ranks[i], &r))
+            model_lacks(w->m, "TP %ld: %ld heads and %ld value heads of %s cannot be shared out",
+                        w->d->ranks[i], x->heads, x->value_heads, mixer_name(x->recurrence));
+    }
+}
+
+void write_mixers(struct entry_writer *w)
+{
+    for (unsigned i = 0; i < w->m->mixer_count; i++) {
+        const struct model_mixer *x = &w->m->mixers[i];
+        check_ranks(w, x);
+        write_mixer_rope(w, x);
+        write_conv(w, x);
+        if (x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA) {
+            write_delta(w, x);
+            write_delta_step(w, x);
+        } else {
+            write_ssd(w, x);
+        }
+        write_norm(w, x);
+    }
+    if (w->m->mixer_count) {
+        entry_begin(w, "state_copy");
+        entry_end(w, "state_copy", "Checkpoints and forks of the states of all layers.");
+    }
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sizes of a model's linear layers: heads, states, the short convolution, gates and norms. A size
+ * that neither the file nor the class has is a gap: attention layers are known without it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/attnc/describe/model_read.h"
+
+enum { MAX_SIZE = 1 << 20 };
+
+/* The settings of one kind of layer; CONFIG_KEYS: it has no such setting. */
+static const struct {
+    enum layer_kind layer;
+    enum model_recurrence recurrence;
+    enum config_key heads, value_heads, head_dim, head_dim_v, taps;
+} kinds[] = {
+    {LAYER_DELTA_NET, MODEL_DELTA_NET, CONFIG_DELTA_HEADS, CONFIG_DELTA_VALUE_HEADS,
+     CONFIG_DELTA_DIM, CONFIG_DELTA_VALUE_DIM, CONFIG_DELTA_TAPS},
+    {LAYER_KDA, MODEL_KDA, CONFIG_KDA_HEADS, CONFIG_KDA_HEADS, CONFIG_KDA_DIM, CONFIG_KDA_DIM,
+     CONFIG_KDA_TAPS},
+    {LAYER_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
+     CONFIG_MAMBA_DIM, CONFIG_MAMBA_TAPS},
+    {LAYER_HYBRID_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
+     CONFIG_MAMBA_DIM, CONFIG_MAMBA_TAPS},
+    {LAYER_LIGHTNING, MODEL_LIGHTNING, CONFIG_HEADS, CONFIG_HEADS, CONFIG_HEAD_DIM, CONFIG_HEAD_DIM,
+     CONFIG_KEYS},
+};
+
+const char *mixer_name(enum model_recurrence r)
+{
+    static const char *const names[] = {"gated delta net", "Kimi delta attention", "Mamba2",
+                                        "lightning attention"};
+    return names[r];
+}
+
+static void lacks(struct reader *r, const struct model_mixer *x, const char *sentence)
+{
+    model_lacks(r->m, "%ld layers of %s: %s", x->layers, mixer_name(x->recurrence), sentence);
+}
+
+/* Reads a size; false, with a gap, where it is not there. */
+static bool read_size(struct reader *r, const struct model_mixer *x, enum config_key key, long *to)
+{
+    char name[CONFIG_PATH], text[CONFIG_PATH + 40];
+    *to = config_number(&r->c, key);
+    if (*to > 0 && *to <= MAX_SIZE)
+        return true;
+    snprintf(text, sizeof(text), *to ? "%s is out of range" : "%s is not there",
+             config_name(&r->c, key, name));
+    lacks(r, x, text);
+    return false;
+}
+
+/* Elements of all heads of a Mamba2 layer; 0: not known. */
+static long mamba_inner(const struct config *c)
+{
+    const long given = config_number(c, CONFIG_MAMBA_INNER);
+    const long expand = config_number(c, CONFIG_MAMBA_EXPAND);
+    return given > 0 ? given : expand * config_number(c, CONFIG_HIDDEN);
+}
+
+/* The elements of a Mamba2 head, which may be "auto": all elements divided by the heads. */
+static bool read_mamba_dim(struct reader *r, struct model_mixer *x)
+{
+    const struct attnc_yaml_node *n = config_find(&r->c, CONFIG_MAMBA_DIM);
+    const long inner = mamba_inner(&r->c);
+    const char *text = config_text(&r->c, CONFIG_MAMBA_DIM);
+    if (n ? config_is(&r->c, n, "n") : text != NULL)
+        return read_size(r, x, CONFIG_MAMBA_DIM, &x->head_dim_v);
+    if (n && strcmp(text, "auto") != 0) {
+        config_fault(&r->c, "%s is '%.40s', expected a number, or auto",
+                     config_name(&r->c, CONFIG_MAMBA_DIM, (char[CONFIG_PATH]){0}), text);
+        return false;
+    }
+    if (inner <= 0 || inner % x->value_heads) {
+        lacks(r, x, "the elements of a head are not there");
+        return false;
+    }
+    x->head_dim_v = inner / x->value_heads;
+    return true;
+}
+
+/* KDA layers of Ling 3 have the heads of its attention, and no settings of their own. */
+static enum config_key own_key(const struct reader *r, enum config_key own, enum config_key other)
+{
+    const bool kda = own == CONFIG_KDA_HEADS || own == CONFIG_KDA_DIM;
+    return kda && !config_find(&r->c, own) && config_given(&r->c, CONFIG_KDA_BOUND) ? other : own;
+}
+
+static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
+{
+    if (!read_size(r, x, own_key(r, kinds[k].value_heads, CONFIG_HEADS), &x->value_heads) ||
+        !read_size(r, x, own_key(r, kinds[k].heads, CONFIG_HEADS), &x->heads) ||
+        (kinds[k].taps != CONFIG_KEYS && !read_size(r, x, kinds[k].taps, &x->taps)))
+        return false;
+    if (x->value_heads % x->heads) {
+        lacks(r, x, "its value heads are no multiple of its heads");
+        return false;
+    }
+    if (x->recurrence == MODEL_LIGHTNING) { /* it has the heads of attention */
+        x->head_dim = config_number(&r->c, CONFIG_HEAD_DIM);
+        x->head_dim = x->head_dim ? x->head_dim : config_number(&r->c, CONFIG_HIDDEN) / x->heads;
+        x->head_dim_v = x->head_dim;
+        return true;
+    }
+    const enum config_key value = own_key(r, kinds[k].head_dim_v, CONFIG_HEAD_DIM);
+    if (!read_size(r, x, own_key(r, kinds[k].head_dim, CONFIG_HEAD_DIM), &x->head_dim))
+        return false;
+    return x->recurrence == MODEL_MAMBA2 ? read_mamba_dim(r, x)
+                                         : read_size(r, x, value, &x->head_dim_v);
+}
+
+/* The gate of gated delta net is silu, where the class or a setting has no other. */
+static void read_delta_gate(struct reader *r, struct model_mixer *x)
+{
+    const char *type = config_text(&r->c, CONFIG_DELTA_GATE);
+    x->act = type && strcmp(type, "sigmoid") == 0 ? "sigmoid" : "silu";
+    if (type && strcmp(type, "sigmoid") && strcmp(type, "silu") && strcmp(type, "swish"))
+        config_fault(&r->c, "%s is '%.40s', expected sigmoid, silu or swish",
+                     config_name(&r->c, CONFIG_DELTA_GATE, (char[CONFIG_PATH]){0}), type);
+    if (config_flag(&r->c, CONFIG_DELTA_NEGATIVE, false))
+        lacks(r, x, "betas from 0 to 2: gated_delta computes betas from 0 to 1");
+    x->norm_groups = x->value_heads;
+}
+
+static void read_kda_gate(struct reader *r, struct model_mixer *x)
+{
+    const double bound = config_real(&r->c, CONFIG_KDA_BOUND, 0);
+    x->lower_bound = config_flag(&r->c, CONFIG_KDA_SAFE, true) ? bound : 0;
+    if (bound > 0)
+        config_fault(&r->c, "%s is positive",
+                     config_name(&r->c, CONFIG_KDA_BOUND, (char[CONFIG_PATH]){0}));
+    x->act = "sigmoid";
+    x->norm_groups = x->value_heads;
+}
+
+/* Mamba2's gate: before the norm, after it, or without a norm inside the recurrence. */
+static void read_mamba_gate(struct reader *r, struct model_mixer *x)
+{
+    const char *act = config_text(&r->c, CONFIG_MAMBA_ACT);
+    const bool norm = config_flag(&r->c, CONFIG_MAMBA_NORM, true);
+    const bool after = config_flag(&r->c, CONFIG_MAMBA_NORM_FIRST, false);
+    x->conv_bias = config_flag(&r->c, CONFIG_MAMBA_BIAS, true);
+    x->act = after && norm ? "silu" : "silu_first";
+    x->norm_groups = norm ? x->heads : 0;
+    if (act && strcmp(act, "silu") && strcmp(act, "swish"))
+        lacks(r, x, "an activation that is not silu");
+}
+
+/* Lightning attention's norm is over all heads of a token, or over groups of them. */
+static void read_lightning_gate(struct reader *r, struct model_mixer *x)
+{
+    const long groups = config_number(&r->c, CONFIG_LIGHTNING_GROUPS);
+    const bool silu = config_flag(&r->c, CONFIG_LIGHTNING_SILU, r->class.traits & LINEAR_SILU);
+    x->act = "sigmoid";
+    x->norm_groups = groups > 0 ? groups : 1;
+    x->rotates = config_flag(&r->c, CONFIG_LIGHTNING_ROPE, !(r->class.traits & LINEAR_SILU));
+    x->qk_norm = x->rotates && config_flag(&r->c, CONFIG_QK_NORM, false);
+    if (silu)
+        model_note(r->m, "Lightning attention: apply silu to q, k and v, in their projection");
+    if (x->value_heads * x->head_dim_v % x->norm_groups)
+        config_fault(&r->c, "%ld groups of the norm do not divide %ld heads of %ld", x->norm_groups,
+                     x->value_heads, x->head_dim_v);
+}
+
+void read_mixer(struct reader *r, enum layer_kind layer, long layers)
+{
+    static void (*const gates[])(struct reader *, struct model_mixer *) = {
+        [MODEL_DELTA_NET] = read_delta_gate,
+        [MODEL_KDA] = read_kda_gate,
+        [MODEL_MAMBA2] = read_mamba_gate,
+        [MODEL_LIGHTNING] = read_lightning_gate,
+    };
+    size_t k = 0;
+    while (k < sizeof(kinds) / sizeof(kinds[0]) && kinds[k].layer != layer)
+        k++;
+    if (k == sizeof(kinds) / sizeof(kinds[0]))
+        return;
+    struct model_mixer x = {.recurrence = kinds[k].recurrence, .layers = layers};
+    if (!read_sizes_of(r, k, &x))
+        return;
+    gates[x.recurrence](r, &x);
+    r->m->mixers[r->m->mixer_count++] = x;
+}
