@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of linear attention and Mamba2 layers as vLLM makes them in decode, verification and the
-convolution of prompts: the same names, arguments in the same order, results in the same place.
+"""The calls of linear attention and Mamba2 layers as vLLM makes them in decode, verification and
+prompts: the same names, arguments in the same order, results in the same place.
 
     import attn.linear as linear
     linear.use("engine.attnpack", state_layout="v_major")
@@ -144,6 +144,61 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
     return out, initial_state
 
 
+def fused_recurrent_kda(q, k, v, g, beta=None, scale=None, initial_state=None, inplace_final_state=True,
+                        use_qk_l2norm_in_kernel=True, cu_seqlens=None, ssm_state_indices=None, **kwargs):
+    """A step of KDA: g has four dimensions, a natural logarithm for each element of a key."""
+    if g.ndim != 4:
+        raise NotServed("fused_recurrent_kda", "g of a head")
+    return fused_recurrent_gated_delta_rule(
+        q, k, v, g, beta, scale, initial_state, inplace_final_state, cu_seqlens, ssm_state_indices,
+        use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel)
+
+
+def _own_states(like, initial, shape):
+    """States that a call may write, a copy of the initial ones or memory for float32, and their lists."""
+    state = c.floats(like, shape) if initial is None else new_like(initial)
+    given = dict(state=state, state_slots=c.arange(like, shape[0]))
+    if initial is None:
+        none = c.arange(like, shape[0])
+        c.zero(none)
+        given["has_state"] = c.cast(none, "uint8")
+    else:
+        state[...] = initial
+    return state, given
+
+
+def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
+                           cu_seqlens=None, chunk_indices=None, chunk_offsets=None,
+                           use_qk_l2norm_in_kernel=False, core_attn_out=None):
+    """Prompts of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
+    value heads, V], initial_state [sequences, value heads, ...] in the order of use(). Returns the output
+    and the states after the sequences, which are new."""
+    call = "chunk_gated_delta_rule"
+    if cu_seqlens is None or q.shape[0] != 1:
+        raise NotServed(call, "no cu_seqlens")
+    s, layout = c.session(q), _layout(q)
+    dims = (k.shape[3], v.shape[3]) if layout == "k_major" else (v.shape[3], k.shape[3])
+    state, given = _own_states(q, initial_state, (cu_seqlens.shape[0] - 1, v.shape[2]) + dims)
+    op = s.op("gated_delta_prefill", dtype=c.dtype(q), head_dim=q.shape[3], head_dim_v=v.shape[3],
+              heads=q.shape[2], value_heads=v.shape[2], gates="given", l2_norm=use_qk_l2norm_in_kernel,
+              decay="channel" if g.ndim == 4 else "head", state_dtype=c.dtype(state),
+              state_layout=layout)
+    out = new_like(v, tuple(v.shape)) if core_attn_out is None else c.view(core_attn_out, *v.shape)
+    op(q=q[0], k=k[0], v=v[0], log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"),
+       out=out[0], scale=q.shape[3] ** -0.5 if scale is None else scale, l2_eps=1e-6,
+       cu_seqlens=_indices(cu_seqlens), max_seqlen=q.shape[1], stream=c.stream(q), **given)
+    return out, state if output_final_state else None
+
+
+def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
+              use_qk_l2norm_in_kernel=False, cu_seqlens=None, **kwargs):
+    """Prompts of KDA, as chunk_gated_delta_rule(). g is a natural logarithm, before any sum."""
+    if g.ndim != 4:
+        raise NotServed("chunk_kda", "g of a head")
+    return chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens,
+                                  use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel)
+
+
 def _tied(call, x, axes, name):
     """A tensor's numbers of heads, where it repeats them over its last dimensions by strides of 0."""
     for _ in range(axes):
@@ -280,3 +335,52 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
                  dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1], stream=c.stream(x))
     _scan(s, x, batch, fields, given)
     return states
+
+
+def _norm(call, x, z, weight, bias, eps, width, act, shared):
+    """The gated norm of rows [tokens, groups * width]."""
+    if bias is not None:
+        raise NotServed(call, "a bias")
+    groups = x.shape[1] // width
+    op = c.session(x).op("gated_rmsnorm", dtype=c.dtype(x), width=width, groups=groups, act=act,
+                         shared_weight=shared)
+    out = new_like(x, tuple(x.shape))
+    rows = (x.shape[0], groups, width)
+    given = {} if z is None else {"z": c.view(z, *rows)}
+    op(x=c.view(x, *rows), weight=weight if shared else c.view(weight, groups, width),
+       out=c.view(out, *rows), eps=eps, stream=c.stream(x), **given)
+    return out
+
+
+def _gate(call, activation, z, first):
+    """A gate as gated_rmsnorm has it."""
+    if z is None:
+        return "none"
+    if activation in ("swish", "silu"):
+        return "silu_first" if first else "silu"
+    if activation == "sigmoid" and not first:
+        return "sigmoid"
+    raise NotServed(call, f"a gate of {activation!r}")
+
+
+def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True,
+               activation="swish"):
+    """The gated norm of Mamba2, and of GDN with norm_before_gate: rows [tokens, elements] in groups."""
+    call = "rmsnorm_fn"
+    rows = c.view(x, -1, x.shape[-1])
+    gates = None if z is None else c.view(z, -1, x.shape[-1])
+    out = _norm(call, rows, gates, weight, bias, eps, group_size or x.shape[-1],
+                _gate(call, activation, z, not norm_before_gate), False)
+    return c.view(out, *x.shape)
+
+
+def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenorm=False,
+                   residual_in_fp32=False, eps=1e-6):
+    """The gated norm of GDN and KDA: each row of the last dimension, with one weight for all."""
+    call = "rms_norm_gated"
+    if residual is not None or prenorm:
+        raise NotServed(call, "a residual")
+    width = x.shape[-1]
+    out = _norm(call, c.view(x, -1, width), c.view(g, -1, width), weight, bias, eps, width,
+                _gate(call, activation, g, False), True)
+    return c.view(out, *x.shape)

@@ -23,6 +23,13 @@ SIGNATURES = {
                             "null_block_id",
     "fused_recurrent_gated_delta_rule": "q k v g beta scale initial_state inplace_final_state cu_seqlens ssm_state_indices "
                                         "num_accepted_tokens retrieve_parent_token use_qk_l2norm_in_kernel",
+    "fused_recurrent_kda": "q k v g beta scale initial_state inplace_final_state use_qk_l2norm_in_kernel cu_seqlens "
+                           "ssm_state_indices kwargs",
+    "chunk_gated_delta_rule": "q k v g beta scale initial_state output_final_state cu_seqlens chunk_indices chunk_offsets "
+                              "use_qk_l2norm_in_kernel core_attn_out",
+    "chunk_kda": "q k v g beta scale initial_state output_final_state use_qk_l2norm_in_kernel cu_seqlens kwargs",
+    "rmsnorm_fn": "x weight bias z eps group_size norm_before_gate activation",
+    "rms_norm_gated": "x g weight bias activation residual prenorm residual_in_fp32 eps",
     "selective_state_update": "state x dt A B C D dt_bias z dt_softplus state_batch_indices dst_state_batch_indices "
                               "null_block_id out num_accepted_tokens cu_seqlens is_blackwell",
     "mamba_chunk_scan_combined_varlen": "x dt A B C chunk_size cu_seqlens cu_chunk_seqlens last_chunk_indices seq_idx out D z "
@@ -38,8 +45,63 @@ class Calls(unittest.TestCase):
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
             {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]},
             {"op": "ssd_prefill", "head_dim": K, "head_dim_v": 64, "segments": ["none", "states", "outputs"]},
-            {"op": "selective_scan", "head_dim": 16, "head_dim_v": 64, "act": "silu"})
+            {"op": "selective_scan", "head_dim": 16, "head_dim_v": 64, "act": "silu"},
+            {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given", "decay": "channel"},
+            {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "gates": "given", "decay": ["head", "channel"]},
+            {"op": "gated_rmsnorm", "width": K, "act": ["none", "silu", "sigmoid", "silu_first"]})
         linear.use(device=device)
+
+    def check_prompts(self, chunk, step, g):
+        """A prompt in chunks, its states from another prompt's, against the same token by token."""
+        rng, tokens = np.random.default_rng(50), g.shape[1]
+        q, k = (rng.standard_normal((1, tokens, HEADS, K)).astype(np.float16) for _ in range(2))
+        v = rng.standard_normal((1, tokens, VALUE_HEADS, K)).astype(np.float16)
+        beta = rng.random((1, tokens, VALUE_HEADS)).astype(np.float32)
+        cu, slots = np.array([0, 70, tokens], np.int32), np.array([3, 5], np.int32)
+        state = np.full((SLOTS, VALUE_HEADS, K, K), 0, np.float32)
+        want, _ = step(q, k, v, g, beta, initial_state=state, cu_seqlens=cu, ssm_state_indices=slots,
+                       use_qk_l2norm_in_kernel=True)
+        out, final = chunk(q, k, v, g, beta, output_final_state=True, cu_seqlens=cu, use_qk_l2norm_in_kernel=True)
+        bound = 2.0 ** -8 * np.abs(want).max()
+        np.testing.assert_allclose(np.float32(out), np.float32(want), atol=bound, rtol=0)
+        np.testing.assert_allclose(final, state[slots], atol=2.0 ** -8 * np.abs(final).max(), rtol=0)
+        again, last = chunk(q[:, :70], k[:, :70], v[:, :70], g[:, :70], beta[:, :70], None, final[:1], True,
+                            cu_seqlens=cu[:2], use_qk_l2norm_in_kernel=True)
+        more, _ = step(q[:, :70], k[:, :70], v[:, :70], g[:, :70], beta[:, :70], initial_state=state, cu_seqlens=cu[:2],
+                       ssm_state_indices=slots[:1], use_qk_l2norm_in_kernel=True)
+        np.testing.assert_allclose(np.float32(again), np.float32(more), atol=bound, rtol=0)
+        np.testing.assert_allclose(last, state[slots[:1]], atol=2.0 ** -8 * np.abs(last).max(), rtol=0)
+        self.assertIsNone(chunk(q, k, v, g, beta, cu_seqlens=cu, use_qk_l2norm_in_kernel=True)[1])
+
+    def test_prompts_of_gdn_and_kda(self):
+        rng = np.random.default_rng(51)
+        self.check_prompts(linear.chunk_gated_delta_rule, linear.fused_recurrent_gated_delta_rule,
+                           -rng.random((1, 75, VALUE_HEADS)).astype(np.float32))
+        kda = -rng.random((1, 75, VALUE_HEADS, K)).astype(np.float32)
+        self.check_prompts(linear.chunk_kda, linear.fused_recurrent_kda, kda)
+        with self.assertRaisesRegex(linear.NotServed, "g of a head"):
+            linear.chunk_kda(None, None, None, kda[..., 0], None)
+
+    def test_gated_norms(self):
+        rng = np.random.default_rng(70)
+        x, z = (rng.standard_normal((3, 2 * K)).astype(np.float16) for _ in range(2))
+        w = rng.standard_normal(2 * K).astype(np.float16)
+
+        def rms(y, weight):
+            y = np.float64(y).reshape(3, 2, K)
+            return y / np.sqrt((y * y).mean(-1, keepdims=True) + 1e-6) * np.float64(weight).reshape(-1, K)
+
+        gates, groups = np.float64(z), z.reshape(3, 2, K)
+        silu = gates * sigmoid(gates)
+        for got, want in (
+                (linear.rmsnorm_fn(x, w, None, z, group_size=K), rms(x, w) * silu.reshape(3, 2, K)),
+                (linear.rmsnorm_fn(x, w, None, z, 1e-6, K, False), rms(x * silu, w)),
+                (linear.rmsnorm_fn(x, w, None, group_size=K), rms(x, w)),
+                (linear.rms_norm_gated(x.reshape(3, 2, K), groups, w[:K], None, "sigmoid"),
+                 rms(x, w[:K]) * sigmoid(np.float64(groups)))):
+            np.testing.assert_allclose(got.reshape(3, 2, K), want, rtol=2.0 ** -10, atol=2.0 ** -16)
+        with self.assertRaisesRegex(linear.NotServed, "a bias"):
+            linear.rmsnorm_fn(x, w, w, z, group_size=K)
 
     def test_signatures(self):
         for name, parameters in SIGNATURES.items():
