@@ -33,9 +33,19 @@ def target(ordinal=0):
     return torch.cuda.get_device_properties(ordinal).gcnArchName.split(":")[0]
 
 
+def named_packs():
+    """The paths in ATTN_PACKS."""
+    return [path for path in os.environ.get("ATTN_PACKS", "").split(":") if path]
+
+
+def named_ops():
+    """The ops of the kernels in the packs of ATTN_PACKS. A plugin's own packs have no rotation, as its kind is not known."""
+    return {kernel["op"] for path in named_packs() for kernel in Pack(path).kernels()}
+
+
 def open_device(kernels, ordinal=0):
     """A Device with the packs of ATTN_PACKS, else with one that is compiled from `kernels`, entries of a description."""
-    paths = [path for path in os.environ.get("ATTN_PACKS", "").split(":") if path]
+    paths = named_packs()
     if not paths and not kernels:
         raise AttnError("ATTN_BAD_ARGUMENT", "ATTN_AITER=1 needs packs, which ATTN_PACKS names")
     packs = [Pack(path) for path in paths] or [build({"targets": [target(ordinal)], "kernels": kernels})]

@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode)_\w+): grid")
 PLAN = re.compile(r"hipsim: (plan_\w+): grid")
 LIMIT = 2.0  # times what bf16 is off by itself
+HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
 
 # engine: the step script; attention, plans: launches in all steps, without bounds where None
 Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page attention plans")
@@ -51,6 +52,7 @@ CASES = [
     case("vllm", "ATTN", "gemma2", plans=16),
     case("vllm", "ATTN", "gemma3", fp8=True, plans=16),
     case("vllm", "ATTN", "gpt-oss", plans=16),
+    case("hooks", "ATTN", "rope"),
     case("vllm", "ATTN_MLA", "deepseek"),
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
@@ -89,6 +91,8 @@ def environment(build, packages, one):
 
 def faults(one, result, launches):
     """Returns the faults of a case's outcome, as sentences."""
+    if one.engine == "hooks":
+        return [f"{name}: {error:.4f} of the largest value" for name, error in result.items() if not error <= HOOK_LIMIT]
     out = []
     for n, prompt in enumerate(result["prompts"]):
         ours, bf16, below = prompt["judged"]
@@ -116,6 +120,8 @@ def run(one, python, build, folder, packages):
     if code:
         return [f"exit code {code}: " + "\n".join(errors.splitlines()[-30:])], ""
     result = json.loads(printed.strip().splitlines()[-1])
+    if one.engine == "hooks":
+        return faults(one, result, ()), ", ".join(f"{name} {error:.4f}" for name, error in result.items())
     launches = errors.partition("BEGIN\n")[2].partition("END\n")[0].splitlines()
     kernels = collections.Counter(m.group(1) for m in map(ATTENTION.match, launches) if m)
     numbers = "; ".join(f"{p['judged'][0]:.3f} of {p['judged'][1]:.3f}" for p in result["prompts"])

@@ -125,7 +125,10 @@ class Environment(unittest.TestCase):
             attn.build({"targets": [support.TARGET], "kernels": [{"op": "plan"}]}, output=path)
             with mock.patch.dict(os.environ, ATTN_PACKS=path, ATTN_HIP="sim"):
                 device = _engine.open_device([{"op": "no such op"}])
+                self.assertEqual(_engine.named_ops(), {"plan"})
         self.assertEqual([k["op"] for pack in device.packs for k in pack.kernels()], ["plan"])
+        with mock.patch.dict(os.environ, ATTN_PACKS=""):
+            self.assertEqual(_engine.named_ops(), set())
 
     def test_aiter_needs_packs(self):
         with mock.patch.dict(os.environ, ATTN_PACKS="", ATTN_AITER="1", ATTN_HIP="sim"):

@@ -139,10 +139,9 @@ class Impl(AttentionImpl):
         aiter.reshape_and_cache_flash(key, value, k, v, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale)
 
     def fused_rope_kvcache_supported(self):
-        return True
+        return "rope_qk_norm_cache" in _engine.named_ops()
 
-    def fused_qk_norm_rope_kvcache_supported(self):
-        return True
+    fused_qk_norm_rope_kvcache_supported = fused_rope_kvcache_supported
 
     def do_rope_and_kv_cache_update(self, layer, query, key, value, positions, cos_sin_cache, is_neox, kv_cache,
                                     layer_slot_mapping):
