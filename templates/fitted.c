@@ -78,7 +78,7 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
 {
     const struct att_template *const op = find_op(row->kernels);
     char copy[ATT_TEXT_MAX], value[ATT_NAME_MAX], *rest = copy;
-    if (!op || !op->rules)
+    if (!op || !op->n_fitted)
         return att_reject(why, ATT_FIELD_COUNT, "'%.40s' names no op with fitted knobs",
                           row->kernels);
     struct att_tile tile = {0};
@@ -106,9 +106,10 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m, unsigned row)
 {
     struct att_tile tile = v->op->tiles[row];
-    if (!v->op->rules)
+    if (!v->op->n_fitted)
         return tile;
-    v->op->rules(v, m, &tile);
+    if (v->op->rules)
+        v->op->rules(v, m, &tile);
     const struct att_tile by_rule = tile;
     const struct tir_fitted *const rows = v->fitted ? v->fitted : m->fitted;
     unsigned count = 0;

@@ -55,8 +55,8 @@ enum { MAX_ROWS = 1024 };
 
 /* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
  * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
- * waves are alone, 2: in pairs. */
-enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE };
+ * waves are alone, 2: in pairs; tir_schedule.loop_at. */
+enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT };
 enum { SINGLE = 1, IN_PAIRS };
 
 /* `rows` are columns at once. The first row with enough of them is taken, else the last. */
@@ -79,6 +79,8 @@ static const struct att_knob knobs[] = {
     {"buffers", 2, {1, 2}},
     {"q_in_lds", 2, {2, 6}},
 };
+
+static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
@@ -281,6 +283,13 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.b = tir_at_end(f, f->body);
 }
 
+static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
+{
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    return (uint8_t)tile.own[LOOP_AT];
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct mla s;
@@ -310,6 +319,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     s.form->set_schedule(&s, &k->schedule);
+    k->schedule.loop_at = loop_at(v, m);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
              s.d.columns, s.d.keys, s.d.waves, s.lds.blocks, k->schedule.loop.stages,
              s.type.scaled >= 0 ? " weights=scaled" : "");
@@ -321,7 +331,9 @@ const struct att_template att_template_mla_decode = {
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .pipelines = mla_pipelines,
-    .own = {"lds_kib", "q_in_lds", "buffers", "alone"},
+    .own = {"lds_kib", "q_in_lds", "buffers", "alone", "loop_at"},
+    .fitted = fitted,
+    .n_fitted = sizeof(fitted) / sizeof(fitted[0]),
     .fits = fits,
     .second = second,
     .check = check,

@@ -108,7 +108,7 @@ struct att_template {
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
-     * rows come after it. NULL: the rows of the table have no open knobs. */
+     * rows come after it. NULL: the rows of the table say all. */
     void (*rules)(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
     /* The knobs that fitted rows may set, and values worth a try. */
     const struct att_knob *fitted;
@@ -176,7 +176,7 @@ bool att_get_knob(const struct att_template *op, const struct att_tile *t, const
 /** True if a fitted row is for a variant whose tile has its knobs by rule. */
 bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, const char *kernels);
 
-/** Checks that a fitted row names an op with rules, a knob of it, and words that its tiles or keys
+/** Checks that a fitted row names an op, a fitted knob of it, and words that its tiles or keys
  * have. False, with a sentence in `why`, if not. */
 bool att_check_fitted(const struct tir_fitted *row, struct att_why *why);
 

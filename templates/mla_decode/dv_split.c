@@ -28,7 +28,6 @@ enum {
     OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
     HALVES = 2 /* of the keys, each of which an instruction takes */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    LOOP_AT = 2 /* tir_schedule.loop_at: odd words are 0.3 to 1.1 % faster */,
     FOLLOWS = 2 /* growth in powers of two from which m follows beside another column's */
 };
 /* ---- Layouts ---- */
@@ -524,7 +523,6 @@ static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
     schedule->hoist_vgprs = 4;
     schedule->cover = TIR_COVER_MIXED;
     schedule->exchange_ahead = 2;
-    schedule->loop_at = mla_reads_once(s) ? 0 : LOOP_AT;
 }
 
 const struct mla_form mla_dv_split_form = {

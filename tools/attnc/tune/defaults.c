@@ -93,7 +93,7 @@ bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc
                   const struct tune_shapes *shapes)
 {
     for (size_t i = 0; i < desc->count; i++)
-        if (desc->variants[i].op->rules && !add_kernel(sweep, desc, i, shapes))
+        if (desc->variants[i].op->n_fitted && !add_kernel(sweep, desc, i, shapes))
             return false;
     return true;
 }
