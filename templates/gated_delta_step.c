@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decode step of a GDN or KDA layer in one launch: the short convolution, the gated delta rule and
- * the gated norm, with the bits of the three launches.
+ * A decode step of a GDN or KDA layer in one launch: the short convolution, the gated delta rule
+ * and the gated norm, with the bits of the three launches.
  *
  * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
  * convolves 64 channels at a time and puts them into LDS; then it has a part of a state, as in
@@ -23,8 +23,8 @@
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128 };
 
-/* Members of att_tile.own after ATT_STATE_ELEMENTS: 1 where gates and weights are loaded by the part
- * that needs them, not at the start of the kernel. */
+/* Member of att_tile.own after ATT_STATE_ELEMENTS. 1: gates and weights are loaded by the part that
+ * needs them, not at the start of the kernel. */
 enum { LATE = 1 };
 
 static const struct att_tile tiles[] = {
@@ -54,7 +54,7 @@ struct step {
     struct tir_value outputs; /* LDS: of the recurrence, value head after value head */
 };
 
-/* ---- Which variants and tiles ---- */
+/* ---- Variants and tiles that can be built ---- */
 
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` the parts of a tile of queries are added up by the workgroups that wrote them, as
+ * With `one_launch` the workgroups that wrote the parts of a tile of queries add them up, as
  * attention/share.h says. A slice is some heads of a query, which a wave adds up as combine does.
  *
  * An item names its sequence, not its tile. So the tile's parts are found by the item's own: its

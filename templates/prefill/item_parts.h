@@ -16,8 +16,8 @@ struct prefill_part {
         last; /* i1: the workgroup has no item after it, and may wait for other parts */
 };
 
-/** Counts the item if it is a part. If all parts of its tile are there, or come soon, it adds them up
- * together with the workgroups that wrote them. */
+/** Counts the item if it is a part. If all parts of its tile are there, or come soon, the workgroup
+ * adds them up together with those that wrote them. */
 void prefill_share_part(struct prefill *p, const struct prefill_part *part);
 
 #endif

@@ -149,7 +149,8 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
 }
 
-/* Shares item `index` of those up to `end`. Its words are read again, so that no loop keeps them. */
+/* Shares item `index` of a list that ends at `end`. Reads its words again, so that no loop keeps
+ * them. */
 static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
 {
     struct tir_builder *b = &p->b;

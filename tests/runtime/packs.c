@@ -28,13 +28,13 @@ static const struct attnc_pack_factor x[] = {{"max_seqlen_q", 128}, {NULL, 2}};
 static const struct attnc_pack_factor y[] = {{"heads", 3}};
 static const struct attnc_pack_factor z[] = {{"batch", 1}};
 
+/* Adds a kernel whose key is not sorted, since the writer sorts it. */
 void add_made(struct attnc_pack_writer *w, const struct made *m)
 {
     const char *target = or(m->target, "gfx942");
     const char *head_dim = or(m->head_dim, "128");
     char name[128];
     snprintf(name, sizeof(name), "prefill_%s_d%s", target, head_dim);
-    /* Unsorted names: the writer sorts. */
     const struct attnc_pack_pair key[] = {
         {"sinks", "false"},         {"dtype", "bf16"},
         {"head_dim", head_dim},     {"head_dim_v", head_dim},

@@ -144,7 +144,8 @@ static void seen_text(const struct model_group *g, char seen[80])
         snprintf(seen, 80, g->both_ways ? "every key" : "every key up to the query's own");
 }
 
-/* Prefill over pages. Planned, its work is cut by lists, so that chunks and mixed batches fill a GPU. */
+/* Writes prefill over pages. A planned one takes its work from lists, so that chunks and mixed
+ * batches fill a GPU. */
 static void write_paged_prefill(struct entry_writer *w, const struct model_group *g, bool planned)
 {
     char label[80];
