@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts are added up by all workgroups that are there. A workgroup that has written its part waits a
- * while for the others', and those that see the last one come share the slices of the result.
- * Whoever has waited long enough leaves, and the ticket says so. If nobody has, slices are dealt
- * out: no wave loads the number of its own. Else each wave claims one, and then the next, until
- * no slice is left. The last workgroup never waits: so none needs another to run, and a slice is the
- * sum of all parts in their order whoever adds them up.
+ * The workgroups that wrote the parts of a split result add them up. A workgroup that has written
+ * its part waits for the others up to a limit. Those that see the last part arrive share the slices
+ * of the result. A workgroup that reaches the limit leaves, and its ticket says so.
+ *
+ * If none has left, each wave has a fixed slice and loads no number. Else each wave claims a slice,
+ * then the next, until none is left. The last workgroup never waits, so that none needs another to
+ * run. A slice is the sum of all parts in their order, whichever wave adds them up.
  */
 #include "templates/attention/share.h"
 

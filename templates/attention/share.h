@@ -27,8 +27,9 @@ struct att_share {
     void *family;
 };
 
-/** Counts this workgroup's part and, once all parts are there, adds up slices 0 to n (i32) of them with
- * all workgroups that have waited. No workgroup needs another to run: the last one never waits. */
+/** Counts this workgroup's part. Once all parts are written, adds up slices 0 to n (i32) of them,
+ * together with all workgroups that have waited. No workgroup needs another to run: the last one
+ * never waits. */
 void att_share_parts(const struct att_share *s, struct tir_value n);
 
 #endif
