@@ -58,7 +58,6 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {"window_right", MADE_RIGHT, ATTN_KIND_I32},
         {m->extra_arg, MADE_EXTRA, m->extra_narrow ? ATTN_KIND_I32 : ATTN_KIND_I64},
     };
-    const char *code = or(m->code, or(m->name, name));
     const struct attnc_pack_kernel k = {
         .name = or(m->name, name),
         .symbol = or(m->symbol, "kernel"),
@@ -86,8 +85,8 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         .occupancy = 2,
         .mfma_duty = 901,
         .code_bytes = 4000,
-        .code = code,
-        .code_size = strlen(code),
+        .code = or(m->code, or(m->name, name)),
+        .code_size = strlen(or(m->code, or(m->name, name))),
     };
     check(attnc_pack_writer_add(w, &k), w);
 }
