@@ -300,7 +300,7 @@ class BatchPrefill:
     def _plan_tiles(self, device, desc, planned, **room):
         """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
         try:
-            self._plan_ops(device, desc)
+            self._plan_ops(device, desc, room["batch"])
             split = choose_split(self.op, room["batch"], tokens=room["total_q"])
             self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
                                head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,
@@ -311,14 +311,20 @@ class BatchPrefill:
             if planned or e.status != "ATTN_NO_KERNEL":
                 raise
 
-    def _plan_ops(self, device, desc):
-        """Looks up the kernel that adds up its parts; if the pack has none, one with a combine."""
+    def _plan_ops(self, device, desc, batch):
+        """Looks up the kernel that adds up its parts, or one with a combine. Batches of several sequences, whose
+        parts end at different times, rather have a combine."""
+        first = batch == 1
         try:
-            self.op = device.prefill(**desc, planned=True, one_launch=True)
+            self._plan_op(device, desc, first)
         except AttnError as e:
             if e.status != "ATTN_NO_KERNEL":
                 raise
-            self.op = device.prefill(**desc, planned=True, one_launch=False)
+            self._plan_op(device, desc, not first)
+
+    def _plan_op(self, device, desc, once):
+        self.op = device.prefill(**desc, planned=True, one_launch=once)
+        if not once:
             self.combine = device.combine(dtype=desc["dtype"], head_dim=self.head_dim_v,
                                           heads=self.heads, partials="csr")
 

@@ -209,8 +209,9 @@ def flydsl_flash_attn_fp8_supported(device, num_heads, num_kv_heads, head_dim, h
 
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
             keys, more, slopes=None, lse=None):
-    split = _split.splits_prefill(s, desc, cu_seqlens_q.shape[0] - 1, q.shape[0])
-    op = _split.planned_prefill(s, desc) if split else s.op("prefill", **desc)
+    batch = cu_seqlens_q.shape[0] - 1
+    split = _split.splits_prefill(s, desc, batch, q.shape[0])
+    op = _split.planned_prefill(s, desc, batch) if split else s.op("prefill", **desc)
     if slopes is not None:
         more = dict(more, hook_arg=slopes_at(op, slopes))
     if out is None:

@@ -106,18 +106,23 @@ def splits_prefill(s, desc, batch, tokens):
     if not desc.get("paged") or batch == 0 or tokens == 0:
         return False
     few = desc["heads"] * tokens < TILE * s.device.compute_units or tokens < TILE * batch
-    return few and s.has("plan", q_tiles=True) and (adds_up(s, desc) or (
-        s.has("prefill", **desc, planned=True) and s.has("combine", **joined_of(desc))))
+    return few and s.has("plan", q_tiles=True) and (adds_up(s, desc, batch) or has_combined(s, desc))
 
 
-def adds_up(s, desc):
-    """Returns whether the packs have the prefill that adds up its parts."""
-    return s.has("prefill", **desc, planned=True, one_launch=True)
+def has_combined(s, desc):
+    """Returns whether the packs have the planned prefill and the combine after it."""
+    return s.has("prefill", **desc, planned=True) and s.has("combine", **joined_of(desc))
 
 
-def planned_prefill(s, desc):
+def adds_up(s, desc, batch):
+    """Returns whether prefill itself adds up its parts. Batches of several sequences, whose parts end at different
+    times, have a combine if the packs do."""
+    return s.has("prefill", **desc, planned=True, one_launch=True) and (batch == 1 or not has_combined(s, desc))
+
+
+def planned_prefill(s, desc, batch):
     """The op of a prefill that is split."""
-    return s.op("prefill", **desc, planned=True, **({"one_launch": True} if adds_up(s, desc) else {}))
+    return s.op("prefill", **desc, planned=True, **({"one_launch": True} if adds_up(s, desc, batch) else {}))
 
 
 def joined_of(desc):
@@ -144,8 +149,8 @@ def prefill_shape(s, op, desc, call, batch):
 def launch_prefill(s, desc, call):
     """Launches the plan and a planned prefill, which adds up its parts itself if the packs have that kernel; else combine
     does. `call` has the arguments of prefill without work lists."""
-    q, op, stream = call["q"], planned_prefill(s, desc), call["stream"]
     batch, heads = call["cu_seqlens_q"].shape[0] - 1, desc["heads"]
+    q, op, stream = call["q"], planned_prefill(s, desc, batch), call["stream"]
     shape, lists, room = prefill_shape(s, op, desc, call, batch)
     rows, tiles = max(room.partial_rows, 1), room.tiles
     work, info, ends, final, partial, tile_info, part_out, part_lse = buffers(
@@ -157,7 +162,7 @@ def launch_prefill(s, desc, call):
         reduce_final_map=final, reduce_partial_map=partial, tile_info=tile_info, **shape, stream=stream)
     call.update(work_indptr=work, work_info=info, partial_out=part_out, partial_lse=part_lse,
                 partial_rows=room.partial_rows, q_tile=shape["q_tile"])
-    if adds_up(s, desc):
+    if adds_up(s, desc, batch):
         lines = max(room.partials * desc["kv_heads"], 1)
         op(**call, reduce_indptr=ends, reduce_partial_map=partial,
            tickets=tickets_of(s, q, stream, "prefill", (lines, 32)))
