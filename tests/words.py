@@ -36,7 +36,7 @@ LEADING = re.compile(r"(Of|Behind|For which|In front of|To which|With which|Whos
 VERBS = """accept add adapt adopt align allow apply assert avoid balance bench bound break build bump cache calibrate call change
     charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut decode
     define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute explain
-    export expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold honour
+    expect export expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold honour
     ignore implement import improve include infer inline install issue join keep know let limit link list load lower make map
     mark match measure merge mirror model move mutate name note open order overlap pack parse pass pick pin place point prefer
     prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove
