@@ -134,7 +134,7 @@ static void store_outputs(struct conv *c, struct tir_value first, struct tir_val
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
-/* One token: all in registers. */
+/* Convolves one token, all in registers. */
 static void visit_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -192,7 +192,7 @@ static void write_state(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Inputs of tap j for tokens first .. first + ROWS - 1. */
+/* Loads the inputs of tap j for tokens first .. first + ROWS - 1. */
 static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value first, int j)
 {
@@ -215,7 +215,8 @@ static struct tir_value add_history(struct conv *c, const struct att_conv_shape 
     return in;
 }
 
-/* Tokens from `first` on; `history` of the sequence's first ones, or NULL. */
+/* Convolves the tokens of a tile from `first` on. `history` has the inputs before the sequence's
+ * first tokens; NULL: none are needed. */
 static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)
@@ -237,7 +238,7 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, first, y);
 }
 
-/* A run of tokens of a sequence that has several. */
+/* Convolves a run of tokens of one sequence, tile by tile. */
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -260,7 +261,7 @@ static void visit_run(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* The tensor and the channel of it that the wave's channels go to. */
+/* Chooses the output tensor, and the first channel of it, for the wave's channels. */
 static void choose_target(struct conv *c)
 {
     struct tir_builder *b = &c->b;

@@ -212,7 +212,8 @@ static void write_outputs(struct step *s, struct tir_value out)
 
 /* ---- The norm ---- */
 
-/* A row of a value head as gated_rmsnorm.c has it: the sums are in the same order. */
+/* Returns the type of a row of a value head. It is gated_rmsnorm's, so that sums have the same
+ * order. */
 static struct tir_type row_type(struct step *s)
 {
     struct tir_spread l = tir_spread(s->m, 1);

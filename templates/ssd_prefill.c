@@ -119,7 +119,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* The pool's state, and one of segment_states, which is float in the order [P, N]. */
+/* Chooses the types of the pool's state and of one in segment_states, which is float in the order
+ * [P, N]. */
 static void choose_states(struct ssd_prefill *s, const struct tir_layout *turned)
 {
     struct att_variant entry = *s->v;

@@ -21,7 +21,7 @@ struct others {
         left; /* workgroups that did not wait for the last part; -1: this one did not */
 };
 
-/* A word that all lanes have. */
+/* Returns the type of a word that all lanes hold alike. */
 static struct tir_type word_type(const struct att_share *s)
 {
     const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
@@ -85,8 +85,9 @@ static struct others await_parts(const struct att_share *s)
 
 /* ---- All are there ---- */
 
-/* Slices go round the workgroups, from the last that came: it knows first that all are there. Then
- * it makes the ticket 0 for the next launch. */
+/* Adds up slices in a fixed order: they go round the workgroups, beginning with the last that
+ * arrived, which knows first that all are there. That workgroup then clears the ticket for the
+ * next launch. */
 static void add_dealt(const struct att_share *s, const struct others *o, struct tir_value n)
 {
     struct tir_builder *b = s->b;
@@ -103,7 +104,7 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
 
 /* ---- Some have left ---- */
 
-/* The second word of the ticket counts claims. */
+/* Returns the address of the ticket's second word, which counts claims. */
 static struct tir_value claims_of(const struct att_share *s)
 {
     return tir_add(s->b, s->ticket, tir_i64(s->b, 4));
@@ -128,8 +129,8 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
     return own;
 }
 
-/* Each wave that claims does so once in vain; the last of these makes both counters 0 for the next
- * launch. */
+/* Clears both counters for the next launch. Each wave claims once in vain, and the last of these
+ * claims clears them. */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {
@@ -144,8 +145,9 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     tir_end_if(b, &last, NULL);
 }
 
-/* Claims grow, so that no wave has more of them than are left behind its first one. Most have one
- * or two, and pass the turns that are left in steps of TURNS. */
+/* Adds up the slices that a wave claims. Numbers of claims grow, so that a wave has no more of
+ * them than slices follow its first one. Most waves have one or two, and skip the remaining rounds
+ * in steps of TURNS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {

@@ -35,7 +35,7 @@ static struct tir_value load_right(struct delta *d, struct tir_value at)
     return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
 }
 
-/* a . b^T of two strips as operands. */
+/* Returns the product a . b^T of two strips, given as operands. */
 static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir_value b)
 {
     struct tir_builder *at = &d->b;
@@ -46,8 +46,8 @@ static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir
 
 /* ---- Lengths ---- */
 
-/* 1 / sqrt(square + eps) of what the diagonal has, 1 x 16; 0 for a row of zeros, which a product
- * with a large number would overflow for. */
+/* Returns 1 / sqrt(square + eps) of the diagonal, 1 x 16. A row of zeros gives 0, so that no later
+ * product overflows. */
 static struct tir_value inverse_lengths(struct delta *d, struct tir_value squares)
 {
     struct tir_builder *b = &d->b;
@@ -79,7 +79,7 @@ static struct lengths find_lengths(struct delta *d, struct tir_value k, struct t
 
 /* ---- Blocks ---- */
 
-/* Block [wave][j] of a triangle of blocks. */
+/* Returns the LDS address of block [wave][j] of a triangle of blocks. */
 static struct tir_value block_at(struct delta *d, struct tir_value region, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -100,7 +100,7 @@ static struct tir_value times_columns(struct delta *d, struct tir_value a, struc
     return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
 }
 
-/* Blocks of N, negative, and of P before the diagonal. */
+/* Stores the blocks before the diagonal: of N, negated, and of P. */
 static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
                          struct tir_value k, struct tir_value q)
 {
@@ -109,7 +109,7 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
     store_block(d, block_at(d, d->lds.p, j), times_columns(d, q, l->s));
 }
 
-/* M and P on the diagonal; `k` is of no value on and below it. */
+/* Stores M and P on the diagonal. Values of `k` on and below it are ignored. */
 static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
                            struct tir_value q)
 {
@@ -136,7 +136,8 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
 
 /* ---- A decay for the head ---- */
 
-/* The decays from the rows of block j to this wave's, 16 x 16; 1 where a row is the later one. */
+/* Returns the decays from the rows of block j to the wave's rows, 16 x 16; 1 where a row of j is
+ * the later one. */
 static struct tir_value decays(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -194,8 +195,8 @@ static struct pair decayed(struct delta *d, const struct delta_rows *rows,
     return operands(d, k, delta_decayed(d, rows->q, exponent));
 }
 
-/* log2 of the decays between the rows of `sums` and the last one of the first half, for each block
- * of `rows` rows. */
+/* Returns log2 of the decays between the rows of `sums` and the last row of the first half, for
+ * each block of `rows` rows. */
 static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsigned rows)
 {
     struct tir_builder *b = &d->b;

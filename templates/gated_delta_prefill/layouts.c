@@ -158,8 +158,8 @@ unsigned delta_lds_bytes(const struct att_variant *v)
            2 * LINE_BYTES + totals_bytes(v);
 }
 
-/* By channel, coefficients need keys that are decayed to the ends of their blocks, and scratch;
- * these share their place with what the scan reads, which is stored after them. */
+/* Places the regions of LDS. By channel, decayed keys and the scratch share their place with what
+ * the scan reads, since that is stored after them. */
 static void choose_lds(struct delta *d)
 {
     struct tir_builder *b = &d->b;

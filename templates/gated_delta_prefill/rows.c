@@ -15,7 +15,8 @@ static const float log2_e = 1.44269504f;
 
 /* ---- Memory ---- */
 
-/* Rows of a tensor [token, ...] from `row` of the chunk on, at `element` (i64) of each. */
+/* Returns a view of rows of a tensor [token, ...] from `row` of the chunk on, at `element` (i64)
+ * of each. */
 static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
                                  struct tir_value token, struct tir_value row,
                                  struct tir_value element, int row_bytes)
@@ -30,7 +31,7 @@ static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
 
 static struct tir_value own_row(struct delta *d) { return att_times(&d->b, d->wave, DELTA_BLOCK); }
 
-/* Rows of a head of q, k or a gate by channel: a strip. */
+/* Loads a strip: the wave's rows of a head of q, k or a gate by channel. */
 static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct tir_value token,
                                    struct tir_value element, unsigned dtype)
 {
@@ -40,7 +41,7 @@ static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct 
     return tir_tile_load(&d->b, view, tir_i32(&d->b, 0), tir_with_dtype(d->t.strip, dtype));
 }
 
-/* A number of each token of the value head. */
+/* Loads one number per token of the chunk, of the value head. */
 static struct tir_value load_line(struct delta *d, struct att_tensor t, struct tir_value token,
                                   unsigned dtype)
 {
@@ -50,7 +51,7 @@ static struct tir_value load_line(struct delta *d, struct att_tensor t, struct t
     return tir_tile_load(&d->b, view, zero, tir_with_dtype(d->t.line, dtype));
 }
 
-/* Elements from a token's first one to the first one of a head. */
+/* Returns the number of elements from a token's first one to the first one of a head. */
 static struct tir_value head_element(struct delta *d, struct tir_value head, const char *stride)
 {
     return tir_mul(&d->b, att_wide(&d->b, head), tir_arg(&d->b, stride, TIR_I64));
@@ -101,7 +102,7 @@ static struct tir_value head_float(struct delta *d, const char *arg)
     return x;
 }
 
-/* dt_bias of all channels; zeros where none is given. */
+/* Loads dt_bias of all channels; zeros where the call has none. */
 static struct tir_value load_biases(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -151,7 +152,7 @@ static struct tir_value log_decay(struct delta *d, struct tir_value raw)
     return att_log_decay(b, d->v, in, tir_splat(b, d->a, t), bias);
 }
 
-/* The same, few rows at a time: softplus has a mask for each element, in scalar registers. */
+/* Computes g a few rows at a time, since softplus has a mask per element in scalar registers. */
 static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw)
 {
     enum { FEW = 4 };
@@ -165,7 +166,7 @@ static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw
     return tir_stack(b, upper, log_decay_by_parts(d, tir_half(b, raw, 1)));
 }
 
-/* log2 of the decays of rows; 0 for rows from `end` on, which are nobody's. */
+/* Returns log2 of the decays of rows; 0 for rows from `end` on, which are padding. */
 static struct tir_value exponents(struct delta *d, struct tir_value raw, struct tir_value end)
 {
     struct tir_builder *b = &d->b;
@@ -222,14 +223,14 @@ void delta_gates(struct delta *d, const struct delta_rows *rows)
     store_line(d, DELTA_BETA, d->v->gates == ATT_GATES_GIVEN ? x : att_sigmoid(b, x));
 }
 
-/* `x` where `is` (i1), or 0. */
+/* Returns `x` if `is` (i1) is set, else 0. */
 static struct tir_value where(struct tir_builder *b, struct tir_value is, struct tir_value x)
 {
     const struct tir_value all = tir_splat(b, is, tir_typeof(b->f, x));
     return tir_select(b, all, x, tir_float_like(b, x, 0));
 }
 
-/* The total of block i in LDS. */
+/* Loads the total of block i from LDS. */
 static struct tir_value total_at(struct delta *d, int i)
 {
     return att_plus(&d->b, d->lds.totals, i * d->v->head_dim * DELTA_FLOAT);

@@ -52,7 +52,8 @@ static struct tir_value line_of(struct delta *d, enum delta_line line)
     return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
 }
 
-/* Strip n: the first are keys, the others queries. By channel they have their decays. */
+/* Loads strip n: the first strips are keys, the others queries. By channel they are decayed
+ * already. */
 static struct strip load_strip(struct delta *d, int n)
 {
     struct tir_builder *b = &d->b;
@@ -72,7 +73,7 @@ static struct tir_value load_block(struct delta *d, struct tir_value region, int
                              &d->map.block);
 }
 
-/* Keys as columns, of half of the tokens. */
+/* Loads keys as columns, of half of the tokens. */
 static struct tir_value load_turned(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
@@ -97,8 +98,8 @@ static struct tir_value times_rows(struct delta *d, struct tir_value a, struct t
     return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
 }
 
-/* The products of all strips with the state, decayed and scaled. The next strip is on its way while
- * one is multiplied, and the rest while the last one is. */
+/* Multiplies all strips with the state, decays and scales the products. Loads of the next strip
+ * run during each product, loads of the rest during the last one. */
 static void multiply_state(struct delta *d, struct tir_value state, struct tir_value *products,
                            struct rest *r)
 {
@@ -122,7 +123,7 @@ static void multiply_state(struct delta *d, struct tir_value state, struct tir_v
     }
 }
 
-/* V of a block without what the state has for its keys. */
+/* Returns V of a block minus what the state returns for the block's keys. */
 static struct tir_value without(struct delta *d, struct tir_value v, struct tir_value known)
 {
     struct tir_builder *b = &d->b;
@@ -130,10 +131,10 @@ static struct tir_value without(struct delta *d, struct tir_value v, struct tir_
     return tir_sub(b, tir_convert(b, tir_relayout(b, v, to), TIR_F32), known);
 }
 
-/* Block [i][j] of a triangle of blocks. */
+/* Returns the number of block [i][j] in a triangle of blocks. */
 static int block_of(int i, int j) { return i * (i + 1) / 2 + j; }
 
-/* The rows of the chunk of `out`, this wave's value elements. */
+/* Returns a view of the chunk's rows of `out`, at the wave's value elements. */
 static struct tir_view out_view(struct delta *d, struct tir_value token)
 {
     struct tir_builder *b = &d->b;

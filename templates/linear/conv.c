@@ -105,8 +105,7 @@ struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
 
 /* ---- The state ---- */
 
-/* Columns of a slot, from the one that `column` (i32) names on. A state that is not there reads as
- * 0. */
+/* Returns a view of a slot's columns from `column` (i32) on. A missing state reads as 0. */
 static struct tir_view state_view(struct tir_builder *b, const struct att_conv *c,
                                   struct tir_value slot, struct tir_value there,
                                   struct tir_value column)

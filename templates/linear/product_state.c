@@ -17,9 +17,9 @@ static int size_of(const struct att_variant *v)
     return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
 }
 
-/* The state as it lies in memory: [K][V] or, its transpose, [V][K]. In K_FOURS a row has four keys
- * of one value element; each group of keys has a row for all value elements of the tile. Registers
- * walk the columns first. */
+/* Returns the type of a state as it lies in memory: [K][V] or, its transpose, [V][K]. In K_FOURS a
+ * row has four keys of one value element. Each group of keys has a row for every value element of
+ * the tile. Registers walk the columns first. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_variant *v,
                                    struct tir_type t)
 {
@@ -37,7 +37,7 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_varia
     return tir_tile(b->f, dtype_of(v), rows, cols, &l);
 }
 
-/* The bytes of a state from value element `first` on; none where it is not `there`. */
+/* Returns a view of a state from value element `first` on; an empty one if it is not `there`. */
 static struct tir_view view_of(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value base, struct tir_value first,
                                struct tir_value there)
@@ -50,8 +50,9 @@ static struct tir_view view_of(struct tir_builder *b, const struct att_variant *
                              att_times(b, first, (keys ? 1 : v->head_dim) * size)};
 }
 
-/* Byte offsets of the rows of a tile of K_FOURS: row n is value element n % values of keys
- * 4 (n / values) and on. Those that are not `there` are beyond every state, or negative. */
+/* Returns byte offsets of the rows of a tile of K_FOURS: row n is value element n % values of the
+ * four keys from 4 (n / values) on. Rows that are not `there` get offsets beyond every state, or
+ * negative ones. */
 static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_variant *v,
                                       struct tir_type memory, struct tir_value first)
 {

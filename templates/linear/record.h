@@ -9,7 +9,7 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** Bytes of a record. */
+/** Returns the bytes of a record. */
 static inline int att_record_bytes(const struct att_variant *v)
 {
     const int gates = v->decay == ATT_DECAY_CHANNEL ? v->head_dim : 4;

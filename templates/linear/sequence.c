@@ -22,7 +22,7 @@ struct tir_value att_entry_or(struct tir_builder *b, const char *arg, struct tir
     return entry;
 }
 
-/* Byte `index` of has_state, or 1 where the call has none. */
+/* Returns byte `index` of has_state, or 1 if the call has none. */
 static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value index)
 {
     const struct tir_type t = tir_scalar(TIR_I32);

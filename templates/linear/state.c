@@ -13,9 +13,9 @@ static unsigned dtype_of(enum att_state_dtype dtype)
                                            : TIR_F16;
 }
 
-/* A tile of memory: 16 bytes a lane, and eight lanes a line of 128 bytes where rows are as long.
- * With `rows_first` a lane has four rows side by side, so that keys are loads of 8 bytes. LLVM 22.1
- * crashes where it has eight of 16 bits. */
+/* Returns the type of a tile as memory has it: 16 bytes a lane, and eight lanes a line of 128
+ * bytes if rows are that long. With `rows_first` a lane has four rows side by side, so that keys
+ * are loads of 8 bytes; LLVM 22.1 crashes with eight rows of 16 bits. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_state *s, unsigned rows,
                                    unsigned cols, bool rows_first)
 {
@@ -63,7 +63,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
     return tir_layout_transpose(&split);
 }
 
-/* The layout of 1 x K elements in the order of memory which beside the state are `keys`. */
+/* Returns the layout of 1 x K elements in the order of memory, for numbers that the state has in
+ * layout `keys`. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
@@ -149,7 +150,7 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
     return tir_add(b, base, tir_mul(b, att_wide(b, value_head), bytes));
 }
 
-/* The rows of memory that have value elements from `first` on. */
+/* Returns a view of the rows of memory with value elements from `first` on. */
 static struct tir_view part_view(struct tir_builder *b, const struct att_state *s,
                                  struct tir_value base, struct tir_value first,
                                  struct tir_value there)

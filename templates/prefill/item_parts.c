@@ -46,7 +46,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
 
 /* ---- The tile's parts ---- */
 
-/* A number a lane. */
+/* Returns the type of one number per lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
 {
     struct tir_spread s = tir_spread(p->m, p->waves);
@@ -152,7 +152,7 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
     return s;
 }
 
-/* The line of memory in which the tile's parts count themselves. */
+/* Returns the address of the tile's ticket, in which its parts count themselves. */
 static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
 {
     struct tir_builder *b = &p->b;

@@ -108,7 +108,8 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* Corner 0 has every open parameter at its low end, corner 1 at its high end; others are random. */
+/* Makes the corners. Corner 0 has every open parameter at its low end, corner 1 at its high end;
+ * the others are random. */
 static bool make_corners(struct fit *f, const char *target)
 {
     uint64_t state = 0x9e3779b97f4a7c15u ^ f->o->seed;
@@ -152,7 +153,8 @@ static const struct tir_fitted *copy_table(struct fit *f, int at, const struct t
     return f->broken ? NULL : copy->rows;
 }
 
-/* The kernel of a key under a table: a candidate, compiled once for each tile. 0: there is none. */
+/* Returns the number of the candidate that a key gets under a table, compiled once per tile; 0 if
+ * there is none. */
 static size_t find_candidate(struct fit *f, struct tune_key *key, const struct tir_fitted *rows)
 {
     struct tune_candidate c = {.variant = key->variant};
@@ -382,7 +384,7 @@ static void fit_rows(struct fit *f, bool all_values)
 
 /* ---- New rows ---- */
 
-/* The row of the tile table that a variant takes under the table of fitted knobs. */
+/* Returns the row of the tile table that a variant takes under the table of fitted knobs. */
 static unsigned find_row(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_why why;
