@@ -304,32 +304,6 @@ static void matrix_pipe_is_kept_busy(void **state)
     }
 }
 
-/* The output is zeroed before the steady loop, since the loop's place in a fetch window is
-   fixed. */
-static void output_is_zero_before_the_loop_is_near(void **state)
-{
-    (void)state;
-    for (int t = 0; tgt_all[t]; t++) {
-        const struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[1]);
-        const struct attnc_compile_options asm_text = {.stage = ATTNC_STAGE_ASM};
-        const struct tgt_blob no_hooks = {0};
-        struct attnc_kernel k;
-        char why[ATTNC_WHY];
-        if (!attnc_compile(&v, &no_hooks, &asm_text, stderr, &k, why))
-            fail_msg("%s", why);
-        const char *at = memmem(k.code.data, k.code.size, ".p2align 5", 10);
-        assert_non_null(at);
-        unsigned zeros = 0;
-        for (; at && strncmp(at, "\tv_mfma", 7) != 0; at = strchr(at, '\n') + 1) {
-            const char *end = strchr(at, '\n');
-            zeros += !strncmp(at, "\tv_mov_b32", 10) && !strncmp(end - 3, ", 0", 3);
-        }
-        if (zeros > 4)
-            fail_msg("%s: %u registers are made zero in front of the loop", k.name, zeros);
-        attnc_kernel_free(&k);
-    }
-}
-
 static void plans_of_no_cache_say_why(void **state)
 {
     (void)state;
@@ -374,7 +348,6 @@ int main(void)
         cmocka_unit_test(fp8_tiles_fit_too),
         cmocka_unit_test(fp8_that_cannot_be_says_why),
         cmocka_unit_test(matrix_pipe_is_kept_busy),
-        cmocka_unit_test(output_is_zero_before_the_loop_is_near),
         cmocka_unit_test(plans_of_no_cache_say_why),
         cmocka_unit_test(unsupported_head_dims_say_why),
     };
