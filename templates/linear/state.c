@@ -13,6 +13,19 @@ static unsigned dtype_of(enum att_state_dtype dtype)
                                            : TIR_F16;
 }
 
+/* Returns the number of lanes that access a row of `cols` elements of `size` bytes at once. */
+static unsigned lanes_of_row(unsigned cols, unsigned size)
+{
+    const unsigned accesses = cols * size / ACCESS;
+    return accesses < LINE_LANES ? accesses : LINE_LANES;
+}
+
+unsigned att_state_least_rows(const struct att_variant *v)
+{
+    const unsigned size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
+    return (1u << TIR_WAVE_BITS) / lanes_of_row((unsigned)v->head_dim, size);
+}
+
 /* Returns the type of a tile as memory has it: 16 bytes a lane, and eight lanes a line of 128
  * bytes if rows are that long. With `rows_first` a lane has four rows side by side, so that keys
  * are loads of 8 bytes; LLVM 22.1 crashes with eight rows of 16 bits. */
@@ -21,7 +34,7 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_state
 {
     struct tir_spread l = tir_spread(b->f->machine, 1);
     const unsigned chunk = ACCESS / (unsigned)s->size;
-    const unsigned lanes = cols / chunk < LINE_LANES ? cols / chunk : LINE_LANES;
+    const unsigned lanes = lanes_of_row(cols, (unsigned)s->size);
     tir_spread_cols(&l, TIR_REGS, tir_bits(chunk));
     if (rows_first)
         tir_spread_rows(&l, TIR_REGS, tir_bits(FOUR));

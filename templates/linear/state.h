@@ -24,6 +24,10 @@ struct att_state {
     struct tir_type keys, values, one; /* f32: 1 x K, rows x 1 and 1 x 1 beside it */
 };
 
+/** Returns the least number of value elements of a wave with which each lane has a part of a v_major
+ * state. */
+unsigned att_state_least_rows(const struct att_variant *v);
+
 /** Chooses how a wave has `rows` value elements of a state of K x V. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);

@@ -2,6 +2,7 @@
 #include "templates/linear/tile.h"
 
 #include "ir/bits.h"
+#include "templates/linear/state.h"
 
 enum { LEAST_DIM = 64, MOST_DIM = 256 };
 
@@ -32,7 +33,10 @@ bool att_state_check_dims(const struct att_variant *v, struct att_why *why)
 bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why)
 {
-    const unsigned parts = (unsigned)v->head_dim_v / att_state_rows(v, t);
+    const unsigned rows = att_state_rows(v, t), parts = (unsigned)v->head_dim_v / rows;
+    if (v->state_layout == ATT_STATE_LAYOUT_V_MAJOR && rows < att_state_least_rows(v))
+        return att_reject(why, ATT_TILE, "%u value elements of %d keys leave lanes without a part",
+                          rows, v->head_dim);
     if (parts < t->waves)
         return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u parts of %d elements", t->waves,
                           parts, v->head_dim_v);

@@ -4,7 +4,7 @@
 # and 8 KiB for each op of ops.def.
 set -eu
 shared=$1 static=$2 failed=0
-most=$((65536 + 8192 * $(grep -c '^OP(' "$3")))
+most=$((65536 + 9216 * $(grep -c '^OP(' "$3")))
 
 complain() {
     echo "$1" >&2

@@ -12,6 +12,16 @@
 static const int dims[][2] = {{64, 64},   {96, 96},   {128, 128}, {192, 128},
                               {256, 256}, {512, 512}, {576, 512}};
 
+/* Values of fields whose default an op refuses. */
+static const struct {
+    const char *op;
+    enum att_field field;
+    int value;
+} needed[] = {
+    {"gated_delta_step", ATT_GQA, 2},
+    {"gated_delta_step", ATT_ACT, ATT_ACT_SILU},
+};
+
 /* Runs the passes over the kernel. False if its template refuses the variant. */
 static bool lower(const struct att_variant *v)
 {
@@ -38,6 +48,9 @@ static unsigned lower_candidates(const struct att_template *op, const char *targ
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
         if (op->takes >> f & 1 && att_fields[f].required && att_fields[f].kind == ATT_KIND_INT)
             att_set(&v, (enum att_field)f, dim[0]);
+    for (unsigned i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (strcmp(needed[i].op, op->name) == 0)
+            att_set(&v, needed[i].field, needed[i].value);
     if (op->takes & ATT_BIT(HEAD_DIM_V)) {
         att_set(&v, ATT_HEAD_DIM_V, dim[1]);
         v.loc[ATT_HEAD_DIM_V].line = 1;

@@ -99,7 +99,7 @@ struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t
                                 args ? extra : NULL),
           "launch");
     check(hipDeviceSynchronize(), "launch");
-    struct hipsim_time_report report;
+    struct hipsim_time_report report = {.size = sizeof(report)};
     if (!hipsim_time_last(&report)) {
         fprintf(stderr, "calibrate: the launch was not timed\n");
         exit(2);
