@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # symbols.sh SHARED STATIC OPS: libattn exports attn_ names only, needs libc only, and is small: 64 KiB,
-# and 8 KiB for each op of ops.def.
+# and 9 KiB for each op of ops.def.
 set -eu
 shared=$1 static=$2 failed=0
 most=$((65536 + 9216 * $(grep -c '^OP(' "$3")))
