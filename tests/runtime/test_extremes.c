@@ -103,6 +103,7 @@ static const struct {
     {"norm", ATTN_NORM_RMS, "mla_rope_cache"},
     {"width", 1536, "qk_rmsnorm"},
     {"act", ATTN_ACT_SILU, "conv1d"},
+    {"act", ATTN_ACT_SILU, "gated_delta_step"},
     {"channels", 192, "conv1d"},
     {"value_heads", 16, NULL},
     {"act", ATTN_ACT_SILU, "ssd"},

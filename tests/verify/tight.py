@@ -11,6 +11,8 @@ import subprocess
 import sys
 
 LEAST = 0.6
+# Bounds of chunks add up the sizes of the terms of products of products, which mostly cancel.
+LEAST_OF_CHUNKS = 0.15
 OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer_rope_cache', 'cache_write',
        'head_product', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd', 'selective_scan']
 
@@ -35,7 +37,8 @@ def main():
             wrong += 1
         for row in found:
             part = row['largest_error'] / row['largest_bound']
-            if not row['passed'] or part < LEAST:
+            least = LEAST_OF_CHUNKS if '_prefill_' in row['kernel'] else LEAST
+            if not row['passed'] or part < least:
                 print('%s, %s: the largest error is %.2f of its bound' % (row['kernel'], row['shape'], part))
                 wrong += 1
     return 1 if wrong else 0

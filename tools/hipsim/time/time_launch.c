@@ -641,7 +641,7 @@ static void fill_report(struct timed *t, struct time_dispatch d)
 static void start_report(struct timed *t)
 {
     struct hipsim_time_report *r = t->report;
-    *r = (struct hipsim_time_report){0};
+    *r = (struct hipsim_time_report){.size = sizeof(*r)};
     const char *name = t->launch->kernel ? t->launch->kernel : "";
     strncpy(r->kernel, name, sizeof(r->kernel) - 1);
     const enum gfx_target target = code_target(t->launch->code);
