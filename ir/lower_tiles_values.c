@@ -303,7 +303,8 @@ void tir_expand_row_dot(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* The totals of the other halves of all blocks, told apart by input bit `bit` of the layout. */
+/* Sets other[r] to the total of the other half of the block that register r belongs to. The halves
+ * differ in input bit `bit` of the layout. */
 static void other_halves(struct tir_expander *x, const struct tir_layout *l, int bit,
                          const struct tir_value *total, struct tir_value *other)
 {

@@ -49,7 +49,7 @@ struct tir_fitted {
 
 struct tir_machine {
     const char *name;                /* gfx942 */
-    const struct tir_fitted *fitted; /* targets/tuning/; NULL: rules alone */
+    const struct tir_fitted *fitted; /* rows of targets/tuning/; NULL: none */
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
@@ -60,7 +60,7 @@ struct tir_machine {
     unsigned lds_bytes;        /* limit of a workgroup */
     unsigned lds_granule;      /* allocation unit */
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
-    unsigned vgprs_per_simd;   /* VGPRs and AGPRs of a wave alone on its SIMD: 512 */
+    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */

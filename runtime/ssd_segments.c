@@ -8,10 +8,11 @@
 /* Tokens of a chunk, value elements of a workgroup, the most segments of a sequence. */
 enum { CHUNK = 64, VALUES = 64, SEGMENTS_MOST = 64, ROWS_MOST = 65535, UNITS_MOST = 4096 };
 
-/* Times in hundredths of a chunk of the kernel with outputs, alone on a compute unit: a chunk of
-   the kernel of states, a state that is folded, a launch. A further workgroup of a compute unit
-   adds PAIRED to a chunk. Modelled for keys of 128 elements, from 2,990 and 2,220 cycles of 8,190
-   and 4,960 on MI300X and MI355X. There 4 us of a launch are one and two chunks. */
+/* Times in hundredths of ALONE: the time in which the kernel of outputs does a chunk while it is
+   the only workgroup of a compute unit. STATES is a chunk of the kernel of states, FOLD the
+   folding of one state, LAUNCH a launch. Each further workgroup of a compute unit adds PAIRED.
+   Modelled for keys of 128 elements: a chunk of states takes 2,990 of 8,190 cycles on MI300X and
+   2,220 of 4,960 on MI355X. There 4 us of a launch are one and two chunks. */
 enum { ALONE = 100, STATES = 40, FOLD = 27, LAUNCH = 200, PAIRED = 63 };
 
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }

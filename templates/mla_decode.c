@@ -53,9 +53,12 @@
 #include <string.h>
 enum { MAX_ROWS = 1024 };
 
-/* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
- * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
- * waves are alone, 2: in pairs; tir_schedule.loop_at. */
+/* Members of att_tile.own, in order:
+ * LDS_KIB: KiB of LDS of the targets that the row is for;
+ * Q_IN_LDS: panels of Q in LDS, for which registers have no room;
+ * BUFFERS: most blocks of keys in LDS; 0: as many as fit;
+ * ONE_WAVE: 1 (SINGLE): one wave per SIMD; 2 (IN_PAIRS): wave pairs;
+ * LOOP_AT: tir_schedule.loop_at. */
 enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE, LOOP_AT };
 enum { SINGLE = 1, IN_PAIRS };
 

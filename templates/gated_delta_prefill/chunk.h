@@ -13,9 +13,9 @@
  *
  *     W = M (V - r (decayed K) S),  out = s (decayed Q) S + P W,  S = decay S + (K decayed)^T W
  *
- * with W = r u: so keys are divided by their lengths by rows of products, in float, and nothing
- * rounds them. M is found for the four blocks of 16 rows on the diagonal alone; the scan takes them
- * one after the other, with the blocks of N beside them.
+ * with W = r u. Rows of float products are divided by the lengths of keys, so that no key is
+ * rounded after its division. Only the four 16 x 16 diagonal blocks of I + diag(beta r) N are
+ * inverted; the scan substitutes forward over them with the blocks of N below the diagonal.
  *
  * What a product takes lies in LDS in panels and blocks, in rows of 16-bit elements.
  */
@@ -59,8 +59,8 @@ struct delta_types {
 /* Address maps. */
 struct delta_maps {
     struct tir_layout strip;       /* 16 x K of 16 bits */
-    struct tir_layout panel;       /* K x 16 of 16 bits: a panel of `turned` */
-    struct tir_layout turned;      /* K x 32: the panels of two strips */
+    struct tir_layout panel;       /* K x 16 of 16 bits: the keys of one strip, transposed */
+    struct tir_layout turned;      /* K x 32 of 16 bits: two such panels */
     struct tir_layout block;       /* 16 x 16 of 16 bits */
     struct tir_layout line;        /* 64 x 1 floats */
     struct tir_layout rows, cols;  /* 16 x 1 and 1 x 16 floats */

@@ -103,7 +103,8 @@ void rope_visit_kv(struct rope *p, const struct rope_source *source, const struc
     end_walk(p, &w);
 }
 
-/* The second half of each head of q, which goes where it is told; only its bias is added. */
+/* Copies the gate to the output of `gate`, or to the call's tensor `gate` if that has none. It is
+ * the second half of each head of q. Its bias is added; it is neither normed nor rotated. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate)
 {
     struct rope_source s = *gate;

@@ -47,7 +47,7 @@ struct ssd_prefill {
     struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
 };
 
-/** True if a workgroup has outputs, not states of segments alone. */
+/** True if the kernel computes outputs; false if it computes only states of segments. */
 static inline bool ssd_has_outputs(const struct ssd_prefill *s)
 {
     return s->v->segments != ATT_SEGMENTS_STATES;
