@@ -226,7 +226,8 @@ static void append_former(void *context, unsigned row, unsigned j)
 }
 
 /* Returns an i1 for each lane: true if its block is one of the row's first or last, which are
- * always selected. `position` counts keys of the walk. */
+ * always selected. `position` is the number of the key
+ * among those that the workgroup scores. */
 static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
 {
     struct tir_builder *b = &x->b;

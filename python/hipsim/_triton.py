@@ -32,7 +32,8 @@ def tensors(arguments):
 
 
 class Held:
-    """Memory of tensors that kernels may access while a `with` statement runs. Parts that overlap are joined."""
+    """Registers the memory of tensors, so that kernels may access it while a `with` statement runs. Joins spans that
+    overlap."""
 
     def __init__(self, simulator, arguments):
         self.simulator, self.spans = simulator, []

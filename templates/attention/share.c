@@ -129,8 +129,8 @@ static struct tir_value add_claim(const struct att_share *s, struct tir_value cl
     return own;
 }
 
-/* Clears both counters for the next launch. Each wave claims once in vain, and the last of these
- * claims clears them. */
+/* Clears the counters of arrivals and of claims for the next launch. Each wave makes one claim that
+ * finds no slice left, and the last of these claims clears them. */
 static void reset_counters(const struct att_share *s, const struct others *o,
                            struct tir_value claims, struct tir_value own, struct tir_value n)
 {

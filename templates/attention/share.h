@@ -27,9 +27,9 @@ struct att_share {
     void *family;
 };
 
-/** Counts this workgroup's part. Once all parts are written, adds up slices 0 to n (i32) of them,
- * together with all workgroups that have waited. No workgroup needs another to run: the last one
- * never waits. */
+/** Counts this workgroup's part, and waits up to a limit for the others. Once all parts are
+ * written, the workgroups still waiting share the sums of slices 0 to n - 1 (n: i32). The last one
+ * to arrive does not wait, so that none needs another to run. */
 void att_share_parts(const struct att_share *s, struct tir_value n);
 
 #endif

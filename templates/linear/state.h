@@ -24,8 +24,8 @@ struct att_state {
     struct tir_type keys, values, one; /* f32: 1 x K, rows x 1 and 1 x 1 beside it */
 };
 
-/** Returns the least number of value elements that a wave must have, so that each lane has a part
- * of a v_major state. */
+/** Returns the least number of value elements (rows of a state [V, K]) that a wave must have, so
+ * that each of its lanes holds a part. */
 unsigned att_state_least_rows(const struct att_variant *v);
 
 /** Chooses how a wave has `rows` value elements of a state of K x V. */

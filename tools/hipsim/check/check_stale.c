@@ -73,8 +73,8 @@ static struct line *line_of(struct stale *s, uint64_t address)
     return line;
 }
 
-/* Compares `bytes` bytes at `at` of a line with the copy, and copies them. Returns the number of
- * bytes that have changed since the last load. */
+/* Compares `bytes` bytes of memory at `p` with the copy from offset `at` on, and renews the copy.
+ * Returns the number of bytes that have changed since the workgroup's last scalar load of them. */
 static unsigned refresh(struct line *line, unsigned at, const uint8_t *p, unsigned bytes)
 {
     unsigned changed = 0;
