@@ -128,7 +128,8 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
     return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 
-/* Rows beyond the tile's are gone through in further passes: the widest tile takes any number. */
+/* True if no wider tile of these head sizes exists. The widest tile takes any number of rows, in
+ * several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t)
 {
     const struct att_tile *const end = tiles + sizeof(tiles) / sizeof(tiles[0]);
@@ -158,7 +159,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Rows of a cache are whole loads of 16 bytes. */
+/* Checks that rows of the cache are whole 16-byte loads. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
@@ -216,7 +217,7 @@ static unsigned q_bytes(const struct decode *d)
     return keeps_q(d) ? 0 : d->columns * d->k.width * d->q_size;
 }
 
-/* Every wave stores the same. */
+/* Stores Q in LDS; every wave stores the same data. */
 static void place_q(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -234,7 +235,7 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->lds_q, tir_typeof(b->f, d->q), &d->q_map);
 }
 
-/* Zero in the first columns, which another part of K has too. */
+/* Returns q with zeros in its first columns, which the first part of K has too. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->b;
@@ -247,7 +248,7 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
-/* Byte offsets of rows of a tensor [token, head, ...] that is given per query. */
+/* Returns the byte offsets of rows of a tensor [token, head, ...] with an entry for each query. */
 static struct tir_value q_address(struct decode *d, const struct decode_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {
@@ -286,7 +287,7 @@ static void load_q(struct decode *d)
     d->q = tir_named(b, "q", tir_transpose(b, q));
 }
 
-/* The scale of each column's query and head, 1 x columns. */
+/* Loads the scale of each column's query and head, 1 x columns. */
 static struct tir_value load_q_scales(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -302,7 +303,8 @@ static struct tir_value load_q_scales(struct decode *d)
     return tir_named(b, "q_scale", tir_transpose(b, scales));
 }
 
-/* The columns are queries of one sequence, each for the heads of a kv head. */
+/* Finds the positions of the columns, which are queries of one sequence for the heads of a KV
+ * head. */
 void decode_find_position(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -343,11 +345,11 @@ static struct tir_value tile_key(void *family, struct tir_value n)
     return tir_add(b, d->item.first_key, att_times(b, tile, (int)d->keys));
 }
 
-/* From so many workgroups on memory limits a loop, and not the compute unit; 0: it never does. Of
- * waves that run as they may, the oldest then gets all that memory gives, and the youngest is left
- * alone at the end, with too few loads to keep memory busy. In step they end together. On gfx950
- * loads take so long that too few of 16-bit keys are on their way while waves wait. Measured for
- * heads of 128, with keys of 8 bits for scales of tokens. */
+/* Returns the number of workgroups from which on memory limits the loop rather than the compute
+ * unit; 0: never. Waves that run freely leave the youngest last, with too few loads in flight to
+ * use the bandwidth; waves kept in step end together. On gfx950 the latency is so long that waves
+ * in step have too few loads of 16-bit keys in flight. Found by modelled times for heads of 128;
+ * keys of 8 bits, for scales by token. */
 static int crowd(const struct decode *d)
 {
     if (d->waves == 1 || d->k.width != 128)
@@ -364,7 +366,8 @@ static void keep_step(struct decode *d)
         d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
 }
 
-/* All waves of a workgroup meet, or none: `condition` may only differ for one that is through. */
+/* Adds a barrier if `condition` is true. It may only differ between waves where one of them has
+ * ended its loop. */
 static void meet_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->b;
@@ -485,8 +488,8 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* A wave with one tile less than the first one has meets the others once more. A part of a sequence
- * in front of the window has no key that is seen: counts are 0 or below, and nobody meets. */
+/* Adds the last barrier for a wave with one tile less than the first wave. A part before the
+ * window has no visible key: its count is 0 or below, and no wave has a barrier. */
 static void meet_last(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->b;

@@ -83,7 +83,8 @@ static struct places find_places(struct gather *g, struct tir_type column)
     };
 }
 
-/* The rows of the output that this workgroup writes: [rows, row_bytes] of tensor `out`. */
+/* Returns a view of the output rows that this workgroup writes: [rows, row_bytes] of tensor
+ * `out`. */
 static struct tir_view open_rows(struct gather *g, const char *out, struct tir_value stride,
                                  int row_bytes)
 {

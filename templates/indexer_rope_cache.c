@@ -119,8 +119,8 @@ static void rotate(struct indexer_rope *k, struct rope_parts *x)
 
 /* ---- Scales ---- */
 
-/* max(largest |x|, 1e-4) / M of each head, or the power of two that is no less: what is above one
- * in the mantissa carries into the exponent. */
+/* Returns max(largest |x|, 1e-4) / M of each head, or with round_scales the next power of two: the
+ * addition to the mantissa carries into the exponent. */
 static struct tir_value find_scale(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct rope *p = &k->rope;
@@ -136,7 +136,7 @@ static struct tir_value find_scale(struct indexer_rope *k, const struct rope_par
     return tir_select(b, round, tir_bitcast(b, up, tir_typeof(b->f, scale)), scale);
 }
 
-/* x / scale in fp8, as memory has it. */
+/* Divides x by the scale, converts it to fp8 and packs it as memory has it. */
 static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct tir_value scale,
                      struct tir_value *raw)
 {
@@ -214,7 +214,7 @@ static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
     return x;
 }
 
-/* Sum over a head of what `of` makes of each part. */
+/* Returns the sum of a head's elements, or of their squares. */
 static struct tir_value sum_parts(struct indexer_rope *k, const struct rope_parts *x, bool squares)
 {
     struct tir_builder *b = &k->rope.b;
@@ -350,7 +350,8 @@ static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, st
         out[j] = tir_lds_gather(b, tir_add(b, at, constant(k, j * apart, lane)), TIR_I32);
 }
 
-/* The largest of a block's magnitudes in every lane of it; as bits a NaN is above all numbers. */
+/* Returns the largest magnitude of a block in each of its lanes, compared as bits, so that a NaN
+ * exceeds all numbers. */
 static struct tir_value block_most(struct indexer_rope *k, const struct tir_value sizes[2])
 {
     struct tir_builder *b = &k->rope.b;
@@ -360,8 +361,8 @@ static struct tir_value block_most(struct indexer_rope *k, const struct tir_valu
     return tir_split_blocks(b, tir_broadcast(b, most, tir_typeof(b->f, blocks)), 1);
 }
 
-/* The number of the e2m1 that is the nearest to a magnitude: how many of the middles between
- * neighbours lie below it, or are it where the upper neighbour's number is even. */
+/* Returns the code of the e2m1 number nearest to a magnitude: the count of midpoints between
+ * neighbours below it. A midpoint itself counts if the upper neighbour's code is even. */
 static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value size,
                                      struct tir_type lane)
 {
@@ -378,7 +379,7 @@ static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value si
     return number;
 }
 
-/* Byte offsets where `write`, else -1: nothing is written there. */
+/* Returns byte offsets as i64; -1, which stores nothing, where `write` is false. */
 static struct tir_value where(struct indexer_rope *k, struct tir_value write, struct tir_value at)
 {
     struct tir_builder *b = &k->rope.b;
@@ -407,7 +408,8 @@ static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct
     tir_tile_scatter(b, slot.scales, where(k, first, block), zero, tir_convert(b, scales, TIR_I8));
 }
 
-/* A block's scale is 2^(byte - 127), and a product with 2^(127 - byte) exact. */
+/* Stores the token's key in mxfp4. The scale of a block is 2^(byte - 127), so the product with
+ * 2^(127 - byte) is exact. */
 static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct tir_builder *b = &k->rope.b;
@@ -439,7 +441,7 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
     store_nibbles(k, bytes, scale, lane);
 }
 
-/* The token's key, as the first of a tile of heads. */
+/* Processes the token's key, as the first of a tile of heads. */
 static void visit_key(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;

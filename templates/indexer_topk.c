@@ -157,7 +157,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* The chunks of all rows are the same. */
+/* Returns the selection that sizes a chunk; all rows have the same size. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
 /* Returns the key of lane 0's j-th score in a round. */

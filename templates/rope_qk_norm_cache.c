@@ -118,15 +118,16 @@ static void share_out(struct rope *p, struct tir_value part, struct tir_value sh
     s->end = tir_min(b, s->all, tir_add(b, s->first, share));
 }
 
-/* The token's heads, and the first tile of them on its way. */
+/* Finds the token's heads, and issues the loads of their first tile. */
 static void open_token(struct rope *p, struct rope_source *s, struct tir_value *first)
 {
     s->base = rope_token_base(p, &s->in);
     rope_fetch(p, s, s->first, first);
 }
 
-/* Values of the token, unless its workgroup takes several tokens' at a time. Then their tensors are
- * opened there, and here for few tokens only: both together would not fit the scalar registers. */
+/* Stores the token's values, unless the workgroup stores several tokens' values at a time. Each
+ * of the two ways opens the tensors of values itself, since scalar registers do not suffice for
+ * both. */
 static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES])
 {
     struct tir_builder *b = &p->b;
@@ -161,7 +162,7 @@ static void visit_token(struct rope *p, struct rope_source of[ROPE_SOURCES])
         visit_few_values(p, of);
 }
 
-/* Are this workgroup's values written after all else, several tokens at a time? */
+/* Returns whether this workgroup writes its values last, several tokens at a time (i1). */
 static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
@@ -217,8 +218,8 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
 }
 
-/* The tokens of this workgroup, one after the other by each wave, or by several that share the
- * heads of one. */
+/* Processes the tokens of this workgroup: each wave takes one after the other, or several waves
+ * share the heads of one. */
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;
@@ -258,9 +259,9 @@ static void visit_tokens(struct rope *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* A lane holds a tile in f32, the next one on its way, weights and angles, and the first tiles of k
- * and v; or x tokens' values, or a page that is rounded again. A SIMD has two waves of a workgroup.
- */
+/* Returns the waves of a SIMD for which registers suffice. A lane has a tile in f32, the next tile
+ * in flight, weights and angles, and the first tiles of k and v; or x tokens' values, or a page
+ * that is requantised. A SIMD has two waves of a workgroup. */
 static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;

@@ -64,7 +64,7 @@ static void set_member(struct att_tile *t, const struct member *m, int value)
         memcpy(at, &wide, sizeof(wide));
 }
 
-/* Its name is NULL where the family has no such member. */
+/* Returns a member by name; its own name is NULL if the family has no such member. */
 static struct member named_member(const struct att_template *op, const char *name)
 {
     unsigned i = 0;
@@ -112,7 +112,7 @@ unsigned att_count_tiles(const struct att_template *t)
     return count;
 }
 
-/* The value of a member in a tile's text; 0 where it is left out. */
+/* Returns the value of a member in a tile's text; 0 if the text leaves it out. */
 static int text_value(const char *text, const char *name)
 {
     const size_t length = strlen(name);
@@ -157,7 +157,8 @@ unsigned att_count_turned(const struct att_template *t, unsigned n)
     return count;
 }
 
-/* A value that is the row's own would be the same tile under another number. */
+/* Sets the knobs to the values that the digits number. False if a value is the row's own, since
+ * the same tile would have two numbers. */
 static bool turn_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
                        struct att_why *why)
 {

@@ -137,22 +137,20 @@ struct att_template {
     .tiles = (table), .n_tiles = sizeof(table) / sizeof((table)[0]), .knobs = (choices), \
     .n_knobs = sizeof(choices) / sizeof((choices)[0])
 
-/**
- * The tile of a variant: the candidate that its field `tile` names, or its `spare_tile`, or the
- * first row that fits.
- * Candidate n, from 1, is row (n - 1) % n_tiles; the quotient's digits, one per knob with its count
- * + 1 as radix, say which value the knob takes: 0 is the row's own. False where there is none, with
- * the reason in `why` if that is not NULL.
- */
+/** Finds the tile of a variant: the candidate that its field `tile` names, or its `spare_tile`, or
+ * the first row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The quotient's digits,
+ * one for each knob with its count + 1 as radix, number the knobs' values; digit 0 keeps the
+ * row's. False, with the reason in `why` unless that is NULL, if no tile fits. */
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
 
-/** `fits` of a family whose tiles only have to fit a compute unit, and a part of the others': the
- * waves of a workgroup against the wave slots of the four SIMDs. */
+/** Checks that a tile fits a compute unit: the waves of a workgroup against the wave slots of
+ * the four SIMDs. It is the member `fits` of families without other limits, and a part of the
+ * others'. */
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 
-/** `check` of a family that takes every variant for which it has a tile. */
+/** Checks that a variant has a tile. It is the member `check` of families without other limits. */
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
 /** Begins the kernel of a variant: an empty function of its name, for att_kernel.func. */
@@ -167,7 +165,7 @@ unsigned att_count_tiles(const struct att_template *t);
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m,
                              unsigned row);
 
-/** Set or get a member of a tile by its name in att_tile_text(). False: the family has no such
+/** Sets, or gets, a member of a tile by its name in att_tile_text(). False: the family has no such
  * member. */
 bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value);
 bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
@@ -180,8 +178,8 @@ bool att_is_fitted_by(const struct att_variant *v, const struct att_tile *t, con
  * have. False, with a sentence in `why`, if not. */
 bool att_check_fitted(const struct tir_fitted *row, struct att_why *why);
 
-/** The candidate that a row of the table becomes when its knobs are turned to what `text` says, as
- * att_tile_text() writes it; 0: no knob has such a value. */
+/** Returns the candidate that has the values in `text`, which att_tile_text() wrote, and is made
+ * from this row of the table; 0: a knob lacks its value. */
 unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                             const char *text);
 

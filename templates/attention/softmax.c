@@ -213,8 +213,9 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Up to a cap of 512 the last bit of `cap` is at most 2^-14 of a logit, so the exponential
- * suffices. Above it, scores much smaller than the cap use the series. */
+/* Computes cap * tanh(s * rate) by an exponential, or by a series. Up to a cap of 512 the last bit
+ * of `cap` is at most 2^-14 of a logit, so the exponential suffices. Above it, scores much smaller
+ * than the cap use the series. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {

@@ -38,9 +38,9 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
 /** Returns m before the first score: 1 x queries. m is in powers of two. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 
-/** Rescale check: returns whether the maximum of some query of the wave exceeds the threshold. The
- * result is a scalar i1, or with softmax.threshold an i32 that counts lanes. Each lane looks only
- * at its own keys. */
+/** Makes the rescale check: returns whether the maximum of some query of the wave exceeds the
+ * threshold. The result is a scalar i1, or with softmax.threshold an i32 that counts lanes. Each
+ * lane looks only at its own keys. */
 struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
                                    struct tir_value scores, struct tir_value m);
 

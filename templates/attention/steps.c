@@ -227,7 +227,7 @@ static void build_sum(void *context, const struct pipe_row *row)
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* The check of the weights still needs the previous block's l. */
+/* Rounds the weights. The rescale check of the weights still needs the previous block's l. */
 static void build_round(void *context, const struct pipe_row *row)
 {
     struct att_attention *const a = context;

@@ -177,7 +177,7 @@ static struct tir_value exponents(struct delta *d, struct tir_value raw, struct 
     return tir_select(b, is, x, tir_float_like(b, x, 0));
 }
 
-/* Sums over rows, from the first to each. */
+/* Returns prefix sums over the rows, each row included. */
 static struct tir_value sums_of(struct delta *d, struct tir_value x)
 {
     struct tir_builder *b = &d->b;

@@ -536,10 +536,9 @@ static void meet(struct up *p, bool upper)
 
 static bool has_room(const struct up *p) { return p->apart > FIRST; }
 
-/* The tiles with which the loop begins, with `left` panels of w still to be multiplied. They come
- * behind w, which is waited for, and in front of the first results, whose way to memory is long. If
- * they go where w has passed, all waves have taken theirs; else the upper half has when the lower
- * one begins the loop, which copies tile FIRST + HEAD_PRODUCT_AHEAD there. */
+/* Issues the copies of the tiles with which the next loop begins; `left` panels of w are still to
+ * be multiplied. They follow w's copies, which are waited for, and precede the first stores of
+ * results. */
 static void copy_next(struct up *p, unsigned left)
 {
     struct tir_builder *const b = &p->b;

@@ -221,7 +221,7 @@ static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_in
     return EXIT_GOOD;
 }
 
-/* Without a GPU of this kernel's target the model decides alone. */
+/* Benchmarks all pairs. Without a GPU of this kernel's target the model's times decide. */
 static int bench_all(struct bench *b)
 {
     int code = EXIT_GOOD;

@@ -34,7 +34,7 @@ static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
     return at;
 }
 
-/* The last line that a child wrote to its standard error. */
+/* Copies the last line that a child wrote to its standard error, without "attnc: ". */
 static void read_fault(FILE *log, char *fault, size_t size)
 {
     char line[200];

@@ -153,7 +153,7 @@ static size_t count_running(const struct child *children, size_t started)
     return running;
 }
 
-/* A verdict on the work weighs more than a device that is not there. */
+/* Returns the exit code of two results: failed work (EXIT_USER) prevails over a missing device. */
 static int worse(int a, int b)
 {
     if (a == EXIT_USER || b == EXIT_USER)

@@ -38,10 +38,11 @@ struct children {
 /** Runs all parts. Returns the worst exit code: EXIT_USER, then EXIT_ENVIRONMENT. */
 int run_children(const struct children *c);
 
-/** In the child: one of the steps begins. */
+/** Reports, in a child, that a step begins. */
 void child_step(struct child_report *report, const char *name);
 
-/** In the child, at its end: up to CHILD_MAX_RESULTS sums for collect(). */
+/** Reports a child's sums, at most CHILD_MAX_RESULTS, to collect(). The child calls it at its
+ * end. */
 void child_result(struct child_report *report, const size_t *results, size_t count);
 
 /** Calls `take` with each line that a child printed, without its end. */

@@ -101,10 +101,8 @@ static bool report_unknown(const struct command *c, const char *word, size_t len
     return false;
 }
 
-/*
- * One option at argv[*i], its argument there or in the word behind it. `used` words are to be
- * skipped afterwards.
- */
+/* Reads the option at argv[i], whose argument is in the same word or in the next. Sets `used` to
+ * the number of words that it takes. */
 static bool take_option(const struct command *c, int argc, char **argv, int i, int *used)
 {
     const char *word = argv[i];

@@ -43,7 +43,7 @@ extern const struct command *const commands[];
 /** Prints "attnc: MESSAGE" to standard error. Returns `code`: `return complain(EXIT_USER, ...)`. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Like complain(EXIT_USER), with "; did you mean 'NAME'?" where `nearest` is not NULL. */
+/** Complains like complain(EXIT_USER), with "; did you mean 'NAME'?" unless `nearest` is NULL. */
 int complain_nearest(const char *nearest, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -272,7 +272,7 @@ static void print_json(void)
     json_end(&j);
 }
 
-/* The software pipelines of each op's main loop, as drawings of an iteration. */
+/* Prints the software pipelines of each op's main loop, as drawings of an iteration. */
 static void help_pipelines(void)
 {
     puts("A line is a phase of an iteration: its steps, each with the stage in brackets, which "
@@ -316,7 +316,7 @@ static void print_overview(void)
          "complete (describe: attnc lacks something that the model needs).");
 }
 
-/* A command, topic, field or op of this name. */
+/* Prints the page of a command, topic, field or op. False: none has this name. */
 static bool print_topic(const char *name, struct attnc_nearest *nearest)
 {
     for (int i = 0; i < TOPIC_COUNT; i++) {

@@ -57,7 +57,8 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
     return found;
 }
 
-/* Head sizes with which most of an op's kernels exist, those that have to be given. */
+/* Finds the required head sizes with which every target has a kernel of the op. False: there are
+ * none. */
 static bool find_base(struct op_limits *l)
 {
     static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
@@ -112,7 +113,7 @@ static bool resize(const struct op_limits *l, struct att_variant *v, int i)
     return true;
 }
 
-/* The targets of a variant with any of these head sizes. */
+/* Returns the targets of a variant with any of the common head sizes, a bit for each. */
 static uint8_t targets_of_any(const struct op_limits *l, const struct att_variant *v,
                               struct att_why *why)
 {
@@ -123,7 +124,7 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
     return found;
 }
 
-/* A choice and what it needs: other head sizes, where those of the base do not do. */
+/* Returns the base with a choice applied, and with other head sizes if no target has the base's. */
 static struct att_variant with_choice(const struct op_limits *l, int choice)
 {
     struct att_variant v = l->base;
@@ -136,7 +137,7 @@ static struct att_variant with_choice(const struct op_limits *l, int choice)
     return sized;
 }
 
-/* A choice that is not there alone may be beside another, best one that is. */
+/* Finds a second choice beside which a choice exists, if it does not exist by itself. */
 static void find_helper(struct op_limits *l, int n)
 {
     struct choice *c = &l->choices[n];
@@ -250,7 +251,7 @@ static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], e
     text_add(t, "%s%s", info->name, values.at);
 }
 
-/* Names the choices among `in`. What they need is named in the line of their own field. */
+/* Names the choices in `in`. What a choice needs is named in the line of its own field. */
 static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES], struct text *t)
 {
     uint64_t done = 0;
@@ -274,8 +275,8 @@ static void name_targets(const struct op_limits *l, uint8_t targets, struct text
     }
 }
 
-/* A head of values may have another size than one of keys: the targets that have it with any of the
- * sizes that are common. */
+/* Returns the targets that have the variant with any common size of the other head: heads of
+ * values may differ in size from heads of keys. */
 static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other)
 {
     static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
@@ -288,7 +289,7 @@ static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other
     return found;
 }
 
-/* The targets of every sample of an integer field. */
+/* Finds the targets of every sample of an integer field. */
 static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
                   uint8_t has[LIMITS_SAMPLES])
 {
@@ -392,7 +393,7 @@ static bool is_number(const struct op_limits *l, enum att_field f)
            att_fields[f].kind == ATT_KIND_INT;
 }
 
-/* The largest value of an integer field that every target has; 0: there is none. */
+/* Returns the largest sampled value of an integer field that every target has; 0: there is none. */
 static int largest_of(const struct op_limits *l, enum att_field f)
 {
     static uint8_t has[LIMITS_SAMPLES];
@@ -426,7 +427,7 @@ static void print_beside_numbers(const struct op_limits *l, enum att_field f,
     }
 }
 
-/* An integer field: its values, and beside which others they are different ones. */
+/* Prints the values of an integer field, and the choices that change them. */
 static void print_integer(const struct op_limits *l, enum att_field f)
 {
     static uint8_t base[LIMITS_SAMPLES], sets[MOST_CHOICES][LIMITS_SAMPLES];

@@ -64,7 +64,8 @@ static bool are_powers(const uint8_t *has, uint8_t mask, int range[2])
     return count >= 3;
 }
 
-/* The last sample of the run that begins at sample i: every `step` from there, and none between. */
+/* Returns the last sample of the run that begins at sample i: values `step` apart, with none
+ * between them. */
 static int end_of_run(const uint8_t *has, uint8_t mask, int i, int step, int *length)
 {
     int last = i;

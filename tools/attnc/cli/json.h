@@ -26,14 +26,14 @@ void json_begin_list(struct json *j, const char *key);
 /** Ends the innermost object or list; a line break follows the outermost. */
 void json_end(struct json *j);
 
-/** `value` NULL is null. Bytes that are not UTF-8 become U+FFFD. */
+/** Writes a string; NULL becomes null. Bytes that are not UTF-8 become U+FFFD. */
 void json_string(struct json *j, const char *key, const char *value);
 void json_integer(struct json *j, const char *key, int64_t value);
 
-/** Six digits; null where the value is not finite. */
+/** Writes a number with six digits; null if it is not finite. */
 void json_real(struct json *j, const char *key, double value);
 void json_flag(struct json *j, const char *key, bool value);
-/** `value` is JSON already. */
+/** Writes `value`, which is JSON already. */
 void json_raw(struct json *j, const char *key, const char *value);
 void json_null(struct json *j, const char *key);
 

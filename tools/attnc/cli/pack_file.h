@@ -18,8 +18,8 @@ int read_pack(const char *path, char **bytes);
  */
 int pack_for_children(const char *path, const char **name);
 
-/** A pack of kernel n alone, which is taken whatever the arguments are; NULL: out of memory. It
- * lies in *copy, which the caller frees behind it. */
+/** Returns a pack of kernel n only, which libattn takes for any arguments; NULL: out of memory. The
+ * pack's bytes are in `copy`, which the caller frees after closing it. */
 struct attn_pack *isolate_kernel(const void *bytes, uint32_t n, void **copy);
 
 #endif

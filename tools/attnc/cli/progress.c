@@ -19,7 +19,7 @@ static bool can_redraw(void)
     return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-/* COLUMNS, or what the terminal says, or 80. */
+/* Returns the width of the terminal: COLUMNS, else what the terminal reports, else 80. */
 static int columns(void)
 {
     const char *text = getenv("COLUMNS");
@@ -31,7 +31,7 @@ static int columns(void)
     return width < MAX_COLUMNS ? width : MAX_COLUMNS;
 }
 
-/* ", 12 s left", from how long the steps before took; "" until there is something to go by. */
+/* Writes ", 12 s left", estimated from the steps done; "" before the first one. */
 static void format_rest(char text[32], size_t done, size_t total)
 {
     static double start;

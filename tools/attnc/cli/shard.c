@@ -19,8 +19,8 @@ static long number(const char *name, long fallback)
     return text && (end == text || *end || n < 0 || n > MOST) ? fallback : n;
 }
 
-/* The place in a launcher's ranks. Slurm sets its variables for a batch script too, where there is
- * one task; mpirun inside of it says more. */
+/* Returns the rank and the number of ranks that a launcher has set. mpirun's variables come first,
+ * since Slurm sets its own for a batch script of one task as well. */
 static struct shard from_launcher(void)
 {
     static const char *const names[][2] = {
@@ -36,7 +36,8 @@ static struct shard from_launcher(void)
     return (struct shard){0, 1};
 }
 
-/* Each task of an array may be a launch of several ranks. */
+/* Returns the shard of this process: its task in a job array, times its rank in the task's
+ * launch. */
 static struct shard from_environment(void)
 {
     const struct shard ranks = from_launcher();
@@ -64,7 +65,8 @@ int read_shard(const char *command, const char *text, struct shard *shard)
     return EXIT_GOOD;
 }
 
-/* FNV-1a, 32 bits: names differ in few bytes, and this spreads them. */
+/* True if the FNV-1a hash (32 bits) of the name falls into this shard. Names differ in few bytes,
+ * which the hash spreads. */
 bool in_shard(const struct shard *shard, const char *name)
 {
     unsigned hash = 2166136261u;

@@ -22,11 +22,11 @@ struct shard {
  */
 int read_shard(const char *command, const char *text, struct shard *shard);
 
-/** Is the work of this name ours? */
+/** True if the work of this name belongs to the shard. */
 bool in_shard(const struct shard *shard, const char *name);
 
-/** The file of a share: "out/x.attnpack" is "out/x.2of8.attnpack"; of the whole as it is. Returns
- * an exit code after a message. */
+/** Writes the path of a shard's file: "out x.attnpack" becomes "out x.2of8.attnpack"; without
+ * shards the path stays. Returns an exit code after a message. */
 int shard_path(const struct shard *shard, const char *path, char out[PATH_MAX]);
 
 #endif

@@ -174,8 +174,8 @@ static void print_device_json(const struct gpu_identity *id)
     json_end(&j);
 }
 
-/* In the child: the pack becomes one of a single kernel that every call takes. Which calls it is
- * meant for is libattn's matter; right it must be on all. */
+/* Reduces, in the child, the pack to one kernel that libattn takes for every call: libattn checks
+ * which calls a kernel is for, and this command that its results are right. */
 static bool isolate(struct plan *plan, uint32_t n)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
@@ -190,7 +190,7 @@ static bool isolate(struct plan *plan, uint32_t n)
     return good;
 }
 
-/* In the child: the kernels of one part. */
+/* Verifies, in the child, the kernels of one part. */
 static int verify_part(void *context, size_t n, struct child_report *report)
 {
     struct plan *plan = context;
@@ -233,7 +233,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     return run.failures ? EXIT_USER : EXIT_GOOD;
 }
 
-/* "prefill gfx942 12 0 0.31": a kernel's shapes, failures and worst error. */
+/* Adds a line such as "prefill gfx942 12 0 0.31": a kernel's shapes, failures and worst error. */
 static void add_summary(struct plan *plan, const char *line)
 {
     struct summary k = {.kernels = 1};
@@ -278,7 +278,7 @@ static void add_device(struct plan *plan, const char *line)
     plan->devices = longer;
 }
 
-/* A line that a child printed: with --json a row. */
+/* Prints a line of a child; with --json as a row. */
 static void take_line(void *context, char *line)
 {
     struct plan *plan = context;
@@ -294,7 +294,7 @@ static void take_line(void *context, char *line)
         puts(line);
 }
 
-/* In the parent: adds a child's sums, and takes the lines that it printed. */
+/* Adds, in the parent, a child's sums, and prints its lines. */
 static void collect_part(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct plan *plan = context;

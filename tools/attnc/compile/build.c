@@ -121,7 +121,7 @@ static bool split_targets(char *list, const char *names[MAX_TARGETS + 1])
     return count > 0;
 }
 
-/* Every name of a comma-separated list is a pass. */
+/* True if every name of a comma-separated list is a pass. */
 static bool check_passes(const char *option, const char *list)
 {
     for (const char *at = list; at && *at;) {
@@ -236,7 +236,7 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
     return code;
 }
 
-/* --tuning: the file's tiles in place of those that descriptions leave open. */
+/* Applies --tuning: the file's tiles replace the defaults, where descriptions name none. */
 static int tune_units(struct build_unit *units, size_t count, const char *const *targets,
                       struct attnc_tuning *tuning)
 {
@@ -253,7 +253,7 @@ static int tune_units(struct build_unit *units, size_t count, const char *const 
     return code;
 }
 
-/* --defaults: the file's knobs for kernels of its target. */
+/* Applies --defaults: the file's knobs for kernels of its target. */
 static int fit_units(struct build_unit *units, size_t count, struct attnc_fitted *fitted)
 {
     struct attnc_diag d;
@@ -267,7 +267,8 @@ static int fit_units(struct build_unit *units, size_t count, struct attnc_fitted
     return code;
 }
 
-/* The kernels that some calls take. A listing of a key is that of its first one. */
+/* Adds the second kernels of keys, which libattn takes for some calls. A listing of a key is of
+ * its first kernel. */
 static int add_seconds(struct build_unit *units, size_t count, const struct emit_row *emit)
 {
     int code = EXIT_GOOD;
@@ -343,7 +344,7 @@ static void print_summary(const struct build_unit *units, size_t count, size_t t
             cached, seconds);
 }
 
-/* Best effort: a cache that cannot be made smaller is no fault of the build. */
+/* Trims the cache. A failure is ignored: the build does not depend on it. */
 static void trim_cache(const char *cache)
 {
     struct attnc_cache_size size;
@@ -355,7 +356,7 @@ static void trim_cache(const char *cache)
                  strerror(errno));
 }
 
-/* From descriptions that have been read to the output. */
+/* Builds the output from descriptions that have been read. */
 static int build(struct build_unit *units, size_t count, const struct emit_row *emit, unsigned jobs)
 {
     struct timespec start;

@@ -23,7 +23,7 @@ static void put_path(FILE *f, const char *path)
     }
 }
 
-/* A word of a command: quoted for the shell, '$' for ninja. */
+/* Writes a word of a command, quoted for the shell and with '$' escaped for ninja. */
 static void put_word(FILE *f, const char *word)
 {
     putc('\'', f);

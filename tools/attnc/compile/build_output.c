@@ -134,7 +134,7 @@ static int write_files(const struct build_unit *units, size_t count, const char 
     return code;
 }
 
-/* "out/qwen3-moe.h" gives "qwen3_moe". */
+/* Derives a C name from a path: "out qwen3-moe.h" gives "qwen3_moe". */
 static void name_from_path(char name[ATT_NAME_MAX], const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -87,7 +87,8 @@ static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kerne
     return code;
 }
 
-/* "@FILE" names a file with a pack's path in each line: commands have a longest length. */
+/* Adds a pack, or for "@FILE" the packs that the file lists, one path a line, since commands have
+ * a longest length. */
 static int add_operand(struct attnc_pack_writer *w, const char *operand, size_t *kernels)
 {
     char path[PATH_MAX];

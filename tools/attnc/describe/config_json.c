@@ -117,7 +117,8 @@ const struct attnc_yaml_node *config_child(const struct config *c,
     return config_is_null(c, n) ? NULL : n;
 }
 
-/* "a.b" from a map. A value on the way is marked only if it is a map, or null. */
+/* Returns the value of a path such as "a.b" from a map. A value on the way is marked as read only
+ * if it is a map or null. */
 static const struct attnc_yaml_node *walk(const struct config *c, const struct attnc_yaml_node *map,
                                           const char *path, size_t length)
 {
@@ -215,8 +216,8 @@ static const char *next_spelling(const char *at)
     return at + length + (at[length] == '|');
 }
 
-/* The first alternative that the map has, and its name, which else stays. Others of the same value
- * count as read, and so do nulls. */
+/* Returns the first spelling of a key that the map has, and sets its name. Other spellings with
+ * the same value, and nulls, count as read. */
 static const struct attnc_yaml_node *search(const struct config *c, enum config_key key,
                                             const char **name)
 {

@@ -36,12 +36,12 @@ struct config {
 bool config_open(struct config *c, const struct attnc_yaml *y, char *fault);
 void config_close(struct config *c);
 
-/** A value of a map, marked as read; NULL where there is none, or it is null. */
+/** Returns a value of a map and marks it as read; NULL if it is absent or null. */
 const struct attnc_yaml_node *config_child(const struct config *c,
                                            const struct attnc_yaml_node *map, const char *key);
 
-/** The value of a key in the model's map, marked as read; NULL where it is absent or null. A value
- * of a kind that the key does not take is a fault, and absent. */
+/** Returns the value of a key in the model's map and marks it as read; NULL if it is absent or
+ * null. A value of a wrong kind is reported, and counts as absent. */
 const struct attnc_yaml_node *config_find(const struct config *c, enum config_key key);
 
 /** True if the file has a null at a path, as "rope_parameters.full_attention"; marks it as read. */
@@ -50,10 +50,11 @@ bool config_is_null_at(const struct config *c, const char *path);
 /** True if the file itself has the key; a class's default does not count. */
 bool config_given(const struct config *c, enum config_key key);
 
-/** The spelling that the file has, or the first one. */
+/** Returns the spelling of a key that the file has, else the key's first one. */
 const char *config_name(const struct config *c, enum config_key key, char name[CONFIG_PATH]);
 
-/** The text of a scalar, of the file or of the class's default; NULL where there is none. */
+/** Returns the text of a scalar in the file, else the default of the model's class; NULL: there is
+ * neither. */
 const char *config_text(const struct config *c, enum config_key key);
 
 /** A value as an integer, 32.0 as well. 0 where it is absent; 0 and a fault where it is no whole
@@ -65,10 +66,8 @@ double config_real(const struct config *c, enum config_key key, double absent);
 /** A value as a choice: true, or a number other than 0. */
 bool config_flag(const struct config *c, enum config_key key, bool absent);
 
-/**
- * A number that a model has for all layers, or as a list with one for each of `layers`. -1 where
- * it is absent, or null for this layer. A list that is too short is a fault.
- */
+/** Returns a number that a model has for all layers, or as a list with one for each of `layers`; -1
+ * if it is absent, or null for this layer. A list that is too short is a fault. */
 double config_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
 /** The same of a whole number; -1 and a fault where it is none. */
@@ -77,7 +76,7 @@ long config_whole_of_layer(const struct config *c, enum config_key key, long lay
 /** The text of element i of a list; NULL past its end, or where it is null. */
 const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i);
 
-/** Element i of a list; NULL past its end. */
+/** Returns element i of a list; NULL past its end. */
 const struct attnc_yaml_node *config_item(const struct config *c,
                                           const struct attnc_yaml_node *list, long i);
 
@@ -87,7 +86,7 @@ long config_length(const struct config *c, const struct attnc_yaml_node *list);
 /** True if a list of numbers holds n. */
 bool config_holds(const struct config *c, const struct attnc_yaml_node *list, long n);
 
-/** A scalar's number. False: it is none, or not a finite one. */
+/** Parses a scalar's number. False: it is not a finite number. */
 bool config_parse(const struct config *c, const struct attnc_yaml_node *n, double *number);
 
 /** Records the first fault. */
@@ -104,7 +103,7 @@ bool config_is_ignored(const struct config *c, const char *path);
 /** True for null, in a scalar without quotes. */
 bool config_is_null(const struct config *c, const struct attnc_yaml_node *n);
 
-/** The value that an absent setting has by the model's class; NULL: none is known. */
+/** Returns the value that an absent setting has in the model's class; NULL: not known. */
 const char *config_default(const struct config *c, const char *name);
 
 #endif

@@ -63,7 +63,8 @@ static bool matches(const char *pattern, const char *path)
     return !*path;
 }
 
-/* The kinds of value that a neutral setting takes; NULL: the setting is not neutral. */
+/* Returns the kinds of value with which a setting changes nothing; NULL: the setting always
+ * matters. */
 static const char *neutral_kinds(const char *path)
 {
     for (size_t i = 0; i < sizeof(neutrals) / sizeof(neutrals[0]); i++) {
@@ -73,7 +74,7 @@ static const char *neutral_kinds(const char *path)
     return NULL;
 }
 
-/* The same of a setting of layers that the model has and attnc lacks. */
+/* Returns the same for a setting of layers that the model has and attnc lacks. */
 static const char *owned_kinds(const bool layers[], const char *path)
 {
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
@@ -122,7 +123,8 @@ static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
     return false;
 }
 
-/* "4", "\"LLLG\"", "[1, 2, 3]" cut after some letters, "{ 3 settings }". */
+/* Writes a value for a message: "4", "\"LLLG\"", "[1, 2, 3]" cut after some letters, "{ 3 settings
+ * }". */
 static void show(const struct config *c, const struct attnc_yaml_node *n, char *text, size_t size)
 {
     size_t length = 0;

@@ -185,7 +185,7 @@ static int parse_and_describe(const char *bytes, size_t size, const char *path,
     return code;
 }
 
-/* A model's directory stands for the config.json in it. */
+/* Returns the path of config.json if `given` is a model's directory, else `given`. */
 static const char *config_path(const char *given, char path[PATH_MAX])
 {
     struct stat st;

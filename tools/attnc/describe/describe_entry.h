@@ -31,7 +31,8 @@ void entry_field(struct entry_writer *w, const char *format, ...)
  * Returns whether there is such a target. */
 bool entry_end(struct entry_writer *w, const char *label, const char *comment);
 
-/** Names the targets that take the entry, and the others; `why` is the last refusal. */
+/** Lists the targets that have a kernel for the entry in `good`, and the others in `bad`; `why` is
+ * the last refusal. */
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200]);
 
 /** True if a target takes a description of this one entry; else `why` is the first error. */

@@ -39,7 +39,8 @@ static void add_one_launch(struct entry_writer *w)
         entry_field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
 }
 
-/* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
+/* Writes the query heads per KV head of the ranks: "8", or "[8, 16]". False: no rank can run the
+ * model. */
 static bool list_ratios(const struct entry_writer *w, const struct model_group *g,
                         char list[MAX_LIST])
 {
@@ -105,7 +106,8 @@ static bool same_attention(const struct model_group *a, const struct model_group
            a->head_dim_v == b->head_dim_v && a->both_ways == b->both_ways;
 }
 
-/* A group whose kernels an earlier one has too: it differs in the rotation or the distance. */
+/* True if an earlier group has the same kernels: only rotation or the distance between layers
+ * differ. */
 static bool is_repeated(const struct model *m, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -181,10 +183,9 @@ static void write_prefix(struct entry_writer *w, const struct model_group *g)
     entry_end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
 }
 
-/*
- * Attention of one kind of layer: prompts from tensors and from pages, and decode. A prefill takes
- * any ratio of heads; for decode the ratio decides how many rows a tile has.
- */
+/* Writes the kernels of one kind of attention layer: prefill from tensors and from pages, and
+ * decode. A prefill kernel takes any ratio of heads; in decode the ratio decides the rows of a
+ * tile. */
 static void write_group(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[MAX_LIST], label[80], comment[200], seen[80];
@@ -211,7 +212,8 @@ static void write_group(struct entry_writer *w, const struct model_group *g)
         write_decode(w, g, ratios, w->d->draft_tokens + 1, seen);
 }
 
-/* Earlier chunks of a prompt: seen whole by every query, merged by `combine` in pairs. */
+/* Writes the prefill of a prompt's earlier chunks: every query sees all of their keys, and
+ * `combine` merges two results. */
 static void write_context_chunk(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];
@@ -267,7 +269,7 @@ static bool same_rope(const struct model_group *a, const struct model_group *b)
            a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
 }
 
-/* One entry for each size of heads and of what rotates, those that rotate first. */
+/* Writes a rope kernel for each head size and rotated part, the rotating ones first. */
 static void write_ropes(struct entry_writer *w)
 {
     const struct model_group *const groups = w->m->groups;
@@ -282,7 +284,7 @@ static void write_ropes(struct entry_writer *w)
     }
 }
 
-/* Every query head of a rank reads the one row that the latent cache has of a token. */
+/* Writes latent decode: every query head of a rank reads the same row of a token. */
 static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
 {
@@ -311,7 +313,8 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     entry_end(w, label, comment);
 }
 
-/* Pages that the indexer finds key by key: below 32 tokens, or no power of two. */
+/* Returns a sentence for pages that the indexer has to look up key by key: below 32 tokens, or not
+ * a power of two. */
 static const char *has_small_pages(const char *page_size)
 {
     const long tokens = strtol(page_size, NULL, 10);
@@ -367,7 +370,8 @@ static void write_product(struct entry_writer *w, long from, long to, const char
     entry_end(w, label, what);
 }
 
-/* The product of one latent with the weights of all heads, where there is a kernel made for it. */
+/* Writes the product of one latent with the weights of all heads, if a kernel for its sizes
+ * exists. */
 static void write_up_projection(struct entry_writer *w, const struct model_latent *l, long to)
 {
     char why[200];

@@ -27,7 +27,7 @@ bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out
     return true;
 }
 
-/* Bytes of a token in a page of attention on a rank; 0: ranks cannot share the heads. */
+/* Returns the bytes of a token in an attention page of a rank; 0: ranks cannot share the heads. */
 static long token_bytes(const struct model *m, const struct deployment *d, long ranks)
 {
     const long bytes = strcmp(d->kv_dtype, "same") ? 1 : 2;
@@ -112,7 +112,8 @@ static void write_delta(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
-/* A decode step in one launch, where the norm is of value heads and a kernel has their number. */
+/* Writes the one-launch decode step, if its norm is per value head and a kernel has this number of
+ * heads. */
 static void write_delta_step(struct entry_writer *w, const struct model_mixer *x)
 {
     char good[64], bad[64], why[200];
@@ -150,7 +151,7 @@ static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
-/* Norm and rotation of lightning attention's q and k, which no cache keeps. */
+/* Writes norm and rotation of lightning attention's q and k, which no cache stores. */
 static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x)
 {
     const struct model_group *g = &w->m->groups[0];
@@ -170,7 +171,7 @@ static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x
         "Rotation of q and k in linear layers; slot_mapping is NULL, since nothing is cached.");
 }
 
-/* One entry for each width of a group; ranks that have a part of one cannot compute it. */
+/* Writes a gated norm for each group width. Ranks with a part of a group cannot compute it. */
 static void write_norm(struct entry_writer *w, const struct model_mixer *x)
 {
     const long width = x->norm_groups ? x->value_heads * x->head_dim_v / x->norm_groups : 0;

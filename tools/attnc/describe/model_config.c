@@ -152,7 +152,7 @@ void lacks_in_layers(struct reader *r, const bool set[], const char *sentence)
     model_lacks(r->m, "%ld layers of %s (layers %s)", count, sentence, layers);
 }
 
-/* Kinds of layers whose settings have the names of another kind. */
+/* Marks the kinds whose settings the layers of hybrid kind k use as well. */
 static void own_settings_of(struct reader *r, enum layer_kind k)
 {
     if (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW)
@@ -280,7 +280,7 @@ static void read_index_layers(struct reader *r)
         model_lacks(r->m, "%s: it says other layers than the setting that counts", disagrees);
 }
 
-/* The number that a map has under one of `names`; 0: none. */
+/* Returns the number that a map has under one of `names`; 0: none. */
 static long number_in(const struct config *c, const struct attnc_yaml_node *map,
                       const char *const names[])
 {

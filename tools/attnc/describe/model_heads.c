@@ -77,7 +77,7 @@ static void apply_overrides(struct reader *r, enum layer_kind kind, struct model
     }
 }
 
-/* Step's attention_other_setting: the sizes of layers of the kind that it names. */
+/* Applies Step's attention_other_setting: the head sizes of the kind of layers that it names. */
 static void apply_other(struct reader *r, enum layer_kind kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -101,7 +101,8 @@ static long number_of(const struct config *c, const struct attnc_yaml_node *map,
     return 0;
 }
 
-/* Transformers' per_layer_config: sizes of single layers, by the layer's number in digits. */
+/* Applies Transformers' per_layer_config: head sizes of single layers, by layer number in
+ * digits. */
 static void apply_per_layer(struct reader *r, long i, struct model_group *g)
 {
     static const struct {
@@ -240,7 +241,7 @@ static void check_heads(const struct reader *r, const struct model_group *g)
                      g->head_dim_v, MAX_DIM);
 }
 
-/* Without their number, as many layers as the list of their kinds has. */
+/* Returns the number of layers; if the file lacks it, the length of the list of their kinds. */
 static long count_layers(const struct config *c)
 {
     const char *letters = config_text(c, CONFIG_KIND_LETTERS);
@@ -277,7 +278,8 @@ void read_sizes(struct reader *r)
         config_fault(c, "num_attention_heads is not there");
 }
 
-/* The rotating part of a head by the setting for this shape of layer, else by the general one. */
+/* Returns the rotated fraction of a head: the setting for this shape of layer, else the general
+ * one. */
 static double part_of(const struct reader *r, long i, enum layer_shape shape)
 {
     const struct config *const c = &r->c;

@@ -99,7 +99,7 @@ static enum layer_kind by_letter(char letter, char *unknown)
     }
 }
 
-/* "LLLG", local and global, or the number of layers from one global one to the next. */
+/* True if layer i is global by a pattern: "LLLG", or the distance between global layers. */
 static bool pattern_hits(const struct config *c, const char *pattern, long i)
 {
     if (strspn(pattern, "LG") == strlen(pattern))
@@ -160,7 +160,8 @@ static enum layer_kind by_list(const struct config *c, const struct layer_rules 
     return LAYER_UNKNOWN;
 }
 
-/* GPT-Neo's [[["global", "local"], 12]]: words, and how often they repeat. */
+/* Returns the kind of a layer from GPT-Neo's [[["global", "local"], 12]]: words, and how often
+ * they repeat. */
 static enum layer_kind by_pairs(const struct config *c, const struct layer_rules *r, long i,
                                 char *unknown)
 {
@@ -201,7 +202,8 @@ static enum layer_kind by_source(const struct config *c, const struct layer_rule
     return (enum layer_kind)kind;
 }
 
-/* A source whose value switches it off counts as absent: an interval of 0, a null. */
+/* True if the file has a source of layer kinds. A value that switches it off, an interval of 0 or
+ * a null, counts as absent. */
 static bool has_source(const struct config *c, size_t s)
 {
     const char *text = config_text(c, sources[s].key);
@@ -212,7 +214,7 @@ static bool has_source(const struct config *c, size_t s)
     return text && strcmp(text, "0") != 0;
 }
 
-/* Names of the same thing become the one that the model's class has for it. */
+/* Returns the kind by the model's class, where several names mean the same kind. */
 static enum layer_kind settle(const struct config *c, const struct layer_rules *r,
                               enum layer_kind kind, long i)
 {
@@ -305,8 +307,8 @@ static bool indexes_by_number(const struct config *c, long i)
     return every <= 1 || i < from || (i - from) % every == 0;
 }
 
-/* A word for each layer counts before a letter, and a letter before the number, which files that
- * have letters leave at its default. */
+/* True if layer i has an indexer. A word for each layer prevails over a letter, and a letter over
+ * a number, which files with letters leave at its default. */
 bool layer_indexes(const struct config *c, long i, char *disagrees)
 {
     const char *word = config_element(c, config_find(c, CONFIG_INDEX_TYPES), i);

@@ -53,7 +53,7 @@ static bool read_size(struct reader *r, const struct model_mixer *x, enum config
     return false;
 }
 
-/* Elements of all heads of a Mamba2 layer; 0: not known. */
+/* Returns the elements of all heads of a Mamba2 layer; 0: not known. */
 static long mamba_inner(const struct config *c)
 {
     const long given = config_number(c, CONFIG_MAMBA_INNER);
@@ -61,7 +61,7 @@ static long mamba_inner(const struct config *c)
     return given > 0 ? given : expand * config_number(c, CONFIG_HIDDEN);
 }
 
-/* The elements of a Mamba2 head, which may be "auto": all elements divided by the heads. */
+/* Reads the elements of a Mamba2 head. "auto" means all elements divided by the heads. */
 static bool read_mamba_dim(struct reader *r, struct model_mixer *x)
 {
     const struct attnc_yaml_node *n = config_find(&r->c, CONFIG_MAMBA_DIM);
@@ -82,7 +82,8 @@ static bool read_mamba_dim(struct reader *r, struct model_mixer *x)
     return true;
 }
 
-/* KDA layers of Ling 3 have the heads of its attention, and no settings of their own. */
+/* Returns the key of a KDA setting. Ling 3's KDA layers have no settings of their own, and use the
+ * attention's. */
 static enum config_key own_key(const struct reader *r, enum config_key own, enum config_key other)
 {
     const bool kda = own == CONFIG_KDA_HEADS || own == CONFIG_KDA_DIM;
@@ -136,7 +137,8 @@ static void read_kda_gate(struct reader *r, struct model_mixer *x)
     x->norm_groups = x->value_heads;
 }
 
-/* Mamba2's gate: before the norm, after it, or without a norm inside the recurrence. */
+/* Reads where Mamba2's gate is: before the norm, after it, or inside the recurrence without a
+ * norm. */
 static void read_mamba_gate(struct reader *r, struct model_mixer *x)
 {
     const char *act = config_text(&r->c, CONFIG_MAMBA_ACT);
@@ -149,7 +151,7 @@ static void read_mamba_gate(struct reader *r, struct model_mixer *x)
         lacks(r, x, "an activation that is not silu");
 }
 
-/* Lightning attention's norm is over all heads of a token, or over groups of them. */
+/* Reads whether lightning attention's norm spans all heads of a token, or groups of them. */
 static void read_lightning_gate(struct reader *r, struct model_mixer *x)
 {
     const long groups = config_number(&r->c, CONFIG_LIGHTNING_GROUPS);

@@ -53,10 +53,11 @@ struct reader {
     bool softmax[MAX_LAYERS]; /* layer i has softmax attention */
 };
 
-/** Number of layers, heads of the whole model and latent attention. Faults name what is missing. */
+/** Reads the number of layers, the heads of the whole model and latent attention. Faults name what
+ * is missing. */
 void read_sizes(struct reader *r);
 
-/** Heads of layer i, which is of `kind`; the kind changes where the layer's own settings say so. */
+/** Returns the heads of layer i, of `kind`, which changes if the layer's own settings say so. */
 struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind);
 
 /** Sorts the layers into groups of equal attention, and reports what other layers need. */
@@ -65,7 +66,7 @@ void read_layers(struct reader *r);
 /** Reads the sizes of the linear layers of one kind; what is not there becomes a gap. */
 void read_mixer(struct reader *r, enum layer_kind layer, long layers);
 
-/** Elements of a head that rotate in layer i, of `kind`, with the heads `g`; 0: none. */
+/** Returns the elements of a head that rotate in layer i, of `kind`, with heads `g`; 0: none. */
 long read_rotation_of(const struct reader *r, long i, enum layer_kind kind,
                       const struct model_group *g);
 
@@ -78,7 +79,7 @@ bool sees_both_ways(const struct reader *r);
 /** Reads what kind of positions there are; layers may still do without. */
 void read_position(struct reader *r);
 
-/** The scale of the scores of layers with the heads `g`. */
+/** Returns the scale of the scores of layers with the heads `g`. */
 double read_scale(const struct reader *r, const struct model_group *g);
 
 /** Adds "N layers of SENTENCE (layers 0-3)" to the gaps, for the layers that are set. */

@@ -314,7 +314,7 @@ void read_scores(struct reader *r)
     report_needs(r);
 }
 
-/* DeepSeek's yarn_get_mscale, squared: both q and k carry it. */
+/* Returns DeepSeek's yarn_get_mscale squared, since both q and k are scaled by it. */
 static double yarn_scale(const struct config *c)
 {
     const double all = config_real(c, CONFIG_YARN_MSCALE_ALL, 0);

@@ -134,8 +134,8 @@ static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_
     return 32;
 }
 
-/* One launch: its report goes to standard output in a line. `chosen`: only where the pack gives
- * it to the kernel. */
+/* Models one launch and prints its report in a line. `chosen`: only if libattn takes the kernel
+ * for the shape. */
 static bool model_launch(const struct modelled *m, const char *kernel, const char *shape,
                          bool chosen, const char *annotate)
 {
@@ -175,7 +175,7 @@ static int model_shapes(const struct modelled *m, uint32_t n, const struct attn_
     return count;
 }
 
-/* In a child: a kernel on its shapes, then its hot loop. */
+/* Reports, in a child, a kernel on its shapes, then its hot loop. */
 static int model_kernel(void *context, size_t n, struct child_report *report)
 {
     struct modelled *m = context;
@@ -200,7 +200,8 @@ static int model_kernel(void *context, size_t n, struct child_report *report)
     return EXIT_GOOD;
 }
 
-/* In the parent: reports are objects, the hot loop is a member of an object to come. */
+/* Collects, in the parent, a kernel's reports, which are JSON objects; the hot loop becomes a
+ * member of one. */
 static void collect_kernel(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct modelled *m = context;

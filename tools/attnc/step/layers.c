@@ -152,7 +152,8 @@ static void add_rope(struct step_kind *k, const struct model *m, const struct mo
              k->heads, k->kv_heads, page_size(l));
 }
 
-/* Attention without a mask has no cache: all tokens of a sequence are queries of one launch. */
+/* Adds attention without a mask, which has no cache: all tokens of a sequence are queries of one
+ * launch. */
 static void add_encoder(struct step_kind *k, const struct model_group *g, const struct step_load *l)
 {
     struct step_call *c = add_call(k, "prefill");

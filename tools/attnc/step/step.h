@@ -138,16 +138,17 @@ struct step_count {
 struct step_count step_measure(struct step *s, struct step_kernels *k,
                                const struct step_device *device);
 
-/** The way of a stage that is launched; NULL: none works. */
+/** Returns the fastest way of a stage; NULL: none has a kernel. */
 const struct step_way *step_best_way(const struct step_stage *stage);
 
-/** The time of a way, us, with the overhead of each launch in a graph. */
+/** Returns the time of a way in us, with the overhead of each launch in a graph. */
 double step_way_us(const struct step *s, const struct step_way *way);
 
-/** The time of a layer, us, as a part of a step's graph. */
+/** Returns the time of a layer in us, as a part of a step's graph. */
 double step_layer_us(const struct step *s, const struct step_kind *kind);
 
-/** The time of a whole step, us: all layers, the plans, and the first launch's overhead. */
+/** Returns the time of a whole step in us: all layers, the plans, and the first launch's
+ * overhead. */
 double step_whole_us(const struct step *s);
 
 /** Prints a table of each kind of layer and one of the step, or the same as a JSON object. */

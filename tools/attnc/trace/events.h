@@ -27,10 +27,10 @@ struct events {
 bool events_open(struct events *e, struct trace_session *t, size_t flush, char *why,
                  size_t why_size);
 
-/** One launch of a session: its time in us. False: a HIP call failed, whose name is in `why`. */
+/** Times one launch of a session, in us. False: a HIP call failed, and `why` has its name. */
 bool events_time(struct events *e, struct trace_session *t, double *us, char *why, size_t why_size);
 
-/** The clock in MHz as the driver says it, or 0. */
+/** Returns the clock that the driver reports, in MHz, or 0. */
 double events_clock(const struct events *e);
 
 #endif

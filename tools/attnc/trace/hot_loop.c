@@ -29,7 +29,7 @@ static bool branch_target(const struct line *l, unsigned long *target)
     return true;
 }
 
-/* "  0.110%        5120         4.0       1280  vmem wait 12%          00094c  s_nop 0" */
+/* Parses a line such as " 0.110% 5120 4.0 1280 vmem wait 12% 00094c s_nop 0". */
 static bool parse_line(char *text, struct line *l)
 {
     char *end;

@@ -84,7 +84,7 @@ static void close_lines(struct ir_lines *l)
     free(l->image);
 }
 
-/* False, with nothing to close, for a kernel that was built without -g. */
+/* Opens the IR's lines of a kernel. False, with nothing to close: it was built without -g. */
 static bool open_lines(struct ir_lines *l, const struct attn_pack *pack, uint32_t n)
 {
     struct attn_kernel_info info = {.size = sizeof(info)};
@@ -102,7 +102,7 @@ static bool open_lines(struct ir_lines *l, const struct attn_pack *pack, uint32_
     return false;
 }
 
-/* The line of the IR that the instruction at `offset` comes from, 0 if from none. */
+/* Returns the IR line from which the instruction at `offset` comes; 0: none. */
 static int find_line(struct ir_lines *l, uint64_t offset)
 {
     int number = 0;
@@ -110,7 +110,7 @@ static int find_line(struct ir_lines *l, uint64_t offset)
     return line && dwarf_lineno((Dwarf_Line *)line, &number) == 0 ? number : 0;
 }
 
-/* "%89.p = exp2 %88" of the `number`th line. */
+/* Prints the op of the `number`th line, such as "%89.p = exp2 %88". */
 static void print_op(const struct ir_lines *l, int number, FILE *out)
 {
     const char *at = l->text;
@@ -126,7 +126,7 @@ static void print_op(const struct ir_lines *l, int number, FILE *out)
     fprintf(out, IR_LINE_MARK "%d: %.*s", number, (int)((end ? end : l->limit) - at), at);
 }
 
-/* The offset that a line of the disassembly shows; false for a line that shows none. */
+/* Reads the offset that a line of the disassembly shows. False: it shows none. */
 static bool read_offset(const char *text, uint64_t *offset)
 {
     for (const char *at = text; *text != ';' && *at; at++) {

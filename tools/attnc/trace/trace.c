@@ -106,7 +106,7 @@ static void stalls_json(struct json *j, const struct trace_timing *timing,
     json_end(j);
 }
 
-/* One report in one line: run_children() keeps lines together. */
+/* Prints one report in one line, since run_children() does not break lines. */
 static void print_json(const struct trace_run *run, const struct verify_op *op,
                        const struct trace_timing *timing, const struct hipsim_time_report *r)
 {
@@ -197,7 +197,8 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
     return end_written(&listing, code);
 }
 
-/* The n-th kernel of `pack`, whatever calls it is meant for: `alone` is a pack of it. */
+/* Traces the n-th kernel of `pack`, for whichever calls it was built. `alone` is a pack of this
+ * kernel only. */
 static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *alone,
                         const struct attn_kernel_info *info)
 {
@@ -322,7 +323,7 @@ static int trace_selection(struct selection *s)
     return code;
 }
 
-/* A directory is refused before the launch, not behind it. */
+/* Checks the path of an output, so that a directory is refused before the launch. */
 static int check_file(const char *path)
 {
     struct stat st;

@@ -47,17 +47,17 @@ struct trace_session {
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
                const char *hip);
 
-/** The same for a pack of one key's kernels: t->info is the one that libattn takes for the shape.
- */
+/** Opens a session for a pack of one key's kernels; t->info is the kernel that libattn takes for
+ * the shape. */
 int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
                    const char *hip);
 void trace_close(struct trace_session *t);
 
-/** One launch in modelled time; complains and returns an exit code. */
+/** Times one launch on the model. Complains and returns an exit code. */
 int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
                struct hipsim_time_report *report);
 
-/** The op of this name; NULL where there is none, or none that can be traced. */
+/** Returns the op of this name; NULL: it is unknown, or cannot be traced. */
 const struct verify_op *trace_find_op(const char *name);
 
 /** Reads "batch=1,q=512" into shape[VERIFY_DIMENSIONS], in the order of the op's dimensions; what

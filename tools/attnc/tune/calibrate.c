@@ -75,7 +75,8 @@ static void write_parameters(const struct fit *f, size_t p, double value, char t
     }
 }
 
-/* Mean squares of the logarithms of modelled over measured time, for several sets of parameters. */
+/* Computes the mean square of log(modelled / measured time) for each of several sets of
+ * parameters. */
 static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double *errors)
 {
     struct tune_item *items = calloc(count * f->count + 1, sizeof(*items));
@@ -103,7 +104,7 @@ static bool find_errors(struct fit *f, char texts[][TEXT], size_t count, double 
     return good;
 }
 
-/* A value to try: over the whole range at first, then around the present one, nearer each time. */
+/* Returns a value to try: from the whole range at first, then ever nearer to the present value. */
 static double try_value(const struct fit *f, size_t p, unsigned number)
 {
     const struct tgt_parameter *row = &f->parameters[p];
@@ -114,7 +115,7 @@ static double try_value(const struct fit *f, size_t p, unsigned number)
     return value < row->low ? row->low : value > row->high ? row->high : value;
 }
 
-/* The best change of one parameter. False: the database cannot be written. */
+/* Makes the best change of one parameter. False: the database cannot be written. */
 static bool step(struct fit *f, double *error, bool *changed)
 {
     char (*texts)[TEXT] = calloc(MOST_PARAMETERS * TRIES, sizeof(*texts));
@@ -164,7 +165,8 @@ static void print_fit(const struct fit *f, const char *target, double before, do
     }
 }
 
-/* The first setting of a list: which row it sets to what. The next one; NULL: it is none. */
+/* Reads the first setting NAME=VALUE of a list and returns the address of the next one; NULL: it
+ * is no setting. */
 static const char *read_setting(const struct tgt_parameter *rows, const char *text, size_t *which,
                                 double *value)
 {

@@ -71,7 +71,7 @@ static bool build(struct check *c)
     return good;
 }
 
-/* In a process of its own. */
+/* Dispatches a shape by libattn, in a process of its own, and answers with the kernel's symbol. */
 static int call_dispatch(void *context, void *answer)
 {
     const struct check *c = context;
@@ -98,7 +98,7 @@ static void dispatch(void *context, size_t i, FILE *out)
     fwrite(&d, sizeof(d), 1, out);
 }
 
-/* The same for shapes that have a time. */
+/* Dispatches a shape that has a time, in a worker. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct check *c = context;
@@ -106,7 +106,7 @@ static void work(void *context, size_t i, FILE *out)
         dispatch(context, i, out);
 }
 
-/* The kernel that a build gives a shape to under the tuning. */
+/* Writes the name of the kernel that a build with the tuning gives a shape to. */
 static void name_kernel(const struct check *c, const struct tune_shape *s, char name[ATT_NAME_MAX])
 {
     const struct tune_key *const key = c->key;
@@ -125,7 +125,7 @@ static void note(struct check *c, size_t shape, const char *what, const char *ke
         snprintf(c->why, sizeof(c->why), "%s: %s%s", c->key->shapes[shape].text, what, kernel);
 }
 
-/* In the parent: one shape was looked at. */
+/* Counts, in the parent, a shape that was checked. */
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct check *c = context;
@@ -179,14 +179,14 @@ static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
     return false;
 }
 
-/* The database's name for what a plain build takes for a shape. */
+/* Returns the database's name of the kernel that a plain build gives a shape to. */
 static struct tune_id own_id(const struct check *c, size_t shape, char device[160])
 {
     snprintf(device, 160, "own %.150s", c->key->shapes[shape].text);
     return (struct tune_id){c->key->text, device, "", c->hash, c->hash};
 }
 
-/* In the parent: libattn has chosen for a shape. */
+/* Stores, in the parent, the kernel that libattn chose for a shape. */
 static void own_done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct check *c = context;

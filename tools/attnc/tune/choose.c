@@ -62,7 +62,8 @@ static double find_own_cost(const struct tune_key *key, const bool *in, size_t *
     return cost;
 }
 
-/* The cost of a candidate; INFINITY where it is slower than what a build makes, or not timed. */
+/* Returns the sum of a candidate's log times over the shapes of `in`; INFINITY if one of them has
+ * no time or is slower than a plain build's kernel. */
 static double find_cost(const struct tune_key *key, size_t candidate, const bool *in)
 {
     const struct tune_value *const times = tune_times(key, candidate);
@@ -76,7 +77,8 @@ static double find_cost(const struct tune_key *key, size_t candidate, const bool
     return cost;
 }
 
-/* The best candidate for the shapes of `in`, if one gains, and what they cost then. */
+/* Finds the candidate with the least cost over the shapes of `in`, if it gains enough, and returns
+ * that cost. */
 static double find_best(const struct tune_key *key, const bool *in, size_t *best)
 {
     size_t count;

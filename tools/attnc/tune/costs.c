@@ -106,7 +106,7 @@ static void add_number(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, ",%s=%d", name, number);
 }
 
-/* The plans that other costs make of a shape. */
+/* Lists the plans of a shape that other item costs and merge rates make, each once. */
 static size_t find_trials(const struct tune_shape *base, struct trial trials[TRIALS])
 {
     uint64_t seen[TRIALS + 1] = {tune_plan_shape(base).hash};

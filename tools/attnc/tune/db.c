@@ -59,7 +59,7 @@ static void own_key(sqlite3_context *context, int count, sqlite3_value **values)
         sqlite3_result_value(context, values[0]);
 }
 
-/* -1 after a message. */
+/* Reads the version of the database's tables; -1 after a message. */
 static int read_version(struct tune_db *db)
 {
     sqlite3_stmt *s;
@@ -144,7 +144,7 @@ static void read_fault(sqlite3_stmt *s, int column, char *fault, size_t size)
     snprintf(fault, size, "%s", text ? (const char *)text : "");
 }
 
-/* The first row that the condition leaves. */
+/* Finds the first row that meets the condition. */
 static bool find(struct tune_db *db, const char *condition, const struct tune_id *id,
                  struct tune_value *v)
 {
@@ -206,7 +206,7 @@ static bool finish(struct tune_db *db, sqlite3_stmt *s)
     return good;
 }
 
-/* "gfx950 prefill ...": the target is the first word of a key. */
+/* Returns the length of the target's name, the first word of a key such as "gfx950 prefill ...". */
 static int target_length(const struct tune_id *id) { return (int)strcspn(id->key, " "); }
 
 bool tune_db_put(struct tune_db *db, const struct tune_id *id, const struct tune_value *v)
@@ -357,7 +357,7 @@ static bool print_heading(sqlite3_stmt *s, int column, char *last, size_t size, 
     return true;
 }
 
-/* Under each key its devices and shapes, and under these the tiles, fastest first. */
+/* Prints each key, its devices and shapes, and for each of these the tiles, fastest first. */
 static int print_groups(sqlite3_stmt *s, FILE *out)
 {
     char key[2048] = "", place[512] = "";

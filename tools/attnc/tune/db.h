@@ -39,7 +39,7 @@ struct tune_verdict {
 struct tune_db *tune_db_open(const char *path, bool create);
 void tune_db_close(struct tune_db *db);
 
-/** False where there is no such row. */
+/** Finds the value of an id. False: there is no such row. */
 bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
 /** Finds a row that any GPU has measured; id->device does not count. */
 bool tune_db_find_measured(struct tune_db *db, const struct tune_id *id, struct tune_value *v);

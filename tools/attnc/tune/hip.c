@@ -208,7 +208,7 @@ static int call_name(void *context, void *answer)
     return EXIT_GOOD;
 }
 
-/* The GPU's name is part of what a measurement is known by. */
+/* Reads the GPU's name, which identifies measurements. */
 static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
 {
     char why[200];

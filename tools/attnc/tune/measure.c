@@ -117,7 +117,7 @@ static int open_alone(const struct tune_item *item, struct trace_session *t)
     return trace_open(t, pack, 0, item->key->shapes[item->shape].text, NULL);
 }
 
-/* In a process of its own, whose standard error is the fault. */
+/* Times a launch in a process of its own; its standard error is the fault's text. */
 static int time_launch(const struct tune_item *item, struct tune_value *v)
 {
     const struct tune_shape *const s = &item->key->shapes[item->shape];
@@ -182,7 +182,7 @@ static void note_failure(struct tune_sweep *sweep, const struct tune_id *id, con
                  id->shape, fault);
 }
 
-/* In the parent: one measurement is there. */
+/* Stores, in the parent, a finished measurement. */
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct batch *b = context;
@@ -228,7 +228,8 @@ static bool is_small(const struct tune_key *key)
     return key->candidate_count * key->shape_count <= EXHAUSTIVE;
 }
 
-/* Halving compares candidates, so that all of a key's must be measured in one place. */
+/* True if this shard measures the key. One shard has all candidates of a key, since successive
+ * halving compares them. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape)
 {
     char name[ATT_TEXT_MAX + TUNE_SHAPE_TEXT];

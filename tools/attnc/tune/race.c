@@ -55,7 +55,7 @@ static void run_round(struct track *t, unsigned round)
     }
 }
 
-/* The first runner that has not failed: others are measured against it. */
+/* Returns the first runner that has not failed; the others are compared with it. */
 static size_t find_reference(const struct track *t)
 {
     size_t i = 0;

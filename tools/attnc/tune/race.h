@@ -47,8 +47,8 @@ typedef bool race_sample(void *context, size_t which, double *us);
 void race_run(const struct race_options *o, size_t count, race_sample *sample, void *context,
               struct race_result *result);
 
-/** Median and the ends of its 95 % interval by order statistics, of `count` values, which are
- * sorted. The interval is exact for any distribution (binomial, by its normal approximation). */
+/** Sorts `count` values, and computes their median and the ends of its 95 % interval by order
+ * statistics. The interval is exact for any distribution (binomial). */
 void race_median(double *values, size_t count, double *median, double *low, double *high);
 
 #endif

@@ -115,7 +115,7 @@ int tune_read_shapes(const char *path, struct tune_shapes *shapes)
     return code;
 }
 
-/* A dimension of the shape by name; 0 where the family has none. */
+/* Returns a dimension of the shape by name; 0 if the family has none. */
 static int dimension(const struct verify_op *op, const int *sizes, const char *name)
 {
     for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
@@ -133,7 +133,7 @@ static bool has_heads(const struct tune_key *key, const struct tune_heads *h)
     return (!sized || h->head_dim == v->head_dim) && (!v->gqa || h->heads == v->gqa * h->kv_heads);
 }
 
-/* Heads that the model has for this key; else few enough that a rank could have them. */
+/* Returns the heads that the model has for this key, else few heads, as on one rank. */
 static struct tune_heads find_heads(const struct tune_key *key, const struct tune_heads *heads,
                                     size_t count)
 {

@@ -43,7 +43,8 @@ static bool is_shared(const struct att_variant *v)
     return !strcmp(v->op->name, "mla_decode") && v->gqa * v->q_len > ROWS && !v->one_launch;
 }
 
-/* The counts that are tried; a kernel that adds up parts itself is not tried without any. */
+/* Lists the numbers of work lists to try. A kernel that adds up parts itself is always tried with
+ * lists. */
 static void list_splits(struct tune_key *key)
 {
     const int units = units_of(key->variant.target);
@@ -102,7 +103,7 @@ struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_
     return NULL;
 }
 
-/* A key's shape by its text; NULL: it has none. */
+/* Returns a key's shape by its text; NULL: it has none. */
 static const struct tune_shape *find_shape(const struct tune_key *key, const char *text)
 {
     for (size_t i = 0; i < key->shape_count; i++) {
@@ -143,7 +144,7 @@ bool tune_add_combine_shapes(struct tune_sweep *sweep)
     return good;
 }
 
-/* A shape with everything that its result needs; 0: not known. */
+/* Returns the time of a shape together with the combine that its result needs; 0: not known. */
 static double whole_time(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                          const struct tune_key *key, size_t shape)
 {
@@ -186,8 +187,8 @@ static bool is_first(const struct tune_key *key, size_t shape)
     return key->shapes[shape].call[0];
 }
 
-/* Is a key's kernel in the pack: of a description, or taken by a split of the key without
- * one_launch? */
+/* True if a key's kernel belongs in the pack: a description has it, or a split uses it without
+ * one_launch. */
 static bool is_wanted(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const struct tune_key *key)
 {

@@ -68,7 +68,7 @@ static void print_key(const struct summary *r, const struct tune_key *key)
     printf("%-56s %5zu %6zu %7zu  %.3f\n", name, key->candidate_count, g.pairs, kernels, mean(&g));
 }
 
-/* A line for each op and target. */
+/* Prints a line for each op and target. */
 static void print_families(const struct summary *r)
 {
     const struct tune_sweep *s = r->sweep;

@@ -53,7 +53,8 @@ static double reserve(const struct tune_sweep *sweep)
     return seconds < most ? seconds : most;
 }
 
-/* The end of a key's share of the time, which `keys` share; 0: there is no budget. */
+/* Returns the time at which a key's share ends, if `keys` keys share what is left; 0: there is no
+ * budget. */
 static double end_of_share(const struct tune_sweep *sweep, size_t keys)
 {
     const double now = steady_seconds();

@@ -127,7 +127,7 @@ static int name_beside(char path[PATH_MAX], const char *given, const char *suffi
                              : complain(EXIT_USER, "%s: %s", base, strerror(ENAMETOOLONG));
 }
 
-/* The simulator's library is the timing model. */
+/* Hashes the simulator's library, which contains the timing model. */
 static int hash_model(uint64_t *hash)
 {
     enum { MOST = 256 << 20 };
@@ -165,7 +165,7 @@ static int read_sweep(struct tune_sweep *s)
     return hash_model(&s->model);
 }
 
-/* --device hip and what goes with it. */
+/* Reads --device hip and its options. */
 static int read_device(struct tuning_run *r)
 {
     long finalists = 3, seconds = 10, flush = 512, patience = 120;
@@ -184,7 +184,7 @@ static int read_device(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
-/* One description; `text` NULL: the file of the unit's path. */
+/* Reads one description; `text` NULL: from the file at the unit's path. */
 static int read_unit(struct build_unit *u, const char *text, size_t size)
 {
     const char *const target[] = {args.targets, NULL};
@@ -312,13 +312,13 @@ static int choose_splits(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
-/* The exit code of a sweep that has written all that it could. */
+/* Returns the exit code of a sweep that has written all results it could. */
 static int judge(const struct tune_sweep *s)
 {
     return s->failed || s->refused ? EXIT_USER : tune_count_left(s) ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
-/* A share measures; what wins is decided when all are merged. */
+/* Ends a shard: it only measures, and winners are chosen after a merge. */
 static int finish_share(const struct tuning_run *r)
 {
     const struct tune_sweep *s = &r->sweep;
@@ -409,7 +409,7 @@ static int merge(const char *path, char **others, size_t count)
     return good ? EXIT_GOOD : EXIT_ENVIRONMENT;
 }
 
-/* --defaults: the table, empty where there is no file yet, and how it is fitted. */
+/* Reads the table of --defaults, empty if the file does not exist, and the options of the fit. */
 static int read_table(struct attnc_fitted *table, struct tune_fit_options *o)
 {
     struct attnc_diag d = {0};

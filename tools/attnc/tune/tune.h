@@ -101,7 +101,7 @@ struct tune_sweep {
  * without any is an error. Returns an exit code after a message. */
 int tune_read_shapes(const char *path, struct tune_shapes *shapes);
 
-/** The shapes that are for a key, with what libattn will know of them at a launch. */
+/** Chooses the shapes for a key, with the numbers that libattn knows at a launch. */
 bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,
                         size_t head_count, struct tune_key *key);
 
@@ -138,13 +138,13 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s);
 /** The combine launch behind a shape; false: nothing was cut. */
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 
-/** A key by its variant; NULL: the sweep does not have it. */
+/** Returns a key by its variant; NULL: the sweep does not have it. */
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v);
 
 /** Notes what libattn sees of a shape on the host: lengths of single sequences it does not. */
 void tune_find_values(struct tune_shape *s);
 
-/** A number of a shape by name. */
+/** Returns a number of a shape by name. */
 int tune_shape_number(const struct tune_shape *s, const char *name);
 
 /** Compiles the candidates from number `first` on to `end` that were not; those that fail or spill
@@ -196,15 +196,16 @@ int tune_calibrate(struct tune_sweep *sweep);
 /** True if a kernel with this choice of calls takes the shape; a choice of NULL has none. */
 bool tune_takes(const struct att_choice *choice, const struct tune_shape *s);
 
-/** The candidate that a plain build gives a shape to: the first, or a second kernel of the key. */
+/** Returns the candidate that a plain build gives a shape to: the first, or a second kernel of the
+ * key. */
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
 
-/** The row of a tuning file that a shape of a key takes; NULL: it has none for the key. */
+/** Returns the row of a tuning file that applies to a shape of a key; NULL: there is none. */
 const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
                                         const struct tune_shape *s);
 
-/** The candidate that a shape takes under a tuning file, dispatched as libattn does it; the count
- * of candidates: the file names a tile that is none of them. */
+/** Returns the candidate that a shape gets under a tuning file, dispatched as libattn does it; the
+ * count of candidates if the file's tile is none of them. */
 size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
                              const struct tune_shape *s);
 
@@ -237,7 +238,7 @@ bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
                    struct tune_value *value);
 
-/** The times of a candidate that decide: measured, or modelled. */
+/** Returns the times of a candidate that decide: measured if there are any, else modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
 /** A pack in memory with the candidate alone, for the rest of this process's life; NULL: no
