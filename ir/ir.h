@@ -217,8 +217,8 @@ void *tir_alloc(struct tir_func *f, size_t bytes);
 const char *tir_strdup(struct tir_func *f, const char *s);
 
 /**
- * Is called if memory is exhausted after tir_func_create() has succeeded, and must not return.
- * NULL, the default, calls abort(). A tool sets it before it starts threads.
+ * The function that handles exhausted memory after tir_func_create() has succeeded. It must not
+ * return. NULL, the default, calls abort(). A tool sets it before it starts threads.
  */
 extern void (*tir_out_of_memory)(void);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear layouts: which element of a tile lives in which register of which lane of which wave.
+ * Linear layouts: the register, lane and wave in which each element of a tile lives.
  *
  * A layout is a linear map over bits (GF(2)): (register, lane, wave) -> (row, col), given by the
  * image of each input bit (arXiv 2505.23819). Matrix-instruction operands, LDS swizzles and vector

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slot pattern: in a matrix phase, other work stands between the matrix instructions,
+ * The slot pattern: in a matrix phase, other work is placed between the matrix instructions,
  *
  *     mfma; 7 VALU; mfma; 7 VALU; ...      or      mfma; exp2, exp2; mfma; ...
  *
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
- * other ops go by the longest path of work that hangs on them, then by program order. By default
- * work is spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots
- * stand before the k-th, so a phase with little to hide has no hole at its end. With `MIXED` what
- * takes several slots and what takes one take turns, each where it still fits under its matrix
- * instruction: exponentials one after the other would fill some shadows beyond their end. With
- * `FILL` each matrix instruction is followed by the machine's shadow_slots of work, and with
- * `even_code` too where that is not enough. The schedule
- * of a template says which, by what is the shorter loop (docs/timing.md). What a phase leaves
- * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
- * instruction selection.
+ * other ops are ordered by the longest path of dependent work, then by program order. By default
+ * work is spread evenly: with W slots of work and M matrix instructions, W k / M slots precede the
+ * k-th instruction, so that a phase with little work has no gap at its end. `MIXED` alternates ops
+ * of several slots with ops of one, as long as they fit under their matrix instruction:
+ * consecutive exponentials would exceed some shadows. `FILL` places the machine's shadow_slots of
+ * work after each matrix instruction; `even_code` does so too if the even spread does not suffice.
+ * A template's schedule chooses the mode that gives the shorter loop (docs/timing.md). The results
+ * of a phase are anchored at its end, since instruction selection is free to reorder pure values.
  *
- * With `one_wave` a wave has nothing but its own work beside its matrix instructions. Scalar ops,
- * copies to LDS and loads take issue slots then: they are spread too, a fair part of them before
- * each matrix instruction. Operands of the next phase are read under the last ones.
+ * `one_wave` is for waves that are the only one of their SIMD. Scalar ops, copies to LDS and loads
+ * then take issue slots: they are spread too, an equal part before each matrix instruction.
+ * Operands of the next phase are read under the last matrix instructions.
  *
- * With `result_after` what reads the result of a matrix instruction stands so many others behind
- * it, and is spread over those that are left then: a phase that scales one sum while it makes the
- * next neither waits for the first nor does all of the scaling in one place.
+ * `result_after` n delays the readers of a matrix instruction's result by n others, and spreads
+ * them over the rest: a phase that scales one sum while it computes the next neither waits for the
+ * first nor does all of the scaling in one place.
  *
- * With `exchange_ahead` lanes that exchange by way of LDS do so early: what they exchange goes
- * before other work, and what takes it stands so many matrix instructions behind.
+ * `exchange_ahead` n moves exchanges between lanes by way of LDS before other work, and their
+ * results' readers n matrix instructions after them.
  *
- * What replaces a carried value of the loop is made after the old one's last use, wherever that is
- * possible: the two can then share a register, and the loop needs no copy.
+ * The new value of a loop-carried variable is computed after the old one's last use if possible:
+ * the two can then share a register, and the loop needs no copy.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

@@ -10,7 +10,7 @@ WORDS = {"int64_t", "unsigned", "uintptr_t", "int32_t", "uint32_t", "float", "do
 
 
 def comment(text, indent=""):
-    """A documentation comment in front of a declaration."""
+    """Returns the documentation comment that precedes a declaration."""
     text = text.strip("\n")
     lines = []
     for paragraph in re.split(r"\n\n", text):
@@ -28,7 +28,7 @@ def comment(text, indent=""):
 
 
 def member(declaration, doc):
-    """A member of a struct with its comment behind it."""
+    """Returns a member of a struct, followed by its comment."""
     line = f"    {declaration};"
     if not doc:
         return line + "\n"
@@ -63,7 +63,7 @@ def expression(text, op, args=True):
 
 
 def simple(text):
-    """Is an expression without an operator outside of parentheses?"""
+    """True if an expression has no operator outside of parentheses."""
     return re.fullmatch(r"[\w.>-]+", text) is not None
 
 

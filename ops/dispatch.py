@@ -351,7 +351,8 @@ def fill_pointer(t):
 
 
 def guard_of(t, op):
-    """When a tensor is looked at. Strides that stand in for another's are looked at with it."""
+    """Returns the condition under which a tensor is checked. A tensor whose strides replace another's is
+    checked with it."""
     return "" if t.fallback or not t.when else expression(t.when, op)
 
 
@@ -369,7 +370,8 @@ def fill_tensors(op):
 
 
 def check_pointer(t, op):
-    """One comparison where all is well: NULL and a wrong address are told apart behind it."""
+    """Returns the one comparison that a valid pointer needs; what follows it distinguishes NULL from a wrong
+    address."""
     if t.direction == "raw":
         return ""
     value, bits = f"a->{t.path}", size_bits(t, op)

@@ -11,7 +11,7 @@ HEAD = '''\
 """The ops of libattn, made from ops/*.def: a class for each, whose objects are called to launch.
 
 An object is one op of one layer shape: the constructor looks its kernel up, `why` says which was
-taken. Tensors are those of torch, numpy arrays (simulated GPUs only), or anything with
+taken. Tensors are torch's, numpy arrays (simulated GPUs only), or anything with
 __cuda_array_interface__ or __dlpack__; their counts and strides are read from them, and a wrong
 dtype, shape or stride is an AttnError with libattn's sentence. A dtype of a descriptor may be torch's or
 numpy's, or have their name: torch.bfloat16, numpy.float16, "float8_e4m3fn". A call allocates nothing on the GPU

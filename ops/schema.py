@@ -337,7 +337,7 @@ class Rows:
         self._op.args.append(Member(f"struct {struct}", name, doc))
 
     def POINTER(self, name, doc):
-        """Passed on as it is: nobody checks what is behind it."""
+        """Adds a pointer that is passed on as it is: the data at its address are not checked."""
         self._op.args.append(Tensor(name, "raw", "u8", [], doc, optional=True, dlpack=False))
 
     def ARRAY(self, ctype, name, count, doc):

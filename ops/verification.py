@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tools/verify: the numbers of each op's tensors, and the descriptor that asks for a kernel."""
+"""For tools/verify: the numbers of each op's tensors, and the descriptor that selects a kernel."""
 from c_text import quoted
 from dispatch import flag_texts
 from schema import Member, Tensor

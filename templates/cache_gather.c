@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys and values of sequences out of the pages of a cache, one after the other and as the numbers
- * that they stand for: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i of
- * k_out and v_out.
+ * Copies keys and values of sequences out of the pages of a cache, one sequence after the other,
+ * and dequantises them: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i
+ * of k_out and v_out.
  *
  * A workgroup takes a few positions of one sequence and head, from a multiple of x on, so that x
- * tokens of V's SHUFFLE layout are one load. Every row is read, those behind the end from the last
- * page: what is not asked for falls beyond the resource of the output.
+ * tokens of V's SHUFFLE layout are one load. Every row is read, rows past the end from the last
+ * page; their stores fall beyond the output's buffer resource, which drops them.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * New keys and values into the pages of a cache: token i of k_in and v_in goes to slot_mapping[i],
- * which is page * page_size + token, and nowhere where that is negative.
+ * Writes new keys and values to the pages of a cache: token i of k_in and v_in goes to
+ * slot_mapping[i], which is page * page_size + token; a negative slot drops the token.
  *
  * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
- * of a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side,
- * so there a lane holds x rows, and where x tokens stay together they are turned in registers. A
- * wave that rounds as many has much to do: K and V have workgroups of their own then. So they have
- * where one is much wider than the other: it takes the workgroup's tokens in several turns.
+ * of a row or more, and stores them at once. V's SHUFFLE layout has tokens side by side: a lane
+ * holds x rows, and transposes x tokens in registers if they are neighbours in the cache. K and V
+ * have workgroups of their own where a wave would have too much to round, or where one is much
+ * wider than the other: the wider one then takes the workgroup's tokens in several passes.
  *
  * With a scale per page a workgroup takes whole runs of tokens instead: cache/block_scale.h. Its
- * rows are those of a page then, so that tokens stand in the registers as they do in memory.
+ * tile then has a row for each token of the page, in the order of memory.
  */
 #include "ir/address_map.h"
 #include "ir/builder.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Partial attention outputs become one, as attention/part_rows.h says.
+ * Adds split-KV partials to one output: attention/part_rows.h has the formula.
  *
- * The schemes differ in how parts are found. csr, dense: a workgroup has some heads of one token,
- * of which each lane has 16 bytes and walks all parts: some are on their way at any time, and one
- * that was added makes room for another. pair: a workgroup has some tokens of one head. All is read
- * once, no wave waits for another, and the grid does not depend on what is in memory.
+ * The schemes differ in how parts are found. csr, dense: a workgroup has some heads of one token.
+ * Each lane has 16 bytes of a row and loops over all parts, with several loads in flight. pair: a
+ * workgroup has some tokens of one head. All data are read once, no wave waits for another, and the
+ * grid does not depend on data in memory.
  */
 #include "ir/bits.h"
 #include "ir/builder.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Paged attention of a few queries per sequence (flash-decoding: Dao et al., "Flash-Decoding for
- * long-context inference"; the work list is that of AITER's persistent kernels).
+ * long-context inference"; work lists are as in AITER's persistent kernels).
  *
  *     O = softmax(scale Q K^T + mask) V, or of a part of the keys with its log of the denominator
  *
- * All queries and heads that share a kv head are the columns of one product: S^T = K Q^T, O^T =
- * V^T P^T. K and V go straight to registers, since nobody else needs them: the waves of a workgroup
- * walk tiles of keys of their own, and meet at the end. decode/pipelines/register_stream.c has the
- * loop's table.
+ * All queries and heads that share a KV head are the columns of one product: S^T = K Q^T,
+ * O^T = V^T P^T. K and V go straight to registers, since no other wave reads them: the waves of a
+ * workgroup have tiles of keys of their own, and merge their states at the end.
+ * decode/pipelines/register_stream.c has the loop's table.
  */
 #include "templates/decode/pipelines/pipelines.h"
 
@@ -21,10 +21,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keys a tile, for so many columns at once: what the registers have room for. First match wins, by
- * the larger head dim; the last row of a head dim says how many columns there may be. A wave that
- * is left alone at the end fills the memory pipe by itself if it has 16 + 16 loads of 1 KiB under
- * way. */
+/* Tiles: `keys` at once for `rows` columns, as registers allow. The first match wins, by the larger
+ * head dim; the last row of a head dim has the most columns. The last wave to end can use the
+ * bandwidth by itself if it has 16 + 16 loads of 1 KiB in flight. */
 static const struct att_tile tiles[] = {
     {.head_dim = 64,
      .head_dim_v = 64,
@@ -510,8 +509,8 @@ struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struc
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     tir_else(b, some, inside);
-    /* Else LLVM makes O zero for both ways in front of the branch, before the first K is asked for;
-     * of what a loop begins with alone it does so when K is on its way. */
+    /* Keeps LLVM from clearing O for both paths before the branch, ahead of the first loads of K.
+     * A value that only the loop begins with is cleared while K is in flight. */
     if (d->zero_late)
         carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
     tir_end_if(b, some, carried);
@@ -535,7 +534,7 @@ static struct decode_state walk_keys(struct decode *d)
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     decode_find_position(d);
-    b->stage = d->compute; /* behind the first loads of K */
+    b->stage = d->compute; /* after the first loads of K */
     const struct tir_value asked = decode_ask_for_parts(d);
     if (asked.id)
         tir_anchor(b, asked);
@@ -597,8 +596,8 @@ static void work_on(struct decode *d, struct tir_value index)
         decode_join_parts(d);
 }
 
-/* Are there cache lines with elements of two heads? These are neighbours in the grid, and load such
- * a line once if they are on the same XCD. */
+/* True if two heads have elements in one cache line. Their workgroups are neighbours in the grid,
+ * and load such a line once if they run on the same XCD. */
 static bool shares_lines(const struct decode *d)
 {
     const unsigned line = 128;

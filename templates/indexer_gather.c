@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys of the sparse indexer out of the pages of its cache, one sequence after the other, with
- * their scales: bytes as they are stored.
+ * Copies keys of the sparse indexer and their scales out of the pages of its cache, one sequence
+ * after the other, byte by byte as they are stored.
  *
- * A page has all its keys, and their scales behind them. A lane takes 16 bytes of a key, and eight
- * lanes a key; of SHUFFLE, which keeps 16 tokens together, that is a block of 16 elements.
+ * A page has all its keys, then their scales. A lane takes 16 bytes of a key, and eight lanes a
+ * key; in SHUFFLE, which keeps 16 tokens together, 16 bytes are a block of 16 elements.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"
@@ -57,8 +57,8 @@ struct places {
     struct tir_value key, scale;
 };
 
-/* Returns those of this workgroup's tokens. Tokens behind the end of the sequence count as being in
- * its last page, which is there. */
+/* Returns the places of this workgroup's tokens. Tokens past the sequence's end are placed in its
+ * last page, which exists. */
 static struct places find_places(struct gather *g, struct tir_type column)
 {
     struct tir_builder *b = &g->b;

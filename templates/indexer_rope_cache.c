@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The step before the indexer's scores, in one pass: q and k are rotated, k normalised first, and
- * may be multiplied with the Hadamard matrix; both become fp8 with a scale for each head and token;
- * that of q joins the weights, that of k the cache. Heads are held as rope_qk_norm_cache holds its
- * own: rope/rope.h. Keys of mxfp4 go to the lanes in order, by way of LDS, before they are rounded.
+ * Prepares the indexer's scores in one pass: normalises k, rotates q and k, and may multiply both
+ * with the Hadamard matrix. Both become fp8 with a scale for each head and token; q's scale is
+ * multiplied into the weights, and k's is written to the cache. Tiles of heads are as in
+ * rope_qk_norm_cache: rope/rope.h. Keys of mxfp4 are dealt to the lanes in order, by way of LDS,
+ * before they are rounded.
  */
 #include "op_names.h"
 #include "ir/address_map.h"
@@ -43,7 +44,7 @@ struct indexer_rope {
     struct tir_value lds;     /* of a key in mxfp4 */
 };
 
-/* A page has so many bytes for each key before the scales. */
+/* Returns the bytes of a key in a page, without its scales. */
 static int key_bytes(const struct indexer_rope *k) { return k->mxfp4 ? DIM / 2 : DIM; }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -325,8 +326,8 @@ static struct tir_value constant(struct indexer_rope *k, int n, struct tir_type 
 
 static int part_bytes(const struct indexer_rope *k) { return k->rope.rows * PART_COLS * FLOAT; }
 
-/* Elements 2 l and 2 l + 1 of the key for lane l. Parts of 32 have neighbours, or, packed, those of
- * 64 that are even, and those that are odd. */
+/* Gives lane l elements 2 l and 2 l + 1 of the key. A part has 32 neighbours; packed, a part has
+ * the even, or the odd, elements of 64. */
 static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, struct tir_type lane,
                           struct tir_value out[2])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The small arrays that an engine makes of lengths and page numbers each step, for attention to
- * read: each one launch over the batch, with nothing but capture-time sizes in the grid. P is the
- * page size; all are int32 but slots and positions, which are int64.
+ * Computes the small arrays that an engine derives from lengths and page numbers each step, for
+ * attention to read: each by one launch over the batch, with a grid of capture-time sizes only. P
+ * is the page size; all are int32 but slots and positions, which are int64.
  *
  *   indptr         kv_indptr[s] = sum over i < s of ceil(kv_lens[i] / P)
  *   kv_indices     kv_indices[kv_indptr[s] + i] = entry(s, kv_start[s] + i), up to kv_indptr[s + 1]
@@ -10,8 +10,8 @@
  *   last_page_len  last_page_lens[s] = (kv_lens[s] - 1) mod P + 1, and 0 of 0
  *   draft_slots    kv_lens[s] += advance, then the slot and the position of the newest token
  *
- * with entry(s, i) = block_table[row(s)][i * entry_step] / entry_divisor: a page number, or, where
- * the table names the slot of every token, that of a page's first one divided by P. Entries below 0
+ * with entry(s, i) = block_table[row(s)][i * entry_step] / entry_divisor: a page number, or, if the
+ * table has the slot of every token, the slot of a page's first token divided by P. Entries below 0
  * are copied.
  */
 #include "ir/builder.h"

@@ -112,9 +112,10 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Two workgroups walk a list where waves are in pairs. Lists for more than half of the compute
- * units have one each, since workgroups that share a list would begin twice, unless the second
- * time is nearly full: but not with fp8, whose pairs begin sooner, or where lists are of slots. */
+/* Returns the second kernel, in which two workgroups share a work list, where waves work in pairs.
+ * Shared lists for more than half of the compute units would need a second round: each list then
+ * has one workgroup, unless that round is nearly full. fp8, whose pairs start sooner, and lists of
+ * slots have no second kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work lists on the device: docs/planning.md is the definition, of which the names here are. One
- * workgroup, so that one launch of a captured graph reads the lengths and writes the plan.
+ * Computes work lists on the device, as docs/planning.md defines them and with its names. The
+ * launch has one workgroup, so that one node of a captured graph reads the lengths and writes the
+ * plan.
  *
- * A lane is a sequence. Where its pieces, items and partial rows begin are prefix sums over the
- * sequences, made 64 at a time by way of LDS, and all that is written of a sequence follows from
- * them. Every wave makes the same sums, so that none waits for another; pieces, which are many
- * where a sequence is long, are dealt to the waves in turn.
+ * Each lane has a sequence. The starts of its pieces, items and partial rows are prefix sums over
+ * the sequences, computed 64 at a time by way of LDS; all that is written for a sequence follows
+ * from them. Every wave computes the same sums, so that none waits for another. Pieces are dealt to
+ * the waves round-robin, since a long sequence has many.
  */
 #include "op_names.h"
 #include "ir/builder.h"

@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The host counts for workgroups of so many waves, whatever the tile has: runtime/host_runs.c. */
+/* Waves of a workgroup in the host's counts, whatever the tile has: runtime/host_runs.c. */
 enum { COUNTED = 8 };
 
 static const struct att_tile tiles[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file lists the op families, of which ops/ops.def has a row each. */
+/* This file lists the op families. ops/ops.def has a row for each. */
 #include "templates/template.h"
 
 #include <stdarg.h>
@@ -16,8 +16,8 @@ const struct att_template *const att_templates[] = {
     NULL,
 };
 
-/* The members of a tile that make the kernel, by name; others say what it is for. Those of one
- * family alone are behind them. */
+/* The members of a tile that change the kernel, by name. The other members say which variants it is
+ * for. A family's own members follow these. */
 #define MEMBER(name) {#name, offsetof(struct att_tile, name), sizeof(((struct att_tile *)0)->name)}
 static const struct member {
     const char *name;
@@ -33,7 +33,7 @@ static const struct member {
 
 enum { N_MEMBERS = sizeof(members) / sizeof(members[0]) };
 
-/* The i-th member that a family's tiles have; its name is NULL behind the last. */
+/* Returns the i-th member that a family's tiles have; its name is NULL after the last. */
 static struct member find_member(const struct att_template *op, unsigned i)
 {
     if (i < N_MEMBERS)

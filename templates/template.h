@@ -39,8 +39,8 @@ struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
     struct tir_schedule schedule; /* for the pass pipeline */
     struct att_grid grid[3];
-    /* A launch has no more workgroups where its sequences are about as long as the longest: so
-     * many in one row stand for a larger grid. 0: no limit. */
+    /* The most workgroups of a row of the grid, if the sequences are about as long as the longest;
+     * they then process the items of a larger grid. 0: no limit. */
     uint16_t workgroups_most;
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
@@ -84,8 +84,8 @@ struct att_knob {
     int16_t values[ATT_KNOB_VALUES];
 };
 
-/** A candidate that some calls take in place of the first tile that fits: those of `calls`, and of
- * `also` where that says anything. */
+/** A candidate that some calls use instead of the first tile that fits: the calls in the box
+ * `calls`, and in the boxes `also` that are not empty. */
 enum { ATT_SECOND_ALSO = 2 };
 struct att_second {
     unsigned tile;
@@ -97,7 +97,8 @@ struct att_template {
     const char *description; /* one line for `attnc help ops` */
     uint64_t takes;          /* the fields of its key: OP_TAKES_<op>, made from ops/ */
 
-    /* Is this variant possible on this target? Called once per variant, from any thread. */
+    /* True if this variant is possible on this target; else `why` says why not. Called once per
+     * variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
     /* The tile table. A family without a choice has none, which counts as one row. */
@@ -117,18 +118,17 @@ struct att_template {
     /* Its software pipelines, NULL at the end; NULL: none is a value. */
     const struct pipeline *const *pipelines;
 
-    /* Does this tile do for this variant on this target? Answers with the numbers that decide: LDS,
-     * registers, matrix instructions. */
+    /* True if this tile fits the variant on this target; else `why` has the numbers that decide:
+     * LDS, registers, matrix instructions. */
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-    /* Is there one more kernel, which is built beside that of the first tile that fits? Asked with
-     * n from 0 on until there is none; it sets all of `second`. No call is for two of them. NULL:
-     * there is none. */
+    /* Sets all of `second` to the n-th further kernel, which is built besides the first tile that
+     * fits. False: there are only n. No call may be in the boxes of two. NULL: there is none. */
     bool (*second)(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second);
 
-    /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` has said yes. */
+    /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` was true. */
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 

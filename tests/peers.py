@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tools/bench/peers on tools that answer at once: which launches it asks for, which of ours it takes
-as the fastest, which of theirs it sets beside it, the page, and ratios in the ranges of parameters.
+"""Tests tools/bench/peers with tools that answer at once: the launches that it makes, the kernel that it
+takes as our fastest, the peer that it compares it with, the page, and ratios in the ranges of parameters.
 
 Usage: peers.py SOURCE
 """
@@ -40,7 +40,7 @@ if sys.argv[1] == "--list":
 if sys.argv[4].startswith("object:"):
     with open(sys.argv[4][7:]) as f:
         lines = f.read().splitlines()
-    # The heads of 16 sequences are those of one where it is causal.
+    # 16 sequences are launched as the heads of one if the mask is causal.
     assert lines[0].split()[1:] in (["K-1024-64-False", "8192", "1", "1", "512", "4096", "8"],
                                     ["K-1024-1024-True", "8192", "1", "1", "512", "4096", "8"]), lines
     pitch = 1024 * (64 if "False" in lines[0] else 1024) * 128
@@ -63,7 +63,7 @@ fp16,bf16,8,0,0,0,16,wrong,type.co
 bf16,bf16,16,0,0,0,16,K16,of_bf16_16.co
 """
 
-# What Triton is for peers: what it was asked to compile is the name of the kernel.
+# A replacement for Triton: the name of the kernel is what it was to compile.
 TRITON = """
 class Compiled: pass
 class compiler:
@@ -175,7 +175,7 @@ def main():
 
 
 def check_triton(command, d):
-    """--triton asks for the kernels that the wrappers would launch, and prints us and ratio."""
+    """--triton times the kernels that the wrappers would launch, and prints us and ratio."""
     kernels = d + "/aiter/ops/triton/_triton_kernels/"
     write(kernels + "__init__.py", "raise ImportError('packages want a GPU')\n")
     write(kernels + "attention/mha.py", MHA)

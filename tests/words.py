@@ -33,7 +33,7 @@ RULES = [
 ]
 LEADING = re.compile(r"(Of|Behind|For which|In front of|To which|With which|Whose|Where there|Nor|Lets|What|Is|Are|Does|Do|Has|Have) ")
 
-VERBS = """accept add adapt adopt align allow apply assert avoid balance bench bound break build bump cache calibrate call change
+VERBS = """accept add adapt adopt align allow apply assert avoid balance begin bench bound break build bump cache calibrate call change
     charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut decode
     define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute explain
     expect export expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold honour

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * head_product of one x for all heads, out[t, h] = w[h] x[t]: the up-projection of gathered
- * latents. That is one matrix product of many tokens with the rows of all heads, bound by the
- * matrix units, or as much by what it writes.
+ * latents. It is one matrix product of many tokens with the rows of all heads, bound by the matrix
+ * units, or equally by its stores.
  *
- * A wave keeps 32 rows of w in registers, a workgroup 256, and goes over its tokens tile by tile.
- * While one half of the waves multiplies, the other half, a phase behind on the same SIMDs, stores
- * its last results, reads its first panel of x and has its part of a later tile copied into LDS.
+ * A wave keeps 32 rows of w in registers, a workgroup 256, and loops over its tiles of tokens.
+ * While one half of the waves multiplies, the other half, a phase later on the same SIMDs, stores
+ * its last results, reads its first panel of x and issues its part of a later tile's copy to LDS.
  *
- * Until w is there takes as long as five tiles. Two are multiplied meanwhile, panel by panel: each
- * wave has no more than three panels under way, or those of the first waves would all come in front
- * of the others'.
+ * Loading w takes as long as five tiles. Two tiles are multiplied meanwhile, panel by panel. Each
+ * wave has at most three panels in flight, since memory would otherwise serve all panels of the
+ * first waves before the others'.
  *
- * One workgroup fills a compute unit, and a launch has as many: each takes an equal part of the
- * tokens. Neighbours on an XCD have the same tokens or the same rows, which its L2 has for all.
+ * One workgroup fills a compute unit, and a launch has one for each: it takes an equal part of the
+ * tokens. Neighbours on an XCD have the same tokens or the same rows, and share them in its L2.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * head_product of up to 64 tokens with so many rows of w that every compute unit has 256 KB and
- * more to read: HBM is the bound, and all that a workgroup reads is on its way before anything is
- * multiplied. It goes to LDS by itself, so that no register waits for it: a workgroup has a compute
- * unit to itself and starts the sooner the fewer registers it has.
+ * head_product of up to 64 tokens, if every compute unit has 256 KB of w or more to read: HBM is
+ * the bound, and a workgroup issues all of its loads before it multiplies. They are direct-to-LDS
+ * copies, so that no register waits for them: a workgroup has a compute unit to itself, and starts
+ * the sooner the fewer registers it has.
  *
- * With a short contraction (absorbed keys) a workgroup has 256 rows of w, 64 of each wave, and x is
- * small. Each wave copies the rows of w that it reads, so that none waits for another once x is
- * there; waves ask one after the other and end so, and results leave while w still comes.
+ * With a short contraction (absorbed keys) a workgroup has 256 rows of w, 64 for each wave, and x
+ * is small. Each wave copies the rows of w that it reads, so that none waits for another once x has
+ * arrived. Waves issue their copies one after the other and end in that order, and results are
+ * stored while other rows of w arrive.
  *
- * With a long one (absorbed values) a workgroup has 64 rows, 16 of each wave, and x is as much as
- * w. The first tile of x comes first and the second one last, in panels of which all waves have
- * read one when the next is there: so little is left to do behind the last byte. Where LDS does not
- * take all that, panels of w and of both tiles take turns in it.
+ * With a long contraction (absorbed values) a workgroup has 64 rows, 16 for each wave, and x is as
+ * large as w. The first tile of x arrives first and the second one last, in panels: all waves have
+ * read a panel when the next one arrives, so little work follows the last byte. If LDS has no room
+ * for all of it, panels of w and of both tiles share places in turn.
  */
 #include <assert.h>
 #include <stdio.h>

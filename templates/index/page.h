@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page of the indexer's cache: all its keys, and behind them their scales, 4 bytes each. SHUFFLE
- * keeps 16 tokens together, 16 bytes of each.
+ * A page of the indexer's cache: all its keys, then their scales, 4 bytes each. SHUFFLE keeps 16
+ * tokens together, 16 bytes of each.
  */
 #ifndef TEMPLATES_INDEX_PAGE_H
 #define TEMPLATES_INDEX_PAGE_H

@@ -48,7 +48,7 @@ struct att_index_query {
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
-    bool listed;         /* keys are those of a list of blocks */
+    bool listed;         /* keys come from a list of blocks */
     unsigned block_size; /* of the list */
     bool by_lane;        /* a group may cross pages */
     bool mxfp4;          /* keys in the cache */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys and values where pages have scales that are found here: cache/block_scale.h. A run of tokens
- * of one page has one owner then, a workgroup that has no q, and keys or values. Its waves take the
- * run's tokens in turn: what each becomes goes into the largest number of its heads, of which the
- * waves make the scales, a head a wave; then it is stored. The first tokens of a wave stay in
- * registers meanwhile, as many as pages of 16 have; those of larger pages are worked out again,
- * from the caches, rather than held for a second pass over memory that was written.
+ * Stores keys and values in pages whose scales are computed here: cache/block_scale.h. A run of
+ * tokens of one page has one owner, a workgroup with keys or values and no q. Its waves take the
+ * run's tokens round-robin: first they find the largest number of each head, and a wave a head
+ * computes the scales from it; then they store the tokens. A wave keeps its first tokens in
+ * registers meanwhile, enough for pages of 16. Further tokens of larger pages are loaded and
+ * computed again, out of the caches.
  */
 #include "ir/address_map.h"
 #include "templates/cache/block_scale.h"

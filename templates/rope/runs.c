@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values into V's SHUFFLE layout, where the neighbours of an element in memory are those of other
- * tokens: x tokens of some heads are a tile, so that a lane has x tokens of an element, 16 bytes.
+ * Stores values in V's SHUFFLE layout, where an element's neighbours in memory belong to other
+ * tokens: a tile has x tokens of some heads, so that a lane has x tokens of an element, 16 bytes.
  *
- * The tokens of a workgroup begin and end, for this, where a slot is a multiple of x. So
- * consecutive slots are whole groups, wherever a sequence begins among the tokens; a group that is
- * none has its elements stored one by one.
+ * For this the tokens of a workgroup begin and end where a slot is a multiple of x. Consecutive
+ * slots then form whole groups, wherever a sequence begins among the tokens. The elements of an
+ * incomplete group are stored one by one.
  */
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"

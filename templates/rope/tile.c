@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Registers of heads: spans of neighbouring elements as memory has them, and parts in f32, of which
- * the first are the halves of the pairs that rotate.
+ * Register tiles of heads: spans of neighbouring elements as memory has them, and parts in f32. The
+ * first parts are the two halves of the rotated pairs.
  */
 #include "op_names.h"
 #include "ir/spread.h"
@@ -73,9 +73,8 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     }
 }
 
-/* Returns the lanes that share a head, `elements` each. There are fewer if the narrowest piece or
- * panel has less than 4 elements for each lane, unless a lane would then hold more than 32
- * elements. */
+/* Returns the lanes that share a head, `elements` each. Fewer lanes share it if the narrowest piece
+ * or panel has less than 4 elements a lane. A lane holds at most 32 elements. */
 static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
 {
     const unsigned most =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --device hip on the simulator behind a bad clock: the model's winner wins, a fault or
- * a hang costs no more than the kernel that is to blame, and measurements stand beside the model's.
+ * Tests attnc tune --device hip on the simulator with a bad clock: the model's winner wins, a fault
+ * or a hang costs only the kernel that caused it, and measurements are stored beside the model's.
  */
 #include <setjmp.h>
 #include <stdarg.h>

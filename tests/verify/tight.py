@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Are the bounds of attnc verify as close as they say? Results of these ops end in a rounding to the nearest, of
+"""Tests that the bounds of attnc verify are close. Results of these ops end in a rounding to the nearest, of
 up to half a step; among thousands of elements some come near it. So the largest error of a kernel, as a part of
 its bound, is far above one half, unless the bound allows much more than the rounding.
 

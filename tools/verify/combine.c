@@ -145,14 +145,14 @@ static const int64_t *lse_at(const struct call *c, const struct place *p, int he
 /* Bounds. */
 
 /*
- * With f = 2^-24, the unit of float32, u that of out, p_k the weights and d_k how far lse_k is
+ * With f = 2^-24, the unit of float32, u the unit of out, p_k the weights and d_k how far lse_k is
  * below the largest:
  *
  *   e^(lse_k - m) is 2^((lse_k - m) log2 e): a difference, a constant and a product, each rounded,
  *     put the exponent off by 3 f d_k in all, and 2^x is off by one ulp, 2 f. A running maximum
  *     splits d_k into steps that add up to it, each with 2 f for the power and f for the product;
  *     there are fewer than n of them, and 3 more where waves meet;
- *   n such terms are added, of which products and sums are rounded: 2 n f more. So the weight of
+ *   n such terms are added, and products and sums are rounded: 2 n f more. So the weight of
  *     part k is off by f (3 d_k + 5 n + 16), and the denominator by the mean of that;
  *   the reciprocals, the scale and the last product: 4 f, which the 16 have room for;
  *   a weight below 2^-126 may be lost: 2^-126 |o|;

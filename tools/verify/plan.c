@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of plan kernels: every integer is that of the host's planner, and nothing else is
+ * Verification of plan kernels: every integer equals the host planner's, and nothing else is
  * written.
  */
 #include <string.h>

@@ -15,7 +15,7 @@ enum exit_code {
     EXIT_GOOD = 0,
     EXIT_USER = 1,        /* what the user gave is wrong, or a verification failed */
     EXIT_ENVIRONMENT = 2, /* a file, device or program that is not as it must be; no memory */
-    EXIT_PARTIAL = 3,     /* the output is written, but does not cover all that was asked for */
+    EXIT_PARTIAL = 3,     /* the output is written, but does not cover the whole request */
 };
 
 /** An option; exactly one of `value` and `flag` says where it goes. */

@@ -8,7 +8,7 @@
 #include "compiler/nearest.h"
 #include "tools/attnc/cli/command.h"
 
-/* Help texts stand in single quotes; `special` characters get a backslash. */
+/* Prints a help text in single quotes; `special` characters get a backslash. */
 static void print_quoted(const char *text, const char *special)
 {
     for (; *text; text++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file finds the limits of an op by asking its template: every field's values, alone and
- * beside every value of every other field. They are therefore those of `attnc build`.
+ * This file finds the limits of an op from its template: it checks every field's values, alone and
+ * together with every value of every other field. So the limits are the same as in `attnc build`.
  */
 #include "tools/attnc/cli/help_limits.h"
 
@@ -17,7 +17,7 @@
 struct choice {
     enum att_field field;
     int value;
-    int helper;      /* the number of another choice that has to stand beside it, or -1 */
+    int helper;      /* the number of another choice that it needs, or -1 */
     uint8_t targets; /* that have it: a bit for each of tgt_all */
 };
 
@@ -79,8 +79,8 @@ static bool find_base(struct op_limits *l)
     return false;
 }
 
-/* The next of a choice and of what has to stand beside it, -1 behind the last: of fields that are
- * not in `done` yet. A chain may run into itself. */
+/* Returns the next choice of a chain: a choice, the one that it needs, and so on, for fields that
+ * are not in `done` yet; -1 after the last. A chain may lead back to itself. */
 static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
 {
     for (int steps = 0; choice >= 0 && steps < 4; steps++) {
@@ -94,7 +94,7 @@ static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
     return -1;
 }
 
-/* Sets a choice and what stands beside it. */
+/* Sets a choice and the choices that it needs. */
 static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
     uint64_t done = 0;
@@ -102,7 +102,7 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
         set(v, l->choices[choice].field, l->choices[choice].value);
 }
 
-/* Gives the variant the next of the head sizes that are common; false behind the last ones. */
+/* Gives the variant the i-th pair of common head sizes; false after the last. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
     static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};

@@ -18,15 +18,15 @@ void text_add(struct text *t, const char *format, ...) __attribute__((format(pri
  * and empties it. */
 void text_print(struct text *t, const char *first, const char *next);
 
-/* The numbers of which a field's limits are found: every one up to 1024, and above these every
- * multiple of 64 and its neighbour. */
+/* The samples of a field's values: every number up to 1024, then every multiple of 64 and its
+ * neighbour. */
 enum { LIMITS_DENSE = 1025, LIMITS_SAMPLES = LIMITS_DENSE + 2 * 1008 };
 
 /** Sample i; they ascend. */
 int limits_sample(int i);
 
-/** Adds the samples of which `has` has a bit of `mask`: "64 to 128 by 8, 144 to 256 by 16". `zero`
- * is the word for 0, or NULL. */
+/** Adds the samples whose entry in `has` shares a bit with `mask`: "64 to 128 by 8, 144 to 256 by
+ * 16". `zero` is the word for 0, or NULL. */
 void limits_describe(const uint8_t has[LIMITS_SAMPLES], uint8_t mask, const char *zero,
                      struct text *t);
 

@@ -27,7 +27,7 @@ static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_ker
     return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
 }
 
-/* Wide enough for every name, so that the numbers stand in columns. */
+/* Returns a width that every name fits, so that the numbers form columns. */
 static int name_width(const struct attn_pack *pack)
 {
     size_t width = strlen("KERNEL");

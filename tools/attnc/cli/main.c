@@ -40,14 +40,14 @@ static int run(const char *name, int argc, char **argv)
     return complain(EXIT_USER, "unknown command '%s'; `attnc help` lists them", name);
 }
 
-/* Has the reader of standard output gone away, as that of `attnc list | head` does? */
+/* True if the reader of standard output has closed it, as in `attnc list | head`. */
 static bool reader_has_gone(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
 }
 
-/* Writes the rest of the output. A reader that has gone away has read enough: nobody is told. */
+/* Writes the rest of the output. If its reader has closed it, that is no error. */
 static int close_output(int code)
 {
     const bool lost = fflush(stdout) != 0 || ferror(stdout);

@@ -3,7 +3,7 @@
 #ifndef TOOLS_ATTNC_OP_HELP_H
 #define TOOLS_ATTNC_OP_HELP_H
 
-/** Lines, NULL behind the last; NULL for an op without a schema. */
+/** Returns the help text of an op, NULL after the last line; NULL for an op without a schema. */
 const char *const *op_help(const char *op);
 
 #endif

@@ -47,7 +47,7 @@ static void format_rest(char text[32], size_t done, size_t total)
 void show_progress(size_t done, size_t total, const char *step)
 {
     if (!can_redraw()) {
-        /* A log is told now and then that work goes on, less often the longer it takes. */
+        /* A log gets a line from time to time, less often the longer the work takes. */
         static double start, told;
         const double time = steady_seconds();
         start = start > 0 ? start : time;

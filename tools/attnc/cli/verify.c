@@ -68,7 +68,7 @@ enum {
     DEVICE_MARK = '\003',  /* a target's device as JSON */
     MAX_SUMMARIES = 256,
     TARGETS_MAX = 16,
-    PART_KERNELS = 8, /* a child verifies at most so many on a simulated GPU */
+    PART_KERNELS = 8, /* the most that a child verifies on a simulated GPU */
 };
 
 /* Kernels of one target that stand next to each other in the pack: a child verifies them. */

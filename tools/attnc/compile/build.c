@@ -212,7 +212,7 @@ static void keep_share(struct attnc_description *desc)
     desc->count = kept;
 }
 
-/* Reads every description, so that one run tells of all that is wrong. */
+/* Reads every description, so that one run reports all errors. */
 static int read_units(struct build_unit *units, size_t count, const struct attnc_read_options *read)
 {
     int code = EXIT_GOOD;
@@ -302,7 +302,7 @@ static int select_variants(struct build_unit *units, size_t count, size_t *total
     return code;
 }
 
-/* Compiles what all descriptions ask for. */
+/* Compiles the kernels of all descriptions. */
 static int compile_units(struct build_unit *units, size_t count, struct attnc_build_options *o,
                          struct steps *steps)
 {

@@ -298,7 +298,7 @@ static void read_vision(struct reader *r)
     static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads",
                                         "attention_heads", NULL};
     static const char *const dims[] = {"head_dim", NULL};
-    /* Qwen2-VL's hidden_size is that of the language model, embed_dim the encoder's own. */
+    /* Qwen2-VL's hidden_size is the language model's, embed_dim the encoder's own. */
     static const char *const widths[] = {"embed_dim", "hidden_size", NULL};
     struct model_encoder *const v = &r->m->vision;
     const struct attnc_yaml_node *map = config_child(&r->c, r->c.top, "vision_config");

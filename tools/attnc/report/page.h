@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTML pages that need nothing else: the page's own script draws data that stand in it as JSON.
+ * HTML pages without other files: the page's own script draws the data, which the page contains as
+ * JSON.
  */
 #ifndef TOOLS_ATTNC_PAGE_H
 #define TOOLS_ATTNC_PAGE_H
@@ -9,7 +10,7 @@
 
 #include "tools/attnc/cli/json.h"
 
-/** A page whose data are written: `json` stands in an object that has the compiler's version. */
+/** A page whose data are being written: `json` is inside an object with the compiler's version. */
 struct page {
     struct json json;
     char *data;
@@ -20,8 +21,8 @@ struct page {
  * does end_page(). */
 int begin_page(struct page *p);
 
-/** Ends the data and writes the lines of the page, NULL at the end, with the data in place of
- * "@DATA@", unless `code` says that something has failed. */
+/** Ends the data and writes the page to `path`: `lines`, NULL at the end, with the data in place of
+ * "@DATA@". Writes nothing if `code` is a failure. */
 int end_page(struct page *p, const char *const *lines, const char *path, int code);
 
 #endif

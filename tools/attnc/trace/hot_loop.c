@@ -17,7 +17,7 @@ struct line {
     char text[100], op[300]; /* the instruction; the tile op that it comes from, if that is known */
 };
 
-/* The address that a branch goes to: simm16 words behind the next instruction. */
+/* Finds the target of a branch: simm16 words after the next instruction. */
 static bool branch_target(const struct line *l, unsigned long *target)
 {
     if (strncmp(l->text, "s_branch", 8) != 0 && strncmp(l->text, "s_cbranch", 9) != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc trace: what its parts share. The inputs of an op are those of its verification,
- * tools/verify/<op>.c; trace.c times the launch and prints the report.
+ * The functions that the parts of attnc trace share. tools/verify/<op>.c makes an op's inputs, as
+ * for its verification; trace.c times the launch and prints the report.
  */
 #ifndef TOOLS_ATTNC_TRACE_H
 #define TOOLS_ATTNC_TRACE_H

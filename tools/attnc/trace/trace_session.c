@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A kernel on a device with the arguments of a shape, ready to be launched: for attnc trace, tune
- * and bench. An op's inputs are those of tools/verify/<op>.c.
+ * and bench. tools/verify/<op>.c makes an op's inputs.
  */
 #include <dlfcn.h>
 #include <stdio.h>

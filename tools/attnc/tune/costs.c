@@ -77,7 +77,7 @@ struct part {
     struct tune_value value;
 };
 
-/* A call with other costs: decode's launch, and combine's behind it. */
+/* A call with other costs: decode's launch, followed by combine's. */
 struct trial {
     struct tune_shape shape;
     struct part own, combine;

@@ -346,7 +346,7 @@ static int print_csv(sqlite3_stmt *s, FILE *out)
 /* The columns of print_groups()'s query. */
 enum { KEY, PLACE, TILE, US, CYCLES, STATE };
 
-/* Prints a column where it is not that of the row above. */
+/* Prints a column if it differs from the row above. */
 static bool print_heading(sqlite3_stmt *s, int column, char *last, size_t size, FILE *out)
 {
     const char *text = text_of(s, column);

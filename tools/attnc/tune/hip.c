@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune --device hip: the candidates that are fastest on the model race on the GPU, those of a
- * key and shape in one process, launch by launch in turn. One that faults, kills the process or
- * hangs is out, and the others race again.
+ * attnc tune --device hip: the candidates that are fastest on the model race on the GPU. All
+ * candidates of a key and shape race in one process, with alternating launches. A candidate that
+ * faults, kills the process or hangs is removed, and the others race again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct lane {
 struct answer {
     struct race_result result;
     bool faulted;
-    size_t culprit; /* whose launch failed first: after it those of others may fail, too */
+    size_t culprit; /* the candidate whose launch failed first: later failures may be its fault */
     char fault[160];
 };
 
@@ -173,7 +173,8 @@ static void choose_finalists(struct heat *h)
     }
 }
 
-/* Takes what the database has, without a GPU here that of any. True where that is all. */
+/* Reads the results that the database has, of any GPU if this machine has none. True if none is
+ * missing. */
 static bool recall(struct heat *h)
 {
     size_t known = 0;

@@ -36,7 +36,7 @@ static int units_of(const char *target)
     return (int)p->value;
 }
 
-/* May several workgroups walk a list: rows of mla_decode beyond 64? */
+/* True if several workgroups may share a work list: mla_decode with more than 64 rows. */
 static bool is_shared(const struct att_variant *v)
 {
     enum { ROWS = 64 };

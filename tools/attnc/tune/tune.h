@@ -135,7 +135,7 @@ struct tune_plan {
 };
 struct tune_plan tune_plan_shape(const struct tune_shape *s);
 
-/** The combine launch behind a shape; false: nothing was cut. */
+/** Finds the combine launch that follows a shape; false: the shape is not split. */
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 
 /** Returns a key by its variant; NULL: the sweep does not have it. */

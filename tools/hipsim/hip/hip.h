@@ -10,7 +10,7 @@
  *
  * Locks. A handle is looked up under the registry's lock and then referenced, so that destroying
  * it in another thread is safe. Work of a stream runs under the stream's lock; work of the legacy
- * null stream additionally excludes that of the device's blocking streams.
+ * null stream also excludes work of the device's blocking streams.
  */
 #ifndef HIPSIM_HIP_H
 #define HIPSIM_HIP_H

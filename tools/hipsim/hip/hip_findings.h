@@ -24,7 +24,7 @@ void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module
 void hip_findings_report(const struct launch *launch, const struct ihipModule_t *module,
                          const struct fault *fault);
 
-/** Reports a race between operations of streams, the later of which is `operation`. */
+/** Reports a race between operations of streams. `operation` is the later one. */
 void hip_findings_between(const char *operation, const char *text);
 
 /** Adds a finished launch's findings to the counts of its kernel. */
