@@ -9,11 +9,11 @@ from attn._pack import Pack
 
 
 class Device:
-    """A GPU with one or more packs; of a kernel that several have, the last one's is taken.
+    """A GPU with one or more packs. If several packs have a kernel, the last pack's is used.
 
-    hip: None takes the HIP that the process has loaded, else the system's; "sim" takes the
-    simulated GPU that the wheel brings, of the packs' target; else it is the path of a
-    libamdhip64. The environment's ATTN_HIP stands for it where nothing is said.
+    hip: None uses the HIP that the process has loaded, else the system's; "sim" uses the wheel's
+    simulated GPU, of the packs' target; any other string is the path of a libamdhip64. The default is the
+    environment's ATTN_HIP.
     check_data: launches also read lengths and indices back and check them, which waits."""
 
     enums = _ops.ENUMS

@@ -26,7 +26,7 @@ TAIL = """\
         return True
     return call
 """
-# What is looked at of an argument, by its kind. The function returns False where one is not as it was.
+# The check of an argument, by its kind. The generated function returns False if one has changed.
 NONE = """\
             if x{i} is not None:
                 return False
@@ -124,10 +124,10 @@ def factory(kinds, unpack, waits):
 
 
 def function(owner, arguments, args, stream_word, lock, finish, *, unpack, waits=False):
-    """The function of a stream and these arguments (Number, Nothing or Seen each), in their order, or
-    of x, out of which `unpack` takes them. It launches and returns True, or returns False
-    where one is not as it was. `owner` is an op or a bound call; the lock is that of the arguments. With
-    `waits` finish(status) is called after every launch, else after one that failed."""
+    """Returns a function of a stream and these arguments (Number, Nothing or Seen each), in their order, or
+    of x, from which `unpack` takes them. It launches and returns True, or returns False if an argument has
+    changed. `owner` is an op or a bound call; the lock is the arguments'. With `waits` finish(status) is
+    called after every launch, else after a launch that failed."""
     from attn._op import stream_handle
     make = factory(tuple(a.kind for a in arguments), unpack, waits)
     words = memoryview(ffi.buffer(args)).cast("Q")

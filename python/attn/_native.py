@@ -88,13 +88,13 @@ def beside_library(name):
 
 
 def library_path():
-    """ATTN_LIBRARY, the wheel's, or that of the system."""
+    """Returns the path of libattn: ATTN_LIBRARY, else the wheel's, else the system's."""
     return (os.environ.get("ATTN_LIBRARY") or bundled("libattn.so*") or
             ctypes.util.find_library("attn") or "libattn.so.0")
 
 
 def compiler_path():
-    """The attnc command: ATTN_ATTNC, the wheel's, or that of PATH."""
+    """Returns the attnc command: ATTN_ATTNC, else the wheel's, else the one in PATH."""
     return os.environ.get("ATTN_ATTNC") or bundled("bin/attnc") or "attnc"
 
 

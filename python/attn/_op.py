@@ -38,7 +38,7 @@ Declared = typing.TypeVar("Declared")
 
 
 def entry(declared: Declared) -> Declared:
-    """This is behind the calls that classes of attn._ops declare with typed parameters."""
+    """The implementation of the calls that classes of attn._ops declare with typed parameters."""
 
     def __call__(self, *, stream=None, **call):
         known = self._calls.get(tuple(call))
@@ -149,10 +149,10 @@ class Op:
             args.shape.size = ffi.sizeof(args.shape)
 
     def _learn(self, stream, call, count=0):
-        """A call that is not as the last one with these arguments was: everything is checked. The
-        second of two alike becomes a function in self._calls, of a dict with the call's names, or
-        where `count` says how many they are, of their values; tensors in host memory are looked at in
-        every call, as their registration may have gone with another view of it."""
+        """Makes a call whose arguments differ from the last ones: everything is checked. The second of two
+        equal calls becomes a function in self._calls. Its argument is a dict with the call's names, or with
+        `count` that number of values. Tensors in host memory are checked in every call, since their registration
+        may have ended with another view of the memory."""
         key, values = count or tuple(call), self._values(call)
         with self._lock:
             if self._calls.pop(key, None) is None and len(self._calls) >= CALLS:
@@ -297,9 +297,9 @@ class Op:
 
 
 class Bound:
-    """A call with its tensors: called again, it launches with other queries and outputs of the same
-    shape, dtype and strides; one that is left out is that of the last call that had it, which is kept
-    until then. Made by Op.bind(); cheap enough for a launch per layer and step."""
+    """A call with its tensors. Called again, it launches with other queries and outputs of the same
+    shape, dtype and strides. A tensor that is left out is the last call's, which the object keeps alive.
+    Made by Op.bind(); cheap enough for a launch per layer and step."""
 
     def __init__(self, op, tensors):
         self.op, self.device = op, op.device
@@ -337,8 +337,8 @@ class Bound:
             wait(self.device.hip, self._args.stream)
 
     def launcher(self, *names):
-        """A function of a stream and these tensors, which launches and returns True, or, where a tensor
-        is not like the one that was bound, does nothing and returns False."""
+        """Returns a function of a stream and these tensors. It launches and returns True; if a tensor differs
+        from the bound one in dtype, shape, strides or device, it does nothing and returns False."""
         return self._function(names, False)
 
     def _function(self, names, named):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what a call needs of a tensor: its address, and a sign that changes with dtype, shape, strides
-and device. A reader for each class of tensors; others are asked for an interface."""
+and device. Each class of tensors has a reader; other objects need one of the array interfaces."""
 import ctypes
 import sys
 
@@ -137,7 +137,7 @@ def read_dlpack(x, op):
 
 
 class Readers(dict):
-    """Readers by class; that of a class that was not seen before is found once."""
+    """Readers by class. The reader of a new class is found once."""
 
     def __missing__(self, cls):
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")

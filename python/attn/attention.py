@@ -110,7 +110,7 @@ class Lists:
 
 
 def mask_of(mask, window_left, chunk):
-    """The mask that these ask for, and the call's numbers for it."""
+    """Returns the mask that these arguments select, and the call's numbers for it."""
     if (window_left >= 0) + (chunk > 0) + (mask not in ("causal", "window", "chunk")) > 1:
         raise AttnError("ATTN_BAD_ARGUMENT",
                         f"mask {mask}, window_left {window_left} and chunk {chunk} exclude each other")
@@ -124,9 +124,9 @@ class BatchDecode:
 
     With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
     one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
-    `lists` are the workgroups of a launch. Where nothing is said of it they are those of
-    choose_split() for max_batch sequences of about kv_len keys, with the planner's costs and, where
-    one_launch is None and the pack has the kernel, its one launch; self.split says which. `chunk` is
+    `lists` are the workgroups of a launch. The default is choose_split() for max_batch sequences of
+    about kv_len keys, with the planner's costs and, if one_launch is None and the pack has the
+    kernel, its one launch; self.split has the choice. `chunk` is
     the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench_calls.py FAKEHIP: what a call from Python costs, in front of a HIP whose launch returns at
+"""bench_calls.py FAKEHIP: measures what a call from Python costs, with a HIP whose launch returns at
 once. Tensors are torch's where it is installed, marked as the GPU's. Fails beyond 3 microseconds
 over libattn's own launch."""
 import ctypes
@@ -16,7 +16,7 @@ LIMIT = 3000  # ns
 
 
 class Stand:
-    """Has the members of a torch tensor that attn reads."""
+    """An object with the members of a torch tensor that attn reads."""
     is_cuda = True
 
     def __init__(self, shape, dtype):
@@ -136,8 +136,8 @@ def main(fakehip):
 
 
 def report(name, rows, nothing):
-    """Prints the rows. Of an operator what torch itself takes is not ours: its limit is behind the
-    row before it, an operator of the same schema that does nothing."""
+    """Prints the rows. The limit of an operator counts from the row before it, an operator of the same
+    schema that does nothing: torch's own time is not attn's."""
     base = max(rows[1][1] - rows[0][1], 0)
     print(f"tensors: {name}; libattn's launch itself takes about {base:.0f} ns")
     bad = False

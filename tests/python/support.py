@@ -81,9 +81,9 @@ def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, 
 
 
 def bound(v, dtype_error=HALF):
-    """Largest error of an output that is a mean of v: q, k and v are exact, p is rounded in the
-    product and, unrounded, in the denominator, out is rounded, and one rounding is left for the
-    exponential. A mean of errors is no larger than the largest."""
+    """Returns the largest error of an output that is a mean of v. q, k and v are exact; p is rounded in the
+    product, but not in the denominator. out is rounded, and one rounding is left for the exponential. A
+    mean of errors is no larger than the largest."""
     return 4 * dtype_error * float(np.max(np.abs(np.asarray(v, np.float64)), initial=0))
 
 

@@ -97,7 +97,7 @@ KERNELS = [
 
 
 class Calls:
-    """The tests; a subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     @classmethod
     def setUpClass(cls):
@@ -201,7 +201,7 @@ class Calls:
     # ---- Decode
 
     def quantised(self, pages):
-        """fp8 bytes, scales [pages, heads, P], and the values that they stand for."""
+        """Returns fp8 bytes, scales [pages, heads, P], and the values that they represent."""
         scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1) / FP8_MAX
         scale = scale.astype(np.float32)
         x = pages.astype(np.float64) / scale.transpose(0, 2, 1)[..., None]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's decode calls where a batch is split over the GPU, those over NHD and HND pages, the
-norms of latent attention, and the table of the documentation."""
+"""Tests attn.aiter's decode calls with batches split over the GPU and with NHD and HND pages. Tests the
+norms of latent attention and the table of the documentation."""
 import pathlib
 import unittest
 
@@ -52,7 +52,7 @@ LENGTHS = [900, 7, 0, 130]
 
 
 class Decode:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     paged, check = base.Calls.paged, base.Calls.check
 

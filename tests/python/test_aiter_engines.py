@@ -48,7 +48,7 @@ PLAN = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr", "
 
 
 class Engines:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     rotate, table, ROPE = base.Calls.rotate, base.Calls.table, base.Calls.ROPE
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls that are made of several launches or of copies: new tokens behind a cached prefix, and caches
+"""Tests attn.aiter's calls that consist of several launches or of copies: new tokens after a cached prefix, and caches
 with scales of several pages."""
 import unittest
 
@@ -23,7 +23,7 @@ KERNELS = [
 
 
 class Extend:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     @classmethod
     def setUpClass(cls):
@@ -109,7 +109,7 @@ class Extend:
         slots = [np.concatenate([np.arange(size) + block * size for block in ids]) for ids in ((3, 1, 0), (4,))]
         held = {block: [np.zeros((0, HK, D))] * 2 for block in range(blocks)}
         for first, n, factor in ((0, size - 20, 1), (size - 20, 25, 3), (size + 5, 1, 2)):
-            # Of the second sequence only the first tokens fit, and the others have no slot.
+            # Only the first tokens of the second sequence fit, and the others have no slot.
             at = np.full((2, n), -1, np.int64)
             at[0], fit = slots[0][first:first + n], slots[1][first:first + n]
             at[1, :len(fit)] = fit

@@ -36,7 +36,7 @@ KERNELS = [
 
 
 class Forms:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     rotate, table, ROPE, index_scores = (getattr(base.Calls, n) for n in ("rotate", "table", "ROPE", "index_scores"))
 

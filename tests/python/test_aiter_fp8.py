@@ -48,7 +48,7 @@ def rounded_groups(x):
 
 
 class Fp8:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     paged = base.Calls.paged
 
@@ -58,8 +58,8 @@ class Fp8:
         aiter.use(device=cls.device)
 
     def close_to_weights_of_fp8(self, out, want, v):
-        """Weights are rounded to fp8, by 2^-4 of themselves or 2^-14 of the largest, and their sum is
-        that of the rounded ones: an output moves by so much of its values' distances from it."""
+        """Weights are rounded to fp8, by 2^-4 of themselves or 2^-14 of the largest, and the rounded ones are
+        summed: an output moves by at most this part of its values' distances from it."""
         spread = np.abs(v).max() + np.abs(want).max()
         limit = (2.0 ** -4 + len(v) * 2.0 ** -14) * spread + support.bound(v, 2.0 ** -8)
         support.close(out, want, limit)

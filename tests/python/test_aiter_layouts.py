@@ -39,7 +39,7 @@ def values_k(pages):
 
 
 class Layouts:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     paged, check = base.Calls.paged, base.Calls.check
     rotate, table, ROPE = base.Calls.rotate, base.Calls.table, base.Calls.ROPE

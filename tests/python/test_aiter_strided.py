@@ -27,7 +27,7 @@ TABLE, LENS = np.array([[5, 1, 0], [2, 0, 0]], np.int32), np.array([40, 9], np.i
 
 
 class Strided:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     @classmethod
     def setUpClass(cls):

@@ -22,7 +22,7 @@ KERNELS = [
 
 
 class Forms:
-    """A subclass says of which library tensors are."""
+    """The tests; a subclass chooses the library of the tensors."""
 
     rotate, table, paged = base.Calls.rotate, base.Calls.table, base.Calls.paged
 

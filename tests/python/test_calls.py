@@ -15,8 +15,8 @@ PAGE, HEADS, KV_HEADS, DIM, KEYS = 16, 8, 2, 128, (40, 7)
 
 
 class OnGpu:
-    """Has the members of a torch tensor on a GPU that attn reads. The whole lies in `room`, of which
-    these are the elements from `at` on."""
+    """An object with the members of a torch tensor on a GPU that attn reads: the elements of `room` from `at`
+    on."""
 
     def __init__(self, device, values, room=None, at=0):
         values = np.asarray(values)

@@ -24,7 +24,7 @@ def mask_of(call, causal, window):
 
 
 def attention_desc(q, head_dim_v, kv_heads, mask, sinks, cap, lse, made=None):
-    """`made`: the dtype of the output, where that of q is fp8."""
+    """Returns the descriptor of a call. `made`: the dtype of the output if q is fp8."""
     return {"dtype": made or c.dtype(q), "head_dim": q.shape[2], "head_dim_v": head_dim_v,
             "heads": q.shape[1], "kv_heads": kv_heads, "mask": mask, "sinks": sinks is not None,
             "soft_cap": cap > 0, "lse": lse}
@@ -313,9 +313,9 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
                     context_partition_size=256, compute_type=None, query_scale=None, key_scale=None,
                     value_scale=None, exp_sums=None, max_logits=None, temporary_output=None,
                     alibi_slopes=None, sinks=None, sliding_window=0, ps=True):
-    """Decode over SHUFFLE pages, with sinks and a window, the keys of a sequence split over
-    max_context_partition_num workgroups. The window counts from behind the last
-    key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
+    """Decode over SHUFFLE pages, with sinks and a window. The keys of a sequence are split over
+    max_context_partition_num workgroups. The window ends after the last key, as in the kernel and its test:
+    one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     made, scaled, q_scale = q_scales_of(call, query, query_scale, output)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),

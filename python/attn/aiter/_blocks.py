@@ -46,8 +46,8 @@ def as_pages(page, order, shape):
 
 def reshape_and_cache_with_block_quant_for_asm_pa(key, value, key_cache, value_cache, k_dequant_scales, v_dequant_scales,
                                                   slot_mapping, asm_layout, ori_block_size=128):
-    """New tokens [batch, length, heads, D] into fp8 or int8 SHUFFLE pages, of which ori_block_size tokens share a scale of
-    each head: [blocks, kv heads], or without asm_layout [kv heads, blocks] beside values [page, head, D, token]."""
+    """Writes new tokens [batch, length, heads, D] to fp8 or int8 SHUFFLE pages. ori_block_size tokens of a head share a
+    scale: [blocks, kv heads], or without asm_layout [kv heads, blocks], with values [page, head, D, token]."""
     call = "reshape_and_cache_with_block_quant_for_asm_pa"
     if key.ndim != 4 or value.ndim != 4:
         raise NotServed(call, "key and value have the dimensions [batch, length, heads, D]")

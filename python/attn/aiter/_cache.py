@@ -250,8 +250,8 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positio
                                                    eps, q_out, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
                                                    per_tensor_v_scale, k_out, v_out, return_kv, use_shuffle_layout,
                                                    block_size, x, rotary_dim=0, gemma_norm=False):
-    """The same by three positions [3, tokens], of which mrope_section_ says how many pairs each has. A block_size of 0 is
-    of caches [slots, KV heads, D]; with gemma_norm weights count from 1."""
+    """The same with three positions [3, tokens]; mrope_section_ has the number of rotated pairs of each. A block_size of 0
+    means caches [slots, KV heads, D]. With gemma_norm the factor is 1 + weight."""
     packed("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
@@ -261,7 +261,7 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positio
 
 def packed(call, qkv, weights, cos_sin, positions, num_tokens, counts, head_size, neox, eps, q_out, caches, slot_mapping,
            scales, kept, shuffled, block_size, rotary_dim, norm="rms", **more):
-    """Packed q, k and v of so many heads each; `kept` are k_out and v_out, `more` is rope()'s."""
+    """Rotates packed q, k and v with `counts` heads each; `kept` are k_out and v_out, `more` goes to rope()."""
     s, (k_cache, v_cache), (n_q, n_k, n_v) = c.session(qkv), caches, counts
     qkv = heads_of(qkv, n_q + n_k + n_v, head_size)[:num_tokens]
     q, k, v = qkv[:, :n_q], qkv[:, n_q:n_q + n_k], qkv[:, n_q + n_k:]
@@ -317,8 +317,8 @@ def fused_qkv_split_qk_norm_rope_cache(qkv, q_weight, k_weight, cos, sin, positi
 
 
 def bytes_written(cache, slots, k_out, v_out):
-    """Copies the keys and values of tokens out of the slots that they were written to, into k_out and v_out [tokens,
-    heads, D] of the cache's type; a token without a slot is left as it is."""
+    """Copies the keys and values of tokens from their slots to k_out and v_out [tokens, heads, D] of the cache's type. A
+    token without a slot stays as it is."""
     here = slots >= 0
     at = c.cast(slots * here, "int64")
     page, token = at // cache.page, at % cache.page
@@ -339,8 +339,8 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
                                     k_scale, v_scale, is_neox, flash_layout, apply_scale=True,
                                     offs=None, q_out=None, k_out=None, output_zeros=True,
                                     zeros_out=None, upcast_operand=False):
-    """Rotation of q and k; k and v into NHD or SHUFFLE pages. cos and sin are joined into one
-    table, once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
+    """Rotates q and k, and writes k and v to NHD or SHUFFLE pages. cos and sin are joined into one table, once for each
+    pair of them. Returns q_out, k_out, the caches and, with output_zeros, zeros."""
     call = "fused_qk_rope_reshape_and_cache"
     c.refuse_bytes(call, key_cache, "fp4")
     if not apply_scale:

@@ -298,7 +298,7 @@ def place(ends, x):
 
 
 def repeated(like, n, times):
-    """0, 0, ..., 1, 1, ... of n numbers, int32, each so many times."""
+    """Returns 0, 0, ..., 1, 1, ... up to n - 1, int32, each `times` times."""
     each = arange(like, n * times)
     return each // times
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tokens behind a cached prefix: attention over both, each by a launch of its own, and their sum."""
+"""New tokens after a cached prefix: attention over both, each by a launch of its own, and their sum."""
 from attn.aiter import _attention as a
 from attn.aiter import _cache
 from attn.aiter import _common as c
 
 
 def cut(mask, mask_indptr, rows, keys, skipped, wanted, room):
-    """The columns of a packed mask from skipped[s] on, wanted[s] of them, of the rows[s] rows of keys[s] columns that
-    sequence s has: another packed mask, of at most `room` elements, and its starts. It is worked out where the mask is,
-    without a look at it."""
+    """Cuts columns out of a packed mask, in which sequence s has rows[s] rows of keys[s] columns: wanted[s] columns from
+    skipped[s] on. Returns another packed mask, of at most `room` elements, and its starts. It is computed on the mask's
+    device, without reading it back."""
     ends = c.sums(c.cast(rows, "int64") * wanted)
     starts = c.join(ends[:1] * 0, ends)
     at = c.arange(mask, min(c.count(mask), room), "int64")
@@ -35,9 +35,9 @@ def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix, room):
 def extend_attention_fwd(q_extend, k_extend, v_extend, o_extend, k_buffer, v_buffer, qo_indptr, kv_indptr,
                          kv_indices, custom_mask, is_causal, mask_indptr, max_len_extend, sm_scale=None,
                          logit_cap=0.0, skip_prefix_custom_mask=True, config=None):
-    """Queries of new tokens over a prefix, the slots kv_indices of [slots, kv heads, D], and over the new tokens
-    themselves. A custom mask has a row of prefix and new tokens for each query, and stands in place of is_causal; with
-    skip_prefix_custom_mask all of the prefix is seen. `config` is of AITER's kernel. Writes o_extend."""
+    """Attention of new tokens over a prefix, the slots kv_indices of [slots, kv heads, D], and over the new tokens
+    themselves. A custom mask has a row of prefix and new tokens for each query, and replaces is_causal; with
+    skip_prefix_custom_mask all of the prefix is visible. `config` is for AITER's kernel. Writes o_extend."""
     call = "extend_attention_fwd"
     a.check_q(call, q_extend)
     own, batch = c.dtype(q_extend), qo_indptr.shape[0] - 1

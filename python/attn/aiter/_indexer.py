@@ -93,8 +93,8 @@ def select(call, logits, starts, ends, indices, values, rows, k, stride0, stride
 
 def top_k_per_row_prefill(logits, rowStarts, rowEnds, indices, values, numRows, stride0, stride1,
                           k=2048, stable=False):
-    """The columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1.
-    Always as with stable: of equal scores those of the smaller columns."""
+    """Writes the columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1. The order is always
+    stable: of equal scores the smaller columns are selected."""
     select("top_k_per_row_prefill", logits, rowStarts[:numRows], rowEnds[:numRows], indices, values,
            numRows, k, stride0, stride1)
 
@@ -159,8 +159,8 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
 
 
 def cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens, preshuffle=False):
-    """The reverse: keys of sequences out of [pages, P, 132] or [pages, P, 1, 132] into dst_k [tokens, 128],
-    their scales into dst_scale, [tokens, 1] of float32 or [tokens, 4] of bytes."""
+    """Gathers keys of sequences: from [pages, P, 132] or [pages, P, 1, 132] to dst_k [tokens, 128]. Their scales go to
+    dst_scale, [tokens, 1] of float32 or [tokens, 4] of bytes."""
     call = "cp_gather_indexer_k_quant_cache"
     check_dim(call, dst_k)
     tokens, batch = dst_k.shape[0], cu_seq_lens.shape[0] - 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of MiniMax-M3 after its projection: keys and values for attention, and those of its indexer."""
+"""The steps of MiniMax-M3 after its projection: queries, keys and values for attention and for its indexer."""
 from attn.aiter import _common as c
 from attn.aiter._cache import heads_of, of_kind, rope, write
 
@@ -33,10 +33,10 @@ def fused_qknorm_idxrqknorm(qkv, q_norm_weight, k_norm_weight, cos_sin_cache, po
                             kv_cache_k=None, kv_cache_v=None, index_cache=None, block_size=0, q_out=None, index_q_out=None,
                             index_slot_mapping=None, kv_cache_dtype="auto", index_cache_dtype=None, k_scale=None,
                             v_scale=None, asm_layout=False, skip_index_branch=False):
-    """Rows of q, k, v, and with num_index_heads the indexer's q and k: a norm with weights that count from 1 and the
-    rotation of each but v. q goes to q_out and the indexer's to index_q_out, or in place; with a cache k and v go there
-    and the indexer's key to index_cache, rows of D without a scale, and stay as they are in qkv; without one they are
-    written in place. With skip_index_branch the indexer's are not looked at."""
+    """Applies norm (factor 1 + weight) and rotation to rows of q, k, and with num_index_heads the indexer's q and k; rows
+    also have v. q goes to q_out and the indexer's to index_q_out, or in place. With a cache, k and v go there and the
+    indexer's key to index_cache, in rows of D without a scale; qkv then keeps its keys and values. Without a cache they
+    are written in place. With skip_index_branch the indexer's rows are not read."""
     call, own, tokens, dim = "fused_qknorm_idxrqknorm", c.dtype(qkv), qkv.shape[0], c.count(q_norm_weight)
     counts = [num_heads, num_kv_heads, num_kv_heads, *((num_index_heads, 1) if num_index_heads else ())]
     index, insert = num_index_heads > 0 and not skip_index_branch, kv_cache_k is not None

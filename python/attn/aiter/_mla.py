@@ -89,8 +89,8 @@ def lengths_for(longest):
 
 
 def pieces(qo_indptr, kv_indptr, kv_lens, tokens, size):
-    """(qo_indptr, kv_indptr, kv_lens) of sequences that have the queries of these in pieces of `size`, each of which
-    sees the keys up to its own. They are as many as there may be; those behind the last one have no query."""
+    """Splits sequences into pieces of `size` queries; each piece sees the keys up to its own. Returns (qo_indptr,
+    kv_indptr, kv_lens) for the largest possible number of pieces; pieces after the last one have no query."""
     batch = kv_lens.shape[0]
     ends, pages, lens = (c.cast(x, "int64") for x in (qo_indptr, kv_indptr, kv_lens))
     parts = (ends[1:] - ends[:-1] + (size - 1)) // size
@@ -105,9 +105,9 @@ def pieces(qo_indptr, kv_indptr, kv_lens, tokens, size):
 
 def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
                     sm_scale=None, logit_cap=0.0, num_kv_splits=None):
-    """Queries behind a cached prefix, absorbed, with a causal mask: one launch, in which a sequence with more queries than
-    the pack has kernels for is in pieces. Returns o, and the LSE [queries, 1, heads, 1] where the pack has a kernel with
-    lse, else None."""
+    """Absorbed attention of queries after a cached prefix, with a causal mask, in one launch. A sequence with more queries
+    than the pack's kernels take is split into pieces. Returns o, and the LSE [queries, 1, heads, 1] if the pack has a
+    kernel with lse, else None."""
     call, page, batch = "mla_prefill_fwd", kv_buffer.shape[1], qo_indptr.shape[0] - 1
     c.refuse(call, logit_cap=(logit_cap != 0, CAP))
     starts, longest = kv_indptr[:batch + 1], int(max_seqlen_q)
@@ -158,9 +158,9 @@ def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, 
 
 def unified_attention_sparse_mla(q, kv, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k, softmax_scale,
                                  topk_indices, block_table, kv_lora_rank):
-    """Each query [tokens, heads, latent + rope] over the slots of its row of topk_indices [tokens, k], page * P + token of
-    kv [pages, P, 1, latent + rope]; -1 is none. Tokens behind the last sequence get 0. What is said of lengths, and
-    block_table, are not looked at."""
+    """Attention of each query [tokens, heads, latent + rope] over the slots in its row of topk_indices [tokens, k]. A slot
+    is page * P + token of kv [pages, P, 1, latent + rope]; -1 is none. Tokens after the last sequence get 0. Lengths and
+    block_table are not read."""
     call, tokens = "unified_attention_sparse_mla", q.shape[0]
     stored = c.dtype(kv)
     a.check_q(call, q)
@@ -185,9 +185,8 @@ def same(a, b):
 def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len, attn_logits,
                          num_kv_splits, sm_scale, page_size=1, logit_cap=0.0, k_scale=None,
                          v_scale=None):
-    """Decode of one query a sequence by a table of pages [batch, entries], over rows [pages, P, 1,
-    latent + rope] whose first elements are the values. Writes lse [batch, heads]; attn_logits is not
-    used."""
+    """Decode of one query a sequence, with a page table [batch, entries]. Rows are [pages, P, 1, latent + rope], and
+    their first elements are the values. Writes lse [batch, heads]; attn_logits is not used."""
     call = "decode_attention_fwd"
     k, v = k_buffer, v_buffer
     c.refuse(call, logit_cap=(logit_cap != 0, CAP),
@@ -215,7 +214,7 @@ def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len,
 
 
 def csr_to_dense_block_table(kv_indices, kv_indptr, dense_table, max_ctx, bs):
-    """Lists of pages become rows of a table, on the device: entries behind a list stay as they are."""
+    """Copies lists of pages to rows of a table, on the device. Entries after a list stay as they are."""
     entry, starts = c.arange(kv_indices, max_ctx)[None], kv_indptr[:bs, None]
     listed = entry < kv_indptr[1:bs + 1, None] - starts
     rows = dense_table[:bs, :max_ctx]
@@ -277,11 +276,11 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
                      q_out_unquantized=None, k_out=None, q_res_out=None, k=None, k_weight=None,
                      k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
                      group_size=None, transpose_scale=False):
-    """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
-    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens]. A quant_type of
-    per_Token has a scale of each row, [tokens, 1].
-    q_out_unquantized gets them as they are, too. q_residual is added to q first, into q_res_out; the norm is of the
-    sums before they are rounded there. With gemma_norm weights count from 1."""
+    """RMS norm of rows of q and, with k, of k. q_out_quantized gets them in their type, or as fp8 with a scale for each
+    128 elements, [tokens, n / 128], with transpose_scale [n / 128, tokens]. A quant_type of per_Token has a scale for
+    each row, [tokens, 1].
+    q_out_unquantized gets them in their type too. q_residual is added to q first, into q_res_out; the norm uses the
+    sums before they are rounded. With gemma_norm the factor is 1 + weight."""
     call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)
     ignored = "AITER passes over it where quant_type is No: fused_qk_rmsnorm_group_quant does not"
     c.refuse(call, q_residual=(not kind and q_residual is not None, ignored), gemma_norm=(not kind and gemma_norm, ignored))
@@ -328,9 +327,9 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
                         is_cp_round_robin=False, mla_version=None, dtype_q_nope=None,
                         dtype_q_rope=None, dtype_kv_nope=None, dtype_kv_rope=None, dtype_q=None,
                         dtype_kv=None):
-    """As get_pa_metadata_v1(), of the lengths that the pages hold; of a rank's share with
-    is_cp_round_robin. With topk kv_indices are rows of topk slots, one for each query, of which the first ones count,
-    as many as kv_indptr gives the sequence; intra_batch_mode without fast_mode does not look at it, as AITER's."""
+    """As get_pa_metadata_v1(), by the lengths that the pages hold; with is_cp_round_robin by a rank's share of them. With
+    topk, kv_indices has a row of topk slots for each query. Its first slots count, as many as kv_indptr gives the
+    sequence. intra_batch_mode without fast_mode ignores topk, as in AITER."""
     call, q_len = "get_mla_metadata_v1", max(max_seqlen_qo, uni_seqlen_qo)
     rows = topk >= 0 and (fast_mode or not intra_batch_mode)
     c.refuse(call, topk=(rows and (q_len != 1 or page_size != 1),
@@ -357,8 +356,7 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
 
 
 def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256, max_kvlen=None, kvlen_granularity=128):
-    """Shapes and types of the tensors of mla_prefill_ps_asm_fwd()'s plan: as AITER's, but for the parts,
-    of which there are none."""
+    """Returns shapes and types of the tensors of mla_prefill_ps_asm_fwd()'s plan: as AITER's, but without parts."""
     tiles = batch_size * -(-max_qlen // qlen_granularity)
     (i32, u64), units = a.number_types(), a.any_session().device.compute_units
     return ((2, u64), (units + 1, i32), ((1, 8), i32), (tiles + 1, i32), ((tiles, 2), i32), (0, i32))
@@ -379,9 +377,9 @@ def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_rat
                        work_metadata_ptrs, work_indptr, work_info, reduce_indptr, reduce_final_map,
                        reduce_partial_map, qhead_granularity=1, qlen_granularity=256,
                        kvlen_granularity=16, block_size=16, is_causal=True, need_lse=None):
-    """A plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of
-    each query to its row of splitLse, for which the last number of reduce_indptr says the room, in
-    tiles of qlen_granularity queries. None, of engines that do not say it: where the pack has kernels for it."""
+    """Makes a plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of each query
+    to its row of splitLse. The last number of reduce_indptr is the room there, in tiles of qlen_granularity queries.
+    need_lse None, for engines without that argument, means: if the pack has kernels with lse."""
     c.refuse("get_ps_metadata_v1", block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
     for x in (work_indptr, reduce_indptr):
         c.zero(x)
@@ -423,8 +421,8 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
 
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
-    """As pa_reduce_v1(), with the arguments in this order, or in that of AITER's before it had num_kv_splits. Of
-    get_ps_metadata_v1()'s plan outputs are whole already, and their LSE is copied."""
+    """As pa_reduce_v1(), with the arguments in this order, or in AITER's order before num_kv_splits existed. With
+    get_ps_metadata_v1()'s plan the outputs are whole already, and their LSE is copied."""
     if hasattr(num_kv_splits, "shape"):
         final_output, final_lse = num_kv_splits, final_output
     if reduce_partial_map.shape[0] == 0:
@@ -494,9 +492,10 @@ def cat_and_cache_mla(k_nope, k_pe, kv_cache, slot_mapping, k_scale, apply_scale
 def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_mapping, pos, cos, sin, k_scale, is_neox,
                                     num_decode_toks_for_zeros=0, apply_scale=True, q_out=None, decode_q_pe_out=None,
                                     k_pe_out=None, q_out_dtype=None, shuffled_kv_cache=False, upcast_operand=False):
-    """As fused_qk_rope_concat_and_cache_mla(), over a cache [slots, 1, latent + rope], with a q_out of fp8 that has no scale;
-    rows behind the queries are cached alone. Returns q_out, decode_q_pe_out [num_decode_toks_for_zeros, heads, 64], which
-    are the first of q's rotated parts, k_pe_out, the rotated keys, and zeros like q_nope for as many tokens."""
+    """As fused_qk_rope_concat_and_cache_mla(), over a cache [slots, 1, latent + rope], with a q_out of fp8 without a scale.
+    Rows after the queries are only cached. Returns q_out, decode_q_pe_out, k_pe_out (the rotated keys), and zeros.
+    decode_q_pe_out [num_decode_toks_for_zeros, heads, 64] has the first tokens' rotated parts of q, and the zeros are
+    like q_nope for as many tokens."""
     call, n, width = "fused_qk_rope_cat_and_cache_mla", int(num_decode_toks_for_zeros), q_pe.shape[2]
     s, (tokens, heads, latent) = c.session(q_nope), q_nope.shape
     scale = plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled_kv_cache)

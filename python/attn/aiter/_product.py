@@ -9,8 +9,8 @@ GROUP = 128  # elements of a row that share a scale
 def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
         X, WQ, w_scale, group_size=128, bias=None, dtype="bfloat16", splitK=None, YQ=None,
         transpose_bm=False, transpose_bm_in=False, config=None):
-    """X[i] WQ[i]^T of each head i, X [heads, tokens, K] or with transpose_bm_in [tokens, heads, K], which is
-    rounded to fp8 with a scale for each 128 elements; the result likewise, by transpose_bm."""
+    """Computes X[i] WQ[i]^T for each head i. X is [heads, tokens, K], or with transpose_bm_in [tokens, heads, K], and is
+    rounded to fp8 with a scale for each 128 elements. transpose_bm orders the result's axes likewise."""
     call = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
     own = c.dtype(X)
     made = c.NAMES.get(getattr(dtype, "__name__", str(dtype).rsplit(".", 1)[-1]))

@@ -66,8 +66,8 @@ def rope_cached_thd_positions_2c_fwd_inplace(x, y, cos, sin, positions, rotate_s
 
 def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, num_heads_q, num_heads_k, head_dim,
                          rotary_dim, eps, is_neox_style, q_out=None, k_out=None, v_out=None):
-    """Packed q, k, v [tokens, n], of which q and k get an RMS norm over all heads and their rotation: three
-    tensors [tokens, heads D], which it returns. The sums of squares are worked out before the launch."""
+    """Applies an RMS norm over all heads, and the rotation, to q and k of packed q, k, v [tokens, n]. Returns three
+    tensors [tokens, heads D]. The sums of squares are computed before the launch."""
     call, own = "minimax_qk_norm_rope", c.dtype(qkv)
     c.refuse(call, q_weight=(c.dtype(q_weight) != own or c.dtype(k_weight) != own,
                              f"weights are {c.dtype(q_weight)} and {c.dtype(k_weight)}, what they multiply is {own}"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode and prefill over all compute units: a batch is split over its keys as `attnc tune` found it for the
-pack, and where nothing was tuned if it has fewer workgroups than there are units. The packs have to have
-the kernels for it."""
+"""Decode and prefill over all compute units: a batch is split over its keys as `attnc tune` has chosen for the
+pack. Without tuning it is split if it has fewer workgroups than there are units. The packs must have the kernels
+for it."""
 from attn.aiter import _common as c
 from attn.attention import Split, choose_split, plan_sizes, room_of
 
@@ -9,8 +9,8 @@ WHOLE = Split(0)  # each sequence and kv head is one workgroup
 
 
 def usual_lists(units, lists, batch, kv_heads, most):
-    """Lists without tuning, of which a kernel wants `lists`: 0 where a batch has a workgroup for each
-    unit, or as many sequences as lists."""
+    """Returns the number of work lists without tuning, for a kernel that is best with `lists`: 0 if a batch has a
+    workgroup for each unit, or as many sequences as lists."""
     if batch * kv_heads >= units:
         return 0
     parts = min(lists // kv_heads, batch * most if most else lists)
