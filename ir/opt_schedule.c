@@ -11,8 +11,9 @@
  * of several slots with ops of one, as long as they fit under their matrix instruction:
  * consecutive exponentials would exceed some shadows. `FILL` places the machine's shadow_slots of
  * work after each matrix instruction; `even_code` does so too if the even spread does not suffice.
- * A template's schedule chooses the mode that gives the shorter loop (docs/timing.md). The results
- * of a phase are anchored at its end, since instruction selection is free to reorder pure values.
+ * A template's schedule chooses the mode that gives the shorter loop
+ * (tools/hipsim/docs/timing.md). The results of a phase are anchored at its end, since instruction
+ * selection is free to reorder pure values.
  *
  * `one_wave` is for waves that are the only one of their SIMD. Scalar ops, copies to LDS and loads
  * then take issue slots: they are spread too, an equal part before each matrix instruction.

@@ -32,7 +32,7 @@ for page in tutorial install models troubleshooting; do
 done
 grep -q '^64 tokens, all right$' "$root/tutorial/log" || fail 'the first launch says nothing'
 
-for page in "$source"/*.md "$source"/docs/*.md; do
+for page in "$source"/*.md "$source"/docs/*.md "$source"/tools/hipsim/*.md "$source"/tools/hipsim/docs/*.md; do
     grep -o '](\([^):#]*\))' "$page" | sed 's/](\(.*\))/\1/' | while read -r link; do
         [ -e "$(dirname "$page")/$link" ] || fail "${page#"$source"/}: $link does not exist"
     done

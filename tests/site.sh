@@ -10,7 +10,7 @@ if ! command -v mkdocs >/dev/null || ! command -v doxygen >/dev/null; then
     exit 77
 fi
 "$source/tools/site" "$build"
-for page in "$source"/docs/*.md; do
+for page in "$source"/docs/*.md "$source"/tools/hipsim/docs/*.md; do
     name=$(basename "$page" .md)
     [ -s "$build/site/$name.html" ] || fail "there is no $name.html"
 done

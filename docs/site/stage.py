@@ -15,7 +15,7 @@ import sys
 source, build, stage = sys.argv[1:]
 attnc = f"{build}/tools/attnc/attnc"
 
-# Pages beside docs/*.md, which keep their names.
+# Pages outside the folders of pages, whose files keep their names.
 PAGES = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -34,9 +34,10 @@ def fail(text):
 
 def pages_of_repository():
     pages = dict(PAGES)
-    for name in sorted(os.listdir(f"{source}/docs")):
-        if name.endswith(".md"):
-            pages[f"docs/{name}"] = name
+    for folder in ["docs", "tools/hipsim/docs"]:
+        for name in sorted(os.listdir(f"{source}/{folder}")):
+            if name.endswith(".md"):
+                pages[f"{folder}/{name}"] = name
     for name in sorted(os.listdir(f"{source}/examples")):
         if os.path.exists(f"{source}/examples/{name}/README.md"):
             pages[f"examples/{name}/README.md"] = f"{name}.md"

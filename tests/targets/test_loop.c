@@ -358,8 +358,8 @@ static void a_bare_branch_has_no_states(void **state)
 }
 
 /* LLVM handles no hazards of assembly. A permuted operand must be two wait states old when a
- * product in AGPRs reads it (docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads it). Two other
- * products replace these states. */
+ * product in AGPRs reads it (tools/hipsim/docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads
+ * it). Two other products replace these states. */
 static void permuted_operands_wait_for_a_product_in_agprs(void **state)
 {
     (void)state;

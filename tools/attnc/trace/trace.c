@@ -365,7 +365,7 @@ const struct command command_trace = {
         "KERNEL is a name or a pattern (prefill_*), for a report of each kernel that matches.\n"
         "Prints modelled cycles, rooflines and stalls. -o writes a trace for ui.perfetto.dev: a\n"
         "track per wave with instructions and stall causes, counters of the units. Everything is\n"
-        "modelled, nothing is measured: docs/timing.md.",
+        "modelled, nothing is measured: tools/hipsim/docs/timing.md.",
     .options = options,
     .run = run,
 };

@@ -4,12 +4,13 @@
  *           [TARGET]
  * calibrate --list TARGET
  *
- * Compares the timing model with published figures (docs/timing.md), of loops and of whole kernels
- * of ROCm/aiter. DIR is aiter's directory `hsa`, which has the code objects; this repository has
- * none of them. Without it the rows of kernels are reported as not run. FAMILY is loops, products,
- * streams, attention or decode; TEXT changes parameters of the model. --sensitivity runs the rows
- * again for both ends of the range of each parameter that sources leave open. --list prints these.
- * Exit status: 0, or 1 if an ordering is wrong or the mean error of the attention rows is over 6 %.
+ * Compares the timing model with published figures (tools/hipsim/docs/timing.md), of loops and of
+ * whole kernels of ROCm/aiter. DIR is aiter's directory `hsa`, which has the code objects; this
+ * repository has none of them. Without it the rows of kernels are reported as not run. FAMILY is
+ * loops, products, streams, attention or decode; TEXT changes parameters of the model.
+ * --sensitivity runs the rows again for both ends of the range of each parameter that sources leave
+ * open. --list prints these. Exit status: 0, or 1 if an ordering is wrong or the mean error of the
+ * attention rows is over 6 %.
  */
 #include "tools/hipsim/calibration/calibrate.h"
 

@@ -2,7 +2,7 @@
 /*
  * The race check. A race is a pair of accesses by two waves to the same bytes of LDS or global
  * memory. Nothing orders one before the other, at least one writes, and not both are atomic.
- * docs/hipsim-checks.md describes what orders accesses, and which races are ignored.
+ * tools/hipsim/docs/hipsim-checks.md describes what orders accesses, and which races are ignored.
  *
  * A colliding store is recorded, not reported, when its address is resolved. settle() evaluates it
  * once its data are in memory, and ignores stores that changed no byte, since waves that repeat

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix instructions as pure functions over register rows: no wave, no validity, no faults.
- * docs/hipsim-matrix.md describes the arithmetic and its sources.
+ * tools/hipsim/docs/hipsim-matrix.md describes the arithmetic and its sources.
  */
 #ifndef HIPSIM_MFMA_H
 #define HIPSIM_MFMA_H

@@ -2,10 +2,10 @@
 /*
  * The matrix kernels, compiled once per instruction set (ISA is plain, avx2, avx512).
  *
- * A fused step adds to C the products of 4, 8 or 16 values of k (docs/hipsim-matrix.md). The
- * products are aligned to their largest exponent e and truncated to 24 fractional bits, summed,
- * aligned with C, and rounded once. The order of k per output element is the hardware's; vectors
- * run along the columns.
+ * A fused step adds to C the products of 4, 8 or 16 values of k
+ * (tools/hipsim/docs/hipsim-matrix.md). The products are aligned to their largest exponent e and
+ * truncated to 24 fractional bits, summed, aligned with C, and rounded once. The order of k per
+ * output element is the hardware's; vectors run along the columns.
  *
  * For speed, float instructions do the alignment. p * 2^(24 - e), converted with truncation, is the
  * aligned product as an integer; the sum of a step fits in 31 bits. C is added in units of 2^(e -

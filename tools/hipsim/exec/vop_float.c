@@ -129,7 +129,7 @@ static inline int exponent64(uint64_t u)
 
 /*
  * V_DIV_FIXUP: a is the quotient, b the denominator, c the numerator. A NaN quotient of two numbers
- * comes from an intermediate overflow: docs/hipsim.md, "Division".
+ * comes from an intermediate overflow: tools/hipsim/docs/hipsim.md, "Division".
  */
 static inline uint32_t div_fixup32(uint32_t a, uint32_t b, uint32_t c)
 {

@@ -104,7 +104,8 @@ static void k_mqsad_u32_u8(struct lanes *x)
 /*
  * V_DIV_SCALE: a is the operand to scale (numerator or denominator), b the denominator, c the
  * numerator. If only one of them is scaled, VCC makes V_DIV_FMAS scale the quotient back. The
- * manual's "== DENORM" of a quotient is a comparison of exponents: docs/hipsim.md, "Division".
+ * manual's "== DENORM" of a quotient is a comparison of exponents: tools/hipsim/docs/hipsim.md,
+ * "Division".
  */
 static inline int exp32(float f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The timing model's interface, exported by the library that exports HIP. All figures are modelled,
- * not measured: they compare kernels with each other within this one model. docs/timing.md
- * describes it.
+ * not measured: they compare kernels with each other within this one model.
+ * tools/hipsim/docs/timing.md describes it.
  */
 #ifndef HIPSIM_TIME_H
 #define HIPSIM_TIME_H

@@ -7,7 +7,8 @@
  * Every wave issues in order, at most one instruction per issue slot of 4 clocks. An instruction
  * issues once three things are free: the wave (previous instruction, fetch, counter, barrier), the
  * registers (pending matrix results) and the port. If several waves could issue at the same clock,
- * the one of highest priority goes first, then the lowest slot. docs/timing.md says more.
+ * the one of highest priority goes first, then the lowest slot. tools/hipsim/docs/timing.md says
+ * more.
  */
 #ifndef HIPSIM_TIME_CU_H
 #define HIPSIM_TIME_CU_H

@@ -2,7 +2,7 @@
 /*
  * The parameters of the timing model: one table per target (gfx942.def, gfx950.def in
  * targets/facts/). Rows have a value, a unit, a source and, if sources leave it open, a range.
- * docs/timing.md explains the model.
+ * tools/hipsim/docs/timing.md explains the model.
  */
 #ifndef HIPSIM_TIME_PARAMS_H
 #define HIPSIM_TIME_PARAMS_H

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests the race check of global memory: kernels with a race, and kernels that differ only in the
+ * fix. */
+#include <stdio.h>
+
+#include "tools/hipsim/tests/device.h"
+
+/*
+ * v1 is the byte offset of a lane's own dword in s[2:3], v2 the offset for the same lane of the
+ * next wave, v3 for the next workgroup. s4 is the wave, s5 the workgroup. s[8:9] has locations for
+ * atomics, all 0.
+ */
+#define BEGIN                                      \
+    "v_mbcnt_lo_u32_b32 v0, -1, 0\n"               \
+    "v_mbcnt_hi_u32_b32 v0, -1, v0\n"              \
+    "v_lshlrev_b32 v0, 2, v0\n"                    \
+    "s_mov_b32 s4, s100\ns_mov_b32 s5, s101\n"     \
+    "s_lshl_b32 s6, s4, 8\ns_lshl_b32 s7, s5, 9\n" \
+    "s_add_u32 s0, s6, s7\n"                       \
+    "v_add_u32 v1, s0, v0\n"                       \
+    "v_xor_b32 v2, 0x100, v1\n"                    \
+    "v_xor_b32 v3, 0x200, v1\n"                    \
+    "v_mov_b32 v10, 0\nv_mov_b32 v11, 1\nv_mov_b32 v12, s0\n"
+#define STORE(v) "global_store_dword " v ", v12, s[2:3]\ns_waitcnt vmcnt(0)\n"
+#define LOAD(v) "global_load_dword v4, " v ", s[2:3]\ns_waitcnt vmcnt(0)\n"
+#define BARRIER "s_barrier\n"
+/* One lane of each wave adds 1 and gets the old value in v5. */
+#define COUNT                                       \
+    "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
+    "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
+#define IF_FIRST_GROUP "s_cmp_lg_u32 s5, 0\ns_cbranch_scc1 second\n"
+#define ELSE "s_endpgm\nsecond:\n"
+
+static struct program run(const char *text, uint32_t waves, uint32_t groups, uint32_t checks)
+{
+    static const uint32_t zeros[16384];
+    void *data = device_alloc(sizeof(zeros), zeros), *locations = device_alloc(1024, zeros);
+    struct program p = program_new(GFX942);
+    p.block = 64 * waves;
+    p.groups = groups;
+    p.lds_bytes = 1024;
+    p.checks = checks;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    program_s64_set(&p, 8, (uint64_t)(uintptr_t)locations);
+    program_try(&p, text);
+    hipsim_mem_free(data);
+    hipsim_mem_free(locations);
+    return p;
+}
+
+static void expect(uint32_t waves, uint32_t groups, const char *bad, const char *good)
+{
+    const uint32_t checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT | CHECK_FENCE);
+    struct program p = run(bad, waves, groups, checks);
+    if (p.fault.kind != FAULT_RACE)
+        fail_msg("no race but \"%s\" in\n%s", p.fault.text, bad);
+    p = run(bad, waves, groups, CHECK_MEMORY);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    p = run(good, waves, groups, checks);
+    if (p.fault.kind != FAULT_NONE)
+        fail_msg("%s\n%s", p.fault.text, good);
+}
+
+static void waves_of_a_workgroup(void **state)
+{
+    (void)state;
+    expect(2, 1, BEGIN STORE("v1") LOAD("v2"), BEGIN STORE("v1") BARRIER LOAD("v2"));
+    expect(2, 1, BEGIN LOAD("v2") STORE("v1"), BEGIN LOAD("v2") BARRIER STORE("v1"));
+    expect(2, 1, BEGIN STORE("v0"), BEGIN STORE("v1"));
+    expect(2, 1, BEGIN STORE("v1") BARRIER STORE("v2") LOAD("v1"),
+           BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
+}
+
+/* Both waves load a dword to which only the first one adds. The load is harmless as long as the
+ * other wave stores nothing that depends on it. */
+static void redundant_waves_may_load(void **state)
+{
+    (void)state;
+#define FIRST_ADDS                               \
+    LOAD("v0")                                   \
+    "v_add_u32 v12, 1, v4\ns_cmp_lg_u32 s4, 0\n" \
+    "s_cbranch_scc1 spare\n" STORE("v0") "spare:\n"
+#define OTHER_LATE "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 now\ns_sleep 100\nnow:\n"
+#define ELSEWHERE "v_add_u32 v5, 0x800, v1\n" STORE("v5")
+    expect(2, 1, BEGIN FIRST_ADDS ELSEWHERE, BEGIN FIRST_ADDS);
+    expect(2, 1, BEGIN OTHER_LATE FIRST_ADDS ELSEWHERE, BEGIN OTHER_LATE FIRST_ADDS);
+#define TO_LDS(v) "ds_write_b32 v1, " v "\ns_waitcnt lgkmcnt(0)\n"
+#define TWICE "s_mov_b32 s14, 2\nagain:\n"
+#define AGAIN "s_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\ns_cbranch_scc1 again\n"
+    expect(2, 1, BEGIN TWICE ELSEWHERE FIRST_ADDS AGAIN, BEGIN ELSEWHERE FIRST_ADDS);
+    expect(2, 1, BEGIN TWICE ELSEWHERE OTHER_LATE FIRST_ADDS AGAIN,
+           BEGIN ELSEWHERE OTHER_LATE FIRST_ADDS);
+    expect(2, 1, BEGIN FIRST_ADDS TO_LDS("v4"), BEGIN FIRST_ADDS TO_LDS("v1"));
+}
+
+/* A redundant wave stores a value that depends on its load, or one that does not. */
+static void redundant_waves_may_store(void **state)
+{
+    (void)state;
+#define MIX(dst, a, b) "v_mad_u32_u24 " dst ", " a ", " b ", v1\n"
+    expect(2, 1, BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v6") TO_LDS("v7"),
+           BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v0") TO_LDS("v7"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_add_u32 v4, 1, v4\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_mov_b32_sdwa v4, v0 dst_sel:BYTE_0\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
+    /* The value is a selector, an address, or passes through a scalar register. */
+    expect(2, 1,
+           BEGIN FIRST_ADDS
+           "v_cmp_gt_u32 vcc, v4, v0\nv_cndmask_b32 v6, v0, v1, vcc\n" TO_LDS("v6"),
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, v4, v0\n" TO_LDS("v6"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_and_b32 v6, 0, v4\nds_write_b32 v6, v0\n", BEGIN FIRST_ADDS);
+    expect(2, 1, BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v4\nv_mov_b32 v6, s14\n" TO_LDS("v6"),
+           BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v0\nv_mov_b32 v6, s14\n" TO_LDS("v6"));
+    /* The value decides whether anything is stored, and by which lanes. */
+    expect(2, 1,
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v4\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n",
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v0\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n");
+    expect(2, 1,
+           BEGIN FIRST_ADDS
+           "v_cmp_le_u32 vcc, 0, v4\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"),
+           BEGIN FIRST_ADDS
+           "v_cmp_le_u32 vcc, 0, v0\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"));
+    /* Inactive lanes keep the value while it is overwritten, and so do waves that branch over
+     * that. */
+#define OVERWRITE "v_mov_b32 v4, 1\n"
+    expect(2, 1,
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n" OVERWRITE
+                            "s_or_b64 exec, exec, s[12:13]\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n"
+                            "s_or_b64 exec, exec, s[12:13]\n" OVERWRITE TO_LDS("v4"));
+    expect(2, 1, BEGIN FIRST_ADDS "s_cbranch_scc1 on\n" OVERWRITE "on:\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "s_cbranch_scc1 on\non:\n" OVERWRITE TO_LDS("v4"));
+    /* A loop accumulates loaded values, and stores the sum after it or in the next iteration. */
+#define SUM "v_mov_b32 v7, 0\n" TWICE
+#define ADDS(v) "v_add_u32 v7, v7, " v "\n"
+    expect(2, 1, BEGIN SUM FIRST_ADDS ADDS("v4") AGAIN TO_LDS("v7"),
+           BEGIN SUM FIRST_ADDS ADDS("v0") AGAIN TO_LDS("v7"));
+    expect(2, 1, BEGIN SUM TO_LDS("v7") FIRST_ADDS ADDS("v4") AGAIN,
+           BEGIN SUM TO_LDS("v7") FIRST_ADDS ADDS("v0") AGAIN);
+}
+
+/* The check still detects a race on the first dword after thousands of others. */
+static void old_accesses_are_remembered(void **state)
+{
+    (void)state;
+#define MANY                                                                           \
+    "s_mov_b32 s14, 48\nv_mov_b32 v6, v1\nmore:\nglobal_store_dword v6, v12, s[2:3]\n" \
+    "v_add_u32 v6, 0x400, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"            \
+    "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\n"
+    expect(2, 1, BEGIN MANY LOAD("v2"), BEGIN MANY BARRIER LOAD("v2"));
+}
+
+static void workgroups(void **state)
+{
+    (void)state;
+    expect(1, 2, BEGIN STORE("v0"), BEGIN STORE("v1"));
+    expect(1, 2, BEGIN STORE("v1") LOAD("v3"), BEGIN STORE("v1") LOAD("v1"));
+    expect(1, 2, BEGIN LOAD("v3") STORE("v1"), BEGIN LOAD("v1") STORE("v1"));
+    /* A barrier orders nothing between workgroups. */
+    expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
+    /* Stores of equal values are harmless. */
+    expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
+    /* Stores of the value that was read are harmless, and so are loads of it. */
+    expect(1, 2, BEGIN LOAD("v0") "v_add_u32 v12, 1, v4\n" STORE("v0"),
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0"));
+    expect(1, 2,
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") "v_mov_b32 v12, 1\n" STORE("v3"),
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") STORE("v0"));
+    /* The check remembers that a workgroup has read the data of another, even if the storing wave
+     * reads them later. */
+    expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",
+           BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
+}
+
+static void atomics_race_with_plain_accesses(void **state)
+{
+    (void)state;
+#define ADD "global_atomic_add v0, v11, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE STORE("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
+    expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
+    expect(2, 1, BEGIN ADD LOAD("v0"), BEGIN ADD BARRIER LOAD("v0"));
+    /* Clang's code for an atomic that the machine lacks. */
+#define SWAP(compare) \
+    BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare "s_waitcnt vmcnt(0)"
+    expect(1, 2, SWAP("global_atomic_add v0, v6, s[2:3]\n"),
+           SWAP("global_atomic_cmpswap v5, v0, v[6:7], s[2:3] sc0\n"));
+}
+
+/* The workgroup that counts last reads what the others stored before counting. */
+static void the_last_workgroup_is_ordered(void **state)
+{
+    (void)state;
+#define LAST "v_readfirstlane_b32 s6, v5\ns_cmp_lg_u32 s6, 2\ns_cbranch_scc1 out\n"
+    expect(1, 3, BEGIN COUNT STORE("v1") LAST LOAD("v0") "out:\n",
+           BEGIN STORE("v1") COUNT LAST LOAD("v0") "out:\n");
+    /* All waves must store before one of them counts, and must wait for it before they load. */
+#define FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 over\n"
+#define FIRST_COUNTS FIRST_WAVE COUNT "over:\n"
+#define LOAD_OTHER "v_xor_b32 v3, 0x600, v1\n" LOAD("v3")
+#define LAST_GROUP(load) "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" load "out:\n"
+    expect(2, 3, BEGIN STORE("v1") FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER),
+           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
+    expect(2, 3, BEGIN STORE("v1") BARRIER FIRST_COUNTS LAST_GROUP(LOAD_OTHER),
+           BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
+}
+
+/* A flag that is stored and polled with agent scope; a plain flag is a race itself. */
+static void flags(void **state)
+{
+    (void)state;
+#define RAISE(scope) \
+    STORE("v1") "global_store_dword v10, v11, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n"
+#define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE("") ELSE AWAIT(""),
+           BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
+    /* The flag orders only earlier accesses of its wave. */
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc1") STORE("v0") ELSE AWAIT(" sc1") STORE("v0"),
+           BEGIN IF_FIRST_GROUP STORE("v0") RAISE(" sc1") ELSE AWAIT(" sc1") STORE("v0"));
+}
+
+/* Within a workgroup, an LDS atomic or a flag of workgroup scope (sc0) suffices. */
+static void lds_atomics_and_flags_order_waves(void **state)
+{
+    (void)state;
+#define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
+#define AWAIT_LDS                                                \
+    "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
+    "v_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
+#define COUNT_LDS "ds_add_u32 v10, v11\ns_waitcnt lgkmcnt(0)\n"
+#define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
+    expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
+           BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
+    /* A flag does not order later loads. */
+    expect(2, 1, BEGIN_LDS COUNT_LDS LOAD("v1") ELSE AWAIT_LDS STORE("v2"),
+           BEGIN_LDS LOAD("v1") COUNT_LDS ELSE AWAIT_LDS STORE("v2"));
+#define AWAIT_FLAG(scope)                            \
+    "poll:\nglobal_load_dword v5, v10, s[8:9]" scope \
+    "\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
+    expect(2, 1, BEGIN IF_FIRST_WAVE RAISE("") ELSE AWAIT_FLAG("") LOAD("v2"),
+           BEGIN IF_FIRST_WAVE RAISE(" sc0") ELSE AWAIT_FLAG(" sc0") LOAD("v2"));
+    /* Between workgroups, workgroup scope does not suffice. */
+    expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc0") ELSE AWAIT(" sc0"),
+           BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
+}
+
+static void bytes_of_a_dword_are_checked_separately(void **state)
+{
+    (void)state;
+#define BYTE(shift)                                                                      \
+    BEGIN "s_lshl_b32 s6, s5, " shift "\nv_add_u32 v6, s6, v0\n"                         \
+          "v_add_u32 v7, 1, v12\nglobal_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n" \
+          "global_load_ubyte v4, v6, s[2:3]\ns_waitcnt vmcnt(0)\n"
+    expect(1, 2,
+           BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
+                 "global_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n",
+           BYTE("0"));
+    /* Two workgroups that share a granule do not race; a third that accesses both parts does. */
+    expect(1, 3,
+           BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
+                 "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
+                 "all:\n" LOAD("v0"),
+           BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
+                 "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
+                 "all:\n" LOAD("v1"));
+}
+
+/* Two waves load the first dword of 16 bytes. One of them also loads the second dword, and is the
+ * only wave that stores to it. The other wave stores elsewhere, so that its loads count. */
+static void a_wave_may_store_to_a_dword_that_only_it_loads(void **state)
+{
+    (void)state;
+#define ONE_LATE                                                                               \
+    BEGIN "s_mov_b64 exec, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 late\n" LOAD("v10") ELSEWHERE \
+        "s_endpgm\nlate:\ns_sleep 100\n"
+#define SECOND(op) "global_" op ", s[2:3] offset:4\ns_waitcnt vmcnt(0)\n"
+    expect(2, 1, ONE_LATE STORE("v10"),
+           ONE_LATE LOAD("v10") SECOND("load_dword v4, v10") SECOND("store_dword v10, v12"));
+}
+
+static void scalar_loads_are_loads(void **state)
+{
+    (void)state;
+    expect(1, 2, BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x10\n",
+           BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x210\n");
+}
+
+static void a_report_names_both_accesses(void **state)
+{
+    (void)state;
+    struct program p = run(BEGIN IF_FIRST_GROUP STORE("v1") ELSE LOAD("v3"), 1, 2, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_non_null(strstr(p.fault.text, "data race: load at address 0x"));
+    assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes at entry+"));
+    assert_non_null(strstr(p.fault.text, "global_store_dword"));
+    assert_non_null(strstr(p.fault.text, "relies on the order of its workgroups"));
+    assert_non_null(strstr(p.fault.text, "0 bytes into the 65536 B allocation #"));
+    assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
+}
+
+/* Reports for two loads of a wave that later stores their sum: each is about the load and names the
+ * wave that stored. */
+static void reports_of_redundant_loads_name_both_accesses(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    void *data = device_alloc(16384, NULL);
+    p.block = 128;
+    p.checks = CHECK_RACE;
+    p.keep_going = CHECK_RACE;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    program_try(
+        &p, BEGIN LOAD("v0") "global_load_ushort v6, v0, s[2:3] offset:1024\n"
+                             "s_waitcnt vmcnt(0)\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 spare\n"
+                             "v_mov_b32 v12, 7\nglobal_store_dword v0, v12, s[2:3]\n"
+                             "global_store_short v0, v12, s[2:3] offset:1024\ns_waitcnt vmcnt(0)\n"
+                             "s_endpgm\nspare:\ns_sleep 100\nv_add_u32 v12, v4, v6\n" ELSEWHERE);
+    hipsim_mem_free(data);
+    assert_int_equal(p.places, 2);
+    for (unsigned i = 0; i < p.places; i++) {
+        const bool first = strstr(p.found[i].text, "global_store_dword") != NULL;
+        assert_int_equal(p.found[i].kind, FAULT_RACE);
+        assert_non_null(strstr(p.found[i].text, "data race: load at address 0x"));
+        assert_non_null(strstr(p.found[i].text, ", which wave 0 writes at entry+"));
+        assert_non_null(
+            strstr(p.found[i].text, first ? "global_load_dword" : "global_load_ushort"));
+        assert_non_null(strstr(p.found[i].text, "workgroup (0, 0, 0), wave 1"));
+    }
+    assert_string_not_equal(p.found[0].text, p.found[1].text);
+}
+
+/* Three workgroups share 16 bytes; the report names the first byte of another workgroup. */
+static void a_report_names_who_wrote_the_byte(void **state)
+{
+    (void)state;
+    struct program p = run(BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 2\n"
+                                 "s_add_u32 s6, s6, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
+                                 "global_store_dword v6, v7, s[2:3]\ns_endpgm\n"
+                                 "all:\nv_lshlrev_b32 v6, 2, v0\n"
+                                 "global_load_dwordx4 v[12:15], v6, s[2:3]",
+                           1, 3, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes"));
+    assert_non_null(strstr(p.fault.text, "4 bytes into the 65536 B allocation #"));
+}
+
+static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }
+
+/* Stores one dword to each of `pages` pages, a multiple of 64. True if some were not tracked. */
+static bool store_pages(void *data, int pages)
+{
+    char text[1000];
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    p.checks = CHECK_RACE;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    snprintf(text, sizeof(text),
+             BEGIN "v_lshlrev_b32 v6, 10, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 out\n"
+                   "s_movk_i32 s14, %d\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
+                   "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
+                   "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n",
+             pages / 64);
+    program_try(&p, text);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    return p.race_incomplete;
+}
+
+/* 70,000 pages exceed the limit, which is reported. A later launch is checked as usual. */
+static void pages_beyond_the_limit_are_not_checked(void **state)
+{
+    (void)state;
+    enum { PAGES = 70016 };
+    void *data = pages_alloc(PAGES);
+    assert_true(store_pages(data, PAGES));
+    hipsim_mem_free(data);
+    const struct program p = run(BEGIN STORE("v0"), 1, 2, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_false(p.race_incomplete);
+}
+
+/* A launch that accesses 192 MiB is tracked, whatever pages the launch before has used. */
+static void earlier_launches_take_no_room(void **state)
+{
+    (void)state;
+    static const int before[] = {16320, 20032};
+    enum { PAGES = 49152 - 64 };
+    void *data = pages_alloc(PAGES);
+    for (int i = 0; i < 2; i++) {
+        void *elsewhere = pages_alloc(before[i]);
+        assert_false(store_pages(elsewhere, before[i]));
+        assert_false(store_pages(data, PAGES));
+        hipsim_mem_free(elsewhere);
+    }
+    hipsim_mem_free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waves_of_a_workgroup),
+        cmocka_unit_test(redundant_waves_may_load),
+        cmocka_unit_test(redundant_waves_may_store),
+        cmocka_unit_test(old_accesses_are_remembered),
+        cmocka_unit_test(workgroups),
+        cmocka_unit_test(atomics_race_with_plain_accesses),
+        cmocka_unit_test(the_last_workgroup_is_ordered),
+        cmocka_unit_test(flags),
+        cmocka_unit_test(lds_atomics_and_flags_order_waves),
+        cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
+        cmocka_unit_test(a_wave_may_store_to_a_dword_that_only_it_loads),
+        cmocka_unit_test(scalar_loads_are_loads),
+        cmocka_unit_test(a_report_names_both_accesses),
+        cmocka_unit_test(reports_of_redundant_loads_name_both_accesses),
+        cmocka_unit_test(a_report_names_who_wrote_the_byte),
+        cmocka_unit_test(pages_beyond_the_limit_are_not_checked),
+        cmocka_unit_test(earlier_launches_take_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

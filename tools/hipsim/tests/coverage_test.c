@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every mnemonic of both targets has a row with a handler, and every row is a mnemonic: a misspelt
+ * row would never be found by the decoder.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/tests/program.h"
+#include "tools/hipsim/exec/tables.h"
+
+#define MAX_NAMES 2048
+
+struct name {
+    char text[64];
+    unsigned targets;
+};
+
+static struct name names[MAX_NAMES];
+static unsigned count;
+
+static int read_list(void **state)
+{
+    (void)state;
+    FILE *f = fopen(MNEMONICS, "r");
+    if (!f)
+        return -1;
+    char line[128], target[16];
+    while (fgets(line, sizeof(line), f) && count < MAX_NAMES) {
+        struct name *n = &names[count];
+        int fields = line[0] == '#' ? 0 : sscanf(line, "%63s %15s", n->text, target);
+        if (fields < 1)
+            continue;
+        n->targets = fields == 1                     ? GFX942 | GFX950
+                     : strcmp(target, "gfx950") == 0 ? GFX950
+                                                     : GFX942;
+        count++;
+    }
+    fclose(f);
+    return 0;
+}
+
+static void every_mnemonic_has_a_handler(void **state)
+{
+    (void)state;
+    assert_true(count > 1200);
+    unsigned missing = 0;
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned t = GFX942; t <= GFX950; t++) {
+            const struct op_row *row = row_find((enum gfx_target)t, names[i].text);
+            bool wanted = names[i].targets & t;
+            if (wanted == (row && row->exec))
+                continue;
+            print_error("%s: %s on gfx9%s\n", names[i].text, row ? "has a row" : "no row",
+                        t == GFX942 ? "42" : "50");
+            missing++;
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
+static int compare(const void *key, const void *element)
+{
+    return strcmp(key, ((const struct name *)element)->text);
+}
+
+static void every_row_is_a_mnemonic(void **state)
+{
+    (void)state;
+    unsigned unknown = 0;
+    for (const struct op_row *const *table = exec_tables(); *table; table++) {
+        for (const struct op_row *row = *table; row->name; row++) {
+            if (bsearch(row->name, names, count, sizeof(names[0]), compare))
+                continue;
+            print_error("%s is no mnemonic\n", row->name);
+            unknown++;
+        }
+    }
+    assert_int_equal(unknown, 0);
+}
+
+static void suffixes_lead_to_the_same_row(void **state)
+{
+    (void)state;
+    const struct op_row *row = row_find(GFX942, "v_add_f32");
+    assert_non_null(row);
+    assert_ptr_equal(row_find(GFX942, "v_add_f32_e32 v0, v1, v2"), row);
+    assert_ptr_equal(row_find(GFX942, "v_add_f32_sdwa\tv0"), row);
+    assert_ptr_equal(row_find(GFX942, "v_add_f32_dpp"), row);
+    assert_null(row_find(GFX942, "v_add_f3"));
+    assert_null(row_find(GFX942, ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_mnemonic_has_a_handler),
+        cmocka_unit_test(every_row_is_a_mnemonic),
+        cmocka_unit_test(suffixes_lead_to_the_same_row),
+    };
+    return cmocka_run_group_tests(tests, read_list, NULL);
+}

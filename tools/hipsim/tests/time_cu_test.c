@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests the timing model's compute unit on small programs whose time is published or computed by
+ * hand. */
+#include "tools/hipsim/tests/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/time/time_cu.h"
+
+#define MAX_WAVES 16
+
+/* Clocks at which each wave began and reached its s_endpgm. */
+struct marks {
+    uint64_t first[MAX_WAVES], last[MAX_WAVES];
+    uint64_t events;
+};
+
+static void mark(void *ctx, const struct time_event *e)
+{
+    struct marks *m = ctx;
+    unsigned w = e->wave->id % MAX_WAVES;
+    if (e->wave->executed == 1)
+        m->first[w] = e->issued;
+    m->last[w] = e->issued;
+    m->events++;
+}
+
+/* Models the cost of fetch windows, which depends on code positions. Off in most tests. */
+static bool fetch_windows;
+
+/* Runs `text`. Programs compute their addresses from v0, the lane; exec is full. */
+static struct time_cu_result run(enum gfx_target target, const char *text, unsigned waves,
+                                 struct marks *marks)
+{
+    size_t bytes = 0;
+    char *whole = malloc(strlen(text) + 32);
+    assert_non_null(whole);
+    strcat(strcpy(whole, text), "\ns_endpgm\n");
+    void *machine = assemble(target, whole, &bytes);
+    free(whole);
+    struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    struct launch launch = {
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {waves * 64, 1, 1},
+        .block = {waves * 64, 1, 1},
+        .nvgpr = 256,
+        .lds_bytes = 65536,
+        .budget = 1000000,
+    };
+    struct time_params p = time_params_default(target);
+    p.fetch_bytes = fetch_windows ? p.fetch_bytes : 0;
+    struct time_code *tc = time_code_create(code, &p);
+    assert_non_null(tc);
+    struct time_cu_result result;
+    uint64_t first = 0;
+    memset(marks, 0, sizeof(*marks));
+    struct time_sink sink = {.ctx = marks, .event = mark};
+    struct time_cu_setup setup = {
+        .share = {.cus_active = 1, .sharers = 1},
+        .mhz = p.max_mhz,
+        .warm_code = true,
+        .sink = &sink,
+    };
+    if (!time_cu_run(&launch, tc, &setup, &first, 1, &result))
+        fail_msg("%s\n%s", text, launch.fault.text);
+    time_code_destroy(tc);
+    code_destroy(code);
+    free(machine);
+    return result;
+}
+
+/* Returns the clocks from the first instruction to s_endpgm, averaged over the waves. */
+static double clocks(enum gfx_target target, const char *text, unsigned waves)
+{
+    struct marks m;
+    run(target, text, waves, &m);
+    double sum = 0;
+    for (unsigned i = 0; i < waves; i++)
+        sum += (double)(m.last[i] - m.first[i]);
+    return sum / waves;
+}
+
+/* Returns the clock at which the last wave has executed `text` `times` times. */
+static double repeated(enum gfx_target target, const char *text, unsigned times, unsigned waves)
+{
+    size_t size = strlen(text) + 64;
+    char *all = malloc(size);
+    assert_non_null(all);
+    snprintf(all, size, ".rept %u\n%s\n.endr", times, text);
+    struct marks m;
+    run(target, all, waves, &m);
+    free(all);
+    uint64_t last = 0;
+    for (unsigned i = 0; i < waves; i++)
+        last = m.last[i] > last ? m.last[i] : last;
+    return (double)last;
+}
+
+/* Returns the cost of one more repetition of `text`. */
+static double each(enum gfx_target target, const char *text, unsigned waves)
+{
+    return (repeated(target, text, 48, waves) - repeated(target, text, 16, waves)) / 32;
+}
+
+#define MFMA942 "v_mfma_f32_32x32x8_bf16 v[16:31], v[0:1], v[2:3], v[16:31]\n"
+#define MFMA950 "v_mfma_f32_32x32x16_bf16 v[16:31], v[0:3], v[4:7], v[16:31]\n"
+#define ADD "v_add_f32 v100, v101, v102\n"
+#define ADDS(n) ".rept " #n "\n" ADD ".endr\n"
+
+static void vector_instructions_take_one_slot(void **state)
+{
+    (void)state;
+    assert_true(each(GFX942, ADD, 1) == 4);
+    assert_true(each(GFX942, ADD, 4) == 4); /* one wave per SIMD */
+    assert_true(each(GFX942, ADD, 8) == 8); /* two waves per SIMD */
+    assert_true(each(GFX942, "v_exp_f32 v100, v101", 1) == 16);
+    assert_true(each(GFX950, "v_exp_f32 v100, v101", 1) == 8);
+    assert_true(each(GFX950, "v_permlane32_swap_b32 v100, v101", 1) == 20);
+    assert_true(each(GFX942, "s_nop 3", 1) == 16);
+    assert_true(each(GFX942, "s_sleep 2", 1) == 132);
+}
+
+/* Data sheets: f64 has 81.7 and 78.6 TFLOP/s, which is 128 operations per clock of a compute unit.
+ * f32 has 163.4 and 157.3, which is 256. v_fma_f64 and v_pk_fma_f32 therefore take 4 clocks. */
+static void rates_are_those_of_the_data_sheet(void **state)
+{
+    (void)state;
+    for (unsigned t = 0; t < 2; t++) {
+        const enum gfx_target g = t ? GFX950 : GFX942;
+        assert_true(each(g, "v_fma_f64 v[100:101], v[100:101], v[102:103], v[104:105]", 4) == 4);
+        assert_true(each(g, "v_pk_fma_f32 v[100:101], v[100:101], v[102:103], v[104:105]", 4) == 4);
+        assert_true(each(g, "v_pk_fma_f16 v100, v100, v102, v103", 4) == 4);
+    }
+}
+
+/* A chain into the same registers issues back to back, also for SMFMAC, whose SrcC is its
+ * destination. A result may be overwritten at once, since the unit works in order. */
+static void chains_of_matrix_instructions_issue_back_to_back(void **state)
+{
+    (void)state;
+    for (unsigned t = 0; t < 2; t++) {
+        const enum gfx_target g = t ? GFX950 : GFX942;
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[0:3]", 1) == 16);
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[4:7]", 1) == 16);
+        assert_true(each(g, "v_smfmac_f32_16x16x32_f16 v[0:3], v[20:21], v[22:25], v30", 1) == 16);
+        /* SrcA is the result: 4 passes, then 7 or 8 wait states (Clang 22). */
+        assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[0:1], v[22:23], v[4:7]", 1) ==
+                    (t ? 36 : 32));
+    }
+}
+
+/* hardware.md 0.2: the open clocks hold 7 vector instructions on gfx942, 6 on gfx950. */
+static void vector_instructions_fit_into_the_shadow(void **state)
+{
+    (void)state;
+    assert_true(each(GFX942, MFMA942, 1) == 32);
+    assert_true(each(GFX942, MFMA942 ADDS(7), 1) == 32);
+    assert_true(each(GFX942, MFMA942 ADDS(8), 1) == 36);
+    assert_true(each(GFX950, MFMA950, 1) == 32);
+    assert_true(each(GFX950, MFMA950 ADDS(6), 1) == 32);
+    assert_true(each(GFX950, MFMA950 ADDS(7), 1) == 36);
+    assert_true(each(GFX950,
+                     MFMA950 "v_exp_f32 v100, v101\nv_exp_f32 v100, v101\n"
+                             "v_exp_f32 v100, v101",
+                     1) == 32);
+    /* Two waves of a SIMD share the matrix unit and its shadow. */
+    double two = each(GFX950, MFMA950 ADDS(6), 8);
+    assert_true(two > 60 && two <= 64);
+}
+
+static void packed_f32_does_not_overlap(void **state)
+{
+    (void)state;
+    const char *packed = MFMA950 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]\n"
+                                 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]";
+    assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
+}
+
+/* Clang 22 inserts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942, and 5
+ * after 2 passes. */
+static void readers_wait_for_matrix_results(void **state)
+{
+    (void)state;
+    assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v16, v16", 1) == (12 + 1) * 4 + 4);
+    assert_true(clocks(GFX942, MFMA942 "v_add_f32 v100, v16, v16", 1) == (11 + 1) * 4 + 4);
+    assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v101, v102", 1) == 8 + 4);
+    const char *small = "v_mfma_f32_4x4x4_16b_f16 v[16:19], v[0:1], v[2:3], v[16:19]\n"
+                        "v_add_f32 v100, v16, v16";
+    assert_true(clocks(GFX950, small, 1) == (2 + 3 + 1) * 4 + 4);
+}
+
+static double lds_block(enum gfx_target target, const char *read, unsigned stride)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "v_and_b32 v0, 0x3f, v0\nv_mul_u32_u24 v0, %u, v0\ns_nop 4\n.rept 64\n%s, v0\n.endr\n"
+             "s_waitcnt lgkmcnt(0)",
+             stride, read);
+    return clocks(target, text, 4) - 2 * 4 - 5 * 4;
+}
+
+/* A8: SHARK's 64 reads by 4 waves. The bound of each row is the model's known error. */
+static void blocks_of_lds_reads(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gfx_target target;
+        const char *read;
+        unsigned stride;
+        double published, error;
+    } rows[] = {
+        {GFX942, "ds_read_b32 v100", 4, 501, 0.16},
+        {GFX942, "ds_read_b64 v[100:101]", 8, 852, 0.10},
+        {GFX942, "ds_read_b128 v[100:103]", 16, 1384, 0.20},
+        {GFX942, "ds_read_b32 v100", 128, 6810, 0.10},
+        {GFX942, "ds_read_b64 v[100:101]", 128, 7158, 0.10},
+        {GFX942, "ds_read_b128 v[100:103]", 128, 7615, 0.10},
+        {GFX950, "ds_read_b64 v[100:101]", 8, 583, 0.20},
+        {GFX950, "ds_read_b64 v[100:101]", 256, 10025, 0.30},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        double t = lds_block(rows[i].target, rows[i].read, rows[i].stride);
+        double error = t / rows[i].published - 1;
+        print_message("%-24s stride %3u: %6.0f, published %6.0f, %+5.1f %%\n", rows[i].read,
+                      rows[i].stride, t, rows[i].published, 100 * error);
+        assert_true(error < rows[i].error && error > -rows[i].error);
+    }
+}
+
+/* In steady state gfx950 reads b128 every 16 clocks per SIMD, every 8 if only one SIMD reads. */
+static void lds_reads_in_steady_state(void **state)
+{
+    (void)state;
+    const char *read = ".rept 200\nds_read_b128 v[100:103], v0\n.endr";
+    char text[128];
+    snprintf(text, sizeof(text), "v_lshlrev_b32 v0, 4, v0\ns_nop 4\n%s", read);
+    double all = clocks(GFX950, text, 4) / 200, one = clocks(GFX950, text, 1) / 200;
+    assert_true(one > 7.5 && one < 8.5);
+    assert_true(all > 11 && all < 16.5);
+}
+
+/* Two accesses move twice as much: read2_b32 is as slow as read_b64, and read2_b64 as b128. */
+static void pairs_of_accesses_cost_both(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "ds_read_b64 v[100:101], v0",
+        "ds_read2_b32 v[100:101], v0 offset1:1",
+        "ds_read_b128 v[100:103], v0",
+        "ds_read2st64_b64 v[100:103], v0 offset1:1",
+    };
+    double took[4];
+    for (unsigned i = 0; i < 4; i++) {
+        char text[160];
+        snprintf(text, sizeof(text),
+                 "v_and_b32 v0, 0x3f, v0\nv_lshlrev_b32 v0, %u, v0\ns_nop 4\n"
+                 ".rept 200\n%s\n.endr",
+                 i == 2   ? 4
+                 : i == 1 ? 2
+                          : 3,
+                 names[i]);
+        took[i] = clocks(GFX942, text, 4) / 200;
+    }
+    assert_true(took[1] > 0.95 * took[0] && took[1] < 1.05 * took[0]);
+    assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
+}
+
+/* A wave that stores 16 bytes per lane to LDS sends them for 20 clocks (hardware.md 4) and issues
+ * nothing meanwhile. A store of 4 bytes takes one issue slot. */
+static void wide_stores_hold_their_wave(void **state)
+{
+    (void)state;
+    const char *wide = "ds_write_b128 v0, v[4:7]\n" ADDS(20),
+               *narrow = "ds_write_b32 v0, v4\n" ADDS(20);
+    assert_true(each(GFX942, wide, 1) == 20 + 20 * 4);
+    assert_true(each(GFX942, narrow, 1) == 4 + 20 * 4);
+}
+
+/* vmcnt counts down in order: a fast load after a slow one completes after it. */
+static void counters_go_down_in_order(void **state)
+{
+    (void)state;
+    const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
+                       "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
+    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range: 0 records */
+    char text[3][400];
+    snprintf(text[0], sizeof(text[0]), "%ss_nop 0\ns_waitcnt vmcnt(0)", slow);
+    snprintf(text[1], sizeof(text[1]), "%s%ss_waitcnt vmcnt(0)", slow, fast);
+    snprintf(text[2], sizeof(text[2]), "%s%ss_waitcnt vmcnt(1)", slow, fast);
+    const double one = clocks(GFX942, text[0], 1);
+    assert_true(one > 400);
+    assert_true(clocks(GFX942, text[1], 1) >= one);
+    assert_true(clocks(GFX942, text[2], 1) == one);
+}
+
+/* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
+/* A release of the device's scope walks the L2; an acquire holds later loads and no counter has
+ * it. */
+static void fences_wait_for_their_caches(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX942);
+    const double none = clocks(GFX942, "s_waitcnt vmcnt(0)", 1);
+    const double release = clocks(GFX942, "buffer_wbl2 sc1\ns_waitcnt vmcnt(0)", 1) - none;
+    const double group = clocks(GFX942, "buffer_wbl2 sc0\ns_waitcnt vmcnt(0)", 1) - none;
+    const double acquire = clocks(GFX942, "buffer_inv sc1\ns_waitcnt vmcnt(0)", 1) - none;
+    assert_true(release >= p.l2_writeback_cycles + p.l2_latency);
+    assert_true(release < p.l2_writeback_cycles + p.l2_latency + 16);
+    assert_true(group < p.l2_latency);
+    assert_true(acquire == 4);
+}
+
+static void a_launch_counts_its_matrix_clocks(void **state)
+{
+    (void)state;
+    struct marks m;
+    const struct time_cu_result r = run(GFX942, ".rept 3\n" MFMA942 ".endr", 5, &m);
+    assert_int_equal(r.waves, 5);
+    assert_int_equal(r.matrix_clocks, 5 * 3 * 32);
+    uint64_t classes = 0;
+    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
+        classes += r.matrix_by[i];
+    assert_int_equal(classes, r.matrix_clocks);
+    assert_int_equal(r.instructions, 5 * 4);
+}
+
+static void barriers_hold_the_workgroup(void **state)
+{
+    (void)state;
+    /* Wave 0 takes 40 issue slots longer than the others; all leave together. */
+    const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
+                       ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
+    struct marks m;
+    run(GFX942, text, 4, &m);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(m.last[i], m.last[0]);
+    assert_true(m.last[1] >= 160);
+}
+
+static void priority_wins_a_tie(void **state)
+{
+    (void)state;
+    /* Waves 0 and 4 share SIMD 0; wave 4 raises its priority. */
+    const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0x100\ns_cbranch_scc1 1f\n"
+                       "s_setprio 3\n1:\n.rept 100\nv_mov_b32 v1, v2\n.endr";
+    struct marks m;
+    run(GFX942, text, 8, &m);
+    assert_true(m.last[4] < m.last[0]);
+}
+
+/* The cache holds executed code at any address, up to 64 KB. */
+static void code_of_earlier_launches_is_cached(void **state)
+{
+    (void)state;
+    struct marks m;
+    const char far[] = "s_branch far\n.fill 30000, 4, 0xbf800000\nfar:\n" ADDS(500);
+    const struct time_cu_result jumped = run(GFX950, far, 1, &m);
+    const struct time_cu_result fits = run(GFX950, ADDS(16000), 1, &m);
+    const struct time_cu_result longer = run(GFX950, ADDS(17000), 1, &m);
+    assert_true(jumped.stall[HIPSIM_STALL_FETCH] < 100);
+    assert_true(fits.stall[HIPSIM_STALL_FETCH] < 100);
+    assert_in_range(longer.stall[HIPSIM_STALL_FETCH], 2000, 20000);
+}
+
+/* Most of the stalled time of each program has one cause. */
+static void delays_have_their_cause(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned waves;
+        enum hipsim_stall cause;
+    } programs[] = {
+        {".rept 30\ns_nop 7\n.endr", 1, HIPSIM_STALL_DEPENDENCY},
+        {".rept 30\ns_sleep 3\n.endr", 1, HIPSIM_STALL_SLEEP},
+        {".rept 30\ns_branch 1f\ns_nop 0\n1:\n.endr", 1, HIPSIM_STALL_FETCH},
+        {ADDS(200), 8, HIPSIM_STALL_VALU},
+        {".rept 20\n" MFMA942 ".endr", 1, HIPSIM_STALL_MATRIX},
+        {".rept 20\n" MFMA942 "v_mov_b32 v1, v16\n.endr", 1, HIPSIM_STALL_RESULT},
+        {".rept 200\ns_mov_b32 s0, s1\n.endr", 8, HIPSIM_STALL_SCALAR},
+        {"v_lshlrev_b32 v0, 4, v0\n.rept 100\nds_read_b128 v[100:103], v0\n.endr", 4,
+         HIPSIM_STALL_LDS_QUEUE},
+        {"v_lshlrev_b32 v0, 2, v0\n.rept 20\nds_read_b32 v1, v0\ns_waitcnt lgkmcnt(0)\n.endr", 1,
+         HIPSIM_STALL_WAIT_LDS},
+        {"v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n" ADDS(
+             200) "1:\ns_barrier",
+         4, HIPSIM_STALL_BARRIER},
+    };
+    for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        struct marks m;
+        const struct time_cu_result r = run(GFX942, programs[i].text, programs[i].waves, &m);
+        uint64_t sum = 0;
+        for (unsigned k = 0; k < HIPSIM_STALL_COUNT; k++)
+            sum += r.stall[k];
+        if (r.stall[programs[i].cause] * 10 < sum * 9 || !sum)
+            fail_msg("%s: %llu of %llu clocks have the cause %s", programs[i].text,
+                     (unsigned long long)r.stall[programs[i].cause], (unsigned long long)sum,
+                     hipsim_stall_name(programs[i].cause));
+    }
+}
+
+static void runs_are_repeatable(void **state)
+{
+    (void)state;
+    const char *text = "v_lshlrev_b32 v0, 4, v0\n.rept 20\n" MFMA942 ADDS(
+        5) "ds_read_b128 v[100:103], v0\ns_waitcnt lgkmcnt(0)\ns_barrier\n.endr";
+    struct marks a, b;
+    struct time_cu_result x = run(GFX942, text, 8, &a), y = run(GFX942, text, 8, &b);
+    assert_memory_equal(&a, &b, sizeof(a));
+    assert_memory_equal(&x, &y, sizeof(x));
+    assert_true(x.clocks > 0 && x.instructions == a.events);
+    uint64_t waves = 0;
+    for (unsigned i = 0; i < 8; i++)
+        waves += a.last[i] + 4;
+    uint64_t sum = x.issue;
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum += x.stall[i];
+    assert_int_equal(sum, waves); /* every clock of every wave has a cause */
+}
+
+/* Instructions of 8 bytes are either all in one window, or start at 4 mod 8. Then every fourth one
+ * straddles two windows and costs one more slot (llvm-project PR 203934). The target of a branch
+ * costs more. */
+static void instructions_in_two_windows_come_later(void **state)
+{
+    (void)state;
+#define EIGHTS ".rept 32\nv_add3_u32 v1, v2, v3, v4\n.endr"
+    fetch_windows = true;
+    for (unsigned t = 0; t < 2; t++) {
+        const enum gfx_target g = t ? GFX950 : GFX942;
+        const double straight = clocks(g, "s_nop 0\ns_nop 0\n" EIGHTS, 1);
+        assert_true(straight == 34 * 4);
+        assert_true(clocks(g, "s_nop 0\n" EIGHTS, 1) == 33 * 4 + 8 * 4);
+        const double near = clocks(g, "s_branch to\n.p2align 5\nto:\n" EIGHTS, 1);
+        const double far =
+            clocks(g, "s_branch to\n.p2align 5\n.fill 7, 4, 0xbf800000\nto:\n" EIGHTS, 1);
+        assert_true(far == near + 8 + 7 * 4);
+    }
+    fetch_windows = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(vector_instructions_take_one_slot),
+        cmocka_unit_test(rates_are_those_of_the_data_sheet),
+        cmocka_unit_test(chains_of_matrix_instructions_issue_back_to_back),
+        cmocka_unit_test(vector_instructions_fit_into_the_shadow),
+        cmocka_unit_test(instructions_in_two_windows_come_later),
+        cmocka_unit_test(packed_f32_does_not_overlap),
+        cmocka_unit_test(readers_wait_for_matrix_results),
+        cmocka_unit_test(blocks_of_lds_reads),
+        cmocka_unit_test(lds_reads_in_steady_state),
+        cmocka_unit_test(pairs_of_accesses_cost_both),
+        cmocka_unit_test(wide_stores_hold_their_wave),
+        cmocka_unit_test(counters_go_down_in_order),
+        cmocka_unit_test(fences_wait_for_their_caches),
+        cmocka_unit_test(a_launch_counts_its_matrix_clocks),
+        cmocka_unit_test(barriers_hold_the_workgroup),
+        cmocka_unit_test(priority_wins_a_tie),
+        cmocka_unit_test(code_of_earlier_launches_is_cached),
+        cmocka_unit_test(delays_have_their_cause),
+        cmocka_unit_test(runs_are_repeatable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tests timed launches whose workgroups wait for each other or claim work, and grids in which few
+ * workgroups do all the work. The modelled time of the latter must equal the time with every
+ * workgroup timed.
+ */
+#include "tools/hipsim/tests/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/core/memory.h"
+#include "tools/hipsim/time/time_device.h"
+#include "tools/hipsim/time/time_launch.h"
+
+#define WORDS 16384
+
+struct run {
+    struct hipsim_time_report report;
+    uint32_t *words;
+    struct counters counters;
+    struct fault fault;
+    bool communicates;
+    int error;
+};
+
+/* clocks that a workgroup with all registers costs beyond its instructions; 0: from the table */
+static double start_clocks;
+
+/* HBM bandwidth in GB/s; 0: from the table */
+static double hbm_gb_per_s;
+
+/* clocks between two workgroup starts of an XCD; 0: from the table */
+static double dispatch_clocks;
+
+/* Device with one compute unit in each of 8 XCDs and room for four workgroups per unit. */
+static bool small;
+
+/* Runs workgroups of one wave. s[0:1] points to WORDS zeroed words, s2 is the workgroup. */
+static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
+{
+    struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
+    size_t bytes;
+    void *machine = assemble(GFX942, text, &bytes);
+    struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    struct hipsim_mem_request request = {.size = WORDS * 4, .kind = HIPSIM_MEM_DEVICE};
+    uint32_t *words = hipsim_mem_alloc(&request);
+    assert_true(r.words && code && words);
+    memset(words, 0, WORDS * 4);
+    struct launch launch = {
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {groups * 64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 16,
+        .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false},
+        .budget = 10000000,
+        .cooperative = cooperative,
+    };
+    memcpy(launch.user_sgpr, &words, sizeof(words));
+    struct time_config config = {.params = time_params_default(GFX942), .samples = samples};
+    if (start_clocks)
+        config.params.workgroup_cycles = start_clocks;
+    if (hbm_gb_per_s > 0)
+        config.params.hbm_gb_per_s = hbm_gb_per_s;
+    if (dispatch_clocks > 0)
+        config.params.dispatch_cycles = dispatch_clocks;
+    if (small) {
+        config.params.cus = 8;
+        config.params.wave_slots = 1;
+    }
+    r.communicates = time_code_communicates(code, 0);
+    r.error = time_launch_run(&launch, &config, &r.report);
+    memcpy(r.words, words, WORDS * 4);
+    r.counters = launch.counters;
+    r.fault = launch.fault;
+    launch_forget_findings(&launch);
+    hipsim_mem_free(words);
+    code_destroy(code);
+    free(machine);
+    return r;
+}
+
+static void fine(const struct run *r)
+{
+    if (r->error)
+        fail_msg("%s", r->fault.text);
+}
+
+#define ZERO "v_mov_b32 v1, 0\nv_mov_b32 v2, 1\n"
+
+/* All but the last workgroup poll a flag, which the last one sets after counting to 500. */
+static const char *const flag = ZERO "s_cmp_eq_u32 s2, 29\n"
+                                     "s_cbranch_scc1 2f\n"
+                                     "1: s_sleep 1\n"
+                                     "global_load_dword v3, v1, s[0:1] sc1\n"
+                                     "s_waitcnt vmcnt(0)\n"
+                                     "v_readfirstlane_b32 s4, v3\n"
+                                     "s_cmp_eq_u32 s4, 0\n"
+                                     "s_cbranch_scc1 1b\n"
+                                     "s_endpgm\n"
+                                     "2: s_movk_i32 s4, 500\n"
+                                     "3: s_sub_u32 s4, s4, 1\n"
+                                     "s_cmp_lg_u32 s4, 0\n"
+                                     "s_cbranch_scc1 3b\n"
+                                     "global_store_dword v1, v2, s[0:1] sc1\n"
+                                     "s_endpgm\n";
+
+static void waiting_for_a_flag_takes_time(void **state)
+{
+    (void)state;
+    struct run a = run(flag, 30, false, 0), b = run(flag, 30, false, 0);
+    fine(&a);
+    assert_true(a.communicates && a.report.together && a.report.complete);
+    assert_int_equal(a.words[0], 1);
+    assert_int_equal(a.counters.workgroups, 30);
+    /* 500 rounds of 4 + 4 + 16 clocks, plus a few polls after the store. */
+    assert_true(a.report.cycles > 500 * 24 && a.report.cycles < 500 * 24 + 4000);
+    assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0 &&
+                a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
+    assert_memory_equal(&a.report, &b.report, sizeof(a.report));
+    free(a.words);
+    free(b.words);
+}
+
+/* The same flag, polled by scalar loads that bypass the scalar cache, as split-K products do. */
+static void scalar_loads_may_wait_for_a_flag(void **state)
+{
+    (void)state;
+    static const char *const text = ZERO "s_cmp_eq_u32 s2, 29\n"
+                                         "s_cbranch_scc1 2f\n"
+                                         "1: s_sleep 1\n"
+                                         "s_load_dword s4, s[0:1], 0x0 glc\n"
+                                         "s_waitcnt lgkmcnt(0)\n"
+                                         "s_cmp_eq_u32 s4, 0\n"
+                                         "s_cbranch_scc1 1b\n"
+                                         "s_endpgm\n"
+                                         "2: s_sleep 100\n"
+                                         "global_store_dword v1, v2, s[0:1] sc1\n"
+                                         "s_endpgm\n";
+    struct run a = run(text, 30, false, 0);
+    fine(&a);
+    assert_true(a.communicates && a.report.together && a.report.complete);
+    assert_int_equal(a.words[0], 1);
+    free(a.words);
+}
+
+/* Workgroups wait for others in loops: a load before a loop just reads. */
+static void communication_is_in_loops(void **state)
+{
+#define BEGIN                                     \
+    ZERO "global_load_dword v3, v1, s[0:1] sc1\n" \
+         "global_load_dword v4, v1, s[0:1] sc1\n" \
+         "s_movk_i32 s4, 3\n"                     \
+         "1: s_sub_u32 s4, s4, 1\n"
+#define END                \
+    "s_waitcnt vmcnt(0)\n" \
+    "s_cmp_lg_u32 s4, 0\n" \
+    "s_cbranch_scc1 1b\n"  \
+    "s_endpgm\n"
+    (void)state;
+    struct run once = run(BEGIN END, 2, false, 0);
+    struct run polls = run(BEGIN "global_load_dword v5, v1, s[0:1] sc1\n" END, 2, false, 0);
+    fine(&once);
+    fine(&polls);
+    assert_false(once.communicates);
+    assert_true(polls.communicates);
+    free(once.words);
+    free(polls.words);
+#undef BEGIN
+#undef END
+}
+
+/* The write-back of the stored data comes after the start-up costs. */
+static void stores_drain_after_the_start(void **state)
+{
+    static const char *const store = "v_lshlrev_b32 v1, 2, v0\n"
+                                     "s_lshl_b32 s4, s2, 8\n"
+                                     "v_add_u32 v1, s4, v1\n"
+                                     "global_store_dword v1, v1, s[0:1]\n"
+                                     "s_endpgm\n";
+    double cycles[2];
+    (void)state;
+    hbm_gb_per_s = 1; /* more than 4,000 clocks for the 2 KB of 8 workgroups */
+    for (unsigned i = 0; i < 2; i++) {
+        start_clocks = i ? 128001 : 1; /* of all registers; a wave of 16 has 1 / 128 of them */
+        struct run r = run(store, 8, false, 0);
+        fine(&r);
+        assert_true(r.report.together);
+        cycles[i] = r.report.cycles;
+        free(r.words);
+    }
+    start_clocks = hbm_gb_per_s = 0;
+    assert_true(cycles[0] > 4000 && cycles[0] < 6000);
+    assert_float_equal(cycles[1] - cycles[0], 1000, 1);
+}
+
+/* Workgroup n counts to 10 n, all synchronise, and then each counts to 100. */
+static const char *const meeting = "v_mov_b32 v2, 39\n"
+                                   "s_mov_b32 m0, 0\n"
+                                   "s_mul_i32 s4, s2, 10\n"
+                                   "s_add_u32 s4, s4, 1\n"
+                                   "1: s_sub_u32 s4, s4, 1\n"
+                                   "s_cmp_lg_u32 s4, 0\n"
+                                   "s_cbranch_scc1 1b\n"
+                                   "ds_gws_barrier v2 gds\n"
+                                   "s_waitcnt lgkmcnt(0)\n"
+                                   "s_movk_i32 s4, 100\n"
+                                   "2: s_sub_u32 s4, s4, 1\n"
+                                   "s_cmp_lg_u32 s4, 0\n"
+                                   "s_cbranch_scc1 2b\n"
+                                   "s_endpgm\n";
+
+static void barriers_of_the_grid_take_time(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX942);
+    struct run r = run(meeting, 40, true, 0);
+    fine(&r);
+    assert_true(r.report.together);
+    const double least = (390 + 100) * 24 + p.grid_barrier_cycles;
+    assert_true(r.report.cycles > least && r.report.cycles < least + 1500);
+    /* On average, the others wait for half of the last one's time. */
+    assert_true(r.report.stall_cycles[HIPSIM_STALL_BARRIER] > 39 * 195 * 24);
+    free(r.words);
+}
+
+static void barriers_that_cannot_open_are_reported(void **state)
+{
+    (void)state;
+    char text[2048];
+    snprintf(text, sizeof(text), "s_cmp_eq_u32 s2, 3\ns_cbranch_scc1 9f\n%s9: s_endpgm\n", meeting);
+    struct run r = run(text, 40, true, 0);
+    assert_int_equal(r.error, -1);
+    assert_int_equal(r.fault.kind, FAULT_DEADLOCK);
+    assert_non_null(strstr(r.fault.text, "barrier of the grid"));
+    free(r.words);
+}
+
+/* Workgroups take tickets until 2,000 are gone. Ticket n counts to 50 and records its workgroup. */
+static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
+                                        "s_mov_b64 s[6:7], exec\n"
+                                        "1: s_mov_b64 exec, 1\n"
+                                        "global_atomic_add v3, v1, v2, s[0:1] sc0\n"
+                                        "s_waitcnt vmcnt(0)\n"
+                                        "v_readfirstlane_b32 s4, v3\n"
+                                        "s_cmp_ge_u32 s4, s5\n"
+                                        "s_cbranch_scc1 3f\n"
+                                        "s_movk_i32 s8, 50\n"
+                                        "2: s_sub_u32 s8, s8, 1\n"
+                                        "s_cmp_lg_u32 s8, 0\n"
+                                        "s_cbranch_scc1 2b\n"
+                                        "s_add_u32 s4, s4, 1\n"
+                                        "s_lshl_b32 s4, s4, 2\n"
+                                        "v_mov_b32 v4, s4\n"
+                                        "s_add_u32 s9, s2, 1\n"
+                                        "v_mov_b32 v5, s9\n"
+                                        "global_store_dword v4, v5, s[0:1]\n"
+                                        "s_branch 1b\n"
+                                        "3: s_endpgm\n";
+
+static void claimed_work_is_shared_evenly(void **state)
+{
+    (void)state;
+    struct run r = run(tickets, 100, false, 0);
+    uint32_t done[100] = {0}, most = 0;
+    fine(&r);
+    assert_true(r.report.together);
+    for (uint32_t i = 1; i <= 2000; i++) {
+        assert_true(r.words[i] >= 1 && r.words[i] <= 100);
+        done[r.words[i] - 1]++;
+    }
+    for (uint32_t i = 0; i < 100; i++)
+        most = done[i] > most ? done[i] : most;
+    assert_true(most <= 22); /* 20 each if perfectly even */
+    assert_true(r.report.cycles > 20 * 50 * 24);
+    free(r.words);
+}
+
+/* A workgroup counts s4 down and stores its number. */
+#define COUNT_AND_STORE                   \
+    "2: s_sub_u32 s4, s4, 1\n"            \
+    "s_cmp_lg_u32 s4, 0\n"                \
+    "s_cbranch_scc1 2b\n"                 \
+    "s_lshl_b32 s4, s2, 2\n"              \
+    "v_mov_b32 v4, s4\n"                  \
+    "global_store_dword v4, v2, s[0:1]\n" \
+    "3: s_endpgm\n"
+
+/* Workgroups below s5 count to 300 and store; the others end at once. */
+static const char *const few = ZERO "s_movk_i32 s5, 100\n"
+                                    "s_cmp_ge_u32 s2, s5\n"
+                                    "s_cbranch_scc1 3f\n"
+                                    "s_movk_i32 s4, 300\n" COUNT_AND_STORE;
+
+/* The longest workgroups are the last, and the first 900 do nothing. */
+static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
+                                     "s_cmp_lt_u32 s2, s5\n"
+                                     "s_cbranch_scc1 3f\n"
+                                     "s_sub_u32 s4, s2, s5\n"
+                                     "s_add_u32 s4, s4, 20\n" COUNT_AND_STORE;
+
+static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
+{
+    (void)state;
+    const char *const programs[] = {few, tail};
+    for (unsigned i = 0; i < 2; i++) {
+        struct run some = run(programs[i], 1000, false, 0);
+        struct run all = run(programs[i], 1000, false, 1000);
+        fine(&some);
+        fine(&all);
+        assert_true(!some.communicates && !some.report.together && some.report.sampled < 500);
+        assert_true(all.report.together && all.report.sampled == 1000);
+        const double error = some.report.cycles / all.report.cycles - 1;
+        print_message("%.0f cycles from samples, %.0f from all\n", some.report.cycles,
+                      all.report.cycles);
+        assert_true(error > -0.2 && error < 0.2);
+        assert_memory_equal(some.words, all.words, WORDS * 4);
+        assert_int_equal(some.counters.instructions, all.counters.instructions);
+        free(some.words);
+        free(all.words);
+    }
+}
+
+/* A workgroup that stores nothing costs a small part of another's start-up. */
+static void idle_workgroups_start_for_less(void **state)
+{
+    (void)state;
+    start_clocks = 1e6; /* 16 of 512 registers in one of 4 SIMDs: 7,812 */
+    for (unsigned together = 0; together < 2; together++) {
+        const uint32_t groups = together ? 4 : 64, samples = together ? 8 : 2;
+        struct run idle = run("v_mov_b32 v1, 0\ns_endpgm\n", groups, false, samples);
+        struct run busy = run("v_mov_b32 v1, 0\nglobal_store_dword v1, v1, s[0:1]\ns_endpgm\n",
+                              groups, false, samples);
+        fine(&idle);
+        fine(&busy);
+        assert_true(idle.report.together == together && busy.report.together == together);
+        if (idle.report.cycles < 200 || idle.report.cycles > 2000)
+            fail_msg("%f %d", idle.report.cycles, together);
+        assert_true(busy.report.cycles > 7812);
+        free(idle.words);
+        free(busy.words);
+    }
+    start_clocks = 0;
+}
+
+/* 64 workgroups on 8 XCDs: the last of each begins when seven others have been dispatched. */
+static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
+{
+    (void)state;
+    for (unsigned together = 0; together < 2; together++) {
+        double cycles[2];
+        for (unsigned i = 0; i < 2; i++) {
+            dispatch_clocks = i ? 5001 : 1;
+            struct run r = run("v_mov_b32 v1, 0\nglobal_store_dword v1, v1, s[0:1]\ns_endpgm\n", 64,
+                               false, together ? 64 : 2);
+            fine(&r);
+            assert_true(r.report.together == together);
+            cycles[i] = r.report.cycles;
+            free(r.words);
+        }
+        dispatch_clocks = 0;
+        assert_float_equal(cycles[1] - cycles[0], 7 * 5000, 500);
+    }
+}
+
+/* A workgroup starts when the one in its slot has ended, with all costs: 500 rounds of 24 clocks
+ * and 1,000 more. */
+static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
+{
+    static const char *const count = ZERO "s_movk_i32 s4, 500\n" COUNT_AND_STORE;
+    double cycles[3], tail[3];
+    (void)state;
+    small = true;
+    start_clocks = 128000; /* of all registers; a wave of 16 has 1 / 128 of them */
+    for (uint32_t i = 0; i < 3; i++) {
+        struct run r = run(count, 32 * (i + 1), false, 32 * (i + 1));
+        fine(&r);
+        assert_true(r.report.together);
+        cycles[i] = r.report.cycles;
+        tail[i] = r.report.tail;
+        free(r.words);
+    }
+    small = false;
+    start_clocks = 0;
+    for (unsigned i = 0; i < 3; i++) /* all slots are in use all the time */
+        assert_true(tail[i] >= 0 && tail[i] < 0.05);
+    assert_true(cycles[0] > 500 * 24 + 1000);
+    for (unsigned i = 1; i < 3; i++)
+        assert_true(cycles[i] - cycles[i - 1] > 500 * 24 + 1000 &&
+                    cycles[i] - cycles[i - 1] < 500 * 24 + 3000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waiting_for_a_flag_takes_time),
+        cmocka_unit_test(scalar_loads_may_wait_for_a_flag),
+        cmocka_unit_test(communication_is_in_loops),
+        cmocka_unit_test(stores_drain_after_the_start),
+        cmocka_unit_test(barriers_of_the_grid_take_time),
+        cmocka_unit_test(barriers_that_cannot_open_are_reported),
+        cmocka_unit_test(claimed_work_is_shared_evenly),
+        cmocka_unit_test(grids_of_mostly_idle_workgroups_are_timed_right),
+        cmocka_unit_test(idle_workgroups_start_for_less),
+        cmocka_unit_test(workgroups_of_an_xcd_are_dispatched_one_by_one),
+        cmocka_unit_test(a_slot_is_free_when_its_workgroup_has_ended),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests the timing model's memory without the rest: the cost of a request as given by the
+ * parameters. */
+#include "tools/hipsim/tests/program.h"
+#include "tools/hipsim/time/time_memory.h"
+
+/* A single compute unit on the device; the MALL is empty. */
+static void alone(struct time_params *p, struct time_memory *m)
+{
+    const struct time_share share = {1, 1, 0, 1};
+    assert_true(time_memory_init(m, p, &share, p->max_mhz, NULL));
+}
+
+/* A dwordx4 takes 16 clocks of the L1; rows of 64 B double it (C5). */
+static void rows_of_half_a_line_take_twice_the_time(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    struct time_memory m;
+    uint64_t whole[WAVE_LANES], half[WAVE_LANES], one[WAVE_LANES];
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        whole[i] = 4096 + i * 16;
+        half[i] = (uint64_t)(i / 4) * 4096 + i % 4 * 16;
+        one[i] = 4096 + i * 4;
+    }
+    alone(&p, &m);
+    time_memory_request(&m, 0, REQUEST_LOAD, 16, UINT64_MAX, whole);
+    assert_int_equal(m.l1_free, 16);
+    time_memory_request(&m, 16, REQUEST_LOAD, 16, UINT64_MAX, half);
+    assert_int_equal(m.l1_free, 16 + 32);
+    time_memory_request(&m, 48, REQUEST_LOAD, 4, UINT64_MAX, one);
+    assert_int_equal(m.l1_free, 16 + 32 + 4);
+    time_memory_free(&m);
+}
+
+/* A10: a chain of dependent loads by working set, at 1.7 GHz as measured on MI210. */
+static void latency_grows_with_the_working_set(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    struct time_memory m;
+    alone(&p, &m);
+    uint64_t addr[WAVE_LANES] = {0};
+    const uint64_t sizes[] = {16384, 131072};
+    double latency[2];
+    for (unsigned s = 0; s < 2; s++) {
+        uint64_t now = 0, start = 0, lines = sizes[s] / 128;
+        for (unsigned pass = 0; pass < 3; pass++) {
+            start = now;
+            for (uint64_t i = 0; i < lines; i++) {
+                addr[0] = i * 128;
+                now = time_memory_request(&m, now, REQUEST_LOAD, 4, 1, addr);
+            }
+        }
+        latency[s] = (double)(now - start) / (double)lines;
+    }
+    assert_true(latency[0] > 115 && latency[0] < 140);
+    assert_true(latency[1] > 230 && latency[1] < 260);
+    time_memory_free(&m);
+}
+
+/* Streams get their share of the bandwidth, and data loaded by others cost less. */
+static void streams_are_bound_by_their_share(void **state)
+{
+    enum { REQUESTS = 4096 }; /* requests in flight at the end are one in a hundred */
+    (void)state;
+    struct time_params p = time_params_default(GFX950);
+    double clocks[4];
+    const struct time_share shares[] = {
+        {p.cus, 1, 1e12, 0},
+        {p.cus, 1, 1e6, 0},
+        {p.cus, 32, 1e12, 0},
+        {p.cus, 1, 1e6, 1},
+    };
+    for (unsigned k = 0; k < 4; k++) {
+        struct time_memory m;
+        const struct time_share share = shares[k];
+        assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
+        uint64_t addr[WAVE_LANES], now = 0;
+        for (unsigned i = 0; i < REQUESTS; i++) {
+            for (unsigned l = 0; l < WAVE_LANES; l++)
+                addr[l] = (uint64_t)i * 1024 + l * 16;
+            uint64_t room = time_memory_accepts(&m);
+            now = room > now ? room : now;
+            time_memory_request(&m, now, REQUEST_LOAD, 16, UINT64_MAX, addr);
+        }
+        clocks[k] = (double)m.l1_free;
+        time_memory_free(&m);
+    }
+    double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
+    double reached = REQUESTS * 1024.0 / clocks[0];
+    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
+    assert_true(clocks[1] < clocks[0] && clocks[2] < clocks[1]);
+    assert_true(clocks[3] == clocks[0]); /* not loaded before, so not in the MALL */
+}
+
+/* No wave waits for its stores, but they need time to reach memory. */
+static void stores_drain_at_the_speed_of_memory(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    const struct time_share share = {p.cus, 1, 1e6, 1};
+    struct time_memory m;
+    assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
+    assert_true(time_memory_drained(&m, 10) == 10);
+    uint64_t addr[WAVE_LANES];
+    for (unsigned i = 0; i < 1024; i++) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            addr[l] = (uint64_t)i * 1024 + l * 16;
+        time_memory_request(&m, 0, REQUEST_STORE, 16, UINT64_MAX, addr);
+    }
+    const double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
+    const double reached = 1024 * 1024 / (double)time_memory_drained(&m, 0);
+    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
+    time_memory_free(&m);
+}
+
+/* Two compute units share a memory. A request for a later time leaves the bandwidth before that
+ * time to the other unit. In total they get what HBM can transfer, and no more. */
+static void future_requests_delay_no_others(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX950);
+    const struct time_share share = {1, 1, 0, 1};
+    struct time_behind common, xcd;
+    struct time_memory ahead, now;
+    uint64_t addr[WAVE_LANES], done = 0;
+    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
+    xcd = common;
+    assert_true(time_behind_init(&xcd, &p, p.max_mhz, true));
+    assert_true(time_memory_init(&ahead, &p, &share, p.max_mhz, &xcd));
+    assert_true(time_memory_init(&now, &p, &share, p.max_mhz, &xcd));
+    for (unsigned i = 0; i < WAVE_LANES; i++)
+        addr[i] = i * 16;
+    time_memory_request(&ahead, 100000, REQUEST_LOAD, 16, UINT64_MAX, addr);
+    for (unsigned n = 1; n <= 1000; n++) {
+        for (unsigned i = 0; i < WAVE_LANES; i++)
+            addr[i] = n * 1024 + i * 16;
+        done = time_memory_request(&now, 0, REQUEST_LOAD, 16, UINT64_MAX, addr);
+    }
+    const double least = 1000 * 1024 / (p.hbm_gb_per_s * 1000 / p.max_mhz);
+    assert_true((double)done > least && done < 100000);
+    time_memory_free(&ahead);
+    time_memory_free(&now);
+    time_behind_free(&xcd, true);
+    time_behind_free(&common, false);
+}
+
+/* Returns parameters whose sums identify each level, at 2 clocks per ns. */
+static struct time_params telling(void)
+{
+    struct time_params p = time_params_default(GFX942);
+    p.max_mhz = 2000;
+    p.l1_latency = 100, p.l2_latency = 300, p.mall_ns = 500, p.hbm_ns = 1500;
+    p.scalar_latency = 70, p.atomic_cycles = 11;
+    p.l1_bytes_per_clk = 64, p.l2_bytes_per_clk = 2048, p.l1_line_cycles = 2;
+    p.mall_gb_per_s = p.hbm_gb_per_s = 2 * 64; /* 64 bytes per clock, two clocks for a line */
+    return p;
+}
+
+/* Compute units in different XCDs that share MALL and HBM. */
+struct apart {
+    struct time_behind common, xcd[3];
+    struct time_memory m[3];
+};
+
+static void open_apart(struct apart *a, const struct time_params *p)
+{
+    const struct time_share share = {1, 1, 0, 1};
+    assert_true(time_behind_init(&a->common, p, p->max_mhz, false));
+    for (unsigned i = 0; i < 3; i++) {
+        a->xcd[i] = a->common;
+        assert_true(time_behind_init(&a->xcd[i], p, p->max_mhz, true));
+        assert_true(time_memory_init(&a->m[i], p, &share, p->max_mhz, &a->xcd[i]));
+    }
+}
+
+static void close_apart(struct apart *a)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        time_memory_free(&a->m[i]);
+        time_behind_free(&a->xcd[i], true);
+    }
+    time_behind_free(&a->common, false);
+}
+
+/* Each level adds its latency to the two clocks in which a line is sent. */
+static void a_line_takes_the_latency_of_its_level(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct apart cu;
+    struct time_memory *const m = cu.m;
+    open_apart(&cu, &p);
+    const uint64_t addr[WAVE_LANES] = {1 << 20};
+    assert_int_equal(time_memory_request(&m[0], 0, REQUEST_LOAD, 4, 1, addr), 2 + 3000);
+    assert_int_equal(time_memory_request(&m[0], 9000, REQUEST_LOAD, 4, 1, addr), 9002 + 100);
+    assert_int_equal(time_memory_request(&m[0], 9100, REQUEST_COHERENT, 4, 1, addr), 9102 + 300);
+    assert_int_equal(time_memory_request(&m[1], 9200, REQUEST_LOAD, 4, 1, addr), 9202 + 1000);
+    const uint64_t bytes[LEVEL_COUNT] = {128, 256, 0, 128}, others[LEVEL_COUNT] = {0, 128, 128, 0};
+    assert_memory_equal(m[0].bytes, bytes, sizeof(bytes));
+    assert_memory_equal(m[1].bytes, others, sizeof(others));
+    close_apart(&cu);
+}
+
+/* Bytes that exceed a span of 64 clocks are sent in the next span with room. Requests for the same
+ * time therefore take the sum of their times. */
+static void full_spans_defer_bytes(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct apart cu;
+    uint64_t addr[WAVE_LANES];
+    p.hbm_gb_per_s = 2 * 15;               /* 960 bytes in a span: seven lines and a half */
+    open_apart(&cu, &p);                   /* they share HBM only */
+    const unsigned lanes[3] = {40, 40, 1}; /* five lines, five, and one */
+    /* 640, 1,280 and 1,408 bytes at 15 a clock. */
+    const uint64_t sent[3] = {43, 85, 94};
+    for (unsigned i = 0; i < 3; i++) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            addr[l] = (i + 1) * 4096 + l * 16;
+        const uint64_t active = (UINT64_C(1) << lanes[i]) - 1;
+        assert_int_equal(time_memory_request(&cu.m[i], 0, REQUEST_LOAD, 16, active, addr),
+                         sent[i] + 3000);
+    }
+    close_apart(&cu);
+}
+
+/* Lanes that change one dword are serialised. Over several dwords, the longest queue counts. A
+ * second wave's operation begins when the first one's is done. */
+static void atomics_are_serialised(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct time_memory m;
+    uint64_t addr[WAVE_LANES];
+    alone(&p, &m);
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = 4096 + (l < 6 ? 0 : l < 8 ? 4 : 8 + l / 32 * 4);
+    assert_int_equal(time_memory_request(&m, 0, REQUEST_ATOMIC, 4, 0xff, addr), 2 + 3000 + 6 * 11);
+    /* The same line, now of the L2: request and answer are 302 clocks. */
+    assert_int_equal(time_memory_request(&m, 8000, REQUEST_ATOMIC, 4, UINT64_MAX, addr),
+                     8000 + 302 + 32 * 11);
+    const uint64_t begin = 9000 + 302 / 2;
+    assert_int_equal(time_memory_request(&m, 9000, REQUEST_ATOMIC, 4, 1, addr),
+                     begin + 11 + 302 / 2);
+    const uint64_t done = time_memory_request(&m, 9004, REQUEST_ATOMIC, 4, 1, addr);
+    assert_int_equal(done, begin + 2 * 11 + 302 / 2);
+    time_memory_free(&m);
+}
+
+/* A scalar load waits for the slowest of its 64-byte lines; two of these are one line of the L2. */
+static void scalar_loads_wait_for_their_lines(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct time_memory m;
+    alone(&p, &m);
+    const uint64_t at = 1 << 20;
+    assert_int_equal(time_memory_scalar(&m, 0, at, 16), 70 + 3000);
+    assert_int_equal(time_memory_scalar(&m, 4000, at + 48, 16), 4000 + 70);
+    assert_int_equal(time_memory_scalar(&m, 5000, at + 48, 32), 5000 + 70 + 300);
+    assert_int_equal(time_memory_scalar(&m, 6000, at + 64, 64), 6000 + 70);
+    assert_int_equal(time_memory_scalar(&m, 7000, at + 124, 8), 7000 + 70 + 3000);
+    assert_int_equal(time_memory_scalar(&m, 11000, at + 128, 0), 11000 + 70);
+    time_memory_free(&m);
+}
+
+/* A walk of the tags serves every request that reaches the L2 before it begins, and walks do not
+ * overlap. */
+static void write_backs_share_walks(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    p.l2_writeback_cycles = 1000;
+    struct time_memory m;
+    alone(&p, &m);
+    const uint64_t half = (uint64_t)p.l2_latency / 2;
+    assert_int_equal(time_memory_write_back(&m, 0), half + 1000 + half);
+    /* The first walk has begun: the second one serves both of these. */
+    assert_int_equal(time_memory_write_back(&m, 10), half + 2000 + half);
+    assert_int_equal(time_memory_write_back(&m, 900), half + 2000 + half);
+    assert_int_equal(time_memory_write_back(&m, 5000), 5000 + half + 1000 + half);
+    time_memory_free(&m);
+}
+
+/* Loads miss the L1 after an invalidation, and wait until it is over. */
+static void an_invalidation_empties_the_l1(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    p.l1_invalidate_cycles = 200;
+    struct time_memory m;
+    alone(&p, &m);
+    const uint64_t addr[WAVE_LANES] = {1 << 20};
+    time_memory_request(&m, 0, REQUEST_LOAD, 4, 1, addr);
+    const uint64_t hit = time_memory_request(&m, 20000, REQUEST_LOAD, 4, 1, addr) - 20000;
+    time_memory_invalidate(&m, 30000);
+    const uint64_t missed = time_memory_request(&m, 30000, REQUEST_LOAD, 4, 1, addr) - 30000;
+    assert_true(hit < p.l2_latency);
+    assert_true(missed >= 200 + p.l2_latency);
+    time_memory_free(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
+        cmocka_unit_test(latency_grows_with_the_working_set),
+        cmocka_unit_test(streams_are_bound_by_their_share),
+        cmocka_unit_test(stores_drain_at_the_speed_of_memory),
+        cmocka_unit_test(future_requests_delay_no_others),
+        cmocka_unit_test(a_line_takes_the_latency_of_its_level),
+        cmocka_unit_test(full_spans_defer_bytes),
+        cmocka_unit_test(atomics_are_serialised),
+        cmocka_unit_test(scalar_loads_wait_for_their_lines),
+        cmocka_unit_test(write_backs_share_walks),
+        cmocka_unit_test(an_invalidation_empties_the_l1),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
