@@ -111,13 +111,13 @@ enum { AHEAD, IN_ORDER };
 
 static bool in_parts(const struct att_variant *v)
 {
-    return decode_cache(v->head_dim).overlap || decode_cache(v->head_dim_v).overlap;
+    return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
 /* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
-    const bool by_lane = decode_by_lane(v);
+    const bool by_lane = split_kv_by_lane(v);
     const bool window = att_hides_early(v) && in_parts(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || att_is_shuffled(v)))
@@ -188,56 +188,39 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
-    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
-}
-
-struct decode_rows decode_rows(struct decode *d, struct tir_value column)
-{
-    struct tir_builder *b = &d->b;
-    struct decode_rows r;
-    if (d->row_columns)
-        column = tir_and(b, column, tir_int_like(b, column, d->row_columns - 1));
-    const struct tir_value row = tir_add(b, column, like(d, d->first_row, column));
-    r.valid = tir_cmp_lt(b, row, like(d, d->n_rows, row));
-    r.row = tir_min(b, row, like(d, att_plus(b, d->n_rows, -1), row));
-    const struct tir_value gqa = like(d, d->gqa, row);
-    const struct tir_value token = tir_div(b, r.row, gqa);
-    const struct tir_value head = tir_sub(b, r.row, tir_mul(b, token, gqa));
-    r.token = tir_add(b, token, like(d, d->item.first_token, token));
-    r.head = tir_add(b, head, like(d, tir_mul(b, d->item.kv_head, d->gqa), head));
-    return r;
+    return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
 /* Q^T is the right operand of S^T = K Q^T. It stays in registers where these have room for it. */
-static bool keeps_q(const struct decode *d) { return d->k.width <= 256; }
+static bool keeps_q(const struct decode *d) { return d->kv.k.width <= 256; }
 
 static unsigned q_bytes(const struct decode *d)
 {
-    return keeps_q(d) ? 0 : d->columns * d->k.width * d->q_size;
+    return keeps_q(d) ? 0 : d->kv.columns * d->kv.k.width * d->query.bytes;
 }
 
 /* Stores Q in LDS; every wave stores the same data. */
 static void place_q(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
-    d->q_map = tir_lane_major(tir_layout_of(b->f, tir_typeof(b->f, d->q)), 8);
-    tir_tile_lds_store(b, d->lds_q, d->q, &d->q_map);
+    struct tir_builder *b = &d->kv.b;
+    d->query.map = tir_lane_major(tir_layout_of(b->f, tir_typeof(b->f, d->query.q)), 8);
+    tir_tile_lds_store(b, d->query.lds, d->query.q, &d->query.map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
 
 static struct tir_value read_q(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     if (keeps_q(d))
-        return d->q;
-    return tir_tile_lds_load(b, d->lds_q, tir_typeof(b->f, d->q), &d->q_map);
+        return d->query.q;
+    return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
 /* Returns q with zeros in its first columns, which the first part of K has too. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_type type = tir_typeof(b->f, q);
     const struct tir_value column = tir_col_index(b, tir_with_dtype(type, TIR_I32));
     const struct tir_value twice = tir_cmp_lt(b, column, tir_int_like(b, column, columns));
@@ -248,10 +231,10 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
 }
 
 /* Returns the byte offsets of rows of a tensor [token, head, ...] with an entry for each query. */
-static struct tir_value q_address(struct decode *d, const struct decode_rows *r,
+static struct tir_value q_address(struct decode *d, const struct split_kv_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_value token = tir_convert(b, r->token, TIR_I64);
     const struct tir_value head = tir_convert(b, r->head, TIR_I64);
     return tir_add(b, tir_mul(b, token, like(d, att_stride(b, token_stride, size), token)),
@@ -260,77 +243,46 @@ static struct tir_value q_address(struct decode *d, const struct decode_rows *r,
 
 static void load_q(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_waves none = {0};
-    const unsigned width = decode_part_width(&d->k);
-    const struct tir_mma *const qk = &d->m->mma[d->qk];
-    const struct tir_contraction depth = tir_contract_rows(qk, width, 16 / d->kv_bytes);
-    const struct tir_layout l = tir_mma_right(qk, d->columns, &depth, none);
+    const unsigned width = split_kv_part_width(&d->kv.k);
+    const struct tir_mma *const qk = &d->kv.m->mma[d->kv.qk];
+    const struct tir_contraction depth = tir_contract_rows(qk, width, 16 / d->kv.kv_bytes);
+    const struct tir_layout l = tir_mma_right(qk, d->kv.columns, &depth, none);
     const struct tir_layout rows = tir_layout_slice(&l, 1);
-    const struct tir_type t = tir_tile(b->f, d->q_dtype, d->columns, width, &l);
-    const int size = (int)d->q_size;
-    const struct decode_rows r =
-        decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
+    const struct tir_type t = tir_tile(b->f, d->query.dtype, d->kv.columns, width, &l);
+    const int size = (int)d->query.bytes;
+    const struct split_kv_rows r =
+        split_kv_rows(&d->kv, tir_row_index(b, tir_tile(b->f, TIR_I32, d->kv.columns, 1, &rows)));
     const struct tir_value at = q_address(d, &r, ARG_Q_TOKEN_STRIDE, ARG_Q_HEAD_STRIDE, size);
     struct tir_value part[2];
-    for (unsigned i = 0; i < decode_parts(&d->k); i++)
+    for (unsigned i = 0; i < split_kv_parts(&d->kv.k); i++)
         part[i] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at,
-                                  tir_i32(b, size * decode_part_first(&d->k, i)), t);
-    if (d->k.overlap)
-        part[1] = without_first(d, part[1], d->k.overlap);
-    struct tir_value q = decode_join(d, part, &d->k);
-    if (d->k.overlap) {
-        const struct tir_layout all = tir_mma_right(qk, d->columns, &d->depth, none);
+                                  tir_i32(b, size * split_kv_part_first(&d->kv.k, i)), t);
+    if (d->kv.k.overlap)
+        part[1] = without_first(d, part[1], d->kv.k.overlap);
+    struct tir_value q = decode_join(d, part, &d->kv.k);
+    if (d->kv.k.overlap) {
+        const struct tir_layout all = tir_mma_right(qk, d->kv.columns, &d->query.depth, none);
         q = tir_relayout(b, q, &all);
     }
-    d->q = tir_named(b, "q", tir_transpose(b, q));
+    d->query.q = tir_named(b, "q", tir_transpose(b, q));
 }
 
 /* Loads the scale of each column's query and head, 1 x columns. */
 static struct tir_value load_q_scales(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_type vector = d->attention.softmax.vector;
+    struct tir_builder *b = &d->kv.b;
+    const struct tir_type vector = d->kv.attention.softmax.vector;
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, vector));
     const struct tir_type rows = tir_tile(b->f, TIR_I32, vector.cols, 1, &l);
     const struct tir_type t = tir_tile(b->f, TIR_F32, vector.cols, 1, &l);
-    const struct decode_rows r = decode_rows(d, tir_row_index(b, rows));
+    const struct split_kv_rows r = split_kv_rows(&d->kv, tir_row_index(b, rows));
     const struct tir_value at =
         q_address(d, &r, ARG_Q_SCALE_TOKEN_STRIDE, ARG_Q_SCALE_HEAD_STRIDE, sizeof(float));
     const struct tir_value scales =
         tir_tile_gather(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), at, tir_i32(b, 0), t);
     return tir_named(b, "q_scale", tir_transpose(b, scales));
-}
-
-/* Finds the positions of the columns, which are queries of one sequence for the heads of a KV
- * head. */
-void decode_find_position(struct decode *d)
-{
-    struct tir_builder *b = &d->b;
-    const struct decode_item *const item = &d->item;
-    struct att_position *const at = &d->attention.at;
-    const struct tir_type t = tir_with_dtype(d->attention.softmax.vector, TIR_I32);
-    const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
-    const bool window = d->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value first = tir_add(b, item->diagonal, item->first_token);
-    const struct tir_value end = tir_add(b, item->diagonal, item->end_token);
-    const struct tir_value before = tir_add(b, item->diagonal, item->first_token);
-    *at = (struct att_position){
-        .q_len = tir_sub(b, item->kv_len, before),
-        .kv_len = item->kv_len,
-        .end = item->end_key,
-        .diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t)),
-        .lowest = first,
-        .highest = att_plus(b, end, -1),
-        .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
-        .head = rows.head,
-    };
-    if (att_hides_early(d->v))
-        at->reach = att_reach(b, d->v);
-    if (d->v->mask == ATT_MASK_CUSTOM) {
-        const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_token, t));
-        at->mask_row = att_mask_row(&d->attention, item->sequence, query);
-    }
 }
 
 /* ---- One block of keys ---- */
@@ -339,9 +291,9 @@ void decode_find_position(struct decode *d)
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
-    struct tir_builder *b = &d->b;
-    const struct tir_value tile = tir_add(b, att_times(b, n, (int)d->waves), d->wave);
-    return tir_add(b, d->item.first_key, att_times(b, tile, (int)d->keys));
+    struct tir_builder *b = &d->kv.b;
+    const struct tir_value tile = tir_add(b, att_times(b, n, (int)d->kv.waves), d->kv.wave);
+    return tir_add(b, d->kv.item.first_key, att_times(b, tile, (int)d->kv.keys));
 }
 
 /* Returns the number of workgroups from which on memory limits the loop rather than the compute
@@ -351,16 +303,16 @@ static struct tir_value tile_key(void *family, struct tir_value n)
  * keys of 8 bits, for scales by token. */
 static int crowd(const struct decode *d)
 {
-    if (d->waves == 1 || d->k.width != 128)
+    if (d->kv.waves == 1 || d->kv.k.width != 128)
         return 0;
-    if (d->kv_bytes == 1)
-        return d->v->kv_scale == ATT_KV_SCALE_TOKEN ? 256 : 0;
-    return d->m->has_cvt_pk_bf16 ? 0 : 64;
+    if (d->kv.kv_bytes == 1)
+        return d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN ? 256 : 0;
+    return d->kv.m->has_cvt_pk_bf16 ? 0 : 64;
 }
 
 static void keep_step(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     if (crowd(d))
         d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
 }
@@ -369,7 +321,7 @@ static void keep_step(struct decode *d)
  * ended its loop. */
 static void meet_if(struct decode *d, struct tir_value condition)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     if (!condition.id)
         return;
     struct tir_if all = tir_begin_if(b, condition, false, NULL, 0);
@@ -385,31 +337,31 @@ static void find_pages(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->tile_key = tile_key(d, d->attention.now.block.index);
-    d->pages = decode_find_pages(d, d->tile_key);
+    d->now.key = tile_key(d, d->kv.attention.now.block.index);
+    d->now.pages = decode_find_pages(d, d->now.key);
 }
 
 static void load_k(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->k_loaded = decode_load_k(d, d->tile_key, &d->pages);
-    d->k_scales = decode_load_scales(d, &d->k, d->tile_key, &d->pages);
+    d->now.k = decode_load_k(d, d->now.key, &d->now.pages);
+    d->now.k_scales = decode_load_scales(d, &d->kv.k, d->now.key, &d->now.pages);
 }
 
 static void load_mask(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->attention.now.block.mask = att_load_mask(&d->attention, d->tile_key);
+    d->kv.attention.now.block.mask = att_load_mask(&d->kv.attention, d->now.key);
 }
 
 static void load_v(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->v_loaded = decode_load_v(d, d->tile_key, &d->pages);
-    d->v_scales = decode_load_scales(d, &d->value, d->tile_key, &d->pages);
+    d->now.v = decode_load_v(d, d->now.key, &d->now.pages);
+    d->now.v_scales = decode_load_scales(d, &d->kv.value, d->now.key, &d->now.pages);
 }
 
 static void meet(void *context, const struct pipe_row *row)
@@ -422,28 +374,29 @@ static void meet(void *context, const struct pipe_row *row)
 static void product_qk(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     (void)row;
-    const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
-    const struct tir_value k = decode_use_k(d, d->k_loaded), q = read_q(d);
-    const struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, q, zero));
-    const struct tir_value scaled = decode_scale(d, s, &d->k_scales);
-    d->attention.now.s =
-        d->q_scales.id ? tir_mul(b, scaled, tir_broadcast(b, d->q_scales, d->scores)) : scaled;
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->kv.scores);
+    const struct tir_value k = decode_use_k(d, d->now.k), q = read_q(d);
+    const struct tir_value s = tir_named(b, "s", tir_mma(b, d->kv.qk, k, q, zero));
+    const struct tir_value scaled = decode_scale(d, s, &d->now.k_scales);
+    d->kv.attention.now.s =
+        d->query.scales.id ? tir_mul(b, scaled, tir_broadcast(b, d->query.scales, d->kv.scores))
+                           : scaled;
 }
 
 static void scale_p(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->attention.now.p = decode_scale(d, d->attention.now.p, &d->v_scales);
+    d->kv.attention.now.p = decode_scale(d, d->kv.attention.now.p, &d->now.v_scales);
 }
 
 static void use_v(void *context, const struct pipe_row *row)
 {
     struct decode *const d = family_of(context);
     (void)row;
-    d->attention.now.v = decode_use_v(d, d->v_loaded, tile_key(d, d->attention.now.block.index));
+    d->kv.attention.now.v = decode_use_v(d, d->now.v, tile_key(d, d->kv.attention.now.block.index));
 }
 
 const struct pipe_op decode_find_tile = {"find pages", find_pages, 0,
@@ -468,9 +421,9 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     char why[PIPE_WHY];
     struct pipe_variant v = {
         .has = ATT_HAS(CHECK_SCORES), .delay_at = DECODE_USE, .delay = (uint8_t)ahead};
-    if (decode_by_lane(d->v))
+    if (split_kv_by_lane(d->kv.v))
         v.has |= 1u << DECODE_HAS_LANE_PAGES;
-    if (d->v->mask == ATT_MASK_CUSTOM)
+    if (d->kv.v->mask == ATT_MASK_CUSTOM)
         v.has |= ATT_HAS(MASK_BYTES);
     const bool planned = pipe_resolve(&decode_register_stream, &v, &d->plan, why);
     assert(planned);
@@ -481,9 +434,9 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
 /* Blocks begin at key `first` and are waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
-    struct tir_builder *b = &d->b;
-    const int step = (int)(d->waves * d->keys);
-    const struct tir_value keys = tir_sub(b, d->item.end_key, first);
+    struct tir_builder *b = &d->kv.b;
+    const int step = (int)(d->kv.waves * d->kv.keys);
+    const struct tir_value keys = tir_sub(b, d->kv.item.end_key, first);
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
@@ -491,38 +444,21 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
  * window has no visible key: its count is 0 or below, and no wave has a barrier. */
 static void meet_last(struct decode *d, struct tir_value n)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     if (!d->in_step.id)
         return;
-    if (att_hides_early(d->v))
+    if (att_hides_early(d->kv.v))
         n = tir_max(b, n, tir_i32(b, 0));
-    const struct tir_value fewer = tir_cmp_lt(b, n, count_blocks(d, d->item.first_key));
+    const struct tir_value fewer = tir_cmp_lt(b, n, count_blocks(d, d->kv.item.first_key));
     meet_if(d, tir_and(b, d->in_step, fewer));
 }
 
-struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struct tir_loop *loop,
-                                    struct tir_value inside[ATT_N_CARRY],
-                                    struct tir_value carried[ATT_N_CARRY])
+static struct split_kv_state walk_keys(struct decode *d)
 {
-    struct tir_builder *b = &d->b;
-    b->stage = TIR_NO_STAGE;
-    b->phase = 0;
-    tir_end_for(b, loop, inside, ATT_N_CARRY);
-    tir_else(b, some, inside);
-    /* Keeps LLVM from clearing O for both paths before the branch, ahead of the first loads of K.
-     * A value that only the loop begins with is cleared while K is in flight. */
-    if (d->zero_late)
-        carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
-    tir_end_if(b, some, carried);
-    return (struct decode_state){carried[ATT_CARRY_M], carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
-}
-
-static struct decode_state walk_keys(struct decode *d)
-{
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
     struct tir_type types[ATT_N_CARRY];
-    att_attention_begin(&d->attention, d->output, carried);
+    att_attention_begin(&d->kv.attention, d->kv.output, carried);
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value n = count_blocks(d, tile_key(d, tir_i32(b, 0)));
@@ -533,20 +469,20 @@ static struct decode_state walk_keys(struct decode *d)
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
-    decode_find_position(d);
+    split_kv_find_position(&d->kv);
     b->stage = d->compute; /* after the first loads of K */
-    const struct tir_value asked = decode_ask_for_parts(d);
+    const struct tir_value asked = split_kv_ask_for_parts(&d->kv);
     if (asked.id)
         tir_anchor(b, asked);
     b->stage = TIR_NO_STAGE;
     if (keeps_q(d))
         load_q(d);
-    if (d->v->q_scale == ATT_Q_SCALE_TOKEN)
-        d->q_scales = load_q_scales(d);
+    if (d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
+        d->query.scales = load_q_scales(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    att_begin_block(&d->attention, loop.index, inside);
-    pipe_build(b, &d->plan, &d->attention);
-    const struct decode_state state = decode_end_keys(d, &some, &loop, inside, carried);
+    att_begin_block(&d->kv.attention, loop.index, inside);
+    pipe_build(b, &d->plan, &d->kv.attention);
+    const struct split_kv_state state = split_kv_end_keys(&d->kv, &some, &loop, inside, carried);
     meet_last(d, n);
     return state;
 }
@@ -554,46 +490,51 @@ static struct decode_state walk_keys(struct decode *d)
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        k_scale = att_cache_tensor_scale(&d->k.c);
-    if (d->v->q_dtype == ATT_Q_DTYPE_FP8 && d->v->q_scale == ATT_Q_SCALE_TENSOR) {
-        struct tir_builder *b = &d->b;
+    if (d->kv.v->kv_scale == ATT_KV_SCALE_TENSOR)
+        k_scale = att_cache_tensor_scale(&d->kv.k.c);
+    if (d->kv.v->q_dtype == ATT_Q_DTYPE_FP8 && d->kv.v->q_scale == ATT_Q_SCALE_TENSOR) {
+        struct tir_builder *b = &d->kv.b;
         const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
         k_scale = k_scale.id ? tir_mul(b, k_scale, q_scale) : q_scale;
     }
-    d->attention = (struct att_attention){.b = &d->b,
-                                          .v = d->v,
-                                          .product = d->pv,
-                                          .dtype = d->dtype,
-                                          .family = d,
-                                          .first_key = tile_key};
-    att_attention_scale(&d->attention, d->scores, k_scale);
+    d->kv.attention = (struct att_attention){.b = &d->kv.b,
+                                             .v = d->kv.v,
+                                             .product = d->kv.pv,
+                                             .dtype = d->kv.dtype,
+                                             .family = d,
+                                             .first_key = tile_key};
+    att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
 static void work_on(struct decode *d, struct tir_value index)
 {
-    struct tir_builder *b = &d->b;
-    decode_find_item(d, index);
+    struct tir_builder *b = &d->kv.b;
+    split_kv_find_item(&d->kv, index);
     const struct tir_value q[] = {tir_arg(b, ARG_Q, TIR_I64),
                                   tir_arg(b, ARG_Q_TOKEN_STRIDE, TIR_I64),
                                   tir_arg(b, ARG_Q_HEAD_STRIDE, TIR_I64)};
     decode_find_cache(d);
-    const struct tir_value asked[] = {
-        q[0], q[1], q[2], d->k.c.base, d->value.c.base, d->k.c.page_stride, d->value.c.page_stride};
+    const struct tir_value asked[] = {q[0],
+                                      q[1],
+                                      q[2],
+                                      d->kv.k.c.base,
+                                      d->kv.value.c.base,
+                                      d->kv.k.c.page_stride,
+                                      d->kv.value.c.page_stride};
     for (unsigned i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         tir_anchor(b, asked[i]); /* in one round */
     begin_attention(d);
-    const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
-    d->n_rows = tir_mul(b, tokens, d->gqa);
+    const struct tir_value tokens = tir_sub(b, d->kv.item.end_token, d->kv.item.first_token);
+    d->kv.n_rows = tir_mul(b, tokens, d->kv.gqa);
     struct tir_loop pass =
-        tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
-    d->first_row = pass.index;
-    struct decode_state s = walk_keys(d);
-    decode_end_item(d, &s);
+        tir_begin_for(b, tir_i32(b, 0), d->kv.n_rows, tir_i32(b, (int)d->kv.columns), NULL, 0);
+    d->kv.first_row = pass.index;
+    struct split_kv_state s = walk_keys(d);
+    split_kv_end_item(&d->kv, &s);
     tir_end_for(b, &pass, NULL, 0);
-    if (d->v->one_launch)
-        decode_join_parts(d);
+    if (d->kv.v->one_launch)
+        split_kv_join_parts(&d->kv);
 }
 
 /* True if two heads have elements in one cache line. Their workgroups are neighbours in the grid,
@@ -601,9 +542,9 @@ static void work_on(struct decode *d, struct tir_value index)
 static bool shares_lines(const struct decode *d)
 {
     const unsigned line = 128;
-    const unsigned k = (unsigned)d->v->head_dim * d->kv_bytes;
-    const unsigned v = (unsigned)d->v->head_dim_v * d->kv_bytes;
-    return d->v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
+    const unsigned k = (unsigned)d->kv.v->head_dim * d->kv.kv_bytes;
+    const unsigned v = (unsigned)d->kv.v->head_dim_v * d->kv.kv_bytes;
+    return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
@@ -611,32 +552,33 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 {
     const unsigned dtype = att_dtype(v);
     struct decode d = {
-        .v = v,
-        .m = m,
-        .dtype = dtype,
-        .kv_dtype = att_cache_dtype(v),
-        .waves = t->waves,
-        .waves_per_simd = t->waves_per_simd,
-        .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
-        .k = decode_cache(v->head_dim),
-        .value = decode_cache(v->head_dim_v),
-    };
+        .kv = {
+            .v = v,
+            .m = m,
+            .dtype = dtype,
+            .kv_dtype = att_cache_dtype(v),
+            .waves = t->waves,
+            .waves_per_simd = t->waves_per_simd,
+            .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
+            .k = split_kv_cache(v->head_dim),
+            .value = split_kv_cache(v->head_dim_v),
+        }};
     choose_pipeline(&d, t->own[AHEAD]);
-    d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
-    d.columns = t->rows;
-    d.neighbours = shares_lines(&d);
-    const bool by_row = decode_by_lane(d.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
+    d.kv.kv_bytes = tir_dtype_bits(d.kv.kv_dtype) / 8;
+    d.kv.columns = t->rows;
+    d.kv.neighbours = shares_lines(&d);
+    const bool by_row = split_kv_by_lane(d.kv.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
                         v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
-    d.keys = by_row ? t->keys_by_row : t->keys;
-    if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
-        d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
-    d.q_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
-    d.q_size = tir_dtype_bits(d.q_dtype) / 8;
-    d.qk = tir_find_mma(m, 16, 16, 0, d.q_dtype);
-    d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
-    assert(d.qk >= 0 && d.pv >= 0);
-    struct tir_func *const f = att_begin_kernel(v, m, d.waves, t->waves_per_simd);
-    d.b = tir_at_end(f, f->body);
+    d.kv.keys = by_row ? t->keys_by_row : t->keys;
+    if (v->mask == ATT_MASK_CUSTOM && d.kv.columns > 16)
+        d.kv.keys = SPLIT_KV_BLOCK; /* each byte of the mask has an address of two registers */
+    d.query.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    d.query.bytes = tir_dtype_bits(d.query.dtype) / 8;
+    d.kv.qk = tir_find_mma(m, 16, 16, 0, d.query.dtype);
+    d.kv.pv = tir_find_mma(m, 16, 16, d.kv.keys < 32 ? 16 : 0, dtype);
+    assert(d.kv.qk >= 0 && d.kv.pv >= 0);
+    struct tir_func *const f = att_begin_kernel(v, m, d.kv.waves, t->waves_per_simd);
+    d.kv.b = tir_at_end(f, f->body);
     return d;
 }
 
@@ -652,16 +594,16 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct decode d = begin(v, m, &tile);
-    struct tir_builder *const b = &d.b;
+    struct tir_builder *const b = &d.kv.b;
     decode_choose_layouts(&d);
-    d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
-    d.lds_q = tir_lds_buffer(b, q_bytes(&d), 16);
-    d.wave = tir_wave_id(b);
-    decode_ask_arguments(&d, false);
+    d.kv.lds = tir_lds_buffer(b, split_kv_merge_bytes(&d.kv), 16);
+    d.query.lds = tir_lds_buffer(b, q_bytes(&d), 16);
+    d.kv.wave = tir_wave_id(b);
+    split_kv_ask_arguments(&d.kv, false);
     keep_step(&d);
-    d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    d.kv.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
-    decode_find_items(&d, range);
+    split_kv_find_items(&d.kv, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     work_on(&d, items.index);
     tir_end_for(b, &items, NULL, 0);
@@ -674,8 +616,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .hoist_vgprs = tile.hoist_vgprs},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
-             d.waves, d.plan.stages);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.kv.columns,
+             d.kv.keys, d.kv.waves, d.plan.stages);
 }
 
 const struct att_template att_template_decode = {

@@ -31,8 +31,9 @@ templates/gated_delta_prefill ops ir templates/variant templates/workgroup templ
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope
 templates/head_product ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/head_product
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill
-templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode
-templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode templates/mla_decode
+templates/split_kv ops ir templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv
+templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv templates/decode
+templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv templates/mla_decode
 templates/ssd_prefill ops ir templates/template templates/variant templates/workgroup templates/linear templates/ssd_prefill
 targets ir targets
 compiler ops pack ir templates targets compiler

@@ -17,41 +17,31 @@
 #include "templates/decode/decode.h"
 #include "templates/workgroup/scalar.h"
 
-static unsigned n_blocks(const struct decode *d) { return d->keys / DECODE_BLOCK; }
-
-bool decode_by_lane(const struct att_variant *v)
-{
-    const bool wide = v->head_dim > 256 || v->head_dim_v > 256; /* has no registers for more */
-    return v->page_size == 0 || v->page_size % DECODE_BLOCK || wide;
-}
-
-struct decode_cache decode_cache(int dim)
-{
-    struct decode_cache c = {.width = 1};
-    while (c.width < (unsigned)dim)
-        c.width *= 2;
-    c.overlap = c.width - (unsigned)dim;
-    return c;
-}
+static unsigned n_blocks(const struct decode *d) { return d->kv.keys / SPLIT_KV_BLOCK; }
 
 struct tir_value decode_join(struct decode *d, struct tir_value part[2],
-                             const struct decode_cache *c)
+                             const struct split_kv_cache *c)
 {
     if (!c->overlap)
         return part[0];
-    const unsigned rows = tir_typeof(d->b.f, part[0]).rows;
-    return tir_join_blocks(&d->b, tir_stack(&d->b, part[0], part[1]), rows);
+    const unsigned rows = tir_typeof(d->kv.b.f, part[0]).rows;
+    return tir_join_blocks(&d->kv.b, tir_stack(&d->kv.b, part[0], part[1]), rows);
 }
 
-static bool shuffled(const struct decode *d) { return att_is_shuffled(d->v); }
+static const struct decode_tile *tile_of(const struct decode *d, const struct split_kv_cache *c)
+{
+    return c->c.value ? &d->v_tile : &d->k_tile;
+}
+
+static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); }
 
 /* ---- Layouts ---- */
 
 /* Bits of dv that one load covers. */
 static unsigned v_vector_bits(const struct decode *d)
 {
-    const unsigned widest = tir_bits(16 / d->kv_bytes);
-    const unsigned all = tir_bits(decode_part_width(&d->value)) - 4;
+    const unsigned widest = tir_bits(16 / d->kv.kv_bytes);
+    const unsigned all = tir_bits(split_kv_part_width(&d->kv.value)) - 4;
     if (shuffled(d))
         return 0;
     return widest < all ? widest : all;
@@ -61,8 +51,8 @@ static unsigned v_vector_bits(const struct decode *d)
  * keys that the scores have there. */
 static struct tir_layout v_part(const struct decode *d)
 {
-    const unsigned vector = v_vector_bits(d), all = tir_bits(decode_part_width(&d->value));
-    struct tir_spread s = tir_spread(d->m, 1);
+    const unsigned vector = v_vector_bits(d), all = tir_bits(split_kv_part_width(&d->kv.value));
+    struct tir_spread s = tir_spread(d->kv.m, 1);
     if (shuffled(d))
         tir_spread_rows(&s, TIR_REGS, 2);
     tir_spread_cols(&s, TIR_REGS, vector);
@@ -78,80 +68,82 @@ static struct tir_layout v_part(const struct decode *d)
  * loaded. The contraction is held as the scores are. */
 static void choose_product(struct decode *d, const struct tir_layout *scores)
 {
-    const struct tir_mma *const pv = &d->m->mma[d->pv];
+    const struct tir_mma *const pv = &d->kv.m->mma[d->kv.pv];
     const unsigned vector = v_vector_bits(d), m_bits = tir_bits(pv->m);
     const struct tir_contraction keys = tir_contract_acc(scores, tir_bits(pv->n));
-    const struct tir_layout a = tir_mma_left(pv, d->value.width, &keys, (struct tir_waves){0});
+    const struct tir_layout a = tir_mma_left(pv, d->kv.value.width, &keys, (struct tir_waves){0});
     const struct tir_layout o =
-        tir_mma_result(pv, d->value.width, d->columns, (struct tir_waves){0});
+        tir_mma_result(pv, d->kv.value.width, d->kv.columns, (struct tir_waves){0});
     uint8_t order[TIR_LAYOUT_MAX_BITS];
-    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
+    for (unsigned i = 0; i < tir_bits(d->kv.value.width); i++)
         order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
     const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
     const struct tir_layout output = tir_layout_permute_rows(&o, order);
-    d->value.part = v_part(d);
+    d->v_tile.part = v_part(d);
     d->v_operand = tir_layout_transpose(&v_t);
-    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
+    d->kv.output = tir_tile(d->kv.b.f, TIR_F32, d->kv.value.width, d->kv.columns, &output);
 }
 
 static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
 {
     struct tir_layout l = *block;
-    for (unsigned rows = DECODE_BLOCK; rows < d->keys; rows *= 2)
+    for (unsigned rows = SPLIT_KV_BLOCK; rows < d->kv.keys; rows *= 2)
         l = tir_layout_stack(&l, rows);
     return l;
 }
 
-static void finish_cache(struct decode *d, struct decode_cache *c)
+/* Derives the other layouts of a tile from the layout of a part. */
+static void finish_tile(struct decode *d, const struct split_kv_cache *c, struct decode_tile *t)
 {
-    c->block = c->part;
+    t->block = t->part;
     if (c->overlap) {
-        const struct tir_layout both = tir_layout_stack(&c->part, DECODE_BLOCK);
-        c->block = tir_layout_join_blocks(&both, DECODE_BLOCK, decode_part_width(c));
+        const struct tir_layout both = tir_layout_stack(&t->part, SPLIT_KV_BLOCK);
+        t->block = tir_layout_join_blocks(&both, SPLIT_KV_BLOCK, split_kv_part_width(c));
     }
-    c->tile = stacked(d, &c->block);
-    const struct tir_layout rows = tir_layout_slice(&c->tile, 1);
-    c->rows = tir_tile(d->b.f, TIR_I32, d->keys, 1, &rows);
+    t->tile = stacked(d, &t->block);
+    const struct tir_layout rows = tir_layout_slice(&t->tile, 1);
+    t->rows = tir_tile(d->kv.b.f, TIR_I32, d->kv.keys, 1, &rows);
 }
 
 void decode_choose_layouts(struct decode *d)
 {
-    const struct tir_mma *const qk = &d->m->mma[d->qk];
-    const struct tir_layout s = tir_mma_result(qk, d->keys, d->columns, (struct tir_waves){0});
-    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &s);
+    const struct tir_mma *const qk = &d->kv.m->mma[d->kv.qk];
+    const struct tir_layout s =
+        tir_mma_result(qk, d->kv.keys, d->kv.columns, (struct tir_waves){0});
+    d->kv.scores = tir_tile(d->kv.b.f, TIR_F32, d->kv.keys, d->kv.columns, &s);
     const struct tir_contraction part =
-        tir_contract_rows(qk, decode_part_width(&d->k), 16 / d->kv_bytes);
-    d->depth = tir_contract_rows(qk, d->k.width, 16 / d->kv_bytes);
-    d->k.part = tir_mma_left(qk, DECODE_BLOCK, &part, (struct tir_waves){0});
+        tir_contract_rows(qk, split_kv_part_width(&d->kv.k), 16 / d->kv.kv_bytes);
+    d->query.depth = tir_contract_rows(qk, d->kv.k.width, 16 / d->kv.kv_bytes);
+    d->k_tile.part = tir_mma_left(qk, SPLIT_KV_BLOCK, &part, (struct tir_waves){0});
     choose_product(d, &s);
-    finish_cache(d, &d->k);
-    finish_cache(d, &d->value);
+    finish_tile(d, &d->kv.k, &d->k_tile);
+    finish_tile(d, &d->kv.value, &d->v_tile);
 }
 
 void decode_find_cache(struct decode *d)
 {
-    struct tir_value head = d->item.kv_head;
-    if (d->kv_bytes == 1) /* without its sign it is multiplied with fewer instructions */
-        head = tir_and(&d->b, head, tir_i32(&d->b, INT32_MAX));
-    d->k.c = att_cache(&d->b, d->v, d->m, false, head);
-    d->value.c = att_cache(&d->b, d->v, d->m, true, head);
+    struct tir_value head = d->kv.item.kv_head;
+    if (d->kv.kv_bytes == 1) /* without its sign it is multiplied with fewer instructions */
+        head = tir_and(&d->kv.b, head, tir_i32(&d->kv.b, INT32_MAX));
+    d->kv.k.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, false, head);
+    d->kv.value.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, true, head);
 }
 
 /* ---- Page numbers ---- */
 
 static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
 {
-    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
+    return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
 /* The keys that the rows of a tile stand for. Where a load takes a group of x keys, groups repeat
  * the last one. */
-static struct tir_value keys_of(struct decode *d, const struct decode_cache *c,
+static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value row = tir_row_index(b, c->rows);
-    const struct tir_value last = att_plus(b, d->item.end_key, -1);
+    struct tir_builder *b = &d->kv.b;
+    const struct tir_value row = tir_row_index(b, tile_of(d, c)->rows);
+    const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
     const struct tir_value at = tir_add(b, row, like(d, key, row));
     if (!shuffled(d) || !c->c.value)
         return tir_min(b, at, like(d, last, at));
@@ -161,31 +153,32 @@ static struct tir_value keys_of(struct decode *d, const struct decode_cache *c,
     return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
 }
 
-static struct tir_value pages_of(struct decode *d, const struct decode_cache *c,
+static struct tir_value pages_of(struct decode *d, const struct split_kv_cache *c,
                                  struct tir_value key)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_value keys = keys_of(d, c, key);
-    const struct tir_value page = att_page_of(&d->paging, keys);
+    const struct tir_value page = att_page_of(&d->kv.paging, keys);
     const struct tir_value at = tir_shl(b, page, tir_int_like(b, page, 2));
-    return tir_tile_gather(b, d->item.table, tir_zext(b, at, TIR_I64), tir_i32(b, 0), c->rows);
+    return tir_tile_gather(b, d->kv.item.table, tir_zext(b, at, TIR_I64), tir_i32(b, 0),
+                           tile_of(d, c)->rows);
 }
 
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     struct decode_pages pages = {0};
-    if (decode_by_lane(d->v)) {
-        pages.k = pages_of(d, &d->k, key);
-        pages.v = pages_of(d, &d->value, key);
+    if (split_kv_by_lane(d->kv.v)) {
+        pages.k = pages_of(d, &d->kv.k, key);
+        pages.v = pages_of(d, &d->kv.value, key);
         return pages;
     }
-    const struct tir_value last = att_plus(b, d->item.end_key, -1);
+    const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
     for (unsigned i = 0; i < n_blocks(d); i++) {
-        const struct tir_value at = tir_min(b, att_plus(b, key, (int)(i * DECODE_BLOCK)), last);
-        const struct tir_value page = att_page_of(&d->paging, at);
+        const struct tir_value at = tir_min(b, att_plus(b, key, (int)(i * SPLIT_KV_BLOCK)), last);
+        const struct tir_value page = att_page_of(&d->kv.paging, at);
         pages.block[i] =
-            tir_scalar_load(b, d->item.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+            tir_scalar_load(b, d->kv.item.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
     }
     return pages;
 }
@@ -194,15 +187,15 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 
 struct block {
     struct tir_value key, page; /* i32 */
-    struct tir_value rows;      /* keys that are there, at most DECODE_BLOCK; may be <= 0 */
+    struct tir_value rows;      /* keys that are there, at most SPLIT_KV_BLOCK; may be <= 0 */
 };
 
 static struct block block_of(struct decode *d, struct tir_value key,
                              const struct decode_pages *pages, unsigned i)
 {
-    struct tir_builder *b = &d->b;
-    struct block k = {.key = att_plus(b, key, (int)(i * DECODE_BLOCK)), .page = pages->block[i]};
-    k.rows = tir_min(b, tir_sub(b, d->item.end_key, k.key), tir_i32(b, DECODE_BLOCK));
+    struct tir_builder *b = &d->kv.b;
+    struct block k = {.key = att_plus(b, key, (int)(i * SPLIT_KV_BLOCK)), .page = pages->block[i]};
+    k.rows = tir_min(b, tir_sub(b, d->kv.item.end_key, k.key), tir_i32(b, SPLIT_KV_BLOCK));
     return k;
 }
 
@@ -212,9 +205,9 @@ static struct block block_of(struct decode *d, struct tir_value key,
 static struct tir_value page_offset(struct decode *d, struct tir_value page,
                                     struct tir_value stride)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_value wide = tir_zext(b, page, TIR_I64);
-    if (d->kv_bytes > 1)
+    if (d->kv.kv_bytes > 1)
         return tir_mul(b, wide, stride);
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
@@ -223,24 +216,25 @@ static struct tir_value page_offset(struct decode *d, struct tir_value page,
 static struct tir_value in_page(struct decode *d, const struct block *k, struct tir_value base,
                                 struct tir_value page_stride, struct tir_value step)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     base = tir_add(b, base, page_offset(d, k->page, page_stride));
-    if (d->v->page_size == DECODE_BLOCK)
+    if (d->kv.v->page_size == SPLIT_KV_BLOCK)
         return base;
-    const struct tir_value token = att_page_place(&d->paging, k->key);
+    const struct tir_value token = att_page_place(&d->kv.paging, k->key);
     return tir_add(b, base, tir_mul(b, tir_zext(b, token, TIR_I64), step));
 }
 
-static struct tir_type part_type(struct decode *d, const struct decode_cache *c)
+static struct tir_type part_type(struct decode *d, const struct split_kv_cache *c)
 {
-    return tir_tile(d->b.f, d->kv_dtype, DECODE_BLOCK, decode_part_width(c), &c->part);
+    return tir_tile(d->kv.b.f, d->kv.kv_dtype, SPLIT_KV_BLOCK, split_kv_part_width(c),
+                    &tile_of(d, c)->part);
 }
 
-static struct tir_value load_rows(struct decode *d, const struct decode_cache *c,
+static struct tir_value load_rows(struct decode *d, const struct split_kv_cache *c,
                                   const struct block *k, int first)
 {
-    struct tir_builder *b = &d->b;
-    const int size = (int)d->kv_bytes;
+    struct tir_builder *b = &d->kv.b;
+    const int size = (int)d->kv.kv_bytes;
     const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_view view =
         att_view(b, base, k->rows, tir_convert(b, c->c.token_stride, TIR_I32), c->c.dim * size,
@@ -252,36 +246,38 @@ static struct tir_value load_rows(struct decode *d, const struct decode_cache *c
  * zeros beside it. */
 static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
 {
-    struct tir_builder *b = &d->b;
-    const struct decode_cache *const c = &d->k;
-    const unsigned x = 16 / d->kv_bytes; /* elements of one access, and of a row of the tile */
+    struct tir_builder *b = &d->kv.b;
+    const struct split_kv_cache *const c = &d->kv.k;
+    const unsigned x = 16 / d->kv.kv_bytes; /* elements of one access, and of a row of the tile */
     const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
     const struct tir_value stride = tir_convert(b, c->c.token_stride, TIR_I32);
-    const struct tir_view view = att_view(b, base, k->rows, stride, c->c.dim * (int)d->kv_bytes, 0);
-    const struct tir_layout l = tir_layout_split_blocks(&c->part, DECODE_BLOCK, x);
-    const unsigned rows = DECODE_BLOCK * decode_part_width(c) / x;
+    const struct tir_view view =
+        att_view(b, base, k->rows, stride, c->c.dim * (int)d->kv.kv_bytes, 0);
+    const struct tir_layout l = tir_layout_split_blocks(&tile_of(d, c)->part, SPLIT_KV_BLOCK, x);
+    const unsigned rows = SPLIT_KV_BLOCK * split_kv_part_width(c) / x;
     const struct tir_layout column = tir_layout_slice(&l, 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, rows, 1, &column));
-    const struct tir_value run = tir_shr(b, row, tir_int_like(b, row, tir_bits(DECODE_BLOCK)));
-    const struct tir_value key = tir_and(b, row, tir_int_like(b, row, DECODE_BLOCK - 1));
+    const struct tir_value run = tir_shr(b, row, tir_int_like(b, row, tir_bits(SPLIT_KV_BLOCK)));
+    const struct tir_value key = tir_and(b, row, tir_int_like(b, row, SPLIT_KV_BLOCK - 1));
     const struct tir_value byte = tir_add(b, tir_shl(b, run, tir_int_like(b, run, 4)),
-                                          tir_int_like(b, run, first * (int)d->kv_bytes));
+                                          tir_int_like(b, run, first * (int)d->kv.kv_bytes));
     const struct tir_value at = tir_add(b, tir_mul(b, key, like(d, stride, key)), byte);
     const struct tir_value twice = tir_cmp_lt(b, run, tir_int_like(b, run, c->overlap / x));
     const struct tir_value asked = tir_select(b, twice, tir_int_like(b, at, -16), at);
-    const struct tir_type t = tir_tile(b->f, d->kv_dtype, rows, x, &l);
-    return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, asked, 0, t), DECODE_BLOCK);
+    const struct tir_type t = tir_tile(b->f, d->kv.kv_dtype, rows, x, &l);
+    return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, asked, 0, t), SPLIT_KV_BLOCK);
 }
 
 /* K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
-    struct tir_builder *b = &d->b;
-    const struct decode_cache *const c = &d->k;
+    struct tir_builder *b = &d->kv.b;
+    const struct split_kv_cache *const c = &d->kv.k;
     struct att_cache at = c->c;
     at.base = in_page(d, k, at.base, at.page_stride, tir_i64(b, 16));
-    const struct tir_layout rows = tir_layout_slice(&c->part, 1);
-    const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, DECODE_BLOCK, 1, &rows));
+    const struct tir_layout rows = tir_layout_slice(&tile_of(d, c)->part, 1);
+    const struct tir_value row =
+        tir_row_index(b, tir_tile(b->f, TIR_I32, SPLIT_KV_BLOCK, 1, &rows));
     const struct tir_value byte = tir_zext(b, tir_mul(b, row, tir_int_like(b, row, 16)), TIR_I64);
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
@@ -289,25 +285,25 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
 /* V in SHUFFLE: [16/x, D, x], a row of the load for each group of x keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
-    struct tir_builder *b = &d->b;
-    const struct decode_cache *const c = &d->value;
-    const unsigned x = (unsigned)c->c.x, width = decode_part_width(c), run = width * x;
+    struct tir_builder *b = &d->kv.b;
+    const struct split_kv_cache *const c = &d->kv.value;
+    const unsigned x = (unsigned)c->c.x, width = split_kv_part_width(c), run = width * x;
     const int row_bytes = c->c.dim * 16;
     const struct tir_value base =
-        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, c->c.dim * (int)d->kv_bytes));
+        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, c->c.dim * (int)d->kv.kv_bytes));
     const struct tir_value groups =
         tir_shr(b, tir_max(b, att_plus(b, k->rows, (int)x - 1), tir_i32(b, 0)),
                 tir_i32(b, (int)tir_bits(x)));
     const struct tir_view view =
         att_view(b, base, groups, tir_i32(b, row_bytes), row_bytes, 16 * first);
     /* keys x columns -> x x (columns of all groups) -> one column -> groups x (a group's). */
-    struct tir_layout l = tir_layout_transpose(&c->part);
+    struct tir_layout l = tir_layout_transpose(&tile_of(d, c)->part);
     l = tir_layout_split_blocks(&l, width, x);
     l = tir_layout_transpose(&l);
     l = tir_layout_split_blocks(&l, x, 1);
     l = tir_layout_join_blocks(&l, run, 1);
     l = tir_layout_transpose(&l);
-    const struct tir_type t = tir_tile(b->f, d->kv_dtype, DECODE_BLOCK / x, run, &l);
+    const struct tir_type t = tir_tile(b->f, d->kv.kv_dtype, SPLIT_KV_BLOCK / x, run, &l);
     struct tir_value v = tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
     v = tir_join_blocks(b, tir_split_blocks(b, v, 1), x);
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
@@ -317,25 +313,26 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
  * behind the last key are there, with values that are cleared. */
 static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
 {
-    struct tir_builder *b = &d->b;
-    const struct decode_cache *const c = &d->value;
-    const int bytes = DECODE_BLOCK * (int)d->kv_bytes;
+    struct tir_builder *b = &d->kv.b;
+    const struct split_kv_cache *const c = &d->kv.value;
+    const int bytes = SPLIT_KV_BLOCK * (int)d->kv.kv_bytes;
     const struct tir_value base =
-        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)d->kv_bytes));
+        in_page(d, k, c->c.base, c->c.page_stride, tir_i64(b, (int)d->kv.kv_bytes));
     const struct tir_value some = tir_cmp_gt(b, k->rows, tir_i32(b, 0));
     const struct tir_value rows = tir_select(b, some, tir_i32(b, c->c.dim), tir_i32(b, 0));
     const struct tir_view view = att_view(b, base, rows, c->c.block_stride, bytes, 0);
-    const struct tir_layout l = tir_layout_transpose(&c->part);
-    const struct tir_type t = tir_tile(b->f, d->kv_dtype, decode_part_width(c), DECODE_BLOCK, &l);
+    const struct tir_layout l = tir_layout_transpose(&tile_of(d, c)->part);
+    const struct tir_type t =
+        tir_tile(b->f, d->kv.kv_dtype, split_kv_part_width(c), SPLIT_KV_BLOCK, &l);
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, first), t));
 }
 
-static struct tir_value load_block(struct decode *d, const struct decode_cache *c,
+static struct tir_value load_block(struct decode *d, const struct split_kv_cache *c,
                                    const struct block *k)
 {
     struct tir_value part[2];
-    for (unsigned i = 0; i < decode_parts(c); i++) {
-        const int first = decode_part_first(c, i);
+    for (unsigned i = 0; i < split_kv_parts(c); i++) {
+        const int first = split_kv_part_first(c, i);
         if (!shuffled(d) && !c->c.value && i)
             part[i] = load_rest(d, k, first);
         else if (!shuffled(d))
@@ -357,32 +354,33 @@ static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MA
 {
     for (unsigned n = n_blocks(d); n > 1; n /= 2)
         for (unsigned i = 0; i < n / 2; i++)
-            block[i] = tir_stack(&d->b, block[2 * i], block[2 * i + 1]);
+            block[i] = tir_stack(&d->kv.b, block[2 * i], block[2 * i + 1]);
     return block[0];
 }
 
-static struct tir_value load_by_lane(struct decode *d, const struct decode_cache *c,
+static struct tir_value load_by_lane(struct decode *d, const struct split_kv_cache *c,
                                      struct tir_value key, struct tir_value pages)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_value keys = keys_of(d, c, key);
-    const struct tir_value token = att_page_place(&d->paging, keys);
+    const struct tir_value token = att_page_place(&d->kv.paging, keys);
     const struct tir_value row =
         att_cache_row(&c->c, tir_zext(b, pages, TIR_I64), tir_zext(b, token, TIR_I64));
-    const struct tir_layout l = stacked(d, &c->part);
-    const struct tir_type t = tir_tile(b->f, d->kv_dtype, d->keys, decode_part_width(c), &l);
+    const struct tir_layout l = stacked(d, &tile_of(d, c)->part);
+    const struct tir_type t =
+        tir_tile(b->f, d->kv.kv_dtype, d->kv.keys, split_kv_part_width(c), &l);
     struct tir_value part[2];
-    for (unsigned i = 0; i < decode_parts(c); i++)
-        part[i] = att_cache_load(&c->c, row, decode_part_first(c, i), t);
+    for (unsigned i = 0; i < split_kv_parts(c); i++)
+        part[i] = att_cache_load(&c->c, row, split_kv_part_first(c, i), t);
     const struct tir_value all = decode_join(d, part, c);
-    return c->overlap ? tir_relayout(b, all, &c->tile) : all;
+    return c->overlap ? tir_relayout(b, all, &tile_of(d, c)->tile) : all;
 }
 
-static struct tir_value load_tile(struct decode *d, const struct decode_cache *c,
+static struct tir_value load_tile(struct decode *d, const struct split_kv_cache *c,
                                   struct tir_value key, const struct decode_pages *pages)
 {
     struct tir_value block[DECODE_MAX_BLOCKS];
-    if (decode_by_lane(d->v))
+    if (split_kv_by_lane(d->kv.v))
         return load_by_lane(d, c, key, c->c.value ? pages->v : pages->k);
     for (unsigned i = 0; i < n_blocks(d); i++) {
         const struct block k = block_of(d, key, pages, i);
@@ -394,33 +392,33 @@ static struct tir_value load_tile(struct decode *d, const struct decode_cache *c
 struct tir_value decode_load_k(struct decode *d, struct tir_value key,
                                const struct decode_pages *pages)
 {
-    return tir_named(&d->b, "k", load_tile(d, &d->k, key, pages));
+    return tir_named(&d->kv.b, "k", load_tile(d, &d->kv.k, key, pages));
 }
 
 struct tir_value decode_load_v(struct decode *d, struct tir_value key,
                                const struct decode_pages *pages)
 {
-    return tir_named(&d->b, "v", load_tile(d, &d->value, key, pages));
+    return tir_named(&d->kv.b, "v", load_tile(d, &d->kv.value, key, pages));
 }
 
 static struct tir_value as_elements(struct decode *d, struct tir_value loaded, unsigned dtype)
 {
-    return d->kv_dtype == dtype ? loaded : tir_convert(&d->b, loaded, dtype);
+    return d->kv.kv_dtype == dtype ? loaded : tir_convert(&d->kv.b, loaded, dtype);
 }
 
 struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
 {
-    return as_elements(d, loaded, d->q_dtype);
+    return as_elements(d, loaded, d->query.dtype);
 }
 
 /* A group of x keys is loaded whole; P is 0 behind the last key, but 0 times garbage may be NaN. */
 static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     struct tir_type t = tir_typeof(b->f, v);
-    const struct tir_value left = tir_sub(b, d->item.end_key, key);
+    const struct tir_value left = tir_sub(b, d->kv.item.end_key, key);
     struct tir_if tail =
-        tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->keys)), true, &t, 1);
+        tir_begin_if(b, tir_cmp_lt(b, left, tir_i32(b, (int)d->kv.keys)), true, &t, 1);
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
     const struct tir_value kept =
@@ -432,8 +430,8 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
 
 struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key)
 {
-    struct tir_builder *b = &d->b;
-    struct tir_value v = as_elements(d, loaded, d->dtype);
+    struct tir_builder *b = &d->kv.b;
+    struct tir_value v = as_elements(d, loaded, d->kv.dtype);
     if (shuffled(d))
         v = zero_beyond(d, v, key);
     return tir_transpose(b, tir_relayout(b, v, &d->v_operand));
@@ -443,43 +441,43 @@ struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct 
 
 static bool scaled_by_row(const struct decode *d)
 {
-    return d->v->kv_scale == ATT_KV_SCALE_TOKEN || d->v->kv_scale == ATT_KV_SCALE_BLOCK;
+    return d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN || d->kv.v->kv_scale == ATT_KV_SCALE_BLOCK;
 }
 
 /* The keys of one block, as the rows of the scores have them. */
 static struct tir_layout block_rows(const struct decode *d)
 {
-    const struct tir_layout s =
-        tir_mma_result(&d->m->mma[d->qk], DECODE_BLOCK, d->columns, (struct tir_waves){0});
+    const struct tir_layout s = tir_mma_result(&d->kv.m->mma[d->kv.qk], SPLIT_KV_BLOCK,
+                                               d->kv.columns, (struct tir_waves){0});
     return tir_layout_slice(&s, 1);
 }
 
 /* 16 floats, 16 bytes a lane, as the rows of the scores have them. */
-static struct tir_value load_token_scales(struct decode *d, const struct decode_cache *c,
+static struct tir_value load_token_scales(struct decode *d, const struct split_kv_cache *c,
                                           const struct block *k)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     const struct tir_value base = in_page(d, k, c->c.scales, c->c.scale_page_stride, tir_i64(b, 4));
     const struct tir_value bytes = att_times(b, tir_max(b, k->rows, tir_i32(b, 0)), 4);
     const struct tir_view view = {tir_make_rsrc(b, base, bytes), tir_i32(b, 0), tir_i32(b, 0)};
     const struct tir_layout rows = block_rows(d), l = tir_layout_transpose(&rows);
-    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, DECODE_BLOCK, &l);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, SPLIT_KV_BLOCK, &l);
     return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
 }
 
-struct decode_scales decode_load_scales(struct decode *d, const struct decode_cache *c,
+struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_cache *c,
                                         struct tir_value key, const struct decode_pages *pages)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     struct decode_scales s = {0};
     if (!scaled_by_row(d))
         return s;
-    if (decode_by_lane(d->v)) {
+    if (split_kv_by_lane(d->kv.v)) {
         /* A group of x tokens has scales behind the last one that nobody ever wrote. */
-        const struct tir_value group = keys_of(d, &d->value, key);
-        const struct tir_value last = att_plus(b, d->item.end_key, -1);
+        const struct tir_value group = keys_of(d, &d->kv.value, key);
+        const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         const struct tir_value keys = tir_min(b, group, like(d, last, group));
-        const struct tir_value token = tir_zext(b, att_page_place(&d->paging, keys), TIR_I64);
+        const struct tir_value token = tir_zext(b, att_page_place(&d->kv.paging, keys), TIR_I64);
         const struct tir_value page = tir_zext(b, pages->v, TIR_I64);
         s.rows = att_cache_load_scales(&c->c, att_cache_scale_at(&c->c, page, token));
         return s;
@@ -487,31 +485,31 @@ struct decode_scales decode_load_scales(struct decode *d, const struct decode_ca
     struct tir_value block[DECODE_MAX_BLOCKS];
     for (unsigned i = 0; i < n_blocks(d); i++) {
         const struct block k = block_of(d, key, pages, i);
-        if (d->v->kv_scale == ATT_KV_SCALE_TOKEN) {
+        if (d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN) {
             block[i] = load_token_scales(d, c, &k);
             continue;
         }
         const struct tir_value at = page_offset(d, k.page, c->c.scale_page_stride);
         s.block[i] = tir_scalar_load(b, tir_add(b, c->c.scales, at), tir_i32(b, 0), TIR_F32);
     }
-    if (d->v->kv_scale == ATT_KV_SCALE_TOKEN)
+    if (d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN)
         s.rows = stack(d, block);
     return s;
 }
 
 struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct decode_scales *s)
 {
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &d->kv.b;
     if (!scaled_by_row(d))
         return a;
     struct tir_value rows = s->rows;
     if (!rows.id) {
         struct tir_value block[DECODE_MAX_BLOCKS];
         const struct tir_layout l = block_rows(d);
-        const struct tir_type t = tir_tile(b->f, TIR_F32, DECODE_BLOCK, 1, &l);
+        const struct tir_type t = tir_tile(b->f, TIR_F32, SPLIT_KV_BLOCK, 1, &l);
         for (unsigned i = 0; i < n_blocks(d); i++)
             block[i] = tir_splat(b, s->block[i], t);
         rows = stack(d, block);
     }
-    return tir_mul(b, a, tir_broadcast(b, rows, d->scores));
+    return tir_mul(b, a, tir_broadcast(b, rows, d->kv.scores));
 }

@@ -68,7 +68,7 @@ static struct tir_layout values(const struct mla *s)
 
 static void choose_layouts(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     d->qk = d->pv; /* 32 keys */
     const struct tir_layout scores =
         tir_mma_result(mla_transpose_mma(s), d->keys, d->columns, mla_transpose_waves(s));
@@ -510,7 +510,7 @@ const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT
                                     .flags = 0};
 
 /* The place of P serves for vectors that waves exchange at the end of an item. */
-static void join(struct mla *s, struct decode_state *state)
+static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
     tir_barrier(&s->d.b);

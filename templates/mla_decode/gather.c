@@ -87,7 +87,7 @@ static struct tir_value entry_place(struct mla *s, struct tir_value block)
 void mla_gather_take_lds(struct mla *s)
 {
     enum { UNREAD = 1024 /* a row of 16 bits, or two vectors of f32 */ };
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     s->lds.entries = tir_lds_buffer(&d->b, d->waves * ENTRY_BYTES, 16);
     s->lds.unread = tir_lds_buffer(&d->b, UNREAD, 16);
 }

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows)
+struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value token = tir_convert(b, rows->token, TIR_I64);
@@ -27,13 +27,13 @@ struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows
  * would wait for all loads before. `first_stage` computes the addresses. */
 static void load_panels(struct mla *s, uint8_t first_stage)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
     const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
     b->stage = first_stage;
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->query.panel->q), 1);
-    const struct decode_rows r =
-        decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
+    const struct split_kv_rows r =
+        split_kv_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const unsigned bytes = tir_dtype_bits(s->number.q) / 8;
     const struct tir_value at = mla_query_offsets(s, &r);
     for (unsigned i = 0; i < s->query.n_panels; i++) {
@@ -148,7 +148,7 @@ struct tir_value mla_count_blocks(struct mla *s)
 
 void mla_find_position(struct mla *s)
 {
-    decode_find_position(&s->d);
+    split_kv_find_position(&s->d);
     find_shard_position(s);
 }
 
@@ -201,17 +201,17 @@ static void run_loop(struct mla *s, struct walk *w)
     pipe_build(b, &s->plan, &s->d.attention);
 }
 
-struct decode_state mla_walk(struct mla *s)
+struct split_kv_state mla_walk(struct mla *s)
 {
     struct walk w;
     begin_walk(s, &w);
     run_loop(s, &w);
-    struct decode_state state = decode_end_keys(&s->d, &w.some, &w.loop, w.inside, w.carried);
+    struct split_kv_state state = split_kv_end_keys(&s->d, &w.some, &w.loop, w.inside, w.carried);
     state.l = tir_col_sum(&s->d.b, state.l);
     return state;
 }
 
-static struct decode_state walk_early(struct mla *s)
+static struct split_kv_state walk_early(struct mla *s)
 {
     struct walk w;
     begin_walk(s, &w);
@@ -223,7 +223,7 @@ static struct decode_state walk_early(struct mla *s)
 /* ---- A pass ---- */
 
 /* Exchanges m and l, for all columns of O^T. LDS is free for the next item then. */
-static void join_shared(struct mla *s, struct decode_state *state)
+static void join_shared(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
     tir_barrier(b);
@@ -244,7 +244,7 @@ static void join_shared(struct mla *s, struct decode_state *state)
 
 static void begin_attention(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     s->kv_scale = (struct tir_value){0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         s->kv_scale = att_cache_tensor_scale(&d->k.c);
@@ -270,14 +270,14 @@ static void begin_attention(struct mla *s)
 
 void mla_walk_and_store(struct mla *s)
 {
-    struct decode *const d = &s->d;
-    struct decode_state state = s->form->walk(s);
+    struct split_kv *const d = &s->d;
+    struct split_kv_state state = s->form->walk(s);
     if (s->form->join)
         s->form->join(s, &state);
     d->attention.softmax.vector = tir_typeof(d->b.f, state.m);
     if (d->v->one_launch)
-        decode_touch_ticket(d);
-    decode_write_state(d, &state);
+        split_kv_touch_ticket(d);
+    split_kv_write_state(d, &state);
 }
 
 /* Returns the end of the keys that may be loaded. Blocks are loaded past the item's end: a later
@@ -290,11 +290,11 @@ static struct tir_value loaded_keys(const struct mla *s)
 
 void mla_work_on(struct mla *s, struct tir_value index)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
     if (s->form->load_arguments)
         s->form->load_arguments(s);
-    decode_find_item(d, index);
+    split_kv_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->source.pages = att_pages(b, d->v, d->item.sequence, loaded_keys(s), d->item.first_key);
     if (s->form->find_source)
@@ -302,8 +302,8 @@ void mla_work_on(struct mla *s, struct tir_value index)
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     const bool shares = d->v->one_launch;
     if (shares)
-        decode_ask_part_ends(d);
-    d->touched = decode_untouched(d);
+        split_kv_ask_part_ends(d);
+    d->touched = split_kv_untouched(d);
     struct tir_loop pass =
         tir_begin_for(b, s->pass.first, d->n_rows, s->pass.step, &d->touched, shares);
     d->first_row = pass.index;
@@ -312,7 +312,7 @@ void mla_work_on(struct mla *s, struct tir_value index)
     tir_end_for(b, &pass, &d->touched, shares);
     if (shares) {
         d->lds = s->source.part[0].buffer;
-        decode_share_parts(d);
+        split_kv_share_parts(d);
     }
 }
 

@@ -57,7 +57,7 @@ static struct tir_layout values_as_read(const struct mla *s)
 /* O^T = c^T P^T: the rows in the order in which the lanes and registers of c were read. */
 static void choose_product(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     const struct tir_waves split = {.rows = (uint8_t)s->split.waves};
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
     const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->type.keys, split);
@@ -151,7 +151,7 @@ static void choose_scales(struct mla *s)
 
 void mla_choose_layouts(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     choose_panels(s);
     const struct tir_mma *const mma = mla_qk(s, s->query.panel);
     const struct tir_waves columns = {.cols = (uint8_t)s->split.columns};
@@ -334,7 +334,7 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
 
 void mla_take_lds(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     unsigned block = 0, other = 0;
     for (unsigned i = 0; i < s->source.n_parts; i++) {
         struct part *const p = &s->source.part[i];

@@ -5,7 +5,7 @@
 #ifndef TEMPLATES_MLA_DECODE_MLA_DECODE_H
 #define TEMPLATES_MLA_DECODE_MLA_DECODE_H
 
-#include "templates/decode/decode.h"
+#include "templates/split_kv/split_kv.h"
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
 
@@ -174,7 +174,7 @@ struct mla_block {
 struct mla_last {
     struct tir_value block; /* i32: its number */
     struct tir_value scales, weights, first_part;
-    struct decode_places places; /* addresses of the item's results */
+    struct split_kv_places places; /* addresses of the item's results */
 };
 
 /** The passes of this workgroup over an item's rows, i32. */
@@ -193,9 +193,9 @@ struct mla_form {
     void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
     void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
     /** Appends the loop over an item's keys; returns the state of the wave's columns. */
-    struct decode_state (*walk)(struct mla *s);
+    struct split_kv_state (*walk)(struct mla *s);
     /** Gives every wave m and l of the columns of its O^T. */
-    void (*join)(struct mla *s, struct decode_state *state);
+    void (*join)(struct mla *s, struct split_kv_state *state);
     void (*pass)(struct mla *s); /* appends the loop and the store of its results */
     void (*set_schedule)(const struct mla *s, struct tir_schedule *schedule);
     uint8_t hbm_bound;          /* 1: HBM limits the loop with any type of numbers */
@@ -211,7 +211,7 @@ extern const struct mla_form mla_transpose_form, mla_dv_split_form;
 
 struct mla {
     struct att_variant variant; /* the variant that d.v points to */
-    struct decode d;
+    struct split_kv d;
     const struct mla_form *form;
     struct pipe_plan plan;
     struct mla_numbers number;
@@ -318,8 +318,8 @@ unsigned mla_shared_bytes(const struct mla *s);
 unsigned mla_early_panels(const struct mla *s);
 /** Ends the loop over keys and the branch around it. Waves exchange m and l during the last
  * product. */
-struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
-                                  struct tir_value inside[ATT_N_CARRY]);
+struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
+                                    struct tir_value inside[ATT_N_CARRY]);
 
 /* one_wave.c */
 
@@ -338,13 +338,13 @@ bool mla_transpose_takes(const struct tir_machine *m);
 /** Issues the loads of the wave's columns of Q, panel by panel. */
 void mla_load_q(struct mla *s);
 /** Appends the loop over an item's keys. */
-struct decode_state mla_walk(struct mla *s);
+struct split_kv_state mla_walk(struct mla *s);
 /** Appends a pass: the form's walk and join, and the store of results. */
 void mla_walk_and_store(struct mla *s);
 /** Appends the work on item number `index` of the list, pass by pass. */
 void mla_work_on(struct mla *s, struct tir_value index);
 /** Returns the i64 bytes from the beginning of Q to each of these rows. */
-struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows);
+struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows);
 
 /** Loads the scales of Q and of the cache. */
 void mla_ask_scales(struct mla *s);

@@ -129,7 +129,7 @@ static void add_panels(struct mla *s)
 
 static void choose_layouts(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     const struct tir_waves waves = mla_one_wave_waves(s);
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
@@ -582,7 +582,7 @@ static void choose_pipeline(struct mla *s)
 
 static void take_lds(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     s->lds.blocks = BLOCKS;
     for (unsigned i = 0; i < s->source.n_parts && !s->source.row_pairs; i++) {
         struct part *const p = &s->source.part[i];
@@ -625,13 +625,13 @@ static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
     };
 }
 
-static void join(struct mla *s, struct decode_state *state)
+static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
     tir_barrier(&s->d.b); /* LDS is free for the next item */
 }
 
-static void join_pair(struct mla *s, struct decode_state *state)
+static void join_pair(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b);
     mla_exchange_join(s, state);

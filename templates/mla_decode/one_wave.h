@@ -76,7 +76,7 @@ void mla_exchange_load_arguments(struct mla *s);
 void mla_exchange_pass(struct mla *s);
 /** Merges the states of a wave pair. Each wave then has half of O, as d.output and d.first_value
  * say. */
-void mla_exchange_join(struct mla *s, struct decode_state *state);
+void mla_exchange_join(struct mla *s, struct split_kv_state *state);
 /** Rows of S^T and of K as keys. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
 /** Allocates LDS for `blocks` blocks, and for the weights that the waves of a pair exchange. */

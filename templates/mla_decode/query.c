@@ -72,8 +72,8 @@ static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
     const int byte = (int)(q->first * tir_dtype_bits(s->number.q) / 8);
     unsigned n = 0;
     for (unsigned first = 0; first < s->d.columns; first += t.rows) {
-        const struct decode_rows r =
-            decode_rows(&s->d, tir_add(b, row, tir_int_like(b, row, (int)first)));
+        const struct split_kv_rows r =
+            split_kv_rows(&s->d, tir_add(b, row, tir_int_like(b, row, (int)first)));
         x[n++] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), mla_query_offsets(s, &r),
                                  tir_i32(b, byte), t);
     }

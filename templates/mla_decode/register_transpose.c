@@ -56,7 +56,7 @@ void mla_transpose_add_panels(struct mla *s)
 
 static void choose_layouts(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     const struct tir_waves waves = mla_transpose_waves(s);
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
     const struct tir_layout plain =
@@ -86,7 +86,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned 
 
 void mla_transpose_take_lds(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     unsigned bytes = 0;
     s->lds.blocks = BLOCKS;
     for (unsigned i = 0; i < s->source.n_parts; i++) {
@@ -360,7 +360,7 @@ void mla_transpose_begin_pass(struct mla *s)
     s->source.row_stride = tir_materialize(&s->d.b, stride);
 }
 
-static void join(struct mla *s, struct decode_state *state)
+static void join(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b); /* LDS is free for the next item */
     state->m = mla_beside_output(s, state->m);

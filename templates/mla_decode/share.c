@@ -118,8 +118,8 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
 /* The last product hides what l takes to be added up and to pass through LDS. */
-struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
-                                  struct tir_value inside[ATT_N_CARRY])
+struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
+                                    struct tir_value inside[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     b->stage = TIR_NO_STAGE;
@@ -150,5 +150,5 @@ struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir
     };
     none[ATT_CARRY_O] = tir_materialize(b, none[ATT_CARRY_O]);
     tir_end_if(b, some, none);
-    return (struct decode_state){none[ATT_CARRY_M], none[ATT_CARRY_L], none[ATT_CARRY_O]};
+    return (struct split_kv_state){none[ATT_CARRY_M], none[ATT_CARRY_L], none[ATT_CARRY_O]};
 }

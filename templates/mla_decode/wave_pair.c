@@ -176,7 +176,7 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = mla_gather_rows(s);
     const struct tir_value index = tir_row_index(b, t);
-    const struct decode_rows r = decode_rows(&s->d, tir_add(b, index, tir_splat(b, first, t)));
+    const struct split_kv_rows r = split_kv_rows(&s->d, tir_add(b, index, tir_splat(b, first, t)));
     const struct tir_value rows = mla_query_offsets(s, &r);
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }

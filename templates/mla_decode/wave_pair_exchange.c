@@ -332,7 +332,7 @@ const struct pipe_op mla_lines_product = {
     .flags = PIPE_PRODUCT};
 
 /* The waves of a pair know one maximum. */
-void mla_exchange_join(struct mla *s, struct decode_state *state)
+void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned part = s->d.row_columns * sizeof(float);
@@ -357,7 +357,7 @@ void mla_exchange_join(struct mla *s, struct decode_state *state)
 
 void mla_exchange_load_arguments(struct mla *s)
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
     const char *const args[] = {
         ARG_Q,
@@ -380,7 +380,7 @@ void mla_exchange_load_arguments(struct mla *s)
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         d->beside[d->n_beside++] = tir_arg(&d->b, ARG_K_SCALE, TIR_I64);
     d->beside[d->n_beside++] = tir_arg(&d->b, ARG_SCALE_LOG2, TIR_F32);
-    static_assert(N + 2 <= DECODE_BESIDE, "all have room");
+    static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
 /* Q passes through LDS, as in wave_pair.c: through the place of the third block. Its load is issued
@@ -400,7 +400,7 @@ static void load_queries(struct mla *s)
     mla_gather_lines(s, QUERIES, block, &lines);
     b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
-    s->last.places = decode_find_result(&s->d);
+    s->last.places = split_kv_find_result(&s->d);
     mla_ask_scales(s); /* for the first scores */
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
@@ -467,21 +467,21 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     return all;
 }
 
-static void write(struct mla *s, const struct decode_state *state)
+static void write(struct mla *s, const struct split_kv_state *state)
 {
     s->d.attention.softmax.vector = tir_typeof(s->d.b.f, state->m);
-    decode_write_state(&s->d, state);
+    split_kv_write_state(&s->d, state);
 }
 
 /* Results are stored part by part, each when its product is there, so that HBM need not wait for
  * all of them. */
 static void finish(struct mla *s, const struct tir_value made[N_CARRY])
 {
-    struct decode *const d = &s->d;
+    struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
     s->last.scales = made[SCALES];
     const struct tir_value m = mla_beside_output(s, made[ATT_CARRY_M]);
-    const struct decode_state state = {
+    const struct split_kv_state state = {
         .m = m,
         .l = share_l(s, made, tir_typeof(b->f, m)),
         .o = made[BEFORE],
@@ -528,7 +528,7 @@ void mla_exchange_pass(struct mla *s)
     load_queries(s);
     walk(s, n, begun);
     tir_else(b, &some, NULL);
-    const struct decode_state none = {
+    const struct split_kv_state none = {
         .m = mla_beside_output(s, begun[ATT_CARRY_M]),
         .l = mla_beside_output(s, tir_col_sum(b, begun[ATT_CARRY_L])),
         .o = tir_materialize(b, begun[ATT_CARRY_O]),

@@ -11,45 +11,48 @@
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "templates/decode/decode.h"
+#include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
 
 /* O with its upper rows in a lane's first registers and its lower rows in the others, where a lane
  * has both. */
-static struct tir_layout halves_of(const struct decode *d)
+static struct tir_layout halves_of(const struct split_kv *d)
 {
     return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
                                  TIR_RC(d->value.width / 2 - 1, d->columns - 1));
 }
 
 /* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
-static struct tir_layout o_map(const struct decode *d)
+static struct tir_layout o_map(const struct split_kv *d)
 {
     const struct tir_layout l = halves_of(d);
     return tir_lane_major(&l, 4);
 }
 
-static struct tir_layout vector_map(const struct decode *d) { return tir_row_major(1, d->columns); }
+static struct tir_layout vector_map(const struct split_kv *d)
+{
+    return tir_row_major(1, d->columns);
+}
 
-static unsigned o_bytes(const struct decode *d) { return d->value.width * d->columns * 4; }
+static unsigned o_bytes(const struct split_kv *d) { return d->value.width * d->columns * 4; }
 
-static unsigned slot_bytes(const struct decode *d) { return o_bytes(d) + 2 * d->columns * 4; }
+static unsigned slot_bytes(const struct split_kv *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
 /* Half of the waves at once where two states fit beside other workgroups'; else one by one. */
-static unsigned slots(const struct decode *d)
+static unsigned slots(const struct split_kv *d)
 {
     return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
 }
 
 /* Have other workgroups of the compute unit as much LDS as this one? */
-static bool fits_beside(const struct decode *d, unsigned bytes)
+static bool fits_beside(const struct split_kv *d, unsigned bytes)
 {
     const unsigned groups = 4 * d->waves_per_simd / d->waves;
     return bytes <= d->m->lds_bytes / (groups ? groups : 1);
 }
 
 /* Is there room for O of all waves? */
-static bool shares_sum(const struct decode *d)
+static bool shares_sum(const struct split_kv *d)
 {
     const unsigned regs = d->value.width * d->columns >> d->m->lane_bits;
     return d->waves > 1 && d->k.width <= 256 && fits_beside(d, d->waves * o_bytes(d)) &&
@@ -57,7 +60,7 @@ static bool shares_sum(const struct decode *d)
 }
 
 /* Returns the bytes of m and l of a wave. Those who read l add up its rows. */
-static int number_bytes(const struct decode *d)
+static int number_bytes(const struct split_kv *d)
 {
     unsigned rows;
     tir_layout_fold_rows(tir_layout_of(d->b.f, d->scores), &rows);
@@ -65,24 +68,24 @@ static int number_bytes(const struct decode *d)
 }
 
 /* Is there room for m and l of all waves behind their O? */
-static bool has_room_for_numbers(const struct decode *d)
+static bool has_room_for_numbers(const struct split_kv *d)
 {
     return fits_beside(d, d->waves * (o_bytes(d) + (unsigned)number_bytes(d)));
 }
 
-static int numbers_at(const struct decode *d)
+static int numbers_at(const struct split_kv *d)
 {
     return has_room_for_numbers(d) ? (int)(d->waves * o_bytes(d)) : 0;
 }
 
-unsigned decode_merge_bytes(const struct decode *d)
+unsigned split_kv_merge_bytes(const struct split_kv *d)
 {
     if (shares_sum(d))
         return d->waves * (o_bytes(d) + (has_room_for_numbers(d) ? (unsigned)number_bytes(d) : 0));
     return d->waves > 1 ? slots(d) * slot_bytes(d) : 4 * d->columns;
 }
 
-static void store_state(struct decode *d, struct tir_value at, const struct decode_state *s)
+static void store_state(struct split_kv *d, struct tir_value at, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout o = o_map(d), vector = vector_map(d);
@@ -93,7 +96,7 @@ static void store_state(struct decode *d, struct tir_value at, const struct deco
 }
 
 /* O times a factor and what another wave has in LDS, of the same type, times another. */
-static struct tir_value join_part(struct decode *d, struct tir_value at, struct tir_value own,
+static struct tir_value join_part(struct split_kv *d, struct tir_value at, struct tir_value own,
                                   struct tir_value own_factor, struct tir_value factor)
 {
     struct tir_builder *b = &d->b;
@@ -106,7 +109,7 @@ static struct tir_value join_part(struct decode *d, struct tir_value at, struct 
 
 /* A half of the other's O is loaded when the one before has been added: two whole ones would be all
  * registers that a wave has. */
-static struct tir_value join_output(struct decode *d, struct tir_value at, struct tir_value own,
+static struct tir_value join_output(struct split_kv *d, struct tir_value at, struct tir_value own,
                                     struct tir_value own_factor, struct tir_value factor)
 {
     struct tir_builder *b = &d->b;
@@ -123,7 +126,8 @@ static struct tir_value join_output(struct decode *d, struct tir_value at, struc
 }
 
 /* This wave's state and that of another in LDS. */
-static struct decode_state join(struct decode *d, const struct decode_state *x, struct tir_value at)
+static struct split_kv_state join(struct split_kv *d, const struct split_kv_state *x,
+                                  struct tir_value at)
 {
     struct tir_builder *b = &d->b;
     const struct tir_type vector = d->attention.softmax.vector;
@@ -132,7 +136,7 @@ static struct decode_state join(struct decode *d, const struct decode_state *x, 
     const struct tir_value m = tir_tile_lds_load(b, m_at, vector, &map);
     const struct tir_value l =
         tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), vector, &map);
-    struct decode_state s = {.m = tir_max(b, x->m, m)};
+    struct split_kv_state s = {.m = tir_max(b, x->m, m)};
     const struct tir_value fx = tir_exp2(b, tir_sub(b, x->m, s.m));
     const struct tir_value fy = tir_exp2(b, tir_sub(b, m, s.m));
     s.l = tir_fma(b, x->l, fx, tir_mul(b, l, fy));
@@ -141,7 +145,7 @@ static struct decode_state join(struct decode *d, const struct decode_state *x, 
 }
 
 /* Waves from .. from + n hand their state to waves 0 .. n. */
-static void hand_over(struct decode *d, struct decode_state *s, unsigned from, unsigned n)
+static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value behind = att_plus(b, d->wave, -(int)from);
@@ -156,17 +160,17 @@ static void hand_over(struct decode *d, struct decode_state *s, unsigned from, u
     const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
                                  d->output};
     struct tir_if taker = tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
-    const struct decode_state both =
+    const struct split_kv_state both =
         join(d, s, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
     tir_else(b, &taker, (struct tir_value[]){both.m, both.l, both.o});
     struct tir_value values[] = {s->m, s->l, s->o};
     tir_end_if(b, &taker, values);
-    *s = (struct decode_state){values[0], values[1], values[2]};
+    *s = (struct split_kv_state){values[0], values[1], values[2]};
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
 
-static void hand_over_all(struct decode *d, struct decode_state *s)
+static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
 {
     const unsigned n = slots(d);
     s->l = tir_col_sum(&d->b, s->l);
@@ -178,7 +182,7 @@ static void hand_over_all(struct decode *d, struct decode_state *s)
             hand_over(d, s, half, half);
 }
 
-void decode_meet(struct decode *d)
+void split_kv_meet(struct split_kv *d)
 {
     tir_wait(&d->b, TIR_LDS_WRITES, 0);
     tir_barrier(&d->b);
@@ -186,18 +190,18 @@ void decode_meet(struct decode *d)
 
 /* m and l of each wave, and what its O counts in the sum. */
 struct numbers {
-    struct tir_value m[DECODE_MAX_WAVES], l[DECODE_MAX_WAVES], factor[DECODE_MAX_WAVES];
+    struct tir_value m[SPLIT_KV_MAX_WAVES], l[SPLIT_KV_MAX_WAVES], factor[SPLIT_KV_MAX_WAVES];
 };
 
 /* A column's rows of l side by side. */
-static struct tir_layout sum_map(const struct decode *d)
+static struct tir_layout sum_map(const struct split_kv *d)
 {
     const struct tir_layout l = tir_row_major(d->columns, d->attention.softmax.folded.rows);
     return tir_layout_transpose(&l);
 }
 
 /* l with all of a column's rows in a lane. */
-static struct tir_type sum_type(struct decode *d)
+static struct tir_type sum_type(struct split_kv *d)
 {
     const struct tir_type folded = d->attention.softmax.folded;
     struct tir_layout l = *tir_layout_of(d->b.f, d->attention.softmax.vector);
@@ -206,7 +210,7 @@ static struct tir_type sum_type(struct decode *d)
     return tir_tile(d->b.f, TIR_F32, folded.rows, folded.cols, &l);
 }
 
-static void store_numbers(struct decode *d, const struct decode_state *s)
+static void store_numbers(struct split_kv *d, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout vector = vector_map(d), sums = sum_map(d);
@@ -217,7 +221,7 @@ static void store_numbers(struct decode *d, const struct decode_state *s)
     tir_tile_lds_store(b, att_plus(b, own, bytes - 4 * (int)d->columns), s->m, &vector);
 }
 
-static void load_numbers(struct decode *d, struct numbers *n)
+static void load_numbers(struct split_kv *d, struct numbers *n)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout vector = vector_map(d), sums = sum_map(d);
@@ -231,7 +235,7 @@ static void load_numbers(struct decode *d, struct numbers *n)
 }
 
 /* The greatest m and the sum of l. */
-static void add_numbers(struct decode *d, struct numbers *n, struct decode_state *s)
+static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     s->m = n->m[0];
@@ -248,9 +252,9 @@ static void add_numbers(struct decode *d, struct numbers *n, struct decode_state
 
 /* The rows that a wave adds up: those that the last registers of a lane have, in their order.
  * Halves that overlap stay together. `whole` is of O as it is stored. */
-static struct tir_type rows_to_add(struct decode *d, struct tir_layout *whole)
+static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
 {
-    const struct tir_type t = decode_in_order(d);
+    const struct tir_type t = split_kv_in_order(d);
     *whole = tir_layout_regs_first(tir_layout_of(d->b.f, t), TIR_RC(0, (int)d->columns - 1));
     const unsigned kept = d->value.overlap ? 1 : 0;
     const struct tir_layout dealt =
@@ -259,7 +263,7 @@ static struct tir_type rows_to_add(struct decode *d, struct tir_layout *whole)
 }
 
 /* Each wave adds up a part of the rows and writes it. Where these go is found while O is stored. */
-static void share_sum(struct decode *d, struct decode_state *s)
+static void share_sum(struct split_kv *d, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     struct tir_layout whole;
@@ -268,41 +272,41 @@ static void share_sum(struct decode *d, struct decode_state *s)
     const bool room = has_room_for_numbers(d);
     const int bytes = (int)o_bytes(d);
     struct numbers numbers;
-    struct tir_value o[DECODE_MAX_WAVES];
+    struct tir_value o[SPLIT_KV_MAX_WAVES];
     d->output = part;
-    struct decode_places places = decode_ask_places(d, DECODE_EITHER);
+    struct split_kv_places places = split_kv_ask_places(d, SPLIT_KV_EITHER);
     store_numbers(d, s);
     if (!room) { /* O takes their place */
-        decode_meet(d);
+        split_kv_meet(d);
         load_numbers(d, &numbers);
-        decode_find_out(d, &places);
-        decode_meet(d);
+        split_kv_find_out(d, &places);
+        split_kv_meet(d);
     }
     const struct tir_value own = tir_add(b, d->lds, att_times(b, d->wave, bytes));
     tir_tile_lds_store(b, own, tir_relayout(b, s->o, &whole), &map);
     if (room)
-        decode_find_out(d, &places);
-    decode_find_lse(d, &places);
+        split_kv_find_out(d, &places);
+    split_kv_find_lse(d, &places);
     if (!room)
         add_numbers(d, &numbers, s);
-    decode_meet(d);
+    split_kv_meet(d);
     if (room)
         load_numbers(d, &numbers);
     for (int i = 0; i < (int)d->waves; i++)
         o[i] = tir_tile_lds_load(b, att_plus(b, d->lds, i * bytes), part, &map);
     if (room)
         add_numbers(d, &numbers, s);
-    const struct tir_value inverse = decode_write_lse(d, s, &places);
+    const struct tir_value inverse = split_kv_write_lse(d, s, &places);
     for (unsigned i = 0; i < d->waves; i++) {
         const struct tir_value factor =
             tir_broadcast(b, tir_mul(b, numbers.factor[i], inverse), part);
         s->o = i ? tir_fma(b, o[i], factor, s->o) : tir_mul(b, o[i], factor);
     }
-    decode_write_out(d, s->o, &places);
-    decode_meet(d);
+    split_kv_write_out(d, s->o, &places);
+    split_kv_meet(d);
 }
 
-void decode_end_item(struct decode *d, struct decode_state *s)
+void split_kv_end_item(struct split_kv *d, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     if (shares_sum(d)) {
@@ -313,7 +317,7 @@ void decode_end_item(struct decode *d, struct decode_state *s)
     }
     hand_over_all(d, s);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
-    decode_write_state(d, s);
+    split_kv_write_state(d, s);
     tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
 }

@@ -5,7 +5,7 @@
  */
 #include "templates/attention/share.h"
 #include "ir/spread.h"
-#include "templates/decode/part_sum.h"
+#include "templates/split_kv/part_sum.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
@@ -15,21 +15,22 @@ enum {
 };
 
 /* A word that all lanes have. */
-static struct tir_type word_type(struct decode *d)
+static struct tir_type word_type(struct split_kv *d)
 {
     const struct tir_spread one = tir_spread(d->m, d->waves);
     const struct tir_layout l = tir_spread_layout(&one);
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
-static void add_slice(void *sum, struct tir_value number) { decode_part_sum_slice(sum, number); }
+static void add_slice(void *sum, struct tir_value number) { split_kv_part_sum_slice(sum, number); }
 
 /* Waits for all parts and adds them up, if this workgroup is there then. */
-static void await_and_sum_up(struct decode *d, struct decode_part_sum sum, enum decode_part_way way)
+static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
+                             enum split_kv_part_way way)
 {
-    const bool few = way == DECODE_PARTS_AT_ONCE;
-    decode_part_sum_find(&sum, way);
-    const struct tir_value n = decode_part_sum_slices(&sum);
+    const bool few = way == SPLIT_KV_PARTS_AT_ONCE;
+    split_kv_part_sum_find(&sum, way);
+    const struct tir_value n = split_kv_part_sum_slices(&sum);
     att_share_parts(&(struct att_share){.b = &d->b,
                                         .waves = d->waves,
                                         .wave = d->wave,
@@ -44,23 +45,23 @@ static void await_and_sum_up(struct decode *d, struct decode_part_sum sum, enum 
                     n);
 }
 
-static void sum_up_many(struct decode *d, const struct decode_part_sum *sum)
+static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value narrow = decode_parts_lie_side_by_side(sum);
+    const struct tir_value narrow = split_kv_parts_lie_side_by_side(sum);
     if (!narrow.id) {
-        await_and_sum_up(d, *sum, DECODE_PARTS_ONE_BY_ONE);
+        await_and_sum_up(d, *sum, SPLIT_KV_PARTS_ONE_BY_ONE);
         return;
     }
     struct tir_if branch = tir_begin_if(b, narrow, false, NULL, 0);
-    await_and_sum_up(d, *sum, DECODE_PARTS_SIDE_BY_SIDE);
+    await_and_sum_up(d, *sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
     tir_else(b, &branch, NULL);
-    await_and_sum_up(d, *sum, DECODE_PARTS_ONE_BY_ONE);
+    await_and_sum_up(d, *sum, SPLIT_KV_PARTS_ONE_BY_ONE);
     tir_end_if(b, &branch, NULL);
 }
 
 /* Asks for all arguments of a sum in one round, while what this workgroup has is being stored. */
-static void ask_arguments(struct decode *d)
+static void ask_arguments(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value asked[] = {
@@ -71,7 +72,7 @@ static void ask_arguments(struct decode *d)
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
 }
 
-void decode_ask_part_ends(struct decode *d)
+void split_kv_ask_part_ends(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
@@ -86,9 +87,9 @@ void decode_ask_part_ends(struct decode *d)
         d->part_ends[i] = tir_scalar_load(b, from, tir_i32(b, 4 * i), TIR_I32);
 }
 
-struct tir_value decode_untouched(struct decode *d) { return tir_undef(&d->b, word_type(d)); }
+struct tir_value split_kv_untouched(struct split_kv *d) { return tir_undef(&d->b, word_type(d)); }
 
-void decode_touch_ticket(struct decode *d)
+void split_kv_touch_ticket(struct split_kv *d)
 {
     enum { LAST = ATT_TICKET_LINE - 4 /* a word that counts nothing */ };
     struct tir_builder *b = &d->b;
@@ -98,16 +99,16 @@ void decode_touch_ticket(struct decode *d)
     d->touched = tir_tile_gather(b, at, none, tir_i32(b, 0), t);
 }
 
-void decode_share_parts(struct decode *d)
+void split_kv_share_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
-    struct tir_if part = tir_begin_if(b, decode_is_part(d), false, NULL, 0);
+    struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
     ask_arguments(d);
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
-    const struct decode_part_sum sum = decode_part_sum(d, d->part_ends[0], count);
-    const struct tir_value most = tir_i32(b, DECODE_FEW_PARTS);
+    const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
+    const struct tir_value most = tir_i32(b, SPLIT_KV_FEW_PARTS);
     struct tir_if few = tir_begin_if(b, tir_cmp_le(b, count, most), false, NULL, 0);
-    await_and_sum_up(d, sum, DECODE_PARTS_AT_ONCE);
+    await_and_sum_up(d, sum, SPLIT_KV_PARTS_AT_ONCE);
     tir_else(b, &few, NULL);
     sum_up_many(d, &sum);
     tir_end_if(b, &few, NULL);

@@ -4,7 +4,7 @@
  * follows from its number. Rounds of scalar loads, each of which says where the next one reads,
  * stand before the first K, so what a round may ask for, it does.
  */
-#include "templates/decode/decode.h"
+#include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
 
@@ -16,7 +16,7 @@ enum { WORK_WORDS = 8 };
  * of memory that others are in, so that those are near when their turn comes. Where waves find the
  * first of them in registers, they are in the order in which they are needed. They stay in scalar
  * registers, of which one launch has fewer to spare. */
-void decode_ask_arguments(struct decode *d, bool latent)
+void split_kv_ask_arguments(struct split_kv *d, bool latent)
 {
     enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };
     const bool tensor = d->v->kv_scale == ATT_KV_SCALE_TENSOR;
@@ -71,20 +71,20 @@ void decode_ask_arguments(struct decode *d, bool latent)
         tir_anchor(&d->b, asked[i]);
 }
 
-static struct tir_value load_i32(struct decode *d, const char *array, struct tir_value index)
+static struct tir_value load_i32(struct split_kv *d, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-static struct tir_value is_given(struct decode *d, const char *pointer)
+static struct tir_value is_given(struct split_kv *d, const char *pointer)
 {
     return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
 }
 
 /* First and one-past-last query of a sequence, as rows of q. */
-static void find_queries(struct decode *d, struct tir_value sequence, struct tir_value range[2])
+static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
@@ -100,7 +100,7 @@ static void find_queries(struct decode *d, struct tir_value sequence, struct tir
 
 /* Keys of a sequence, or slots of a list, which may have none of kv_lens: then it has all that
  * its row or kv_indptr has room for. */
-static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
+static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
     if (d->v->sparse == ATT_SPARSE_NONE)
@@ -124,22 +124,22 @@ static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
 
 /* The item is there, and so is all that was asked for beside it: one round of loads. */
-static void await_beside(struct decode *d, const struct tir_value w[WORK_WORDS])
+static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
 {
-    struct tir_value all[WORK_WORDS + DECODE_BESIDE];
+    struct tir_value all[WORK_WORDS + SPLIT_KV_BESIDE];
     memcpy(all, w, WORK_WORDS * sizeof(w[0]));
     memcpy(all + WORK_WORDS, d->beside, d->n_beside * sizeof(w[0]));
     tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
 }
 
 /* The KV head whose first head an item begins with. */
-static struct tir_value kv_head(struct decode *d, struct tir_value word)
+static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
 {
     return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
 }
 
 /* Whatever is asked for beside a listed item is on its way before a word of that is used. */
-static void read_item(struct decode *d, struct tir_value index, struct tir_value w[WORK_WORDS])
+static void read_item(struct split_kv *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
     struct tir_type i32[WORK_WORDS];
@@ -170,7 +170,7 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     w[HEAD] = kv_head(d, w[HEAD]);
 }
 
-static struct tir_value table_of(struct decode *d, struct tir_value sequence)
+static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value four = tir_i64(b, 4);
@@ -187,18 +187,18 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence)
 /* The first key of an item is a multiple of this. Loads of blocks or groups of keys begin where the
  * page has them. All others begin with the first key that is seen: a page in front of it may hold
  * anything. */
-static int alignment(const struct decode *d)
+static int alignment(const struct split_kv *d)
 {
-    if (!decode_by_lane(d->v) || (d->v->page_size && d->v->page_size % DECODE_BLOCK == 0))
-        return DECODE_BLOCK;
+    if (!split_kv_by_lane(d->v) || (d->v->page_size && d->v->page_size % SPLIT_KV_BLOCK == 0))
+        return SPLIT_KV_BLOCK;
     return att_is_shuffled(d->v) ? 16 / (int)d->kv_bytes : 1;
 }
 
 /* Keys that some query of the item sees. */
-static void narrow_to_window(struct decode *d)
+static void narrow_to_window(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
-    struct decode_item *const item = &d->item;
+    struct split_kv_item *const item = &d->item;
     const struct tir_value first =
         att_first_seen(b, d->v, att_reach(b, d->v), tir_add(b, item->diagonal, item->first_token));
     item->first_key =
@@ -211,15 +211,15 @@ static void narrow_to_window(struct decode *d)
     item->end_key = tir_min(b, item->end_key, end);
 }
 
-void decode_find_item(struct decode *d, struct tir_value index)
+void split_kv_find_item(struct split_kv *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     struct tir_value w[WORK_WORDS];
     const bool lists = d->v->sparse != ATT_SPARSE_NONE;
     d->paging = lists ? att_paging_of_lists(b, d->v) : att_paging(b, d->v);
     read_item(d, index, w);
-    struct decode_item *const item = &d->item;
-    *item = (struct decode_item){
+    struct split_kv_item *const item = &d->item;
+    *item = (struct split_kv_item){
         .sequence = w[SEQUENCE],
         .kv_head = w[HEAD],
         .partial = w[PARTIAL],
@@ -235,7 +235,7 @@ void decode_find_item(struct decode *d, struct tir_value index)
         narrow_to_window(d);
 }
 
-void decode_find_items(struct decode *d, struct tir_value range[2])
+void split_kv_find_items(struct split_kv *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};

@@ -10,7 +10,7 @@
  *
  *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
  */
-#include "templates/decode/part_sum.h"
+#include "templates/split_kv/part_sum.h"
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -26,8 +26,8 @@ enum {
     SLICES = 32,    /* that rows are cut into, at least: waves that can help */
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
     REGISTERS = 64, /* of parts on their way */
-    MOST = DECODE_PART_LOADS,
-    FEW = DECODE_FEW_PARTS,
+    MOST = SPLIT_KV_PART_LOADS,
+    FEW = SPLIT_KV_FEW_PARTS,
     FEW_BY_ONE = 32, /* parts: of more, few rows are added up side by side */
     SIDE_BY_SIDE = 8 /* parts that lanes have at once */
 };
@@ -38,22 +38,22 @@ struct slice {
     struct tir_value lse, out;             /* i64, of the row of part 0 */
 };
 
-static bool has_few_rows(const struct decode *d)
+static bool has_few_rows(const struct split_kv *d)
 {
     const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
     return rows && rows < SLICES;
 }
 
 /* Few rows are cut, so that there are slices for all who help. */
-static unsigned slice_width(const struct decode *d)
+static unsigned slice_width(const struct split_kv *d)
 {
     const unsigned width = (unsigned)d->v->head_dim_v;
     return has_few_rows(d) && width > LEAST ? LEAST : width;
 }
 
-static void choose_types(struct decode_part_sum *s)
+static void choose_types(struct split_kv_part_sum *s)
 {
-    struct decode *const d = s->d;
+    struct split_kv *const d = s->d;
     struct tir_spread rows = tir_spread(d->m, d->waves), row = rows;
     tir_spread_rows(&rows, TIR_LANES, d->m->lane_bits);
     tir_spread_cols(&row, TIR_REGS, 2);
@@ -73,8 +73,8 @@ struct sum {
 };
 
 /* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
-static struct tir_value place(struct decode_part_sum *s, const struct slice *l, struct att_tensor t,
-                              int size)
+static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l,
+                              struct att_tensor t, int size)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value token =
@@ -84,9 +84,9 @@ static struct tir_value place(struct decode_part_sum *s, const struct slice *l, 
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
 }
 
-static struct slice find_slice(struct decode_part_sum *s, struct tir_value number)
+static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
-    struct decode *const d = s->d;
+    struct split_kv *const d = s->d;
     struct tir_builder *b = &d->b;
     const unsigned bits = tir_bits((unsigned)d->v->head_dim_v / s->slice.cols);
     const struct tir_value row = tir_sar(b, number, tir_i32(b, (int)bits));
@@ -107,7 +107,7 @@ static struct slice find_slice(struct decode_part_sum *s, struct tir_value numbe
 }
 
 /* The slice of the result begins here. */
-static struct tir_value find_result(struct decode_part_sum *s, const struct slice *l)
+static struct tir_value find_result(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     return tir_add(b, place(s, l, ATT_HEADS(OUT), 2),
@@ -116,7 +116,7 @@ static struct tir_value find_result(struct decode_part_sum *s, const struct slic
 
 /* ---- The result ---- */
 
-static void store_row(struct decode_part_sum *s, struct tir_value base, struct tir_value a)
+static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct tir_value a)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type t = tir_with_dtype(s->one, TIR_I64);
@@ -131,9 +131,9 @@ static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
 }
 
 /* The log of the denominator of a row of which no part has a key is -infinity. */
-static void write_log(struct decode_part_sum *s, const struct slice *l, const struct sum *sum)
+static void write_log(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
-    struct decode *const d = s->d;
+    struct split_kv *const d = s->d;
     struct tir_builder *b = &d->b;
     if (!d->v->lse)
         return;
@@ -147,7 +147,7 @@ static void write_log(struct decode_part_sum *s, const struct slice *l, const st
     tir_end_if(b, &begins, NULL);
 }
 
-static void write_slice(struct decode_part_sum *s, const struct slice *l, const struct sum *sum)
+static void write_slice(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct tir_builder *b = &s->d->b;
     struct tir_value o = sum->o, to = sum->to;
@@ -162,7 +162,7 @@ static void write_slice(struct decode_part_sum *s, const struct slice *l, const 
 /* ---- Parts one by one ---- */
 
 /* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
-static struct tir_value find_rows(struct decode_part_sum *s, struct tir_value chunk)
+static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type t = tir_with_dtype(s->lanes, TIR_I32);
@@ -175,7 +175,7 @@ static struct tir_value find_rows(struct decode_part_sum *s, struct tir_value ch
 }
 
 /* log2 of what each lane's part counts. */
-static struct tir_value load_lse(struct decode_part_sum *s, const struct slice *l,
+static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
@@ -193,7 +193,7 @@ static struct tir_value load_lse(struct decode_part_sum *s, const struct slice *
 }
 
 /* O of a part. */
-static struct tir_value load_out(struct decode_part_sum *s, const struct slice *l,
+static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value row)
 {
     struct tir_builder *b = &s->d->b;
@@ -204,7 +204,7 @@ static struct tir_value load_out(struct decode_part_sum *s, const struct slice *
 }
 
 /* o += w_k o_k of n parts from k on. */
-static struct tir_value add_outs(struct decode_part_sum *s, const struct slice *l,
+static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
 {
@@ -220,7 +220,7 @@ static struct tir_value add_outs(struct decode_part_sum *s, const struct slice *
 }
 
 /* Many parts of a chunk at once, and what is left of them few by few. */
-static struct tir_value add_chunk(struct decode_part_sum *s, const struct slice *l,
+static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
                                   struct tir_value n, struct tir_value o)
 {
@@ -239,7 +239,7 @@ static struct tir_value add_chunk(struct decode_part_sum *s, const struct slice 
 }
 
 /* The sum, and the parts from `chunk` on, as far as there are lanes for them. */
-static struct sum join_chunk(struct decode_part_sum *s, const struct slice *l,
+static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)
 {
@@ -258,7 +258,7 @@ static struct sum join_chunk(struct decode_part_sum *s, const struct slice *l,
     return sum;
 }
 
-static struct sum join_all(struct decode_part_sum *s, const struct slice *l)
+static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
@@ -275,7 +275,7 @@ static struct sum join_all(struct decode_part_sum *s, const struct slice *l)
 
 /* ---- Few parts at once ---- */
 
-static void find_few(struct decode_part_sum *s)
+static void find_few(struct split_kv_part_sum *s)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value map = tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64);
@@ -299,7 +299,7 @@ static void find_few(struct decode_part_sum *s)
 
 /* All loads are under way together: none tells where another one reads. Every lane has what each
  * part counts. O has been divided. */
-static struct sum join_few(struct decode_part_sum *s, const struct slice *l)
+static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type wide = tir_with_dtype(s->one, TIR_I64);
@@ -341,9 +341,9 @@ static struct sum join_few(struct decode_part_sum *s, const struct slice *l)
 /* ---- Parts side by side ---- */
 
 /* Lanes have several parts of a slice that is as much narrower. */
-static void choose_parts(struct decode_part_sum *s)
+static void choose_parts(struct split_kv_part_sum *s)
 {
-    struct decode *const d = s->d;
+    struct split_kv *const d = s->d;
     const unsigned bits = tir_bits(SIDE_BY_SIDE), lanes = d->m->lane_bits;
     struct tir_spread spread = tir_spread(d->m, d->waves);
     tir_spread_cols(&spread, TIR_REGS, 2);
@@ -360,7 +360,8 @@ static void choose_parts(struct decode_part_sum *s)
 
 /* Finds where the rows of the parts from `chunk` on are, in bytes; those behind the last part have
  * its row. */
-static void find_parts(struct decode_part_sum *s, struct tir_value chunk, struct tir_value at[MOST])
+static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
+                       struct tir_value at[MOST])
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
@@ -381,8 +382,9 @@ static void find_parts(struct decode_part_sum *s, struct tir_value chunk, struct
 }
 
 /* Returns the log2 of what each part from `chunk` on counts. */
-static void load_parts_lse(struct decode_part_sum *s, const struct slice *l, struct tir_value chunk,
-                           const struct tir_value at[MOST], struct tir_value lse[MOST])
+static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
+                           struct tir_value chunk, const struct tir_value at[MOST],
+                           struct tir_value lse[MOST])
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
@@ -403,7 +405,7 @@ static void load_parts_lse(struct decode_part_sum *s, const struct slice *l, str
 }
 
 /* The sum, and the parts from `chunk` on. O has a row for each part that lanes have at once. */
-static struct sum join_parts(struct decode_part_sum *s, const struct slice *l,
+static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value chunk, const struct tir_value at[MOST],
                              const struct sum *before)
 {
@@ -433,7 +435,7 @@ static struct sum join_parts(struct decode_part_sum *s, const struct slice *l,
 }
 
 /* The same as find_parts(), where there are any from `chunk` on. */
-static void find_more_parts(struct decode_part_sum *s, struct tir_value chunk,
+static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {
     struct tir_builder *b = &s->d->b;
@@ -447,7 +449,7 @@ static void find_more_parts(struct decode_part_sum *s, struct tir_value chunk,
     tir_end_if(b, &more, at);
 }
 
-static struct sum join_all_parts(struct decode_part_sum *s, const struct slice *l)
+static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
@@ -466,18 +468,18 @@ static struct sum join_all_parts(struct decode_part_sum *s, const struct slice *
 
 /* ---- A sum, from its parts to its slices ---- */
 
-struct decode_part_sum decode_part_sum(struct decode *d, struct tir_value first,
-                                       struct tir_value count)
+struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
+                                           struct tir_value count)
 {
     struct tir_builder *b = &d->b;
-    struct decode_part_sum s = {.d = d, .first = first, .count = count};
+    struct split_kv_part_sum s = {.d = d, .first = first, .count = count};
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
     choose_types(&s);
     return s;
 }
 
-struct tir_value decode_parts_lie_side_by_side(const struct decode_part_sum *s)
+struct tir_value split_kv_parts_lie_side_by_side(const struct split_kv_part_sum *s)
 {
     struct tir_builder *b = &s->d->b;
     if (!has_few_rows(s->d))
@@ -485,17 +487,17 @@ struct tir_value decode_parts_lie_side_by_side(const struct decode_part_sum *s)
     return tir_cmp_gt(b, s->count, tir_i32(b, FEW_BY_ONE));
 }
 
-void decode_part_sum_find(struct decode_part_sum *s, enum decode_part_way way)
+void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way way)
 {
     struct tir_builder *b = &s->d->b;
     s->way = way;
     switch (way) {
-    case DECODE_PARTS_AT_ONCE: find_few(s); break;
-    case DECODE_PARTS_ONE_BY_ONE:
+    case SPLIT_KV_PARTS_AT_ONCE: find_few(s); break;
+    case SPLIT_KV_PARTS_ONE_BY_ONE:
         s->rows = find_rows(s, tir_i32(b, 0));
         tir_anchor(b, s->rows); /* else LLVM asks for them when all have come */
         break;
-    case DECODE_PARTS_SIDE_BY_SIDE:
+    case SPLIT_KV_PARTS_SIDE_BY_SIDE:
         choose_parts(s);
         find_parts(s, tir_i32(b, 0), s->rows_at);
         for (int i = 0; i < MOST; i++)
@@ -504,17 +506,17 @@ void decode_part_sum_find(struct decode_part_sum *s, enum decode_part_way way)
     }
 }
 
-struct tir_value decode_part_sum_slices(const struct decode_part_sum *s)
+struct tir_value split_kv_part_sum_slices(const struct split_kv_part_sum *s)
 {
-    const struct decode *const d = s->d;
+    const struct split_kv *const d = s->d;
     return att_times(&s->d->b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
 }
 
-void decode_part_sum_slice(struct decode_part_sum *s, struct tir_value number)
+void split_kv_part_sum_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
     const struct slice slice = find_slice(s, number);
-    const struct sum sum = s->way == DECODE_PARTS_AT_ONCE        ? join_few(s, &slice)
-                           : s->way == DECODE_PARTS_SIDE_BY_SIDE ? join_all_parts(s, &slice)
-                                                                 : join_all(s, &slice);
+    const struct sum sum = s->way == SPLIT_KV_PARTS_AT_ONCE        ? join_few(s, &slice)
+                           : s->way == SPLIT_KV_PARTS_SIDE_BY_SIDE ? join_all_parts(s, &slice)
+                                                                   : join_all(s, &slice);
     write_slice(s, &slice, &sum);
 }

@@ -6,12 +6,12 @@
  * sum is left for the end.
  */
 #include "ir/address_map.h"
-#include "templates/decode/decode.h"
+#include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
 
-struct tir_type decode_in_order(struct decode *d)
+struct tir_type split_kv_in_order(struct split_kv *d)
 {
     struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
     if (d->value.overlap)
@@ -19,24 +19,24 @@ struct tir_type decode_in_order(struct decode *d)
     return tir_tile(d->b.f, TIR_F32, d->output.rows, d->output.cols, &l);
 }
 
-static struct tir_type transposed(struct decode *d, struct tir_type t)
+static struct tir_type transposed(struct split_kv *d, struct tir_type t)
 {
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(d->b.f, t));
     return tir_tile(d->b.f, t.dtype, t.cols, t.rows, &l);
 }
 
 /* The rows of a tile, columns x anything. */
-static struct decode_rows rows_of(struct decode *d, struct tir_type t)
+static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l));
-    return decode_rows(d, row);
+    return split_kv_rows(d, row);
 }
 
 /* i64 bytes of rows and heads in a tensor. */
-static struct tir_value offset_of(struct decode *d, const struct decode_rows *rows,
-                                  const struct decode_tensor *tensor)
+static struct tir_value offset_of(struct split_kv *d, const struct split_kv_rows *rows,
+                                  const struct split_kv_tensor *tensor)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value moved = tir_sub(b, tensor->row0, d->item.first_token);
@@ -49,19 +49,19 @@ static struct tir_value offset_of(struct decode *d, const struct decode_rows *ro
                    tir_mul(b, h, tir_splat(b, tensor->head_bytes, t)));
 }
 
-struct tir_value decode_offsets(struct decode *d, struct tir_type t,
-                                const struct decode_tensor *tensor)
+struct tir_value split_kv_offsets(struct split_kv *d, struct tir_type t,
+                                  const struct split_kv_tensor *tensor)
 {
-    const struct decode_rows r = rows_of(d, t);
+    const struct split_kv_rows r = rows_of(d, t);
     return offset_of(d, &r, tensor);
 }
 
-struct decode_tensor decode_partial(struct decode *d, const char *tensor, int bytes,
-                                    struct tir_value row0)
+struct split_kv_tensor split_kv_partial(struct split_kv *d, const char *tensor, int bytes,
+                                        struct tir_value row0)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value head_bytes = tir_i64(b, bytes);
-    return (struct decode_tensor){
+    return (struct split_kv_tensor){
         .base = tir_arg(b, tensor, TIR_I64),
         .row0 = row0,
         .row_bytes = tir_mul(b, att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32)), head_bytes),
@@ -69,11 +69,11 @@ struct decode_tensor decode_partial(struct decode *d, const char *tensor, int by
     };
 }
 
-static struct decode_tensor result(struct decode *d, const char *tensor, const char *token_stride,
-                                   const char *head_stride, int size)
+static struct split_kv_tensor result(struct split_kv *d, const char *tensor,
+                                     const char *token_stride, const char *head_stride, int size)
 {
     struct tir_builder *b = &d->b;
-    return (struct decode_tensor){
+    return (struct split_kv_tensor){
         .base = tir_arg(b, tensor, TIR_I64),
         .row0 = d->item.first_token,
         .row_bytes = att_stride(b, token_stride, size),
@@ -81,11 +81,12 @@ static struct decode_tensor result(struct decode *d, const char *tensor, const c
     };
 }
 
-static struct decode_tensor either(struct decode *d, struct tir_value first,
-                                   const struct decode_tensor *x, const struct decode_tensor *y)
+static struct split_kv_tensor either(struct split_kv *d, struct tir_value first,
+                                     const struct split_kv_tensor *x,
+                                     const struct split_kv_tensor *y)
 {
     struct tir_builder *b = &d->b;
-    return (struct decode_tensor){
+    return (struct split_kv_tensor){
         .base = tir_select(b, first, x->base, y->base),
         .row0 = tir_select(b, first, x->row0, y->row0),
         .row_bytes = tir_select(b, first, x->row_bytes, y->row_bytes),
@@ -94,21 +95,21 @@ static struct decode_tensor either(struct decode *d, struct tir_value first,
 }
 
 /* Rows beyond the last are not written. */
-static struct tir_value place_rows(struct decode *d, struct tir_type t,
-                                   const struct decode_tensor *tensor)
+static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
+                                   const struct split_kv_tensor *tensor)
 {
     struct tir_builder *b = &d->b;
-    const struct decode_rows r = rows_of(d, t);
+    const struct split_kv_rows r = rows_of(d, t);
     const struct tir_value at = offset_of(d, &r, tensor);
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
 /* The learnt logit of each column's head; none where the result is not final. */
-static struct tir_value sinks(struct decode *d, struct tir_value final)
+static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
     const struct tir_type t = transposed(d, d->attention.softmax.vector);
-    const struct decode_rows r = rows_of(d, t);
+    const struct split_kv_rows r = rows_of(d, t);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     const struct tir_value sink =
         tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
@@ -117,47 +118,48 @@ static struct tir_value sinks(struct decode *d, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }
 
-struct decode_places decode_ask_places(struct decode *d, enum decode_kind kind)
+struct split_kv_places split_kv_ask_places(struct split_kv *d, enum split_kv_kind kind)
 {
     struct tir_builder *b = &d->b;
-    struct decode_places p = {.kind = kind};
-    if (kind != DECODE_PART)
+    struct split_kv_places p = {.kind = kind};
+    if (kind != SPLIT_KV_PART)
         p.out = result(d, ARG_OUT, ARG_OUT_TOKEN_STRIDE, ARG_OUT_HEAD_STRIDE, 2);
-    if (kind != DECODE_PART && d->v->lse)
+    if (kind != SPLIT_KV_PART && d->v->lse)
         p.lse = result(d, ARG_LSE, ARG_LSE_TOKEN_STRIDE, ARG_LSE_HEAD_STRIDE, 4);
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR && kind == DECODE_EITHER)
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR && kind == SPLIT_KV_EITHER)
         p.scale = att_cache_tensor_scale(&d->value.c);
     const struct tir_value zero = tir_i32(b, 0);
-    p.final = kind == DECODE_SUM ? tir_cmp_eq(b, zero, zero) : tir_cmp_lt(b, d->item.partial, zero);
-    if (kind == DECODE_SUM || kind == DECODE_RESULT)
+    p.final =
+        kind == SPLIT_KV_SUM ? tir_cmp_eq(b, zero, zero) : tir_cmp_lt(b, d->item.partial, zero);
+    if (kind == SPLIT_KV_SUM || kind == SPLIT_KV_RESULT)
         return p;
-    const struct decode_tensor o =
-        decode_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, d->item.partial);
-    const struct decode_tensor l = decode_partial(d, ARG_PARTIAL_LSE, 4, d->item.partial);
-    p.out = kind == DECODE_PART ? o : either(d, p.final, &p.out, &o);
+    const struct split_kv_tensor o =
+        split_kv_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, d->item.partial);
+    const struct split_kv_tensor l = split_kv_partial(d, ARG_PARTIAL_LSE, 4, d->item.partial);
+    p.out = kind == SPLIT_KV_PART ? o : either(d, p.final, &p.out, &o);
     p.lse = p.lse.base.id ? either(d, p.final, &p.lse, &l) : l;
     return p;
 }
 
-static void find_out(struct decode *d, struct decode_places *p)
+static void find_out(struct split_kv *d, struct split_kv_places *p)
 {
-    p->out_at = place_rows(d, transposed(d, decode_in_order(d)), &p->out);
+    p->out_at = place_rows(d, transposed(d, split_kv_in_order(d)), &p->out);
 }
 
-static void find_lse(struct decode *d, struct decode_places *p)
+static void find_lse(struct split_kv *d, struct split_kv_places *p)
 {
     if (p->lse.base.id)
         p->lse_at = place_rows(d, transposed(d, d->attention.softmax.vector), &p->lse);
 }
 
-void decode_find_out(struct decode *d, struct decode_places *p)
+void split_kv_find_out(struct split_kv *d, struct split_kv_places *p)
 {
     find_out(d, p);
     tir_anchor(&d->b, p->out_at); /* else LLVM sinks it to where it is used */
     tir_anchor(&d->b, p->out.base);
 }
 
-void decode_find_lse(struct decode *d, struct decode_places *p)
+void split_kv_find_lse(struct split_kv *d, struct split_kv_places *p)
 {
     find_lse(d, p);
     if (p->lse.base.id) {
@@ -171,7 +173,7 @@ void decode_find_lse(struct decode *d, struct decode_places *p)
 /* lse is that of all columns in every wave, of which the first one writes it; those of a sum are
  * each wave's own where waves have columns of their own, or a wave's that has the first elements of
  * these. */
-static void write_lse(struct decode *d, struct tir_value lse, const struct decode_places *p)
+static void write_lse(struct split_kv *d, struct tir_value lse, const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
     if (!p->lse.base.id)
@@ -181,7 +183,7 @@ static void write_lse(struct decode *d, struct tir_value lse, const struct decod
         writes = tir_cmp_eq(b, d->first_value.id ? d->first_value : tir_i32(b, 0), tir_i32(b, 0));
     else if (p->own_lse)
         writes = p->final;
-    else if (p->kind == DECODE_EITHER && !d->v->lse)
+    else if (p->kind == SPLIT_KV_EITHER && !d->v->lse)
         writes = tir_and(b, writes, tir_cmp_ge(b, d->item.partial, tir_i32(b, 0)));
     struct tir_if first = tir_begin_if(b, writes, false, NULL, 0);
     tir_tile_scatter(b, p->lse.base, p->lse_at, tir_i32(b, 0), tir_transpose(b, lse));
@@ -190,23 +192,23 @@ static void write_lse(struct decode *d, struct tir_value lse, const struct decod
 }
 
 /* O^T, of f32 or 16 bits, half by half where these overlap. */
-static void write_rows(struct decode *d, struct tir_value o, bool part,
-                       const struct decode_places *p)
+static void write_rows(struct split_kv *d, struct tir_value o, bool part,
+                       const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
-    const struct decode_cache *const c = &d->value;
+    const struct split_kv_cache *const c = &d->value;
     const int size = part ? 4 : 2;
     if (!part)
         o = tir_convert_short(b, o, d->dtype);
-    for (unsigned i = 0; i < decode_parts(c); i++) {
+    for (unsigned i = 0; i < split_kv_parts(c); i++) {
         const struct tir_value half = c->overlap ? tir_half(b, o, (int)i) : o;
-        tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, size * decode_part_first(c, i)),
+        tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, size * split_kv_part_first(c, i)),
                          tir_transpose(b, half));
     }
 }
 
 /* The inverse of the denominator, times what V is multiplied with. */
-static struct tir_value inverse_of(struct decode *d, const struct att_softmax_end *end,
+static struct tir_value inverse_of(struct split_kv *d, const struct att_softmax_end *end,
                                    struct tir_value scale)
 {
     struct tir_builder *b = &d->b;
@@ -215,8 +217,8 @@ static struct tir_value inverse_of(struct decode *d, const struct att_softmax_en
     return tir_mul(b, end->inverse, tir_splat(b, scale, d->attention.softmax.vector));
 }
 
-struct tir_value decode_write_lse(struct decode *d, const struct decode_state *s,
-                                  const struct decode_places *p)
+struct tir_value split_kv_write_lse(struct split_kv *d, const struct split_kv_state *s,
+                                    const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
     const struct att_softmax_end end =
@@ -225,18 +227,18 @@ struct tir_value decode_write_lse(struct decode *d, const struct decode_state *s
     return inverse_of(d, &end, p->scale);
 }
 
-static struct tir_value sorted(struct decode *d, struct tir_value o)
+static struct tir_value sorted(struct split_kv *d, struct tir_value o)
 {
-    const struct tir_layout l = *tir_layout_of(d->b.f, decode_in_order(d));
+    const struct tir_layout l = *tir_layout_of(d->b.f, split_kv_in_order(d));
     return tir_relayout(&d->b, o, &l);
 }
 
-void decode_write_out(struct decode *d, struct tir_value o, const struct decode_places *p)
+void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
     o = sorted(d, o);
-    if (p->kind != DECODE_EITHER) {
-        write_rows(d, o, p->kind == DECODE_PART, p);
+    if (p->kind != SPLIT_KV_EITHER) {
+        write_rows(d, o, p->kind == SPLIT_KV_PART, p);
         return;
     }
     struct tir_if whole = tir_begin_if(b, p->final, false, NULL, 0);
@@ -247,7 +249,7 @@ void decode_write_out(struct decode *d, struct tir_value o, const struct decode_
 }
 
 /* Parts of O^T, one above the other, that registers tell apart: 8 or less. */
-static int parts_of(struct decode *d, struct tir_type o)
+static int parts_of(struct split_kv *d, struct tir_type o)
 {
     enum { MOST = 8 };
     struct tir_layout l = *tir_layout_of(d->b.f, o);
@@ -268,11 +270,11 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
 }
 
 /* Writes rows of O^T, which begin that many bytes behind the first. */
-static void write_part(struct decode *d, struct tir_value x, int byte,
-                       const struct decode_places *p)
+static void write_part(struct split_kv *d, struct tir_value x, int byte,
+                       const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
-    const bool whole = p->kind == DECODE_RESULT;
+    const bool whole = p->kind == SPLIT_KV_RESULT;
     const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(b->f, tir_typeof(b->f, x)));
     x = tir_relayout(b, x, &l);
     if (whole)
@@ -284,11 +286,11 @@ static void write_part(struct decode *d, struct tir_value x, int byte,
 
 /* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
  * that a part at a time is divided. */
-static void write_in_parts(struct decode *d, struct tir_value o, struct tir_value inverse,
-                           const struct decode_places *p)
+static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_value inverse,
+                           const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
-    const bool whole = p->kind == DECODE_RESULT;
+    const bool whole = p->kind == SPLIT_KV_RESULT;
     const int parts = parts_of(d, d->output);
     const int step = (int)d->value.width / parts * (whole ? 2 : 4);
     for (int i = 0; i < parts; i++) {
@@ -308,7 +310,7 @@ static void write_in_parts(struct decode *d, struct tir_value o, struct tir_valu
 }
 
 /* LDS has a vector of what waves divide by, and behind it where the rows of these columns go. */
-static struct tir_value place_of(struct decode *d, unsigned dtype, unsigned first)
+static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);
     const bool rows = dtype == TIR_I64;
@@ -317,7 +319,7 @@ static struct tir_value place_of(struct decode *d, unsigned dtype, unsigned firs
 }
 
 /* Reads what waves left there of columns from `first` on, columns x 1. */
-static struct tir_value take_left(struct decode *d, unsigned dtype, unsigned first,
+static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
     const struct tir_layout map = tir_row_major(columns, 1);
@@ -326,7 +328,7 @@ static struct tir_value take_left(struct decode *d, unsigned dtype, unsigned fir
 }
 
 /* Waves have a part of the latent and all columns: a block of these at a time is divided. */
-static void write_in_blocks(struct decode *d, struct tir_value o, const struct decode_places *p)
+static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct split_kv_places *p)
 {
     enum { BLOCKS = 4 };
     struct tir_builder *b = &d->b;
@@ -344,7 +346,7 @@ static void write_in_blocks(struct decode *d, struct tir_value o, const struct d
         x = tir_relayout(b, x, &l);
         const struct tir_layout slice = tir_layout_slice(&l, 1);
         const struct tir_value rows = take_left(d, TIR_I64, i * columns, &slice, columns);
-        if (p->kind == DECODE_RESULT)
+        if (p->kind == SPLIT_KV_RESULT)
             x = tir_convert_short(b, x, d->dtype);
         tir_tile_scatter(b, p->out.base, rows, tir_i32(b, 0), x);
     }
@@ -352,7 +354,8 @@ static void write_in_blocks(struct decode *d, struct tir_value o, const struct d
 
 /* Leaves for all waves what they divide by and where rows go: a lane of them has a column, and to
  * find out in each where each of its rows goes would take a third of all that follows. */
-static void leave_columns(struct decode *d, struct tir_value inverse, const struct decode_places *p)
+static void leave_columns(struct split_kv *d, struct tir_value inverse,
+                          const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value rows =
@@ -365,29 +368,29 @@ static void leave_columns(struct decode *d, struct tir_value inverse, const stru
 }
 
 /* Asks for what says where the wave's columns of such a result go. */
-static struct decode_places ask_own_places(struct decode *d, enum decode_kind kind)
+static struct split_kv_places ask_own_places(struct split_kv *d, enum split_kv_kind kind)
 {
-    struct decode_places p = decode_ask_places(d, kind);
+    struct split_kv_places p = split_kv_ask_places(d, kind);
     if (d->first_value.id) {
-        const int size = kind == DECODE_RESULT ? 2 : 4;
+        const int size = kind == SPLIT_KV_RESULT ? 2 : 4;
         const struct tir_value before = att_times(&d->b, d->first_value, size);
         p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
     }
     return p;
 }
 
-struct decode_places decode_find_result(struct decode *d)
+struct split_kv_places split_kv_find_result(struct split_kv *d)
 {
-    struct decode_places p = ask_own_places(d, DECODE_RESULT);
-    decode_find_out(d, &p);
+    struct split_kv_places p = ask_own_places(d, SPLIT_KV_RESULT);
+    split_kv_find_out(d, &p);
     return p;
 }
 
-static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
+static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_value o,
                      struct tir_value inverse, const struct att_softmax_end *end)
 {
-    const bool found = d->found && kind == DECODE_RESULT;
-    struct decode_places p = found ? *d->found : ask_own_places(d, kind);
+    const bool found = d->found && kind == SPLIT_KV_RESULT;
+    struct split_kv_places p = found ? *d->found : ask_own_places(d, kind);
     if (d->divisors.id) {
         leave_columns(d, inverse, &p);
         write_in_blocks(d, o, &p);
@@ -397,14 +400,14 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
         if (d->own_columns)
             write_in_parts(d, o, inverse, &p);
         else
-            decode_write_out(d, o, &p);
+            split_kv_write_out(d, o, &p);
     }
     find_lse(d, &p);
     if (p.lse.base.id) /* behind O, which waits for nothing of it */
         write_lse(d, att_softmax_lse(&d->b, end), &p);
 }
 
-void decode_write_state(struct decode *d, const struct decode_state *s)
+void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
@@ -419,8 +422,8 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     if (!d->own_columns)
         o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
-    write_as(d, DECODE_RESULT, o, inverse, &end);
+    write_as(d, SPLIT_KV_RESULT, o, inverse, &end);
     tir_else(b, &whole, NULL);
-    write_as(d, DECODE_PART, o, inverse, &end);
+    write_as(d, SPLIT_KV_PART, o, inverse, &end);
     tir_end_if(b, &whole, NULL);
 }

@@ -7,7 +7,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/decode/decode.h"
+#include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static const float LOG2E = 1.4426950408889634f;
  * to be of type t. */
 struct partial {
     struct tir_type t; /* before it is turned */
-    struct decode_tensor tensor;
+    struct split_kv_tensor tensor;
     struct tir_value row_bytes; /* i32: a product of two zero-extended ones is two instructions */
     struct tir_value at;        /* i64 of each row */
 };
@@ -28,21 +28,21 @@ struct partial {
 struct parts {
     struct tir_value first, count;
     struct tir_value map; /* i64: where the first entry is */
-    struct tir_type o;    /* of O as it is loaded: decode_parts() of them are an O */
+    struct tir_type o;    /* of O as it is loaded: split_kv_parts() of them are an O */
     bool by_column;       /* waves have columns of their own */
     struct partial lses, outs;
-    struct decode_places places;
+    struct split_kv_places places;
     struct tir_value lse_at; /* of lses, as i32 */
 };
 
-static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
+static struct tir_value load_word(struct split_kv *d, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-struct tir_value decode_is_part(struct decode *d)
+struct tir_value split_kv_is_part(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value zero = tir_i32(b, 0);
@@ -53,9 +53,9 @@ struct tir_value decode_is_part(struct decode *d)
  * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
  * no query has. Waves take columns of their own, or rows of O where these are few. Sets d's columns
  * and its types of O and of a number for each column, and that of a load of O. */
-static void choose_sum(struct decode *d, struct parts *p)
+static void choose_sum(struct split_kv *d, struct parts *p)
 {
-    const unsigned width = tir_bits(decode_part_width(&d->value)), waves = tir_bits(d->waves);
+    const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
     const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
@@ -80,7 +80,7 @@ static void choose_sum(struct decode *d, struct parts *p)
     tir_spread_rows(&s, TIR_REGS, columns - least);
     const struct tir_layout rows = tir_spread_layout(&s);
     struct tir_layout l = tir_layout_transpose(&rows);
-    const unsigned loaded = decode_part_width(&d->value);
+    const unsigned loaded = split_kv_part_width(&d->value);
     p->o = tir_tile(d->b.f, TIR_F32, loaded, d->columns, &l);
     if (d->value.overlap)
         l = tir_layout_stack(&l, loaded);
@@ -89,19 +89,19 @@ static void choose_sum(struct decode *d, struct parts *p)
     d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
 }
 
-static struct partial find_partial(struct decode *d, const char *tensor, int bytes,
+static struct partial find_partial(struct split_kv *d, const char *tensor, int bytes,
                                    struct tir_type t)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, t));
     struct partial p = {.t = tir_tile(b->f, t.dtype, t.cols, t.rows, &l)};
-    p.tensor = decode_partial(d, tensor, bytes, tir_i32(b, 0));
+    p.tensor = split_kv_partial(d, tensor, bytes, tir_i32(b, 0));
     p.row_bytes = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), bytes);
-    p.at = decode_offsets(d, p.t, &p.tensor);
+    p.at = split_kv_offsets(d, p.t, &p.tensor);
     return p;
 }
 
-static struct tir_value load_rows(struct decode *d, const struct partial *p, struct tir_value row,
+static struct tir_value load_rows(struct split_kv *d, const struct partial *p, struct tir_value row,
                                   int byte)
 {
     struct tir_builder *b = &d->b;
@@ -111,18 +111,18 @@ static struct tir_value load_rows(struct decode *d, const struct partial *p, str
     return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, byte), p->t));
 }
 
-static struct tir_value load_out(struct decode *d, const struct partial *p, struct tir_value row)
+static struct tir_value load_out(struct split_kv *d, const struct partial *p, struct tir_value row)
 {
     struct tir_value part[2];
-    for (unsigned i = 0; i < decode_parts(&d->value); i++)
-        part[i] = load_rows(d, p, row, 4 * decode_part_first(&d->value, i));
+    for (unsigned i = 0; i < split_kv_parts(&d->value); i++)
+        part[i] = load_rows(d, p, row, 4 * split_kv_part_first(&d->value, i));
     return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
 }
 
 enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalars that are asked for at once */ };
 
 /* As many parts of O as fit in the registers that the loop over keys had for K and V. */
-static unsigned parts_under_way(const struct decode *d)
+static unsigned parts_under_way(const struct split_kv *d)
 {
     const unsigned registers = d->value.width * d->columns / d->waves >> d->m->lane_bits;
     const unsigned n = 64 / registers;
@@ -131,7 +131,7 @@ static unsigned parts_under_way(const struct decode *d)
 
 /* This says how many parts' rows and numbers are asked for at once: more than those, where the
  * numbers take few registers. */
-static unsigned parts_at_once(const struct decode *d)
+static unsigned parts_at_once(const struct split_kv *d)
 {
     const unsigned n = parts_under_way(d);
     return n < PARTS_AT_ONCE / 2 ? n : PARTS_AT_ONCE;
@@ -139,7 +139,7 @@ static unsigned parts_at_once(const struct decode *d)
 
 /* The rows of parts k to k + n: those of `whole` chunks are there, and one load has neighbours. A
  * part that is not there repeats the last one. */
-static void find_rows(struct decode *d, const struct parts *p, struct tir_value k,
+static void find_rows(struct split_kv *d, const struct parts *p, struct tir_value k,
                       struct tir_value *row, unsigned n, bool whole)
 {
     struct tir_builder *b = &d->b;
@@ -156,7 +156,7 @@ static void find_rows(struct decode *d, const struct parts *p, struct tir_value 
 
 /* The logs of denominators of a row of partial_lse. It has less than 4 GiB: partial_out would have
  * 256. */
-static struct tir_value load_lse(struct decode *d, const struct parts *p, struct tir_value row)
+static struct tir_value load_lse(struct split_kv *d, const struct parts *p, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
     const struct tir_type t = tir_typeof(b->f, p->lse_at);
@@ -168,8 +168,9 @@ static struct tir_value load_lse(struct decode *d, const struct parts *p, struct
 
 /* A state and n parts from k on: all small loads, then all large ones. A part that is not there
  * counts nothing. */
-static struct decode_state add_parts(struct decode *d, const struct parts *p, struct tir_value k,
-                                     const struct decode_state *before, unsigned n, bool whole)
+static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p,
+                                       struct tir_value k, const struct split_kv_state *before,
+                                       unsigned n, bool whole)
 {
     struct tir_builder *b = &d->b;
     struct tir_value row[PARTS_AT_ONCE], lse[PARTS_AT_ONCE], o[PARTS_AT_ONCE];
@@ -190,7 +191,7 @@ static struct decode_state add_parts(struct decode *d, const struct parts *p, st
             lse[i] = tir_select(b, tir_cmp_lt(b, att_plus(b, k, (int)i), p->count), lse[i], none);
         top = tir_max(b, top, lse[i]);
     }
-    struct decode_state sum = {.m = tir_max(b, before->m, tir_mul(b, top, log2e))};
+    struct split_kv_state sum = {.m = tir_max(b, before->m, tir_mul(b, top, log2e))};
     const struct tir_value below = tir_neg(b, sum.m),
                            factor = tir_exp2(b, tir_add(b, before->m, below));
     sum.l = tir_mul(b, before->l, factor);
@@ -208,7 +209,7 @@ static struct decode_state add_parts(struct decode *d, const struct parts *p, st
 }
 
 /* All parts: many at once, and what is left of them few by few. */
-static struct decode_state add_all_parts(struct decode *d, const struct parts *p)
+static struct split_kv_state add_all_parts(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
     const unsigned most = parts_at_once(d), least = most < 4 ? most : 4;
@@ -221,24 +222,24 @@ static struct decode_state add_all_parts(struct decode *d, const struct parts *p
         const struct tir_value end =
             n > least ? tir_and(b, p->count, tir_i32(b, -(int)n)) : p->count;
         struct tir_loop loop = tir_begin_for(b, done, end, tir_i32(b, (int)n), carried, 3);
-        const struct decode_state before = {carried[0], carried[1], carried[2]};
-        const struct decode_state s = add_parts(d, p, loop.index, &before, n, n > least);
+        const struct split_kv_state before = {carried[0], carried[1], carried[2]};
+        const struct split_kv_state s = add_parts(d, p, loop.index, &before, n, n > least);
         memcpy(carried, (struct tir_value[]){s.m, s.l, s.o}, sizeof(carried));
         tir_end_for(b, &loop, carried, 3);
         done = end;
     }
-    return (struct decode_state){carried[0], carried[1], carried[2]};
+    return (struct split_kv_state){carried[0], carried[1], carried[2]};
 }
 
 /* One number, which all lanes have. */
-static struct tir_type one_number(struct decode *d)
+static struct tir_type one_number(struct split_kv *d)
 {
     const struct tir_spread s = tir_spread(d->m, 1);
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
-static struct tir_value ticket_of(struct decode *d)
+static struct tir_value ticket_of(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
@@ -250,7 +251,7 @@ static struct tir_value ticket_of(struct decode *d)
 
 /* Counts the parts that had been written before this one. All waves have written theirs when one of
  * them counts, and learn it from that. */
-static struct tir_value count_parts(struct decode *d, const struct parts *p,
+static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
                                     struct tir_value ticket)
 {
     struct tir_builder *b = &d->b;
@@ -262,23 +263,23 @@ static struct tir_value count_parts(struct decode *d, const struct parts *p,
     const struct tir_value before = tir_splat(b, tir_arrive(b, ticket, p->count), t);
     tir_tile_lds_store(b, d->lds, before, &map);
     tir_end_if(b, &first, NULL);
-    decode_meet(d);
+    split_kv_meet(d);
     const struct tir_value count = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
-    decode_meet(d);
+    split_kv_meet(d);
     return count;
 }
 
 /* This finds where the parts and the sum of them are. Much of that is waited for, so it is asked
  * for before it is known who sums up. */
-static void find_places(struct decode *d, struct parts *p)
+static void find_places(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
     p->lses = find_partial(d, ARG_PARTIAL_LSE, 4, d->attention.softmax.vector);
     p->lse_at = tir_convert(b, p->lses.at, TIR_I32);
     p->outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, p->o);
-    p->places = decode_ask_places(d, DECODE_SUM);
-    decode_find_out(d, &p->places);
-    decode_find_lse(d, &p->places);
+    p->places = split_kv_ask_places(d, SPLIT_KV_SUM);
+    split_kv_find_out(d, &p->places);
+    split_kv_find_lse(d, &p->places);
     p->places.own_lse = p->by_column;
     const struct tir_value scalars[] = {p->lses.tensor.base, p->lses.row_bytes, p->outs.tensor.base,
                                         p->outs.row_bytes};
@@ -287,16 +288,16 @@ static void find_places(struct decode *d, struct parts *p)
     tir_anchor_all(b, scalars, sizeof(scalars) / sizeof(scalars[0]));
 }
 
-static void sum_up(struct decode *d, const struct parts *p)
+static void sum_up(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
-    const struct decode_state s = add_all_parts(d, p);
-    const struct tir_value inverse = decode_write_lse(d, &s, &p->places);
-    decode_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
+    const struct split_kv_state s = add_all_parts(d, p);
+    const struct tir_value inverse = split_kv_write_lse(d, &s, &p->places);
+    split_kv_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
 }
 
 /* The rows of an item may need several passes. */
-static void sum_up_in_passes(struct decode *d, struct parts *p)
+static void sum_up_in_passes(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
     struct tir_loop pass =
@@ -307,7 +308,7 @@ static void sum_up_in_passes(struct decode *d, struct parts *p)
     tir_end_for(b, &pass, NULL, 0);
 }
 
-static void join(struct decode *d, struct parts *p)
+static void join(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
     const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
@@ -328,7 +329,7 @@ static void join(struct decode *d, struct parts *p)
     tir_end_if(b, &last, NULL);
 }
 
-void decode_join_parts(struct decode *d)
+void split_kv_join_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_type output = d->output, vector = d->attention.softmax.vector;
@@ -342,7 +343,7 @@ void decode_join_parts(struct decode *d)
                                       tir_arg(b, ARG_OUT, TIR_I64),
                                       tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
                                       tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
-    struct tir_if part = tir_begin_if(b, decode_is_part(d), false, NULL, 0);
+    struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
     struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
     p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
@@ -358,7 +359,7 @@ void decode_join_parts(struct decode *d)
 }
 
 /* An item that is no part reads something else, which is there too. */
-struct tir_value decode_ask_for_parts(struct decode *d)
+struct tir_value split_kv_ask_for_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     if (!d->v->one_launch)

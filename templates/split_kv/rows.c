@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of an item, queries x heads, as the columns of its products: which query and head each
+ * column has, which keys it sees, and the state of a wave after its keys.
+ */
+#include "templates/split_kv/split_kv.h"
+#include "templates/workgroup/scalar.h"
+
+bool split_kv_by_lane(const struct att_variant *v)
+{
+    const bool wide = v->head_dim > 256 || v->head_dim_v > 256; /* has no registers for more */
+    return v->page_size == 0 || v->page_size % SPLIT_KV_BLOCK || wide;
+}
+
+struct split_kv_cache split_kv_cache(int dim)
+{
+    struct split_kv_cache c = {.width = 1};
+    while (c.width < (unsigned)dim)
+        c.width *= 2;
+    c.overlap = c.width - (unsigned)dim;
+    return c;
+}
+
+static struct tir_value like(struct split_kv *d, struct tir_value scalar, struct tir_value v)
+{
+    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
+}
+
+struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column)
+{
+    struct tir_builder *b = &d->b;
+    struct split_kv_rows r;
+    if (d->row_columns)
+        column = tir_and(b, column, tir_int_like(b, column, d->row_columns - 1));
+    const struct tir_value row = tir_add(b, column, like(d, d->first_row, column));
+    r.valid = tir_cmp_lt(b, row, like(d, d->n_rows, row));
+    r.row = tir_min(b, row, like(d, att_plus(b, d->n_rows, -1), row));
+    const struct tir_value gqa = like(d, d->gqa, row);
+    const struct tir_value token = tir_div(b, r.row, gqa);
+    const struct tir_value head = tir_sub(b, r.row, tir_mul(b, token, gqa));
+    r.token = tir_add(b, token, like(d, d->item.first_token, token));
+    r.head = tir_add(b, head, like(d, tir_mul(b, d->item.kv_head, d->gqa), head));
+    return r;
+}
+
+/* The columns are queries of one sequence for the heads of a KV head. */
+void split_kv_find_position(struct split_kv *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct split_kv_item *const item = &d->item;
+    struct att_position *const at = &d->attention.at;
+    const struct tir_type t = tir_with_dtype(d->attention.softmax.vector, TIR_I32);
+    const struct split_kv_rows rows = split_kv_rows(d, tir_col_index(b, t));
+    const bool window = d->v->mask == ATT_MASK_WINDOW;
+    const struct tir_value first = tir_add(b, item->diagonal, item->first_token);
+    const struct tir_value end = tir_add(b, item->diagonal, item->end_token);
+    const struct tir_value before = tir_add(b, item->diagonal, item->first_token);
+    *at = (struct att_position){
+        .q_len = tir_sub(b, item->kv_len, before),
+        .kv_len = item->kv_len,
+        .end = item->end_key,
+        .diagonal = tir_add(b, rows.token, tir_splat(b, item->diagonal, t)),
+        .lowest = first,
+        .highest = att_plus(b, end, -1),
+        .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
+        .head = rows.head,
+    };
+    if (att_hides_early(d->v))
+        at->reach = att_reach(b, d->v);
+    if (d->v->mask == ATT_MASK_CUSTOM) {
+        const struct tir_value query = tir_sub(b, rows.token, tir_splat(b, item->first_token, t));
+        at->mask_row = att_mask_row(&d->attention, item->sequence, query);
+    }
+}
+
+struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
+                                        struct tir_loop *loop, struct tir_value inside[ATT_N_CARRY],
+                                        struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *b = &d->b;
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, loop, inside, ATT_N_CARRY);
+    tir_else(b, some, inside);
+    /* Keeps LLVM from clearing O for both paths before the branch, ahead of the first loads of K.
+     * A value that only the loop begins with is cleared while K is in flight. */
+    if (d->zero_late)
+        carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
+    tir_end_if(b, some, carried);
+    return (struct split_kv_state){carried[ATT_CARRY_M], carried[ATT_CARRY_L],
+                                   carried[ATT_CARRY_O]};
+}
