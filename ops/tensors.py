@@ -148,8 +148,8 @@ def dlpack_header(schema):
             body += member(f"{m.ctype}{space}{m.name}", m.doc)
         body += "};\n\n"
         body += comment("""
-Sets the pointers, strides and counts of `args` from tensors, and checks that each has the dtype, the
-device, the shape and the strides that the op needs; what is wrong is named, and nothing is set
+Sets the pointers, strides and counts of `args` from tensors. Checks that each has the dtype, the
+device, the shape and the strides that the op needs; an error names the fault, and nothing is set
 then. The rest of `args` stays the caller's.""" if op is schema.ops[0] else
                         "As attn_prefill_set_tensors().")
         body += function(f"attn_{n}_set_tensors", ["const struct attn_op *op",

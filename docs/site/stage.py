@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stages the pages of the site: stage.py SOURCE BUILD STAGE.
 
-Pages are the Markdown files of the repository, what `attnc help` says, the ops as their schemas have
-them, and every file or folder of the repository that a page links to. Links are turned into those of the site; one that leads nowhere, and a
-page that no section of mkdocs.yml has, end the program with a sentence.
+Pages are the Markdown files of the repository, the output of `attnc help`, the ops by their schemas,
+and every file or folder of the repository that a page links to. Links are changed to the site's. A link that leads
+nowhere, and a page that no section of mkdocs.yml has, end the program with a sentence.
 """
 import json
 import os
