@@ -47,8 +47,8 @@ static unsigned v_vector_bits(const struct decode *d)
     return widest < all ? widest : all;
 }
 
-/* A part of a block of V as it is loaded: lanes 0..3 walk dv from the vector on, lanes 4 and 5 the
- * keys that the scores have there. */
+/* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are bits of dv
+ * above the vector; lane bits 4 and 5 are keys, as in the scores. */
 static struct tir_layout v_part(const struct decode *d)
 {
     const unsigned vector = v_vector_bits(d), all = tir_bits(split_kv_part_width(&d->kv.value));
@@ -64,8 +64,8 @@ static struct tir_layout v_part(const struct decode *d)
     return tir_spread_layout(&s);
 }
 
-/* V and the output: the rows of O^T = V^T P^T, in the order in which V's lanes and registers were
- * loaded. The contraction is held as the scores are. */
+/* Chooses the layouts of V and of O^T = V^T P^T. The rows of O^T are in the order of V's lanes and
+ * registers, and the contraction is in the order of the scores. */
 static void choose_product(struct decode *d, const struct tir_layout *scores)
 {
     const struct tir_mma *const pv = &d->kv.m->mma[d->kv.pv];
@@ -212,7 +212,8 @@ static struct tir_value page_offset(struct decode *d, struct tir_value page,
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* `step` bytes (i64) from a key to the next: where the block's first is, in its page. */
+/* Returns the address of a block's first key in its page. `step`: bytes (i64) from a key to the
+ * next. */
 static struct tir_value in_page(struct decode *d, const struct block *k, struct tir_value base,
                                 struct tir_value page_stride, struct tir_value step)
 {
@@ -242,8 +243,8 @@ static struct tir_value load_rows(struct decode *d, const struct split_kv_cache 
     return tir_tile_load(b, view, tir_i32(b, 0), part_type(d, c));
 }
 
-/* The second half of K: what the first one has too is beyond the resource, and not asked for. Q has
- * zeros beside it. */
+/* Loads the second half of K. Columns that the first half has too are placed outside of the buffer
+ * resource, so that they are not loaded; Q is 0 there. */
 static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -268,7 +269,7 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
     return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, asked, 0, t), SPLIT_KV_BLOCK);
 }
 
-/* K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
+/* Loads K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -282,7 +283,7 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     return att_cache_load(&at, byte, first, part_type(d, c));
 }
 
-/* V in SHUFFLE: [16/x, D, x], a row of the load for each group of x keys. */
+/* Loads V in SHUFFLE: [16/x, D, x], a row of the load for each group of x keys. */
 static struct tir_value load_shuffled_v(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -411,7 +412,8 @@ struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
     return as_elements(d, loaded, d->query.dtype);
 }
 
-/* A group of x keys is loaded whole; P is 0 behind the last key, but 0 times garbage may be NaN. */
+/* Clears V after the last key, since groups of x keys are loaded whole: P is 0 there, but 0 times
+ * garbage may be NaN. */
 static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -444,7 +446,7 @@ static bool scaled_by_row(const struct decode *d)
     return d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN || d->kv.v->kv_scale == ATT_KV_SCALE_BLOCK;
 }
 
-/* The keys of one block, as the rows of the scores have them. */
+/* Returns the layout of the keys of one block, as rows of the scores. */
 static struct tir_layout block_rows(const struct decode *d)
 {
     const struct tir_layout s = tir_mma_result(&d->kv.m->mma[d->kv.qk], SPLIT_KV_BLOCK,
@@ -452,7 +454,7 @@ static struct tir_layout block_rows(const struct decode *d)
     return tir_layout_slice(&s, 1);
 }
 
-/* 16 floats, 16 bytes a lane, as the rows of the scores have them. */
+/* Loads the scales of 16 keys, 16 bytes a lane, in the layout of the scores' rows. */
 static struct tir_value load_token_scales(struct decode *d, const struct split_kv_cache *c,
                                           const struct block *k)
 {

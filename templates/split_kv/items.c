@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file finds what a workgroup of decode works on: the items of its list, or the one that
- * follows from its number. Rounds of scalar loads, each of which says where the next one reads,
- * stand before the first K, so what a round may ask for, it does.
+ * This file finds a workgroup's work items: the items of its list, or the one item that follows
+ * from its number. Dependent rounds of scalar loads precede the first load of K, so each round
+ * issues every load whose address is known.
  */
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/grid.h"
@@ -12,10 +12,10 @@
 
 enum { WORK_WORDS = 8 };
 
-/* All that a workgroup needs before its first K is asked for at once, and one argument of each line
- * of memory that others are in, so that those are near when their turn comes. Where waves find the
- * first of them in registers, they are in the order in which they are needed. They stay in scalar
- * registers, of which one launch has fewer to spare. */
+/* Loads at once all arguments that precede the first load of K. Also loads one argument of every
+ * other cache line, so that later loads of its neighbours hit the cache. The order is the order of use,
+ * since the first arguments may be preloaded in registers. `one_launch` loads fewer of them early,
+ * for want of scalar registers. */
 void split_kv_ask_arguments(struct split_kv *d, bool latent)
 {
     enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };
@@ -83,7 +83,7 @@ static struct tir_value is_given(struct split_kv *d, const char *pointer)
     return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
 }
 
-/* First and one-past-last query of a sequence, as rows of q. */
+/* Finds the first and the one-past-last query of a sequence, as rows of q. */
 static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
@@ -98,8 +98,8 @@ static void find_queries(struct split_kv *d, struct tir_value sequence, struct t
     tir_end_if(b, &given, range);
 }
 
-/* Keys of a sequence, or slots of a list, which may have none of kv_lens: then it has all that
- * its row or kv_indptr has room for. */
+/* Returns the keys of a sequence, or the slots of a list. Without kv_lens a list has all slots of
+ * its row, or of its range in kv_indptr. */
 static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence)
 {
     struct tir_builder *b = &d->b;
@@ -120,10 +120,11 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
     return room;
 }
 
-/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
+/* The words of an item: from the list, or without a list from the workgroup's number. BEHIND is the
+ * number of keys after the item's last one. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
 
-/* The item is there, and so is all that was asked for beside it: one round of loads. */
+/* Waits for the item and the arguments that were loaded together with it, in one round. */
 static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
 {
     struct tir_value all[WORK_WORDS + SPLIT_KV_BESIDE];
@@ -132,13 +133,14 @@ static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS
     tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
 }
 
-/* The KV head whose first head an item begins with. */
+/* Returns the KV head of an item's first query head. */
 static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
 {
     return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
 }
 
-/* Whatever is asked for beside a listed item is on its way before a word of that is used. */
+/* Loads an item's words. Arguments that are loaded together with a listed item are in flight before
+ * one of its words is used. */
 static void read_item(struct split_kv *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
@@ -184,8 +186,8 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
-/* The first key of an item is a multiple of this. Loads of blocks or groups of keys begin where the
- * page has them. All others begin with the first key that is seen: a page in front of it may hold
+/* Returns the alignment of an item's first key. Loads of blocks or groups of keys begin where the
+ * page's blocks do. Other loads begin with the first visible key, since an earlier page may hold
  * anything. */
 static int alignment(const struct split_kv *d)
 {
@@ -194,7 +196,7 @@ static int alignment(const struct split_kv *d)
     return att_is_shuffled(d->v) ? 16 / (int)d->kv_bytes : 1;
 }
 
-/* Keys that some query of the item sees. */
+/* Reduces the item's range to the keys that one of its queries sees. */
 static void narrow_to_window(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
@@ -239,7 +241,7 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    /* In the round that brings where the list's ends are, and not in one of its own behind it. */
+    /* Loaded in the same round as the list's ends, not in a later one. */
     tir_anchor(b, tir_arg(b, ARG_WORK_INFO, TIR_I64));
     struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)

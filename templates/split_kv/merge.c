@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a work item of decode: the waves' states are merged through LDS, and what the item
- * asks for is written.
+ * The end of a work item: the waves' states are merged through LDS, and the item's result or
+ * partial is written.
  *
  *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
  *
- * Where LDS has room for O of all waves, they store it and their m and l, and each adds up and
- * writes a part of the rows. Elsewhere half of the waves hand over to the other half until one is
+ * If LDS has room for O of all waves, they store their states, and each wave adds up and writes a
+ * part of the rows. Else half of the waves hand their states to the other half, until one wave is
  * left, which writes.
  */
 #include "ir/address_map.h"
@@ -14,15 +14,15 @@
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/scalar.h"
 
-/* O with its upper rows in a lane's first registers and its lower rows in the others, where a lane
- * has both. */
+/* Returns the layout of O with its halves of rows in separate registers: the upper half in a lane's
+ * first ones, if a lane has both. */
 static struct tir_layout halves_of(const struct split_kv *d)
 {
     return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
                                  TIR_RC(d->value.width / 2 - 1, d->columns - 1));
 }
 
-/* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
+/* Returns the LDS map of a wave's O: 16 bytes of every lane side by side, without bank conflicts. */
 static struct tir_layout o_map(const struct split_kv *d)
 {
     const struct tir_layout l = halves_of(d);
@@ -38,20 +38,21 @@ static unsigned o_bytes(const struct split_kv *d) { return d->value.width * d->c
 
 static unsigned slot_bytes(const struct split_kv *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
-/* Half of the waves at once where two states fit beside other workgroups'; else one by one. */
+/* Returns how many waves hand over at once: half of them if their states fit half of the LDS, else
+ * one. */
 static unsigned slots(const struct split_kv *d)
 {
     return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
 }
 
-/* Have other workgroups of the compute unit as much LDS as this one? */
+/* True if the other workgroups of the compute unit can have as much LDS too. */
 static bool fits_beside(const struct split_kv *d, unsigned bytes)
 {
     const unsigned groups = 4 * d->waves_per_simd / d->waves;
     return bytes <= d->m->lds_bytes / (groups ? groups : 1);
 }
 
-/* Is there room for O of all waves? */
+/* True if LDS has room for O of all waves, and each wave has rows to add up. */
 static bool shares_sum(const struct split_kv *d)
 {
     const unsigned regs = d->value.width * d->columns >> d->m->lane_bits;
@@ -59,7 +60,7 @@ static bool shares_sum(const struct split_kv *d)
            regs >= 4 * d->waves;
 }
 
-/* Returns the bytes of m and l of a wave. Those who read l add up its rows. */
+/* Returns the bytes of a wave's m and l. Readers of l add up its rows. */
 static int number_bytes(const struct split_kv *d)
 {
     unsigned rows;
@@ -67,7 +68,7 @@ static int number_bytes(const struct split_kv *d)
     return (int)(4 * d->columns * (1 + rows));
 }
 
-/* Is there room for m and l of all waves behind their O? */
+/* True if LDS has room for m and l of all waves after their O. */
 static bool has_room_for_numbers(const struct split_kv *d)
 {
     return fits_beside(d, d->waves * (o_bytes(d) + (unsigned)number_bytes(d)));
@@ -95,7 +96,8 @@ static void store_state(struct split_kv *d, struct tir_value at, const struct sp
     tir_tile_lds_store(b, att_plus(b, m_at, (int)d->columns * 4), s->l, &vector);
 }
 
-/* O times a factor and what another wave has in LDS, of the same type, times another. */
+/* Returns own * own_factor + other * factor, where another wave's O is in LDS at `at`, in the same
+ * layout. */
 static struct tir_value join_part(struct split_kv *d, struct tir_value at, struct tir_value own,
                                   struct tir_value own_factor, struct tir_value factor)
 {
@@ -107,8 +109,8 @@ static struct tir_value join_part(struct split_kv *d, struct tir_value at, struc
                    tir_mul(b, other, tir_broadcast(b, factor, t)));
 }
 
-/* A half of the other's O is loaded when the one before has been added: two whole ones would be all
- * registers that a wave has. */
+/* Adds another wave's O in LDS to the wave's own, half by half: two whole ones would take all
+ * registers of a wave. */
 static struct tir_value join_output(struct split_kv *d, struct tir_value at, struct tir_value own,
                                     struct tir_value own_factor, struct tir_value factor)
 {
@@ -125,7 +127,7 @@ static struct tir_value join_output(struct split_kv *d, struct tir_value at, str
     return tir_relayout(b, tir_stack(b, joined[0], joined[1]), tir_layout_of(b->f, d->output));
 }
 
-/* This wave's state and that of another in LDS. */
+/* Returns the sum of this wave's state and another wave's state in LDS. */
 static struct split_kv_state join(struct split_kv *d, const struct split_kv_state *x,
                                   struct tir_value at)
 {
@@ -144,7 +146,7 @@ static struct split_kv_state join(struct split_kv *d, const struct split_kv_stat
     return s;
 }
 
-/* Waves from .. from + n hand their state to waves 0 .. n. */
+/* Hands the states of waves from .. from + n - 1 to waves 0 .. n - 1, which add them. */
 static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
@@ -188,19 +190,19 @@ void split_kv_meet(struct split_kv *d)
     tir_barrier(&d->b);
 }
 
-/* m and l of each wave, and what its O counts in the sum. */
+/* m and l of each wave, and the factor of its O in the sum. */
 struct numbers {
     struct tir_value m[SPLIT_KV_MAX_WAVES], l[SPLIT_KV_MAX_WAVES], factor[SPLIT_KV_MAX_WAVES];
 };
 
-/* A column's rows of l side by side. */
+/* Returns the LDS map of l, with a column's rows side by side. */
 static struct tir_layout sum_map(const struct split_kv *d)
 {
     const struct tir_layout l = tir_row_major(d->columns, d->attention.softmax.folded.rows);
     return tir_layout_transpose(&l);
 }
 
-/* l with all of a column's rows in a lane. */
+/* Returns the type of l with all rows of a column in one lane. */
 static struct tir_type sum_type(struct split_kv *d)
 {
     const struct tir_type folded = d->attention.softmax.folded;
@@ -234,7 +236,7 @@ static void load_numbers(struct split_kv *d, struct numbers *n)
     }
 }
 
-/* The greatest m and the sum of l. */
+/* Sets the state's m to the largest m, and its l to the sum of all l. Finds each wave's factor. */
 static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
@@ -250,8 +252,8 @@ static void add_numbers(struct split_kv *d, struct numbers *n, struct split_kv_s
     tir_anchor(b, s->l);
 }
 
-/* The rows that a wave adds up: those that the last registers of a lane have, in their order.
- * Halves that overlap stay together. `whole` is of O as it is stored. */
+/* Returns the type of the rows that a wave adds up: a share of each lane's registers, from the last
+ * bits of their number. Halves that overlap stay together. Sets `whole`, the layout of O in LDS. */
 static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
 {
     const struct tir_type t = split_kv_in_order(d);
@@ -262,7 +264,8 @@ static struct tir_type rows_to_add(struct split_kv *d, struct tir_layout *whole)
     return tir_tile(d->b.f, TIR_F32, t.rows, t.cols, &dealt);
 }
 
-/* Each wave adds up a part of the rows and writes it. Where these go is found while O is stored. */
+/* Adds up all waves' states: each wave adds up and writes a part of the rows. Their addresses are
+ * computed while O is stored. */
 static void share_sum(struct split_kv *d, struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` waves add up parts of a sequence slice by slice (share.c says whose each
- * slice is).
+ * With `one_launch` waves add up partials of a sequence slice by slice; share.c assigns slices to
+ * waves.
  *
- * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
- * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
- * slices: slices are a line of memory wide then, eight lanes each, and lanes have eight parts side
- * by side, of which each knows its own. All loads of up to 128 parts are under way at once.
+ * Each lane has the rows of one part, and its weight, which follows from its lse. All lanes
+ * together have a slice of O, and read a part's weight from the part's lane. With few rows of many
+ * parts there would be fewer slices than waves. Slices are then 32 elements, a line of memory:
+ * eight lanes have a slice of one part, and a wave has eight parts side by side. All loads of up to
+ * 128 parts are in flight at once.
  *
  *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
  */
@@ -23,16 +24,16 @@ static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 static const float LOWEST = -3e38f; /* of a part without keys */
 
 enum {
-    SLICES = 32,    /* that rows are cut into, at least: waves that can help */
+    SLICES = 32,    /* the fewest slices of all rows, so that all waves have one */
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
-    REGISTERS = 64, /* of parts on their way */
+    REGISTERS = 64, /* registers of a lane for parts in flight */
     MOST = SPLIT_KV_PART_LOADS,
     FEW = SPLIT_KV_FEW_PARTS,
-    FEW_BY_ONE = 32, /* parts: of more, few rows are added up side by side */
+    FEW_BY_ONE = 32, /* parts; few rows of more parts are added up side by side */
     SIDE_BY_SIDE = 8 /* parts that lanes have at once */
 };
 
-/* A row of O, or a part of one, where parts have it. */
+/* A row of O, or a piece of one, and its address in the partials. */
 struct slice {
     struct tir_value token, head, element; /* i32; the token as row of q */
     struct tir_value lse, out;             /* i64, of the row of part 0 */
@@ -44,7 +45,7 @@ static bool has_few_rows(const struct split_kv *d)
     return rows && rows < SLICES;
 }
 
-/* Few rows are cut, so that there are slices for all who help. */
+/* Returns the elements of a slice. Few rows are cut into pieces, so that every wave has a slice. */
 static unsigned slice_width(const struct split_kv *d)
 {
     const unsigned width = (unsigned)d->v->head_dim_v;
@@ -69,10 +70,10 @@ static void choose_types(struct split_kv_part_sum *s)
 /* A state: m in powers of two, l and O relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
-    struct tir_value to; /* i64: O goes there; set where O has been divided already */
+    struct tir_value to; /* i64: O's address in the result, if O is divided already; else none */
 };
 
-/* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
+/* Returns the address (i64) of the slice's row in a tensor with elements of `size` bytes. */
 static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l,
                               struct att_tensor t, int size)
 {
@@ -106,7 +107,7 @@ static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value num
     return l;
 }
 
-/* The slice of the result begins here. */
+/* Returns the address (i64) of the slice in the result. */
 static struct tir_value find_result(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -123,14 +124,14 @@ static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct
     tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
 }
 
-/* The inverse of a denominator; 0 where no part has a key. */
+/* Returns the inverse of a denominator; 0 if no part has a key. */
 static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
 {
     const struct tir_value zero = tir_float_like(b, l, 0.0f);
     return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
 }
 
-/* The log of the denominator of a row of which no part has a key is -infinity. */
+/* Writes the row's LSE, once for all of its slices; -infinity if no part has a key. */
 static void write_log(struct split_kv_part_sum *s, const struct slice *l, const struct sum *sum)
 {
     struct split_kv *const d = s->d;
@@ -161,7 +162,8 @@ static void write_slice(struct split_kv_part_sum *s, const struct slice *l, cons
 
 /* ---- Parts one by one ---- */
 
-/* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
+/* Loads the rows of the parts from `chunk` on, one part a lane. Lanes after the last part repeat
+ * its row. */
 static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value chunk)
 {
     struct tir_builder *b = &s->d->b;
@@ -174,7 +176,7 @@ static struct tir_value find_rows(struct split_kv_part_sum *s, struct tir_value 
                                     tir_shl(b, at, tir_int_like(b, at, 2)), t);
 }
 
-/* log2 of what each lane's part counts. */
+/* Loads log2 of the weight of each lane's part, LOWEST for lanes without a part. */
 static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value chunk)
 {
@@ -192,7 +194,7 @@ static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice
                       lowest);
 }
 
-/* O of a part. */
+/* Loads the slice of a part's O. */
 static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value row)
 {
@@ -203,7 +205,7 @@ static struct tir_value load_out(struct split_kv_part_sum *s, const struct slice
                            s->slice);
 }
 
-/* o += w_k o_k of n parts from k on. */
+/* Returns o + sum w_k o_k over n parts from k on. */
 static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice *l,
                                  struct tir_value rows, struct tir_value weights,
                                  struct tir_value k, struct tir_value o, unsigned n)
@@ -219,7 +221,7 @@ static struct tir_value add_outs(struct split_kv_part_sum *s, const struct slice
     return o;
 }
 
-/* Many parts of a chunk at once, and what is left of them few by few. */
+/* Adds n parts of a chunk: many at once, then the rest few by few. */
 static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slice *l,
                                   struct tir_value rows, struct tir_value weights,
                                   struct tir_value n, struct tir_value o)
@@ -238,7 +240,7 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
     return o;
 }
 
-/* The sum, and the parts from `chunk` on, as far as there are lanes for them. */
+/* Adds a chunk of parts to the sum: the parts from `chunk` on, one for each lane. */
 static struct sum join_chunk(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value rows, struct tir_value chunk,
                              const struct sum *before)
@@ -293,12 +295,12 @@ static void find_few(struct split_kv_part_sum *s)
         s->few_lse[i] = tir_mul(b, row, bytes);
         s->few_out[i] = tir_mul(b, row, s->row_bytes);
     }
-    tir_anchor_all(b, s->few_lse, FEW); /* while stores are under way */
+    tir_anchor_all(b, s->few_lse, FEW); /* while stores are in flight */
     tir_anchor_all(b, s->few_out, FEW);
 }
 
-/* All loads are under way together: none tells where another one reads. Every lane has what each
- * part counts. O has been divided. */
+/* Returns the sum of all parts, with O divided. No load depends on another, so that all are in
+ * flight together. Every lane has every part's weight. */
 static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
@@ -329,7 +331,7 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
     const struct tir_value inverse = inverse_of(b, sum);
     for (int i = 0; i < FEW; i++)
         lse[i] = tir_mul(b, lse[i], inverse);
-    tir_anchor_all(b, lse, FEW); /* while rows are under way */
+    tir_anchor_all(b, lse, FEW); /* while rows are in flight */
     struct tir_value o = {0};
     for (int i = 0; i < FEW; i++) {
         const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
@@ -340,7 +342,8 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Parts side by side ---- */
 
-/* Lanes have several parts of a slice that is as much narrower. */
+/* Sets the types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice that is narrower
+ * by the same factor. */
 static void choose_parts(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
@@ -358,7 +361,7 @@ static void choose_parts(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* Finds where the rows of the parts from `chunk` on are, in bytes; those behind the last part have
+/* Finds the byte offsets of the rows of the parts from `chunk` on. Parts after the last one repeat
  * its row. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
@@ -381,7 +384,7 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     }
 }
 
-/* Returns the log2 of what each part from `chunk` on counts. */
+/* Loads log2 of the weight of each part from `chunk` on, LOWEST after the last one. */
 static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
                            struct tir_value chunk, const struct tir_value at[MOST],
                            struct tir_value lse[MOST])
@@ -404,7 +407,7 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
     }
 }
 
-/* The sum, and the parts from `chunk` on. O has a row for each part that lanes have at once. */
+/* Adds the parts from `chunk` on to the sum. O has a row for each of the parts side by side. */
 static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
                              struct tir_value chunk, const struct tir_value at[MOST],
                              const struct sum *before)
@@ -434,7 +437,7 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     return sum;
 }
 
-/* The same as find_parts(), where there are any from `chunk` on. */
+/* Calls find_parts() if there are parts from `chunk` on. */
 static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {
@@ -495,7 +498,7 @@ void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way 
     case SPLIT_KV_PARTS_AT_ONCE: find_few(s); break;
     case SPLIT_KV_PARTS_ONE_BY_ONE:
         s->rows = find_rows(s, tir_i32(b, 0));
-        tir_anchor(b, s->rows); /* else LLVM asks for them when all have come */
+        tir_anchor(b, s->rows); /* else LLVM loads them after the last part has arrived */
         break;
     case SPLIT_KV_PARTS_SIDE_BY_SIDE:
         choose_parts(s);

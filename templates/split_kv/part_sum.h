@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sum of all parts of a sequence's keys, a slice of a row at a time: a row of O, or a piece of
- * one where rows are few. A wave reads a slice of each part from memory, adds them up in their
- * order and writes the result.
+ * The sum of all partials of a sequence, slice by slice. A slice is a row of O, or a piece of one
+ * if there are few rows. A wave reads a slice of each part from memory, adds them up in their order
+ * and writes the result.
  */
 #ifndef TEMPLATES_SPLIT_KV_PART_SUM_H
 #define TEMPLATES_SPLIT_KV_PART_SUM_H
@@ -10,18 +10,19 @@
 #include "templates/split_kv/split_kv.h"
 
 enum {
-    SPLIT_KV_FEW_PARTS = 4,   /* at most, where all are read at once */
-    SPLIT_KV_PART_LOADS = 16, /* of a lane that are under way together, at most */
+    SPLIT_KV_FEW_PARTS = 4,   /* the most parts that are read all at once */
+    SPLIT_KV_PART_LOADS = 16, /* the most loads of a lane in flight */
 };
 
 /** A wave goes over the parts of a slice in one of these ways. */
 enum split_kv_part_way {
-    SPLIT_KV_PARTS_AT_ONCE,      /* up to SPLIT_KV_FEW_PARTS, with all loads under way together */
+    SPLIT_KV_PARTS_AT_ONCE,      /* up to SPLIT_KV_FEW_PARTS, with all loads in flight together */
     SPLIT_KV_PARTS_ONE_BY_ONE,   /* a lane has elements of one part at a time */
     SPLIT_KV_PARTS_SIDE_BY_SIDE, /* lanes have eight parts of a narrow slice */
 };
 
-/** Made by split_kv_part_sum(); split_kv_part_sum_find() sets what a way needs. */
+/** A sum of parts. split_kv_part_sum() begins it; split_kv_part_sum_find() sets the members of its
+ * way. */
 struct split_kv_part_sum {
     struct split_kv *d;
     struct tir_value first, count; /* i32: entries of reduce_partial_map */
@@ -30,22 +31,23 @@ struct split_kv_part_sum {
     struct tir_type one;           /* f32 1 x 1 */
     enum split_kv_part_way way;
     struct tir_value rows; /* one by one, i32 as `lanes`: the rows of the first parts */
-    /* At once: the bytes of parts' lse and O; of parts behind the last, its own. i64 */
+    /* At once: byte offsets (i64) of each part's lse and O; parts after the last one repeat it. */
     struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
     /* Side by side. */
     struct tir_type some, parts;                   /* f32: parts x elements; parts x 1 */
-    struct tir_value rows_at[SPLIT_KV_PART_LOADS]; /* i64 parts x 1: where the first of them are */
+    struct tir_value rows_at[SPLIT_KV_PART_LOADS]; /* i64 parts x 1: byte offsets of the first */
 };
 
-/** Parts `first` to `first` + `count` of reduce_partial_map, for which no way is chosen yet. */
+/** Returns the sum of entries `first` to `first` + `count` - 1 of reduce_partial_map, without a way
+ * yet. */
 struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
                                            struct tir_value count);
-/** i1: are there so many parts of so few rows that they are to be added side by side? No value
- * where rows are too many for that, however many parts there are. */
+/** Returns i1: true if there are enough parts to add them side by side. No value: the rows are too
+ * many for that way. */
 struct tir_value split_kv_parts_lie_side_by_side(const struct split_kv_part_sum *s);
-/** Chooses a way and asks for where the first parts are. */
+/** Sets the way, and issues the loads that locate the first parts. */
 void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way way);
-/** i32: slices of all rows. */
+/** Returns the number of slices of all rows, i32. */
 struct tir_value split_kv_part_sum_slices(const struct split_kv_part_sum *s);
 /** Adds up slice `number` (i32) of all parts and writes it. */
 void split_kv_part_sum_slice(struct split_kv_part_sum *s, struct tir_value number);

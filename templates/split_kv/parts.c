@@ -49,10 +49,10 @@ struct tir_value split_kv_is_part(struct split_kv *d)
     return tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
 }
 
-/* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
- * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
- * no query has. Waves take columns of their own, or rows of O where these are few. Sets d's columns
- * and its types of O and of a number for each column, and that of a load of O. */
+/* Chooses the layout of the sum: columns, the types of O and of a number for each column, and the
+ * type of a load of O. Lanes have neighbours of a row, as memory has them: in the layout of matrix
+ * instructions a load would touch sixteen rows. Columns without a query are left out. Each wave has
+ * columns of its own, or rows of O if there are few columns. */
 static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
@@ -119,9 +119,9 @@ static struct tir_value load_out(struct split_kv *d, const struct partial *p, st
     return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
 }
 
-enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalars that are asked for at once */ };
+enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalar loads in flight at once */ };
 
-/* As many parts of O as fit in the registers that the loop over keys had for K and V. */
+/* Returns how many parts of O fit in the registers that K and V had in the loop over keys. */
 static unsigned parts_under_way(const struct split_kv *d)
 {
     const unsigned registers = d->value.width * d->columns / d->waves >> d->m->lane_bits;
@@ -129,16 +129,16 @@ static unsigned parts_under_way(const struct split_kv *d)
     return n > PARTS_AT_ONCE ? PARTS_AT_ONCE : n < 1 ? 1 : n;
 }
 
-/* This says how many parts' rows and numbers are asked for at once: more than those, where the
- * numbers take few registers. */
+/* Returns how many parts' rows and lse are loaded at once: more than parts of O if these are many,
+ * since the numbers then take few registers. */
 static unsigned parts_at_once(const struct split_kv *d)
 {
     const unsigned n = parts_under_way(d);
     return n < PARTS_AT_ONCE / 2 ? n : PARTS_AT_ONCE;
 }
 
-/* The rows of parts k to k + n: those of `whole` chunks are there, and one load has neighbours. A
- * part that is not there repeats the last one. */
+/* Loads the rows of parts k to k + n - 1. `whole`: all n parts exist, so that one load has
+ * neighbours. Else parts after the last one repeat its row. */
 static void find_rows(struct split_kv *d, const struct parts *p, struct tir_value k,
                       struct tir_value *row, unsigned n, bool whole)
 {
@@ -154,8 +154,8 @@ static void find_rows(struct split_kv *d, const struct parts *p, struct tir_valu
         tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
 }
 
-/* The logs of denominators of a row of partial_lse. It has less than 4 GiB: partial_out would have
- * 256. */
+/* Loads a row of partial_lse. Offsets have 32 bits: a partial_lse of 4 GiB would need a partial_out
+ * of 256 GiB or more. */
 static struct tir_value load_lse(struct split_kv *d, const struct parts *p, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -166,8 +166,8 @@ static struct tir_value load_lse(struct split_kv *d, const struct parts *p, stru
                                             tir_i32(b, 0), p->lses.t));
 }
 
-/* A state and n parts from k on: all small loads, then all large ones. A part that is not there
- * counts nothing. */
+/* Adds n parts from k on to a state. Issues all loads of rows and lse, then the loads of O. Parts
+ * after the last one have weight 0. */
 static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p,
                                        struct tir_value k, const struct split_kv_state *before,
                                        unsigned n, bool whole)
@@ -177,7 +177,7 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
     find_rows(d, p, k, row, n, whole);
     for (unsigned i = 0; i < n; i++)
         lse[i] = load_lse(d, p, row[i]);
-    /* Else LLVM keeps row * heads of all of them in scalar registers. */
+    /* Without these anchors LLVM keeps row * heads of all parts in scalar registers. */
     for (unsigned i = 0; i < n; i += TOGETHER)
         tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
     const unsigned ahead = n < parts_under_way(d) ? n : parts_under_way(d);
@@ -202,13 +202,13 @@ static struct split_kv_state add_parts(struct split_kv *d, const struct parts *p
         sum.o = tir_fma(b, o[i], tir_broadcast(b, w, d->output), sum.o);
         if (i + ahead >= n)
             continue;
-        tir_anchor(b, sum.o); /* the next one takes its place */
+        tir_anchor(b, sum.o); /* the next part reuses its registers */
         o[i + ahead] = load_out(d, &p->outs, row[i + ahead]);
     }
     return sum;
 }
 
-/* All parts: many at once, and what is left of them few by few. */
+/* Returns the sum of all parts: many at once, then the rest few by few. */
 static struct split_kv_state add_all_parts(struct split_kv *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -231,7 +231,7 @@ static struct split_kv_state add_all_parts(struct split_kv *d, const struct part
     return (struct split_kv_state){carried[0], carried[1], carried[2]};
 }
 
-/* One number, which all lanes have. */
+/* Returns the type of one i32 that all lanes have. */
 static struct tir_type one_number(struct split_kv *d)
 {
     const struct tir_spread s = tir_spread(d->m, 1);
@@ -249,8 +249,8 @@ static struct tir_value ticket_of(struct split_kv *d)
                    tir_shl(b, att_wide(b, pair), tir_i64(b, 2)));
 }
 
-/* Counts the parts that had been written before this one. All waves have written theirs when one of
- * them counts, and learn it from that. */
+/* Counts this part, and returns the number of parts that were written before it. One wave counts
+ * after all waves have written, and passes the number on by LDS. */
 static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
                                     struct tir_value ticket)
 {
@@ -269,8 +269,8 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     return count;
 }
 
-/* This finds where the parts and the sum of them are. Much of that is waited for, so it is asked
- * for before it is known who sums up. */
+/* Finds the addresses of the parts and of the result. Their loads take long, so they are issued
+ * before the workgroup knows whether it adds up the parts. */
 static void find_places(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -296,7 +296,7 @@ static void sum_up(struct split_kv *d, const struct parts *p)
     split_kv_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
 }
 
-/* The rows of an item may need several passes. */
+/* Adds up the parts in several passes, for items with more rows than columns. */
 static void sum_up_in_passes(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
@@ -358,7 +358,7 @@ void split_kv_join_parts(struct split_kv *d)
     tir_end_if(b, &part, NULL);
 }
 
-/* An item that is no part reads something else, which is there too. */
+/* An item that is no part loads from kv_lens instead, which always exists. */
 struct tir_value split_kv_ask_for_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file writes the result of an item, or its part of one with the log of the denominator.
+ * This file writes the result of an item, or its partial with the LSE.
  *
- * Where these go is found before the waves meet for the last time, so that only what depends on the
- * sum is left for the end.
+ * Addresses are computed before the last barrier of the waves, so that only work that depends on
+ * the sum follows it.
  */
 #include "ir/address_map.h"
 #include "templates/split_kv/split_kv.h"
@@ -25,7 +25,7 @@ static struct tir_type transposed(struct split_kv *d, struct tir_type t)
     return tir_tile(d->b.f, t.dtype, t.cols, t.rows, &l);
 }
 
-/* The rows of a tile, columns x anything. */
+/* Returns the query and head of each row of a tile, columns x anything. */
 static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
 {
     struct tir_builder *b = &d->b;
@@ -34,7 +34,7 @@ static struct split_kv_rows rows_of(struct split_kv *d, struct tir_type t)
     return split_kv_rows(d, row);
 }
 
-/* i64 bytes of rows and heads in a tensor. */
+/* Returns the byte offsets (i64) of rows and heads in a tensor. */
 static struct tir_value offset_of(struct split_kv *d, const struct split_kv_rows *rows,
                                   const struct split_kv_tensor *tensor)
 {
@@ -94,7 +94,7 @@ static struct split_kv_tensor either(struct split_kv *d, struct tir_value first,
     };
 }
 
-/* Rows beyond the last are not written. */
+/* Returns the byte offsets (i64) of a tile's rows; -1, which stores nothing, past the last row. */
 static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
                                    const struct split_kv_tensor *tensor)
 {
@@ -104,7 +104,7 @@ static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* The learnt logit of each column's head; none where the result is not final. */
+/* Loads the sink of each column's head; -infinity for a partial, which has none. */
 static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
     struct tir_builder *b = &d->b;
@@ -170,9 +170,9 @@ void split_kv_find_lse(struct split_kv *d, struct split_kv_places *p)
         p->sinks = sinks(d, p->final);
 }
 
-/* lse is that of all columns in every wave, of which the first one writes it; those of a sum are
- * each wave's own where waves have columns of their own, or a wave's that has the first elements of
- * these. */
+/* Writes lse. Every wave has all columns, and the first wave writes them, with two exceptions. In a
+ * sum each wave writes its own columns. With own_columns the wave with a column's first elements
+ * writes it. */
 static void write_lse(struct split_kv *d, struct tir_value lse, const struct split_kv_places *p)
 {
     struct tir_builder *b = &d->b;
@@ -191,7 +191,7 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
     tir_end_if(b, &first, NULL);
 }
 
-/* O^T, of f32 or 16 bits, half by half where these overlap. */
+/* Writes O^T in f32 for a partial, else in 16 bits; half by half if the halves overlap. */
 static void write_rows(struct split_kv *d, struct tir_value o, bool part,
                        const struct split_kv_places *p)
 {
@@ -207,7 +207,7 @@ static void write_rows(struct split_kv *d, struct tir_value o, bool part,
     }
 }
 
-/* The inverse of the denominator, times what V is multiplied with. */
+/* Returns the inverse of the denominator, times the scale of V. */
 static struct tir_value inverse_of(struct split_kv *d, const struct att_softmax_end *end,
                                    struct tir_value scale)
 {
@@ -248,7 +248,7 @@ void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct spl
     tir_end_if(b, &whole, NULL);
 }
 
-/* Parts of O^T, one above the other, that registers tell apart: 8 or less. */
+/* Returns into how many parts of rows O^T can be cut by register number: at most 8. */
 static int parts_of(struct split_kv *d, struct tir_type o)
 {
     enum { MOST = 8 };
@@ -259,8 +259,8 @@ static int parts_of(struct split_kv *d, struct tir_type o)
     return (int)n;
 }
 
-/* Two lanes have four rows of eight that follow each other, and the same of the next eight. Each
- * gets eight of one kind: 16 bytes of 16 bits, in half as many stores. */
+/* Exchanges rows between two lanes. Each has four of eight consecutive rows, and four of the next
+ * eight; then each has eight consecutive rows. A store has 16 bytes, and there are half as many. */
 static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
 {
     enum { OWN = 4, NEXT = 8 };
@@ -269,7 +269,7 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
     return tir_relayout(b, x, &l);
 }
 
-/* Writes rows of O^T, which begin that many bytes behind the first. */
+/* Writes rows of O^T that begin `byte` bytes after the first row. */
 static void write_part(struct split_kv *d, struct tir_value x, int byte,
                        const struct split_kv_places *p)
 {
@@ -284,8 +284,8 @@ static void write_part(struct split_kv *d, struct tir_value x, int byte,
     tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, byte), tir_transpose(b, x));
 }
 
-/* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
- * that a part at a time is divided. */
+/* Divides and writes O^T of the wave's own columns, part by part, since all of it takes half of the
+ * registers. */
 static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_value inverse,
                            const struct split_kv_places *p)
 {
@@ -309,7 +309,8 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
-/* LDS has a vector of what waves divide by, and behind it where the rows of these columns go. */
+/* Returns the LDS address, from column `first` on, of the divisors (f32), or of the addresses of the
+ * columns' rows (i64), which follow them. */
 static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);
@@ -318,7 +319,7 @@ static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned fi
                     (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
 }
 
-/* Reads what waves left there of columns from `first` on, columns x 1. */
+/* Loads divisors or addresses of `columns` columns from `first` on, columns x 1. */
 static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
@@ -327,7 +328,8 @@ static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned f
                              tir_tile(d->b.f, dtype, columns, 1, l), &map);
 }
 
-/* Waves have a part of the latent and all columns: a block of these at a time is divided. */
+/* Divides and writes O of waves that have a part of the latent and all columns, a block of columns
+ * at a time. */
 static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct split_kv_places *p)
 {
     enum { BLOCKS = 4 };
@@ -352,8 +354,8 @@ static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct
     }
 }
 
-/* Leaves for all waves what they divide by and where rows go: a lane of them has a column, and to
- * find out in each where each of its rows goes would take a third of all that follows. */
+/* Stores the divisors and the addresses of rows in LDS for all waves. Here a lane has one column;
+ * computing the addresses of all of a lane's rows would take a third of the time of the writes. */
 static void leave_columns(struct split_kv *d, struct tir_value inverse,
                           const struct split_kv_places *p)
 {
@@ -367,7 +369,7 @@ static void leave_columns(struct split_kv *d, struct tir_value inverse,
     tir_barrier(b);
 }
 
-/* Asks for what says where the wave's columns of such a result go. */
+/* Loads the arguments that locate the wave's columns of a result or partial. */
 static struct split_kv_places ask_own_places(struct split_kv *d, enum split_kv_kind kind)
 {
     struct split_kv_places p = split_kv_ask_places(d, kind);
@@ -403,7 +405,7 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
             split_kv_write_out(d, o, &p);
     }
     find_lse(d, &p);
-    if (p.lse.base.id) /* behind O, which waits for nothing of it */
+    if (p.lse.base.id) /* after O, which does not depend on it */
         write_lse(d, att_softmax_lse(&d->b, end), &p);
 }
 
