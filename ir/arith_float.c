@@ -121,7 +121,8 @@ int64_t tir_cut_float(unsigned dtype, float v)
     return (signbit(v) ? sign_of(f) : 0) | (magnitude > largest(f) ? largest(f) : magnitude);
 }
 
-/* IEEE 754-2008 maxNum and minNum: if one operand is NaN, the result is the other one. */
+/* Returns the larger number (IEEE 754-2008 maxNum): if one operand is NaN, the result is the other
+ * one. */
 static float max_of(float a, float b) { return fmaxf(a, b); }
 
 /* Returns f16 i of a pair as a double; a subnormal number becomes 0. */

@@ -160,8 +160,8 @@ struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
  * a's layout must have `cols` as its image, and no other bit may contain it. */
 struct tir_value tir_col_flip(struct tir_builder *b, struct tir_value a, unsigned cols);
 
-/* Reshape (C rows) x X to rows x (C X), and back. `width` is X. All are powers of two that divide
-   a's sizes. */
+/* Reshapes (C rows) x X to rows x (C X), and back. `width` is X. All are powers of two that divide
+ * a's sizes. */
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);
 struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width);
 

@@ -335,7 +335,8 @@ static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wa
         interp_value(x, op->operands[0])[interp_index(x, t, wave, (size_t)lane * regs)];
 }
 
-/* Sums over the lower-numbered lanes, register by register. A lane mask counts as 0 and 1. */
+/* Computes sums over the lower-numbered lanes, register by register. A lane mask counts as 0 and
+ * 1. */
 static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);

@@ -36,7 +36,7 @@ void tir_set_pieces(struct tir_expander *x, struct tir_value tile, struct tir_pi
  * a piece or is a multiple of it. */
 struct tir_value tir_take(struct tir_expander *x, const struct tir_pieces *p, unsigned dtype,
                           unsigned first, unsigned count);
-/* tir_take() of a tile's registers. */
+/* Calls tir_take() on a tile's registers. */
 struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, unsigned first,
                               unsigned count);
 

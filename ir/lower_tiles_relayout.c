@@ -37,7 +37,8 @@ static struct tir_value source_register(const struct change *r, unsigned first)
     return tir_take(r->x, &r->a, r->dtype, first, r->unit);
 }
 
-/* v_perm_b32 picks bytes 0..3 from its second operand, 4..7 from its first. */
+/* Permutes bytes by v_perm_b32, which picks bytes 0..3 from its second operand, 4..7 from its
+ * first. */
 static struct tir_value permute(const struct change *r, struct tir_value low, struct tir_value high,
                                 const unsigned pick[4])
 {

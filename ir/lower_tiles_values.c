@@ -325,7 +325,7 @@ static struct tir_value in_upper_half(struct tir_expander *x, const struct tir_l
     return tir_cmp_ne(&x->b, upper, tir_int_like(&x->b, upper, 0));
 }
 
-/* One bit of the column: sums of the upper halves get the totals of the lower ones. */
+/* Adds, for one bit of the column, the totals of the lower halves to the sums of the upper ones. */
 static void add_lower_halves(struct tir_expander *x, const struct tir_layout *l, int bit,
                              struct tir_value *sum, struct tir_value *total)
 {

@@ -232,7 +232,7 @@ static void print_operands(struct printer *p, const struct tir_op *op, uint32_t 
     }
 }
 
-/* for %i = %first to %bound step %step with (%carried = %init, ...) */
+/* Prints "for %i = %first to %bound step %step with (%carried = %init, ...)". */
 static void print_for(struct printer *p, const struct tir_op *op)
 {
     const struct tir_block *const body = op->blocks[0];

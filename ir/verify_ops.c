@@ -193,7 +193,7 @@ static void check_row_dot(struct tir_verifier *v, const struct tir_op *op, struc
               "layout is not the operand's without its columns");
 }
 
-/* Each bit of the column is the image of one input bit, of a register or a lane. */
+/* Checks that each bit of the column is the image of one input bit, of a register or a lane. */
 static void check_prefix_sum(struct tir_verifier *v, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);

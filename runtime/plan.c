@@ -164,7 +164,7 @@ static void choose_pieces(struct batch *p)
         p->piece = pieces_fit(p, piece) ? piece : 0;
 }
 
-/* The place of q, whose start, item and row are known. */
+/* Sets the place of q, whose start, item and row are known. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
@@ -200,7 +200,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
     return units * UNIT < q->keys ? units * UNIT : q->keys;
 }
 
-/* Piece j of a sequence for every head. */
+/* Writes piece j of a sequence for every head. */
 static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -241,7 +241,7 @@ static void write_reduction(const struct batch *p, const struct sequence *q,
         plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->n.queries);
 }
 
-/* Tiles that a batch with fewer of them leaves are empty. */
+/* Empties the tiles that a batch with fewer of them leaves. */
 static void end_reduction(const struct batch *p, const struct sequence *q,
                           const struct attn_decode_plan *plan)
 {

@@ -49,7 +49,8 @@ LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef byt
     return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
 }
 
-/* The instruction offset applies to the memory address and to the LDS address. */
+/* Emits a direct-to-LDS load. The instruction offset applies to the memory address and to the LDS
+ * address. */
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMValueRef zero = lower_i32(l, 0);
@@ -163,7 +164,7 @@ LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set)
 
 /* ---- fp8 ---- */
 
-/* v_cvt_pk_fp8_f32. */
+/* Emits v_cvt_pk_fp8_f32. */
 LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                          bool high)
 {
@@ -171,14 +172,14 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
     return emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
 }
 
-/* v_cvt_f32_fp8. */
+/* Emits v_cvt_f32_fp8. */
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword)
 {
     LLVMValueRef args[2] = {dword, lower_i32(l, 0)};
     return emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
 }
 
-/* v_cvt_pk_f32_fp8. */
+/* Emits v_cvt_pk_f32_fp8. */
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
 {
     LLVMValueRef args[2] = {dword, LLVMConstInt(l->i1, high, false)};

@@ -5,7 +5,8 @@
  */
 #include "targets/isa_cdna.h"
 
-/* ds_swizzle in bit mode: and-mask 31, or-mask 0, xor-mask. It acts within halves of 32 lanes. */
+/* Emits ds_swizzle in bit mode: and-mask 31, or-mask 0, xor-mask. It acts within halves of 32
+ * lanes. */
 static LLVMValueRef swizzle(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     LLVMValueRef args[2] = {dword, lower_i32(l, 0x1f | mask << 10)};

@@ -16,8 +16,8 @@ bool link_exports(const struct link *l, const Elf64_Sym *s)
            visibility != STV_HIDDEN && visibility != STV_INTERNAL && s->st_name < l->names_size;
 }
 
-/* A code object has two symbols, so the hash tables have one bucket and the symbols stay
- * unsorted. */
+/* Computes the sizes of the tables. A code object has two symbols, so the hash tables have one
+ * bucket and the symbols stay unsorted. */
 void link_size_tables(struct link *l)
 {
     const size_t n = l->n_exported;

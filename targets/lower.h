@@ -136,8 +136,8 @@ LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data);
 
-/** Debug information: begins with the function's printed text, sets the line of the next
- * instructions (0: none), ends. */
+/** Begins debug information with the function's printed text; sets the line of the next
+ * instructions (0: none); ends it. */
 void lower_lines_begin(struct lower *l, const struct tgt_blob *ir);
 void lower_line(struct lower *l, unsigned line);
 void lower_lines_end(struct lower *l);

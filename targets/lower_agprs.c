@@ -133,8 +133,8 @@ static LLVMValueRef pass_through(struct lower *l, LLVMValueRef v)
     return assemble(l, "", "=a,0", LLVMTypeOf(v), &v, 1);
 }
 
-/* A direct phi would get the register class of its users, which include other phis. The copy fixes
- * the class. */
+/* Copies a phi, which fixes its register class: a direct phi would get the class of its users,
+ * which include other phis. */
 LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v)
 {
     return l->in_agprs[v.id] ? pass_through(l, phi) : phi;
@@ -147,7 +147,7 @@ LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_val
     return l->in_agprs[v.id] ? l->values[v.id] : pass_through(l, lower_value(l, v));
 }
 
-/* The wait states come before the assembly, since LLVM may copy its operand. */
+/* Emits the copy with its wait states before the assembly, since LLVM may copy its operand. */
 LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
 {
     struct lower_read *const read = &l->read_from_agprs[v.id];

@@ -194,7 +194,7 @@ LLVMValueRef lower_unit_pair(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, count);
 }
 
-/* v_dot2c_f32_f16. */
+/* Emits v_dot2c_f32_f16. */
 LLVMValueRef lower_dot2(struct lower *l, const struct tir_op *op)
 {
     const unsigned count = lower_count(lower_result_type(l, op));

@@ -114,7 +114,8 @@ static bool in_parts(const struct att_variant *v)
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
-/* Page numbers by row take registers, and so does whatever is done to scores: O gets fewer. */
+/* True if registers suffice for the tile's rows. Page numbers by row take registers, and so do
+ * scales, masks, caps and hooks: O gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
     const bool by_lane = split_kv_by_lane(v);
@@ -191,7 +192,7 @@ static struct tir_value like(struct decode *d, struct tir_value scalar, struct t
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* Q^T is the right operand of S^T = K Q^T. It stays in registers where these have room for it. */
+/* True if Q^T, the right operand of S^T = K Q^T, stays in registers; else it is in LDS. */
 static bool keeps_q(const struct decode *d) { return d->kv.k.width <= 256; }
 
 static unsigned q_bytes(const struct decode *d)
@@ -287,7 +288,7 @@ static struct tir_value load_q_scales(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-/* The first key of a wave's n-th tile. */
+/* Returns the first key of a wave's n-th tile. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
@@ -431,7 +432,7 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     d->compute = pipe_stage(&d->plan, DECODE_USE);
 }
 
-/* Blocks begin at key `first` and are waves * keys apart. */
+/* Returns the number of blocks from key `first` on, which are waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -506,7 +507,7 @@ static void begin_attention(struct decode *d)
     att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
-/* An item whose rows do not fit the columns at once is gone through once for each part of them. */
+/* Processes an item, in several passes if it has more rows than columns. */
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->kv.b;

@@ -61,10 +61,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Few sequences and heads leave compute units without a workgroup. With half as many value elements
- * for each wave there are twice as many workgroups, and a chunk has half as many products. The
- * smallest part of a target has a quarter of its compute units (MI308X: 80 of 304). All of these
- * workgroups still run at once there. */
+/* Returns the second kernel, for few sequences and heads, which leave compute units without a
+ * workgroup. Half as many value elements for each wave give twice as many workgroups, with half as
+ * many products a chunk. The smallest part of a target has a quarter of its compute units (MI308X:
+ * 80 of 304); all of these workgroups still run at once there. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

@@ -43,7 +43,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_index_check(v, m, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* arg[row], or `otherwise` where the array is NULL. */
+/* Loads arg[row]; returns `otherwise` if the array is NULL. */
 static struct tir_value entry_or(struct logits *x, const char *arg, struct tir_value otherwise)
 {
     struct tir_builder *b = &x->b;
@@ -110,10 +110,10 @@ struct stored {
     struct tir_value first; /* below 0 for columns before the first one that is scored */
 };
 
-/* A row below 0 is beyond the view, since its offset is above all others as an unsigned number. An
- * instruction's offset must not be what makes a later row one of the view's: AMD's simulator adds
- * it in 32 bits, as measured on gfx950, but LLVM takes the sum of a negative offset for out of
- * range. So each row is a scalar of its own. With pages the loop is 1 % shorter if all are. */
+/* Stores the scores of a row. A row below 0 is beyond the view, since its offset is the largest as
+ * an unsigned number. Each row has a scalar offset of its own: LLVM takes the sum of a negative
+ * offset and the instruction's for out of range, while gfx950 adds it in 32 bits. With pages the
+ * loop is 1 % shorter if all rows have one. */
 static void store(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     (void)row;

@@ -72,7 +72,7 @@ static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
 
 /* ---- The Hadamard matrix ---- */
 
-/* 1, or -1 where the bit of the column is set, for every head of a tile like `x`. */
+/* Returns 1, or -1 where the bit of the column is set, for every head of a tile like `x`. */
 static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
 {
     struct tir_builder *b = &k->rope.b;
@@ -83,11 +83,9 @@ static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, uns
     return tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
 }
 
-/*
- * y = H x / sqrt 128: for each bit of an element's number, sums and differences of the elements
- * that it alone tells apart. Within a part these are registers, or lanes; the other two bits tell
- * the four parts apart, in any order.
- */
+/* Multiplies x by H / sqrt 128. For each bit of an element's number it adds and subtracts the two
+ * elements that differ in it. Within a part these are in other registers or lanes; two bits number
+ * the four parts, in any order. */
 static void hadamard(struct indexer_rope *k, struct rope_parts *x)
 {
     enum { PARTS = 4 };
@@ -155,7 +153,7 @@ static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct 
 
 /* ---- Queries ---- */
 
-/* Element [token, head] of a tensor, a tile of heads. */
+/* Returns a view of element [token, head] of a tensor, a tile of heads. */
 static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int size,
                                 struct tir_value heads)
 {
@@ -191,7 +189,7 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
 
 /* ---- Keys ---- */
 
-/* A vector [128] of f32 as the parts are held: of packed spans every other element. */
+/* Loads a vector [128] of f32 in the layout of the parts; packed spans have every other element. */
 static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
 {
     struct rope *p = &k->rope;
@@ -467,8 +465,8 @@ static void visit_key(struct indexer_rope *k)
 
 /* ---- The kernel ---- */
 
-/* A workgroup has a token and, of its heads, a tile for each wave; the first workgroup's first wave
- * has the key too. */
+/* Processes a token: each wave of the workgroup has a tile of its heads; the first workgroup's
+ * first wave also has the key. */
 static void visit(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;

@@ -43,7 +43,7 @@ static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *
     return tir_tile(b->f, TIR_I32, rows, CHUNK, &l);
 }
 
-/* `bytes` (i32) of words at `base`, 16 bytes a row. */
+/* Returns a view of `bytes` (i32) of words at `base`, 16 bytes a row. */
 static struct tir_view words_view(struct tir_builder *b, struct tir_value base,
                                   struct tir_value bytes)
 {

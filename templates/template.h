@@ -195,7 +195,7 @@ void att_tile_text(const struct att_template *op, const struct att_tile *t,
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];
 
-/** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
+/** Returns the dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
 unsigned att_dtype(const struct att_variant *v);
 
 #endif

@@ -121,7 +121,7 @@ enum att_kv_dtype att_kv_dtype(const struct att_variant *v)
     return cache_dtype(v->dtype);
 }
 
-/* "hooks/alibi.c": the five characters of "alibi". */
+/* Returns the stem of a path and its length: "alibi" for "hooks/alibi.c". */
 static const char *stem(const char *path, int *length)
 {
     const char *slash = strrchr(path, '/');

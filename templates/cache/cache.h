@@ -119,8 +119,8 @@ unsigned att_cache_run_elements(const struct att_variant *v);
 /** Checks that these tiles cover the head dims. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 
-/** The member `check` of a family that moves rows of a cache: checks its fields, head dims, and a
- * tile. */
+/** Checks the fields, head dims and tile of a family that moves rows of a cache: it is the family's
+ * member `check`. */
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why);
 

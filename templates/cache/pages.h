@@ -50,8 +50,8 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
-/** The two steps of att_page_numbers(), for templates that read the table themselves: the i32 byte
- * offset of each row's entry, and the page number, or slot, of an entry. */
+/** Compute the two steps of att_page_numbers(), for templates that read the table themselves: the
+ * i32 byte offset of each row's entry, and the page number, or slot, of an entry. */
 struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value key);
 struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,

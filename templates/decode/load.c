@@ -37,7 +37,7 @@ static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); 
 
 /* ---- Layouts ---- */
 
-/* Bits of dv that one load covers. */
+/* Returns how many bits of dv one load covers. */
 static unsigned v_vector_bits(const struct decode *d)
 {
     const unsigned widest = tir_bits(16 / d->kv.kv_bytes);
@@ -136,8 +136,8 @@ static struct tir_value like(struct decode *d, struct tir_value scalar, struct t
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* The keys that the rows of a tile stand for. Where a load takes a group of x keys, groups repeat
- * the last one. */
+/* Returns the keys of a tile's rows. If a load takes a group of x keys, groups after the last one
+ * repeat it. */
 static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
@@ -199,9 +199,9 @@ static struct block block_of(struct decode *d, struct tir_value key,
     return k;
 }
 
-/* Pages are less than 4 GiB apart: libattn checks that. A product of two numbers that are known to
- * be of 32 bits is two instructions, one of 64 bits four. Memory limits loops over keys of 16 bits,
- * which do not gain: of 1k keys of 8 sequences one lost 1.5 %. */
+/* Returns a page's byte offset. Pages are less than 4 GiB apart, which libattn checks. A product
+ * of two 32-bit numbers takes two instructions, one of 64 bits four. Loops over 16-bit keys are
+ * limited by memory and do not gain: one lost 1.5 % with 1k keys of 8 sequences. */
 static struct tir_value page_offset(struct decode *d, struct tir_value page,
                                     struct tir_value stride)
 {
@@ -310,8 +310,8 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
-/* V in SHUFFLE_K: rows of the load are columns, of which a block has 16 tokens side by side. Those
- * behind the last key are there, with values that are cleared. */
+/* Loads V in SHUFFLE_K: rows of the load are columns, and a block has 16 tokens of each side by
+ * side. Tokens after the last key are loaded too, and their values are cleared. */
 static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -350,7 +350,7 @@ static struct tir_value load_block(struct decode *d, const struct split_kv_cache
 
 /* ---- Tiles ---- */
 
-/* Blocks one above the other: 2 or 4 become one tile. */
+/* Stacks 2 or 4 blocks to one tile. */
 static struct tir_value stack(struct decode *d, struct tir_value block[DECODE_MAX_BLOCKS])
 {
     for (unsigned n = n_blocks(d); n > 1; n /= 2)

@@ -472,7 +472,7 @@ static void copy_later(void *context, const struct pipe_row *row)
     copy_tile(p, att_plus(&p->b, p->tile, HEAD_PRODUCT_AHEAD));
 }
 
-/* Waves that multiply have the priority: other waves' instructions would delay theirs. */
+/* Raises the priority of waves that multiply: other waves' instructions would delay theirs. */
 static void raise_priority(void *context, const struct pipe_row *row)
 {
     struct up *const p = context;

@@ -111,8 +111,8 @@ static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned
     return NULL;
 }
 
-/* A value that the loop carries is used in the stage that makes the next one, or one stage earlier
- * in a later phase: there its tile is the one after. */
+/* Checks that a loop-carried value is used in the stage that writes the next one, or one stage
+ * earlier in a later phase: there its tile is the one after. */
 static bool check_carried(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -375,7 +375,8 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
                a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
 }
 
-/* The last tile has the fewest barriers, and in a bare table the first ones. */
+/* Checks that barriers are between a tile's arrival and its reads. The last tile has the fewest
+ * barriers, and so have the first tiles of a bare table. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {

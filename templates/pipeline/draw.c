@@ -80,7 +80,7 @@ static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned st
     return n;
 }
 
-/* Rows of a phase as an iteration runs them: steps before waits, older tiles first. */
+/* Draws the rows of a phase in the order of an iteration: steps before waits, older tiles first. */
 static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
 {
     unsigned n = 0;

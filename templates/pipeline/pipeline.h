@@ -179,8 +179,8 @@ unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
 
-/** The same for a table that fits the variant by the template's own rules: a refusal is printed and
- * aborts the process. */
+/** Makes a plan as pipe_resolve() does, of a table that the template has chosen for the variant.
+ * Prints a refusal and aborts the process. */
 void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
 /** Returns the plan's number of a stage of the table. */

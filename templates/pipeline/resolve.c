@@ -65,7 +65,7 @@ uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage)
     return (uint8_t)(stage + later - plan->first_stage);
 }
 
-/* An empty stage in the middle is a delay and keeps its number. */
+/* Numbers the stages from 0. An empty stage in the middle is a delay and keeps its number. */
 static void number_stages(struct pipe_plan *plan)
 {
     plan->first_stage = UINT8_MAX;

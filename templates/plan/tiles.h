@@ -24,7 +24,7 @@ enum att_plan_word {
 struct tir_value att_plan_write_tiles(struct tir_builder *b, const struct att_scan *scan,
                                       int waves);
 
-/** The address (i64) of the numbers of one kind, i32 each. */
+/** Returns the address (i64) of the numbers of one kind, i32 each. */
 struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word word);
 
 #endif

@@ -177,7 +177,8 @@ void rope_rotate(struct rope *p, struct rope_parts *x);
 /** Issues the loads of a source's tile of heads from `row` on. */
 void rope_fetch(struct rope *p, const struct rope_source *s, struct tir_value row,
                 struct tir_value *raw);
-/** The heads of q, whose first tile is `first`: to their tensor, and to fp8 if wanted. */
+/** Processes the heads of q, whose first tile is `first`: stores them to their tensor, and as fp8
+ * if wanted. */
 void rope_visit_q(struct rope *p, const struct rope_source *s, const struct tir_value *first);
 /** Stores the second half of each head of q to the tensor of gates. Only its bias is added. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate);

@@ -44,7 +44,8 @@ struct walk {
     const struct rope_source *s;
 };
 
-/* raw[] holds the first tile; the loop's index is the tile's first head. */
+/* Begins the loop over tiles of heads. raw[] holds the first tile; the loop's index is the tile's
+ * first head. */
 static void begin_walk(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                        struct walk *w)
 {

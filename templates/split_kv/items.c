@@ -12,10 +12,10 @@
 
 enum { WORK_WORDS = 8 };
 
-/* Loads at once all arguments that precede the first load of K. Also loads one argument of every
- * other cache line, so that later loads of its neighbours hit the cache. The order is the order of use,
- * since the first arguments may be preloaded in registers. `one_launch` loads fewer of them early,
- * for want of scalar registers. */
+/* Loads all arguments that precede the first load of K at once. Also loads one argument of every
+ * other cache line, so that loads of its neighbours hit. The order is the order of use, since the
+ * first arguments may be preloaded in registers. `one_launch` loads fewer of them early, for want
+ * of scalar registers. */
 void split_kv_ask_arguments(struct split_kv *d, bool latent)
 {
     enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };

@@ -22,7 +22,8 @@ static struct tir_layout halves_of(const struct split_kv *d)
                                  TIR_RC(d->value.width / 2 - 1, d->columns - 1));
 }
 
-/* Returns the LDS map of a wave's O: 16 bytes of every lane side by side, without bank conflicts. */
+/* Returns the LDS map of a wave's O: 16 bytes of every lane side by side, without bank
+ * conflicts. */
 static struct tir_layout o_map(const struct split_kv *d)
 {
     const struct tir_layout l = halves_of(d);

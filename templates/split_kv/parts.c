@@ -358,7 +358,8 @@ void split_kv_join_parts(struct split_kv *d)
     tir_end_if(b, &part, NULL);
 }
 
-/* An item that is no part loads from kv_lens instead, which always exists. */
+/* Loads the first entry of the item's parts early. An item that is no part loads from kv_lens
+ * instead, which always exists. */
 struct tir_value split_kv_ask_for_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

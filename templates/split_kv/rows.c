@@ -43,7 +43,8 @@ struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column)
     return r;
 }
 
-/* The columns are queries of one sequence for the heads of a KV head. */
+/* Finds the positions of the columns, which are queries of one sequence for the heads of a KV
+ * head. */
 void split_kv_find_position(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -14,7 +14,7 @@ enum {
     FEW_POLLS = 28 /* of few parts, 260 to 400 clocks each */
 };
 
-/* A word that all lanes have. */
+/* Returns the type of a word that all lanes have. */
 static struct tir_type word_type(struct split_kv *d)
 {
     const struct tir_spread one = tir_spread(d->m, d->waves);

@@ -309,8 +309,8 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
-/* Returns the LDS address, from column `first` on, of the divisors (f32), or of the addresses of the
- * columns' rows (i64), which follow them. */
+/* Returns the LDS address, from column `first` on, of the divisors (f32), or of the addresses of
+ * the columns' rows (i64), which follow them. */
 static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned first)
 {
     const unsigned of_one = (unsigned)sizeof(float);

@@ -104,7 +104,7 @@ static void print_heading(const struct bench *b)
     printf(b->hip ? " %9s %9s\n" : "\n", "MODEL US", "OF MODEL");
 }
 
-/* A fraction of a roofline at the model's time becomes that at the measured one. */
+/* Converts a share of a roofline at the model's time to the share at the measured time. */
 static double share(double fraction, const struct row *r, double us)
 {
     return us > 0 && r->model.us > 0 ? 100 * fraction * r->model.us / us : 0;

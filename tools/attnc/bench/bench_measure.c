@@ -11,7 +11,7 @@
 
 enum { MODEL_SECONDS = 3600 };
 
-/* The n-th dimension of a run's shape by name; 0: there is none. */
+/* Returns a dimension of a run's shape by name; 0: there is none. */
 static double dimension(const struct trace_run *run, const char *name)
 {
     const struct verify_op *op = trace_find_op(run->info->op);
@@ -30,7 +30,7 @@ static double count_pairs(double q, double k, bool causal)
     return causal ? seen * k - seen * (seen - 1) / 2 : q * k;
 }
 
-/* Tensor operations and least bytes of a session's launch, by the op's formula. */
+/* Returns the tensor operations and the least bytes of a session's launch, by the op's formula. */
 static struct bench_work count_work(const struct trace_run *run)
 {
     const bool prefill = !strcmp(run->info->op, "prefill");

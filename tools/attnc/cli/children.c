@@ -93,7 +93,7 @@ static bool start(const struct children *c, size_t part, struct child *child)
     return false;
 }
 
-/* A child has closed its pipe: it has ended or died. */
+/* Ends a child that has closed its pipe: it has ended or died. */
 static void finish(const struct children *c, size_t part, struct child *child)
 {
     int status = 0;

@@ -36,8 +36,8 @@ int complain_nearest(const char *nearest, const char *format, ...)
     return EXIT_USER;
 }
 
-/* The next word of a command's usage that has to be given: neither optional nor of an option. False
- * at the end. */
+/* Copies the next required word of a command's usage: neither optional nor an option's argument.
+ * False at the end. */
 static bool next_required(const char **at, char *word, size_t size)
 {
     bool argument = false; /* of an option */
@@ -73,7 +73,7 @@ int wrong_operands(const struct command *c, int argc, char **argv)
                     c->name);
 }
 
-/* The row that `text` ("output=x", length of the name given) or a letter names. */
+/* Returns the row of an option by its name, of `length` letters ("output=x"), or by its letter. */
 static const struct option_row *find_option(const struct command *c, const char *name,
                                             size_t length, char letter)
 {

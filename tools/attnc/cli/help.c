@@ -27,7 +27,7 @@ static bool is_taken(enum att_field f)
     return false;
 }
 
-/* "integer, 1 to 1024 elements, default 128" */
+/* Prints a field's type, such as "integer, 1 to 1024 elements, default 128". */
 static void print_type(const struct att_field_info *info)
 {
     switch (info->kind) {

@@ -40,7 +40,7 @@ static void set(struct att_variant *v, enum att_field f, int value)
         att_set(v, f, value);
 }
 
-/* The targets on which the variant can be built; the last reason why not. */
+/* Returns the targets that can build the variant; `why` has the last refusal. */
 static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
 {
     uint8_t found = 0;
@@ -513,7 +513,7 @@ static void print_flags(const struct op_limits *l)
         text_print(&t, "- true or false: ", "  ");
 }
 
-/* Why two choices have no kernel together; false where they have. */
+/* True if two choices have no kernel together; `why` says why not. */
 static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
 {
     const struct choice *x = &l->choices[a], *y = &l->choices[b];

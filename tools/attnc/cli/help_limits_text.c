@@ -47,7 +47,8 @@ int limits_sample(int i)
 
 static bool is_power(int n) { return n > 0 && !(n & (n - 1)); }
 
-/* Three powers of two or more, all that lie between the first and the last, and nothing else. */
+/* True if the samples are three powers of two or more: all between the first and the last, and no
+ * other number. */
 static bool are_powers(const uint8_t *has, uint8_t mask, int range[2])
 {
     int count = 0;

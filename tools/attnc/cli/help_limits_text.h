@@ -22,7 +22,7 @@ void text_print(struct text *t, const char *first, const char *next);
  * neighbour. */
 enum { LIMITS_DENSE = 1025, LIMITS_SAMPLES = LIMITS_DENSE + 2 * 1008 };
 
-/** Sample i; they ascend. */
+/** Returns sample i; samples ascend. */
 int limits_sample(int i);
 
 /** Adds the samples whose entry in `has` shares a bit with `mask`: "64 to 128 by 8, 144 to 256 by

@@ -64,7 +64,7 @@ static int refuse_input(const char *path)
                     path);
 }
 
-/* Two outputs of a run cannot be one file. */
+/* Claims a path for an output. It is an error if two outputs of a run are one file. */
 static int claim(const char *path, const struct stat *st, const char *name)
 {
     if (is_noted(outputs, st, name))
@@ -130,7 +130,7 @@ static bool write_by_rename(const char *path, const void *bytes, size_t size)
     return attnc_place_file(fd, good, temporary, path);
 }
 
-/* A regular file with these very bytes. */
+/* True if the path is a regular file with exactly these bytes. */
 static bool holds(const char *path, const struct stat *st, const void *bytes, size_t size)
 {
     if (!S_ISREG(st->st_mode) || (size_t)st->st_size != size || size == 0)

@@ -92,7 +92,7 @@ int open_pack(const char *path, struct attn_pack **pack)
     return status == ATTN_OK ? EXIT_GOOD : refuse(path, status, head, read_head(path, head));
 }
 
-/* A copy of the pack's bytes, which is the caller's. */
+/* Reads a copy of the pack's bytes, which the caller frees. */
 static int read_bytes(const char *path, char **bytes, size_t *size)
 {
     const struct spooled *s;

@@ -10,7 +10,7 @@
 
 enum { MOST = 1 << 20 };
 
-/* A number of the environment; `fallback` where it is not there or none. */
+/* Returns a number of the environment; `fallback` if it is absent or no number. */
 static long number(const char *name, long fallback)
 {
     const char *text = getenv(name);

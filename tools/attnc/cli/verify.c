@@ -140,7 +140,8 @@ static bool wanted(const struct attn_kernel_info *info)
     return (!args.only || fnmatch(args.only, info->name, 0) == 0) && in_shard(&shard, info->name);
 }
 
-/* The logits function of a kernel without a reference, since its C file is not known; else NULL. */
+/* Returns the name of a kernel's logits function without a reference, since its C file is not
+ * known; else NULL. */
 static const char *unknown_hook(const struct attn_pack *pack, uint32_t n)
 {
     const char *name = args.hooks ? "none" : verify_field(pack, n, "logits");

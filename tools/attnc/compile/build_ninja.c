@@ -13,7 +13,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* A path as ninja wants it: '$', ':', ' ' escaped. */
+/* Writes a path for ninja, with '$', ':' and ' ' escaped. */
 static void put_path(FILE *f, const char *path)
 {
     for (; *path; path++) {

@@ -112,7 +112,7 @@ static int write_into_directory(const struct build_unit *unit, const char *direc
     return EXIT_GOOD;
 }
 
-/* One kernel goes to the file that `path` names; several into the directory that it names. */
+/* Writes one kernel to the file `path`, or several into the directory `path`. */
 static int write_files(const struct build_unit *units, size_t count, const char *path,
                        const char *suffix)
 {

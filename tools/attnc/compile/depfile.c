@@ -8,7 +8,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* A name as make reads it: blanks and # with a backslash, $ doubled. */
+/* Prints a name for make: blanks and # with a backslash, $ doubled. */
 static void print_name(FILE *out, const char *name)
 {
     for (; *name; name++) {

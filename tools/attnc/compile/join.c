@@ -29,7 +29,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* The default of each field of an op's keys that has one of its own. Returns their count. */
+/* Lists the default of each field of an op's keys that has one of its own. Returns their count. */
 static size_t list_defaults(const char *op, const char *target,
                             struct attnc_pack_pair pairs[ATT_FIELD_COUNT],
                             char values[ATT_FIELD_COUNT][ATT_NAME_MAX])

@@ -93,7 +93,7 @@ bool config_is(const struct config *c, const struct attnc_yaml_node *n, const ch
     return strpbrk(kinds, "nb") && config_parse(c, n, &number);
 }
 
-/* The node of a name in a map; 0: it is not there. */
+/* Returns the node of a name in a map; 0: it is absent. */
 static uint32_t name_in(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     for (uint32_t id = map && map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {

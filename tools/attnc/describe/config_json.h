@@ -57,30 +57,30 @@ const char *config_name(const struct config *c, enum config_key key, char name[C
  * neither. */
 const char *config_text(const struct config *c, enum config_key key);
 
-/** A value as an integer, 32.0 as well. 0 where it is absent; 0 and a fault where it is no whole
- * number. */
+/** Returns a value as an integer; 32.0 counts as one. Returns 0 if it is absent, and 0 with a fault
+ * if it is no whole number. */
 long config_number(const struct config *c, enum config_key key);
 
 double config_real(const struct config *c, enum config_key key, double absent);
 
-/** A value as a choice: true, or a number other than 0. */
+/** Returns a value as a choice: true, or a number other than 0; `absent` if there is none. */
 bool config_flag(const struct config *c, enum config_key key, bool absent);
 
 /** Returns a number that a model has for all layers, or as a list with one for each of `layers`; -1
  * if it is absent, or null for this layer. A list that is too short is a fault. */
 double config_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
-/** The same of a whole number; -1 and a fault where it is none. */
+/** Returns the same for a whole number; -1 and a fault if it is not one. */
 long config_whole_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
-/** The text of element i of a list; NULL past its end, or where it is null. */
+/** Returns the text of element i of a list; NULL past its end, or if it is null. */
 const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i);
 
 /** Returns element i of a list; NULL past its end. */
 const struct attnc_yaml_node *config_item(const struct config *c,
                                           const struct attnc_yaml_node *list, long i);
 
-/** Elements of a list. */
+/** Returns the number of a list's elements. */
 long config_length(const struct config *c, const struct attnc_yaml_node *list);
 
 /** True if a list of numbers holds n. */

@@ -165,7 +165,7 @@ static void say(const struct walk *w, const char *path, const struct attnc_yaml_
     w->report(w->context, text);
 }
 
-/* The kinds of value with which a setting has no effect; NULL: it may have one. */
+/* Returns the kinds of value with which a setting has no effect; NULL: it may have one. */
 static const char *idle_kinds(const struct walk *w, const char *path)
 {
     const char *kinds = neutral_kinds(path);

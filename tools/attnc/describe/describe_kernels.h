@@ -27,7 +27,7 @@ struct rank_heads {
     bool copies;
 };
 
-/** Heads of one of `ranks` ranks. False: they cannot be shared out. */
+/** Computes the heads of one of `ranks` ranks. False: the ranks cannot share them. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
 /** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */

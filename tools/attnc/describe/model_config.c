@@ -314,7 +314,7 @@ static void read_vision(struct reader *r)
     }
 }
 
-/* The encoder of a model that attends to one: Whisper's, BART's. */
+/* Reads the encoder of a model that attends to one: Whisper's, BART's. */
 static void read_encoder(struct reader *r)
 {
     struct model_encoder *const v = &r->m->vision;
@@ -383,7 +383,8 @@ static char *list_settings(const struct reader *r, bool neutral)
     return text;
 }
 
-/* Ling 3 and Ring 2.5 share a type: KDA is where the file bounds its decays. */
+/* Returns the kind of linear layers of Ling 3 and Ring 2.5, which share a type: a file that bounds
+ * its decays has KDA. */
 static enum layer_kind linear_kind(const struct reader *r)
 {
     const enum layer_kind kind = find_linear(r->c.type);

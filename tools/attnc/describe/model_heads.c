@@ -33,7 +33,8 @@ static void set_size(const struct config *c, long *to, enum config_key key)
     set_if(to, config_number(c, key));
 }
 
-/* KV heads where no list has them: Falcon's first and GPT-BigCode say that there is only one. */
+/* Returns the KV heads if no list has them: Falcon's first version and GPT-BigCode have only
+ * one. */
 static long default_kv_heads(const struct reader *r, long heads, long given)
 {
     const struct config *const c = &r->c;

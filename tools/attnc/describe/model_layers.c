@@ -87,7 +87,7 @@ static enum layer_kind by_word(const char *word, char *unknown)
     return LAYER_UNKNOWN;
 }
 
-/* NVIDIA's pattern: M Mamba, * attention, - MLP, E experts. */
+/* Returns the kind of a letter in NVIDIA's pattern: M Mamba, * attention, - MLP, E experts. */
 static enum layer_kind by_letter(char letter, char *unknown)
 {
     switch (letter) {
@@ -231,7 +231,8 @@ static enum layer_kind settle(const struct config *c, const struct layer_rules *
     return kind;
 }
 
-/* Without a word for each layer: every one has the window, or from one layer on, or every other. */
+/* Returns the kind of layer i if there is no word for each layer: every layer has the window, or
+ * every one from a given layer on, or every other. */
 static enum layer_kind by_window(const struct config *c, const struct layer_rules *r, long i)
 {
     if (layer_window(c, i, r->layers) == 0)
@@ -297,7 +298,7 @@ bool layer_rotates(const struct config *c, long i, long layers)
     return interval <= 0 || (i + 1) % interval != 0;
 }
 
-/* Every n-th layer: max(i - offset + 1, 0) mod n is 0. */
+/* True if layer i is an every-th one: max(i - offset + 1, 0) mod every is 0. */
 static bool indexes_by_number(const struct config *c, long i)
 {
     const long every = config_number(c, CONFIG_INDEX_EVERY);

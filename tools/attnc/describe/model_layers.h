@@ -28,10 +28,9 @@ struct layer_rules {
     enum layer_kind linear; /* the kind of a linear layer of this class */
 };
 
-/**
- * The kind of layer i. `disagrees` takes the name of a setting that says another kind than the one
- * that counts, `unknown` a word that no kind has; both are CONFIG_PATH bytes and else stay.
- */
+/** Returns the kind of layer i. `disagrees` gets the name of a setting that contradicts the one
+ * that counts, and `unknown` a word that no kind has. Both have CONFIG_PATH bytes, and else
+ * stay. */
 enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, long i,
                            char *disagrees, char *unknown);
 
@@ -48,7 +47,7 @@ bool layer_rotates(const struct config *c, long i, long layers);
  * otherwise than the one that counts, CONFIG_PATH bytes, and else stays. */
 bool layer_indexes(const struct config *c, long i, char *disagrees);
 
-/** Tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */
+/** Returns the tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */
 long layer_window(const struct config *c, long i, long layers);
 
 /** Writes "0-2, 6, 10" for the layers that are set, cut with "..." where `size` is too small. */

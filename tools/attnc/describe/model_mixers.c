@@ -113,7 +113,7 @@ static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
                                          : read_size(r, x, value, &x->head_dim_v);
 }
 
-/* The gate of gated delta net is silu, where the class or a setting has no other. */
+/* Reads the gate of gated delta net: silu, unless the class or a setting has another. */
 static void read_delta_gate(struct reader *r, struct model_mixer *x)
 {
     const char *type = config_text(&r->c, CONFIG_DELTA_GATE);

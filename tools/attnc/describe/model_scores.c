@@ -75,7 +75,7 @@ static bool is_word(const char *word, const char *const list[])
     return false;
 }
 
-/* The norm by a word: of each head, or of all heads together. */
+/* Sets the norm by a word: of each head, or of all heads together. */
 static void apply_norm_type(struct model *m, const char *type)
 {
     static const char *const per_head[] = {"per_head", "head", "qwen3", "rms", "rmsnorm", NULL};
@@ -147,7 +147,7 @@ static void read_gate(struct reader *r)
     m->gate = m->gate || beside;
 }
 
-/* Words of attention_type and attn_type. */
+/* Reads the words of attention_type and attn_type. */
 static void read_attention_type(struct reader *r)
 {
     static const char *const plain[] = {"multihead_attention",

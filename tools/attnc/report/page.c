@@ -9,7 +9,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* "</" must not end the script that holds the data. */
+/* Writes the data with "</" escaped, since it would end the script that holds them. */
 static void put_data(FILE *out, const char *data)
 {
     for (; *data; data++) {

@@ -69,7 +69,7 @@ struct modelled {
     FILE *listings; /* "NAME\tLINES\n" of each kernel, for after the traces */
 };
 
-/* This program. */
+/* Returns the path of this program. */
 static const char *self(void)
 {
     static char path[PATH_MAX];
@@ -122,7 +122,7 @@ static int embed_verification(struct json *j, const char *path)
     return embed_command(j, "verification", argv);
 }
 
-/* Query heads for 8 key/value heads: 4 of each where the kernel takes any ratio. */
+/* Returns the query heads for 8 KV heads: 4 for each if the kernel takes any ratio. */
 static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_count)
 {
     for (uint32_t i = 0; i < field_count; i++) {

@@ -121,7 +121,8 @@ static void add_attention(struct step_kind *k, const struct attention *a)
 
 /* Layers with a key and a value per head. */
 
-/* A window that holds every sequence may be as long as the longest one. */
+/* Returns the tokens of the window, at most the longest sequence: a longer window holds every
+ * sequence. */
 static long window_of(const struct model_group *g)
 {
     return g->window < STEP_MOST_KEYS ? g->window : STEP_MOST_KEYS;
@@ -284,7 +285,8 @@ static void list_latent(const struct model *m, struct step *s, long layers, bool
     add_product(k, l->batch * l->queries, latent->kv_lora_rank, latent->value);
 }
 
-/* A sparse indexer chooses keys in some layers; the others take what the layer before them has. */
+/* Lists the stages of latent layers. In some layers a sparse indexer selects keys; the others use
+ * the selection of an earlier layer. */
 static void list_latents(const struct model *m, struct step *s)
 {
     long layers = 0, own = 0;
@@ -311,7 +313,7 @@ static void add_conv(struct step_kind *k, const struct model_mixer *x, const str
              l->queries);
 }
 
-/* The step writes states: without records of drafts. */
+/* Adds the recurrence of a step, which writes states, without records of drafts. */
 static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
                            const struct rank_mixer *r, const struct step_load *l)
 {

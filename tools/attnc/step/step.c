@@ -57,7 +57,7 @@ struct run {
     struct step_device device;
 };
 
-/* A parameter of the target's timing model. */
+/* Returns a parameter of the target's timing model. */
 static double parameter(const struct tgt *target, const char *name)
 {
     const struct tgt_parameter *p = target->parameters;

@@ -6,7 +6,7 @@
 #include <glob.h>
 #include <stdio.h>
 
-/* The driver's hwmon of a GPU: freq1_input is the shader clock in Hz (Linux, amdgpu, "hwmon
+/* Finds the driver's hwmon of a GPU: freq1_input is the shader clock in Hz (Linux, amdgpu, "hwmon
  * Interfaces"). */
 static void find_clock(struct events *e, void *library, int ordinal)
 {

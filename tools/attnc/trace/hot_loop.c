@@ -79,7 +79,7 @@ struct loop {
     double share;       /* of all clocks, in percent; 0: there is no loop */
 };
 
-/* The loop whose branch back is line i; one without a share where the line is no such branch. */
+/* Returns the loop whose branch back is line i; without a share if the line is no such branch. */
 static struct loop loop_at(const struct line *lines, size_t i)
 {
     struct loop l = {i, i, 0};

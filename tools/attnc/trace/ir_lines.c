@@ -43,7 +43,7 @@ static uint64_t symbol_value(Elf *elf, Elf_Scn *section, const char *name)
     return 0;
 }
 
-/* The kernel's address and the IR's text. */
+/* Reads the kernel's address and the IR's text. */
 static bool read_sections(struct ir_lines *l, const char *kernel)
 {
     size_t names;

@@ -81,7 +81,8 @@ static void shape_json(struct json *j, const struct trace_run *run, const struct
     json_end(j);
 }
 
-/* Per XCD, how much of its room for workgroups was taken in each part of the launch's time. */
+/* Writes, for each XCD, the share of its room for workgroups that was used in each part of the
+ * launch. */
 static void taken_json(struct json *j, const struct hipsim_time_report *r)
 {
     json_begin_list(j, "taken");
@@ -174,7 +175,7 @@ static int end_written(struct written *w, int code)
     return code;
 }
 
-/* The launch in modelled time, and the files about it. */
+/* Times the launch on the model, and writes the files about it. */
 static int time_and_write(struct trace_session *t, const struct attn_pack *pack, uint32_t n,
                           struct hipsim_time_report *report)
 {
@@ -275,7 +276,7 @@ static const char *name_part(void *context, size_t part)
     return kernel_info(s->pack, s->kernels[part]).name;
 }
 
-/* Every kernel whose name is `pattern` or matches it. */
+/* Selects every kernel whose name is `pattern` or matches it. */
 static int select_kernels(struct selection *s, const char *path, const char *pattern)
 {
     const uint32_t count = attn_pack_kernel_count(s->pack);

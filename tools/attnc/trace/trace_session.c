@@ -31,7 +31,8 @@ const struct verify_op *trace_find_op(const char *name)
     return op && op->trace ? op : NULL;
 }
 
-/* The call that verification makes of the op's shape for traces, with the numbers of --shape. */
+/* Prepares the call that verification makes of the op's traced shape, with the numbers of
+ * --shape. */
 static int prepare(struct trace_run *run)
 {
     struct call *c = &run->call;

@@ -63,7 +63,7 @@ static void find_pairs(struct fit *f, const char *target)
     }
 }
 
-/* The changed parameters as --parameters takes them, with parameter `p` at `value`. */
+/* Writes the changed parameters in the form of --parameters, with parameter `p` at `value`. */
 static void write_parameters(const struct fit *f, size_t p, double value, char text[TEXT])
 {
     size_t at = 0;

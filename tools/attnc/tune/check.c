@@ -37,7 +37,7 @@ struct dispatch {
     char kernel[ATT_NAME_MAX], fault[200];
 };
 
-/* A verdict holds for this pack, these shapes and this simulator. */
+/* Hashes the pack, the shapes and the simulator for which a verdict holds. */
 static void hash_check(struct check *c)
 {
     XXH64_hash_t shapes = c->sweep->model;

@@ -49,7 +49,8 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
 
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
-/* The cost of a build's kernels on the shapes of `in`; *count: how many of these have a time. */
+/* Returns the cost of a build's kernels on the shapes of `in`; sets *count to the number of these
+ * with a time. */
 static double find_own_cost(const struct tune_key *key, const bool *in, size_t *count)
 {
     double cost = 0;

@@ -9,7 +9,7 @@
 #include "tools/attnc/cli/progress.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A measurement holds for this code, on this model. */
+/* Hashes the code and the model for which a measurement holds. */
 static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c)
 {
     struct attnc_kernel plain = *c->kernel;

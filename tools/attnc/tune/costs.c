@@ -18,7 +18,7 @@ static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64}
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* A plan in one piece of memory: work_indptr, work_info, reduce_indptr, the maps. */
+/* Makes a plan in one piece of memory: work_indptr, work_info, reduce_indptr, the maps. */
 static struct tune_plan make_plan(const struct attn_decode_plan_shape *shape, const int32_t *lens)
 {
     struct attn_decode_plan_sizes sizes;
@@ -168,7 +168,7 @@ static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct att
     return true;
 }
 
-/* The key whose kernel runs a split's call, and the shape of it. */
+/* Finds the key whose kernel runs a split's call, and its shape. */
 static struct tune_key *find_base(const struct tune_sweep *sweep, const struct attnc_split *split,
                                   struct tune_shape *base)
 {

@@ -47,7 +47,8 @@ static bool execute(struct tune_db *db, const char *sql)
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db);
 }
 
-/* SQL's own_key(key): the key as this version writes it; one that no kernel has as it is. */
+/* Implements SQL's own_key(key): the key as this version writes it; a key without a kernel stays
+ * as it is. */
 static void own_key(sqlite3_context *context, int count, sqlite3_value **values)
 {
     const char *const key = (const char *)sqlite3_value_text(values[0]);
@@ -275,7 +276,7 @@ bool tune_db_merge(struct tune_db *db, const char *path)
     return execute(db, "DETACH other") && good;
 }
 
-/* A file of its own, which has no history: neither counters of changes nor free pages. */
+/* Writes the database to a new file, without counters of changes or free pages. */
 static bool write_anew(struct tune_db *db, const char *path)
 {
     sqlite3_stmt *s;

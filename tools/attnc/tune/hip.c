@@ -114,8 +114,8 @@ static void drop(struct heat *h, size_t i)
     memmove(&h->candidates[i], &h->candidates[i + 1], (h->count - i) * sizeof(h->candidates[0]));
 }
 
-/* One race in a child. True: it has ended without a fault, and its figures are kept; else
- * `culprit` is who lost it, and `fault` why. */
+/* Runs one race in a child. True: it ended without a fault, and its figures are kept. Else
+ * `culprit` is the candidate that failed, and `fault` says why. */
 static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *good)
 {
     struct answer *a = calloc(1, sizeof(*a));

@@ -144,7 +144,7 @@ static int time_launch(const struct tune_item *item, struct tune_value *v)
 
 static int call_time(void *context, void *answer) { return time_launch(context, answer); }
 
-/* In a worker. */
+/* Measures an item, in a worker. */
 static void work(void *context, size_t i, FILE *out)
 {
     const struct batch *b = context;

@@ -20,7 +20,7 @@ struct trial {
     size_t shapes[MOST_SHAPES], shape_count;
 };
 
-/* The sum of the logarithms of the modelled times; INFINITY where one is missing. */
+/* Returns the sum of the logarithms of the modelled times; INFINITY if one is missing. */
 static double cost(const struct trial *t, size_t candidate)
 {
     double sum = 0;

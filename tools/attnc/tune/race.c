@@ -39,7 +39,7 @@ static bool runs(const struct track *t, size_t i)
     return !t->result->figures[i].faulty && !t->result->figures[i].dropped;
 }
 
-/* One sample of each, beginning with another runner each time. */
+/* Takes one sample of each runner, beginning with another runner each round. */
 static void run_round(struct track *t, unsigned round)
 {
     for (size_t k = 0; k < t->count; k++) {

@@ -93,7 +93,7 @@ static int by_distance(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-/* The row that a build takes by itself; 0 where none fits. */
+/* Returns the row that a build takes by itself; 0: none fits. */
 static unsigned find_own_row(const struct att_variant *v)
 {
     struct att_variant row = *v;

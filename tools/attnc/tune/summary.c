@@ -49,7 +49,7 @@ static void add_gain(struct gain *to, const struct gain *g)
     to->slower += g->slower;
 }
 
-/* Tiles that were chosen for calls of the key. */
+/* Counts the tiles that were chosen for calls of the key. */
 static size_t count_kernels(const struct summary *r, const struct tune_key *key)
 {
     size_t kernels = 0;

@@ -112,7 +112,7 @@ struct tuning_run {
     char db[PATH_MAX], yaml[PATH_MAX];
 };
 
-/* "out/x.attnpack" gives "out/x.yaml". */
+/* Derives a path: "out/x.attnpack" gives "out/x.yaml". */
 static int name_beside(char path[PATH_MAX], const char *given, const char *suffix)
 {
     if (!given && !args.output)

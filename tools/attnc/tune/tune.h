@@ -246,7 +246,7 @@ const struct tune_value *tune_times(const struct tune_key *key, size_t candidate
 struct attn_pack;
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
-/** The same with a build's own kernels of the key, among which libattn chooses. */
+/** Opens a pack of a build's own kernels of the key, among which libattn chooses. */
 struct attn_pack *tune_open_own(const struct tune_key *key);
 
 enum tune_verdict_kind { TUNE_RIGHT, TUNE_WRONG, TUNE_UNVERIFIED /* the budget is spent */ };
