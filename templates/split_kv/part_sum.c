@@ -10,6 +10,8 @@
  * 128 parts are in flight at once.
  *
  *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
+ *
+ * A sink is a part whose o is 0: sums begin with it.
  */
 #include "templates/split_kv/part_sum.h"
 #include "ir/address_map.h"
@@ -22,6 +24,7 @@
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
 static const float LOWEST = -3e38f; /* of a part without keys */
+static const float HIGHEST = 3e38f; /* of an infinite sink */
 
 enum {
     SLICES = 32,    /* the fewest slices of all rows, so that all waves have one */
@@ -115,6 +118,21 @@ static struct tir_value find_result(struct split_kv_part_sum *s, const struct sl
                    tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
 }
 
+/* Returns the sum of no part: what the sink of the slice's head counts, or nothing. */
+static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *const b = &s->d->b;
+    const struct tir_value lowest = tir_f32(b, LOWEST), zero = tir_f32(b, 0.0f);
+    if (!s->d->v->sinks)
+        return (struct sum){.m = lowest, .l = zero};
+    const struct tir_value sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                                                  att_times(b, l->head, sizeof(float)), TIR_F32);
+    const struct tir_value power = tir_mul(b, sink, tir_f32(b, LOG2E));
+    const struct tir_value m = tir_min(b, tir_max(b, power, lowest), tir_f32(b, HIGHEST));
+    return (struct sum){.m = m,
+                        .l = tir_select(b, tir_cmp_gt(b, m, lowest), tir_f32(b, 1.0f), zero)};
+}
+
 /* ---- The result ---- */
 
 static void store_row(struct split_kv_part_sum *s, struct tir_value base, struct tir_value a)
@@ -141,7 +159,9 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
     const struct tir_value some = tir_cmp_gt(b, sum->l, tir_f32(b, 0.0f));
     const struct tir_value log =
         tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
-    const struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
+    struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
+    if (d->v->sinks)
+        lse = tir_select(b, tir_cmp_lt(b, sum->m, tir_f32(b, HIGHEST)), lse, tir_f32(b, INFINITY));
     const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
     struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
     store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
@@ -264,7 +284,8 @@ static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
-    struct tir_value carried[] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->slice), s->rows};
+    const struct sum begun = begin_sum(s, l);
+    struct tir_value carried[] = {begun.m, begun.l, tir_splat(b, zero, s->slice), s->rows};
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, lanes, carried, 4);
     const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
     const struct sum sum = join_chunk(s, l, carried[3], loop.index, &before);
@@ -314,7 +335,9 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
     const struct tir_value to = find_result(s, l);
     tir_anchor(b, to);
     const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
-    struct tir_value top = lowest, sum = tir_float_like(b, lowest, 0.0f);
+    const struct sum begun = begin_sum(s, l);
+    const struct tir_value first = tir_splat(b, begun.m, s->one);
+    struct tir_value top = first;
     for (int i = 0; i < FEW; i++) {
         const struct tir_value log =
             tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, LOG2E)), lowest);
@@ -322,6 +345,8 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
         lse[i] = tir_select(b, tir_splat(b, there, tir_with_dtype(s->one, TIR_I1)), log, lowest);
         top = tir_max(b, top, lse[i]);
     }
+    struct tir_value sum =
+        tir_mul(b, tir_splat(b, begun.l, s->one), tir_exp2(b, tir_sub(b, first, top)));
     for (int i = 0; i < FEW; i++) {
         const struct tir_value power = tir_exp2(b, tir_sub(b, lse[i], top));
         const struct tir_value some = tir_cmp_gt(b, lse[i], lowest);
@@ -457,7 +482,8 @@ static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
     const struct tir_value chunk = tir_i32(b, (int)(MOST * s->parts.rows));
-    struct tir_value carried[3 + MOST] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->some)};
+    const struct sum begun = begin_sum(s, l);
+    struct tir_value carried[3 + MOST] = {begun.m, begun.l, tir_splat(b, zero, s->some)};
     memcpy(carried + 3, s->rows_at, sizeof(s->rows_at));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + MOST);
     const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};

@@ -81,6 +81,7 @@ static const struct shape {
     {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
     {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
     {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
+    {{"DeepSeek-V4", MODEL | SPLIT}, 64, 16, 1, 1, 5, {8320, 1152, 0, 640, 1}, 512, 0, 0, 0, 0, 0, 0},
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
 };
 
@@ -470,9 +471,9 @@ static void fill(struct call *c)
     fill_q_scales(c);
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
+    call_fill_sinks(c, OPERAND(c, SINKS));
     if (is_latent(c))
         return;
-    call_fill_sinks(c, call_operand(c, DECODE_SINKS));
     c->args.decode.hook_arg = call_fill_hook(c);
 }
 
@@ -488,7 +489,7 @@ static bool takes(const struct call *c)
     const struct shape *s = c->shape;
     const struct attn_decode_desc *d = &c->desc.decode;
     const int ratio = call_ratio(c);
-    const bool extras = !is_latent(c) && (d->sinks || d->soft_cap || d->logits);
+    const bool extras = DESC(c, sinks) || (!is_latent(c) && (d->soft_cap || d->logits));
     if (is(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
     if (is(c, UNSEEN))

@@ -114,7 +114,7 @@ static void set_window(const struct call *c, struct ref_decode *r)
 static void read_inputs(struct call *c)
 {
     struct own *own = c->own;
-    const struct operand *q = OPERAND(c, Q), *sinks = call_operand(c, DECODE_SINKS);
+    const struct operand *q = OPERAND(c, Q), *sinks = OPERAND(c, SINKS);
     const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
     own->q = call_allocate(c, (size_t)count + 1, sizeof(*own->q));
     for (int64_t i = 0; i < count; i++) {
@@ -122,7 +122,7 @@ static void read_inputs(struct call *c)
         own->q[i] =
             operand_value(q, AT(token, head, i % q->dims[2])) * decode_q_scale(c, token, head);
     }
-    if (is_latent(c) || !sinks->given)
+    if (!sinks->given)
         return;
     own->sinks = call_allocate(c, (size_t)DESC(c, heads), sizeof(*own->sinks));
     for (int h = 0; h < DESC(c, heads); h++)

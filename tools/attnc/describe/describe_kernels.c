@@ -298,6 +298,8 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     entry_begin(w, "mla_decode");
     entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
     entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    if (latent.sinks)
+        entry_field(w, "sinks: true");
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);

@@ -216,8 +216,6 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
         g.rotary_dim = 0;
     g.rotates = g.rotary_dim > 0;
     g.sinks = has_sinks(r, g.window > 0);
-    if (g.sinks && r->m->latent.kv_lora_rank)
-        model_lacks(r->m, "sinks of absorbed decode: mla_decode has none");
     g.scale = read_scale(r, &g);
     r->softmax[i] = true;
     add_layer(r->m, &g);
