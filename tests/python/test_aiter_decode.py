@@ -37,6 +37,8 @@ KERNELS = [
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any", "lse": True,
      "page_table": "indices", "q_len": 2, "sharded": True},
+    {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices", "lse": True,
+     "sinks": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "one_launch": True, "mask": "window",
@@ -418,11 +420,28 @@ class Decode:
         aiter.mla_gluon(*given, use_2d_view=False)
         want, _ = support.attention(wide[0, :1], rows[table[0], None], rows[table[0], None, :512], scale=0.05)
         support.close(self.back(one)[:1], want, support.bound(rows))
-        for words, more in (("DeepSeek-V4", {"has_pe": False}), ("no sinks", {"attn_sink": one}),
-                            ("one row", {"k_pe": one}), ("the cache is fp16", {"kv_scale": 0.5}),
+        for words, more in (("one row", {"k_pe": one}), ("the cache is fp16", {"kv_scale": 0.5}),
                             ("512 elements", {"kv_pe_offset": 0})):
             with self.assertRaisesRegex(aiter.NotServed, words):
                 aiter.mla_gluon(*given, use_2d_view=False, **more)
+
+    def test_mla_gluon_without_pe(self):
+        lengths, heads = [1152, 0, 5], 7
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        rows, q = support.random((900, 512), 1), support.random((3, heads, 512), 2)
+        slots = np.random.default_rng(3).integers(0, 900, indptr[-1]).astype(np.int32)  # some of them twice
+        sinks, out = support.random(heads, 4, np.float32), self.t(np.zeros((3, heads, 512), np.float16))
+        sinks[1] = -np.inf
+        _, lse = aiter.mla_gluon(self.t(q), None, self.t(rows), out, self.t(slots), self.t(indptr), 512 ** -0.5,
+                                 has_pe=False, attn_sink=self.t(sinks), return_lse=True)
+        for s, n in enumerate(lengths):
+            x = rows[slots[indptr[s]:indptr[s + 1]], None]
+            want, want_lse = support.attention(q[s][None], x, x, scale=512 ** -0.5, sinks=sinks)
+            support.close(self.back(out)[s][None], want, support.bound(rows))
+            if n:
+                support.close(self.back(lse)[s].T, want_lse, 1e-3)
+            else:
+                np.testing.assert_allclose(self.back(lse)[s, 0], sinks, rtol=1e-6)
 
     def test_decode_attention_fwd(self):
         lengths, heads, page = [1000, 33, 0], 5, 16

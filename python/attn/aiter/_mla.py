@@ -11,7 +11,7 @@ NO_NUMBER = float("nan")
 
 
 def latent_call(call, q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_lens, q_len, sm_scale, q_scale=None,
-                kv_scale=None, return_lse=False, causal=True):
+                kv_scale=None, return_lse=False, causal=True, sinks=None):
     """(session, descriptor, arguments, LSE [queries, heads] or None) of attention over lists of pages."""
     c.refuse_bytes(call, kv_buffer, "rows of several types")
     own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
@@ -20,12 +20,12 @@ def latent_call(call, q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_lens
     scaled = stored == "fp8" and kv_scale is not None
     desc = {"dtype": made, "q_dtype": "fp8" if own == "fp8" else None, "head_dim": q.shape[2],
             "head_dim_v": o.shape[2], "heads": q.shape[1], "q_len": int(q_len),
-            "mask": "causal" if causal else "none", "lse": return_lse, "page_table": "indices",
+            "mask": "causal" if causal else "none", "sinks": sinks is not None, "lse": return_lse, "page_table": "indices",
             "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=kv_buffer.shape[1],
                                  scale="tensor" if scaled else "none")}
     final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
     return c.session(q), desc, {
-        "q": q, "out": o, "lse": None if final is None else c.transpose(final),
+        "q": q, "out": o, "lse": None if final is None else c.transpose(final), "sinks": sinks,
         "scale": q.shape[2] ** -0.5 if sm_scale is None else sm_scale,
         "qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices, "k_cache": kv_buffer, "kv_lens": kv_lens,
         "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
@@ -128,16 +128,15 @@ def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, 
               kv_scale=1.0, min_kv_seq_len=1, return_lse=False, has_pe=True, attn_sink=None):
     """Decode of queries [batch, heads, 512] and their rotated parts [batch, heads, 64], or of several a sequence
     [batch, queries, heads, ...], over rows [slots, 576]: by a table of slots and lengths, or without use_2d_view by a list
-    of slots and its starts. Returns o and the LSE [batch, queries, heads], or None."""
-    call = "mla_gluon"
-    stored, (latent, rope) = c.dtype(kv_c), (q_nope.shape[-1], q_pe.shape[-1] if q_pe is not None else 0)
-    c.refuse(call, has_pe=(not has_pe, "rows of DeepSeek-V4 are not read"),
-             attn_sink=(attn_sink is not None, "latent attention has no sinks"),
-             k_pe=(not (k_pe is None or same(k_pe, kv_c)), "latents and rotated keys are one row"),
-             kv_pe_offset=(kv_pe_offset != latent, f"it is {kv_pe_offset}, latents have {latent} elements"),
+    of slots and its starts. Without has_pe rows are [slots, 512], q_pe and k_pe are ignored, and lists have starts: rows of
+    DeepSeek-V4. attn_sink [heads]. Returns o and the LSE [batch, queries, heads], or None."""
+    call, use_2d_view = "mla_gluon", use_2d_view and has_pe
+    stored, (latent, rope) = c.dtype(kv_c), (q_nope.shape[-1], q_pe.shape[-1] if has_pe else 0)
+    c.refuse(call, k_pe=(has_pe and not (k_pe is None or same(k_pe, kv_c)), "latents and rotated keys are one row"),
+             kv_pe_offset=(has_pe and kv_pe_offset != latent, f"it is {kv_pe_offset}, latents have {latent} elements"),
              kv_scale=(stored != "fp8" and kv_scale != 1.0, f"it is {kv_scale}, the cache is {stored}"))
     batch, q_len, heads = q_nope.shape[0], q_nope.shape[1] if q_nope.ndim == 4 else 1, q_nope.shape[-2]
-    q = c.view(c.beside(q_nope, q_pe), batch * q_len, heads, latent + rope)
+    q = c.view(c.beside(q_nope, q_pe) if has_pe else q_nope, batch * q_len, heads, latent + rope)
     made = c.session(q).made
     starts = made.of(("starts", type(q), batch, q_len), (), lambda: c.arange(q, batch + 1) * q_len)
     scale = None
@@ -147,7 +146,7 @@ def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, 
     s, desc, call_args, lse = latent_call(
         call, q, c.view(kv_c, -1, 1, 1, latent + rope), c.view(o, batch * q_len, heads, latent), starts,
         None if use_2d_view else seq_info[:batch + 1], None if use_2d_view else page_table, lens, q_len, sm_scale,
-        kv_scale=scale, return_lse=return_lse)
+        kv_scale=scale, return_lse=return_lse, sinks=attn_sink)
     if use_2d_view:
         desc["page_table"] = "blocks"
         del call_args["kv_indptr"], call_args["kv_indices"]

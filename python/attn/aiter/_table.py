@@ -112,8 +112,8 @@ ROWS = (
     (("mla_prefill_fwd",), "ATOM, SGLang", "any number of queries: a sequence that has more of them than the pack has "
      "kernels for is in pieces, in one launch", "`logit_cap`"),
     (("mla_gluon",), "SGLang",
-     "both forms of lists, several queries a sequence, fp8 caches, LSE, on both targets",
-     "latents and rotated keys in two tensors, `attn_sink`, rows of DeepSeek-V4 (`has_pe=False`)"),
+     "both forms of lists, several queries a sequence, fp8 caches, LSE, `attn_sink`, rows of DeepSeek-V4 "
+     "(`has_pe=False`), on both targets", "latents and rotated keys in two tensors"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),
