@@ -50,8 +50,11 @@ static void print_wrapped(const char *text, int indent)
 static void print_help(void)
 {
     puts("Usage: hipsim [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+         "       hipsim [OPTION]... run KERNEL.CO --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg "
+         "FORM]...\n"
          "       hipsim cc [--target GFX[,GFX]] [--clang CLANG++] SOURCE... -o PROGRAM [FLAG]...\n"
-         "Run a HIP program on a simulated MI300X or MI355X, without a GPU.\n");
+         "Run a HIP program, or one kernel of a code object, on a simulated MI300X or MI355X, "
+         "without a GPU.\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char left[40];
         snprintf(left, sizeof(left), "--%s%s", rows[i].key,
@@ -59,7 +62,8 @@ static void print_help(void)
         printf("  %-24s", left);
         print_wrapped(rows[i].help, 26);
     }
-    puts("\nhipsim cc calls Clang with the distribution's HIP headers and device libraries, for "
+    puts("\nhipsim run --help describes the forms of arguments. hipsim cc calls Clang with the "
+         "distribution's HIP headers and device libraries, for "
          "gfx942 and\n"
          "gfx950 unless --target names others. An option may also be written --KEY=VALUE.\n"
          "Every time is modelled: no figure was measured on hardware. HIPSIM=KEY=VALUE,... in the\n"
@@ -133,17 +137,23 @@ static int execute(char **argv)
     return errno == ENOENT ? 127 : 126;
 }
 
+/* Finds the tool `name` beside the library, or at `built` in the build tree. */
+static char *find_tool(const char *folder, const char *name, const char *built)
+{
+    static char path[PATH_BYTES + 16];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    if (access(path, X_OK) != 0)
+        snprintf(path, sizeof(path), "%s", built);
+    return path;
+}
+
 /* Replaces this process by the compiler's wrapper; `argv` are the words after "cc". */
 static int compile(char **argv, int argc, char *folder)
 {
-    static char wrapper[PATH_BYTES + 16];
     char **words = calloc((size_t)argc + 3, sizeof(*words));
     if (!words)
         return fail("out of memory", "");
-    snprintf(wrapper, sizeof(wrapper), "%s/hipsim-cc", folder);
-    if (access(wrapper, X_OK) != 0) /* in the build tree */
-        snprintf(wrapper, sizeof(wrapper), "%s", HIPSIM_CC);
-    words[0] = wrapper;
+    words[0] = find_tool(folder, "hipsim-cc", HIPSIM_CC);
     words[1] = folder;
     memcpy(words + 2, argv, (size_t)argc * sizeof(*words));
     return execute(words);
@@ -190,5 +200,7 @@ int main(int argc, char **argv)
         return fail("no libamdhip64.so.5 beside ", argv[0]);
     if (strcmp(argv[i], "cc") == 0)
         return compile(argv + i + 1, argc - i - 1, folder);
+    if (strcmp(argv[i], "run") == 0)
+        argv[i] = find_tool(folder, "hipsim-run", HIPSIM_RUN);
     return start(argv + i, settings, folder);
 }

@@ -14,6 +14,7 @@
 
 #include "decode.h"
 #include "gfx_part.h"
+#include "sample.h"
 #include "spin.h"
 #include "turn.h"
 #include "worker.h"
@@ -85,7 +86,7 @@ static bool begin_next(struct worker *k)
     uint64_t index = atomic_load(&e->next) < e->last ? atomic_fetch_add(&e->next, 1) : e->last;
     if (index >= e->last)
         return false;
-    turn_begin(k, index);
+    turn_begin(k, e->sample ? e->sample[index] : index);
     return true;
 }
 
@@ -314,14 +315,21 @@ static int prepare(struct engine *e, struct launch *l)
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
         e->last = l->first_workgroup + l->count_workgroup;
-    if (!checks_launch_begin(&e->checks, l, e->next, e->last))
-        return refuse(l, "out of memory for the checks");
-    return 0;
+    if (l->sample && l->sample < groups && !l->count_workgroup && !l->cooperative) {
+        e->sample = sample_choose(e->groups, l->sample, &e->last);
+        if (!e->sample)
+            return refuse(l, "out of memory for the sample of workgroups");
+    }
+    if (checks_launch_begin(&e->checks, l, e->next, e->last))
+        return 0;
+    free(e->sample);
+    return refuse(l, "out of memory for the checks");
 }
 
 static void finish(struct engine *e)
 {
     checks_launch_end(&e->checks, e->launch);
+    free(e->sample);
     pthread_mutex_destroy(&e->lock);
 }
 

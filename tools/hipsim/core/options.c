@@ -161,7 +161,7 @@ static bool apply(struct options *options, char *setting, bool frozen, char *why
         *value++ = 0;
     const struct option *option = find_option(setting);
     if (!option || !value) {
-        char keys[200] = "";
+        char keys[300] = "";
         list_keys(keys, sizeof(keys));
         snprintf(why, why_size, "option \"%.60s\" %s; the keys are %s", setting,
                  option ? "has no value" : "is unknown", keys);

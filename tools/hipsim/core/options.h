@@ -22,6 +22,7 @@ struct options {
     uint64_t fail_error;
     uint64_t stats;
     uint64_t time;
+    uint64_t sample; /* workgroups; 0: all */
     uint64_t hints;
     uint64_t summary;
     uint64_t exitcode;

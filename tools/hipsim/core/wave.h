@@ -350,6 +350,8 @@ struct launch {
 
     /* Limits the launch to workgroups [first, first + count) of the grid; count 0: all of them. */
     uint64_t first_workgroup, count_workgroup;
+    /* Workgroups of the grid that run; 0: all. Cooperative launches run all. */
+    uint64_t sample;
 
     /* Results. */
     struct counters counters;

@@ -15,6 +15,7 @@ struct engine {
     uint32_t groups[3];
     uint64_t last;         /* one past the last workgroup to run */
     _Atomic uint64_t next; /* next workgroup to start */
+    uint64_t *sample;      /* workgroups to run, by which `next` and `last` count; NULL: all */
     _Atomic bool stop;
     pthread_mutex_t lock; /* guards launch->counters */
     struct check_launch checks;

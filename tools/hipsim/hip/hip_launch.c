@@ -253,6 +253,26 @@ static void say_incomplete(const struct launch *launch, const struct options *op
     hip_report(&report);
 }
 
+/* Reports that a sample of the workgroups ran, once: later launches are sampled, too. */
+static void say_sampled(const struct launch *launch)
+{
+    uint64_t groups = 1;
+    static _Atomic bool said;
+    char text[400];
+    struct hipsim_report report = {.kind = "note", .kernel = launch->kernel, .text = text};
+
+    for (unsigned d = 0; d < 3; d++)
+        groups *= ((uint64_t)launch->grid[d] + launch->block[d] - 1) / launch->block[d];
+    if (!launch->sample || launch->counters.workgroups >= groups || atomic_exchange(&said, true))
+        return;
+    snprintf(text, sizeof(text),
+             "%" PRIu64 " of %" PRIu64 " workgroups of kernel %s ran, as option sample says: the "
+             "others stored nothing, and no check saw them or races with them",
+             launch->counters.workgroups, groups, launch->kernel);
+    hip_findings_note(&report);
+    hip_report(&report);
+}
+
 /* Records a launch. `modelled` is the time by the timing model, negative if it is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
@@ -364,6 +384,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->seed = options.seed;
     launch->budget = options.budget;
     launch->threads = (uint32_t)options.threads;
+    launch->sample = options.sample;
     launch->keep_going = (CHECK_ALL & ~(uint32_t)options.halt) | CHECK_HINT;
     launch->cooperative = work->cooperative;
     launch->follows = work->follows;
@@ -383,6 +404,8 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     hip_findings_count(launch);
     hip_note_findings(launch->findings);
     say_incomplete(launch, &options);
+    if (ended == 0)
+        say_sampled(launch);
     if (postponed) {
         error = hipErrorNotReady;
     } else if (ended != 0) {

@@ -119,8 +119,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
     struct time_config config = {
         .params = time_params_of_part(launch->part ? launch->part
                                                    : gfx_part_of(code_target(launch->code))),
-        .samples = state.options.samples,
-        .samples_only = state.options.samples_only,
+        .samples = launch->sample ? (uint32_t)launch->sample : state.options.samples,
+        .samples_only = launch->sample || state.options.samples_only,
         .trace_path = state.trace_path,
         .annotate_path = state.annotate_path,
     };
