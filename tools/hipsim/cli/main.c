@@ -106,11 +106,11 @@ static int add_option(char **argv, int *at, char *settings)
     return n > 0 && (size_t)n < SETTINGS_BYTES - used ? 0 : fail("too long: --", row->key);
 }
 
-/* Finds the folder of libamdhip64: in the build tree or where `meson install` puts it. False:
- * there is none. */
+/* Finds the folder of libamdhip64: in the build tree, where `meson install` puts it, or in the
+ * wheel. False: there is none. */
 static bool find_library(char folder[PATH_BYTES])
 {
-    static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim"};
+    static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim", "../lib"};
     char self[PATH_BYTES], path[2 * PATH_BYTES];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n < 0)
