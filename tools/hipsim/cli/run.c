@@ -4,7 +4,7 @@
  *
  * The metadata of the code object gives the place and the size of each argument. The command line
  * gives values and buffers, which run_args.h describes. `hipsim` starts this program with its
- * options in HIPSIM, so that checks, times and reports are those of any other program.
+ * options in HIPSIM.
  */
 #define __HIP_PLATFORM_AMD__
 #include <errno.h>
