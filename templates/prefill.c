@@ -25,17 +25,17 @@
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
-    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, prefill_queries(p), &s);
-    for (unsigned i = 0; i < p->n_panels; i++)
-        p->panels[i].buffer =
-            tir_lds_buffer(&p->b, i ? p->k_buffers * p->panels[i].lds_bytes : p->k_room, 16);
-    p->v_buffer = tir_lds_buffer(&p->b, p->v_room, 16);
-    if (p->rows_in_keys)
-        p->row_buffer = p->panels[0].buffer;
-    else if (p->rows_in_v)
-        p->row_buffer = p->v_buffer;
-    else if (p->row_bytes || p->item_bytes)
-        p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes + p->item_bytes, 16);
+    p->shape.scores = tir_tile(p->b.f, TIR_F32, p->shape.keys, prefill_queries(p), &s);
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        p->k.panels[i].buffer =
+            tir_lds_buffer(&p->b, i ? p->k.tiles * p->k.panels[i].lds_bytes : p->k.room, 16);
+    p->value.buffer = tir_lds_buffer(&p->b, p->value.room, 16);
+    if (p->staging.home == PREFILL_KV_ROOM)
+        p->staging.buffer = p->k.panels[0].buffer;
+    else if (p->staging.home == PREFILL_V_ROOM)
+        p->staging.buffer = p->value.buffer;
+    else if (p->staging.bytes || p->staging.item_bytes)
+        p->staging.buffer = tir_lds_buffer(&p->b, p->staging.bytes + p->staging.item_bytes, 16);
 }
 
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
@@ -54,7 +54,7 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
     struct tir_builder *b = &p->b;
     struct tir_value at = tir_i32(b, 0);
     if (p->v->qkv_scale == ATT_QKV_SCALE_HEAD)
-        at = tir_shl(b, tir_add(b, tir_mul(b, p->sequence, heads), head), tir_i32(b, 2));
+        at = tir_shl(b, tir_add(b, tir_mul(b, p->work.sequence, heads), head), tir_i32(b, 2));
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
@@ -64,24 +64,24 @@ static void find_scales(struct prefill *p)
     if (p->v->q_dtype != ATT_Q_DTYPE_FP8)
         return;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    p->q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->head);
+    p->source.q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->work.head);
     if (p->v->paged)
         return;
     const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     const struct tir_value kv_heads = tir_div(b, heads, gqa);
-    p->k_scale = load_descale(p, ARG_K_DESCALE, kv_heads, p->kv_head);
-    p->v_scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->kv_head);
+    p->source.k.scale = load_descale(p, ARG_K_DESCALE, kv_heads, p->work.kv_head);
+    p->source.v.scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->work.kv_head);
 }
 
 static void find_cache(struct prefill *p)
 {
     if (!p->v->paged)
         return;
-    p->k_cache = att_cache(&p->b, p->v, p->m, false, p->kv_head);
-    p->v_cache = att_cache(&p->b, p->v, p->m, true, p->kv_head);
+    p->source.k.cache = att_cache(&p->b, p->v, p->m, false, p->work.kv_head);
+    p->source.v.cache = att_cache(&p->b, p->v, p->m, true, p->work.kv_head);
     if (p->v->kv_scale == ATT_KV_SCALE_TENSOR) {
-        p->k_scale = att_cache_tensor_scale(&p->k_cache);
-        p->v_scale = att_cache_tensor_scale(&p->v_cache);
+        p->source.k.scale = att_cache_tensor_scale(&p->source.k.cache);
+        p->source.v.scale = att_cache_tensor_scale(&p->source.v.cache);
     }
 }
 
@@ -92,10 +92,10 @@ static void find_mask(struct prefill *p, struct tir_type t)
     struct tir_builder *b = &p->b;
     struct att_position *const at = &p->attention.at;
     const struct tir_value query =
-        tir_min(b, tir_add(b, tir_col_index(b, t), tir_splat(b, p->row0, t)),
-                tir_splat(b, att_plus(b, p->q_len, -1), t));
-    const struct tir_value some = tir_cmp_gt(b, p->kv_len, tir_i32(b, 0));
-    const struct tir_value row = att_mask_row(&p->attention, p->sequence, query);
+        tir_min(b, tir_add(b, tir_col_index(b, t), tir_splat(b, p->work.row0, t)),
+                tir_splat(b, att_plus(b, p->work.q_len, -1), t));
+    const struct tir_value some = tir_cmp_gt(b, p->work.kv_len, tir_i32(b, 0));
+    const struct tir_value row = att_mask_row(&p->attention, p->work.sequence, query);
     const struct tir_value used = tir_select(b, some, tir_i64(b, -1), tir_i64(b, 0));
     at->mask_row = tir_and(b, row, tir_splat(b, used, tir_typeof(b->f, row)));
     at->mask = tir_select(b, some, tir_arg(b, ARG_CUSTOM_MASK, TIR_I64),
@@ -106,8 +106,8 @@ struct tir_value prefill_first_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     if (!p->v->planned)
-        return tir_add(b, p->row0, p->offset);
-    return tir_add(b, p->item.position, tir_div(b, p->row0, p->item.gqa));
+        return tir_add(b, p->work.row0, p->work.offset);
+    return tir_add(b, p->item.position, tir_div(b, p->work.row0, p->item.gqa));
 }
 
 /* This wave's number in its group. */
@@ -115,40 +115,40 @@ static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value wave = tir_wave_id(b);
-    const int waves = (int)(p->waves / p->groups);
-    return p->groups == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
+    const int waves = (int)(p->shape.waves / p->shape.groups);
+    return p->shape.groups == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
 }
 
-/* The columns of the scores are the queries of the workgroup, and a wave has p->rows of them. */
+/* The columns of the scores are the queries of the workgroup, and a wave has p->shape.rows of them. */
 static void find_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     struct att_position *const at = &p->attention.at;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value first = tir_add(b, p->row0, p->offset);
+    const struct tir_value first = tir_add(b, p->work.row0, p->work.offset);
     const struct tir_type t = tir_with_dtype(p->attention.softmax.vector, TIR_I32);
     *at = (struct att_position){
-        .q_len = p->q_len,
-        .kv_len = p->kv_len,
-        .end = p->kv_len,
+        .q_len = p->work.q_len,
+        .kv_len = p->work.kv_len,
+        .end = p->work.kv_len,
         .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
-        .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->rows)),
-        .head = p->head,
+        .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->shape.rows)),
+        .head = p->work.head,
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
-    at->highest = att_plus(b, at->lowest, (int)p->rows - 1);
+    at->highest = att_plus(b, at->lowest, (int)p->shape.rows - 1);
     if (att_hides_early(p->v))
         at->reach = att_reach(b, p->v);
     if (p->v->mask == ATT_MASK_CUSTOM)
         find_mask(p, t);
 }
 
-/* Blocks of keys up to `end`, from p->first on; at least one. */
+/* Blocks of keys up to `end`, from p->work.first_key on; at least one. */
 static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
-    const unsigned all = p->kv * p->groups;
-    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)all - 1);
+    const unsigned all = p->shape.keys * p->shape.groups;
+    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->work.first_key), (int)all - 1);
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
@@ -159,24 +159,25 @@ static struct tir_value count_tiles(struct prefill *p)
     if (p->v->planned)
         return count_blocks(p, p->attention.at.end);
     const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)prefill_queries(p)));
-    struct tir_value end = p->kv_len;
+        tir_min(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, (int)prefill_queries(p)));
+    struct tir_value end = p->work.kv_len;
     if (att_hides_late(p->v)) {
-        const struct tir_value reach = tir_add(b, tir_add(b, p->row0, rows), p->offset);
+        const struct tir_value reach = tir_add(b, tir_add(b, p->work.row0, rows), p->work.offset);
         end = tir_min(b, end, tir_add(b, reach, p->attention.at.right));
     }
-    p->first = tir_i32(b, 0);
+    p->work.first_key = tir_i32(b, 0);
     if (att_hides_early(p->v)) {
-        const struct tir_value from =
-            att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
-        p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
+        const struct tir_value from = att_first_seen(b, p->v, p->attention.at.reach,
+                                                     tir_add(b, p->work.row0, p->work.offset));
+        p->work.first_key =
+            tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->shape.keys));
     }
     return count_blocks(p, end);
 }
 
 void prefill_fetch(struct prefill *p)
 {
-    p->first = tir_i32(&p->b, 0);
+    p->work.first_key = tir_i32(&p->b, 0);
     prefill_locate_keys(p);
     prefill_copy_q(p, 0);
     prefill_copy_first_keys(p);
@@ -185,7 +186,7 @@ void prefill_fetch(struct prefill *p)
 /* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
 static void ask_for_first_keys(struct prefill *p)
 {
-    if (!p->v->paged && !p->ahead && !p->rows_in_keys)
+    if (!p->v->paged && !prefill_fetches_ahead(p) && p->staging.home != PREFILL_KV_ROOM)
         prefill_copy_first_keys(p);
 }
 
@@ -193,10 +194,10 @@ static void ask_for_first_keys(struct prefill *p)
  * has O in accumulation registers, and would copy it. */
 static void begin(struct prefill *p)
 {
-    const unsigned dv = p->dv, queries = prefill_queries(p);
-    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
+    const unsigned dv = p->shape.dv, queries = prefill_queries(p);
+    const struct tir_layout o = tir_mma_result(p->shape.mma, dv, queries, prefill_waves(p));
     att_attention_begin(&p->attention, tir_tile(p->b.f, TIR_F32, dv, queries, &o), p->carried);
-    if (p->waves > 4)
+    if (p->shape.waves > 4)
         p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
 }
 
@@ -205,14 +206,14 @@ static void begin(struct prefill *p)
 static bool has_even_code(const struct prefill *p)
 {
     const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
-    return wanted && p->rows == 32 && !att_scales_scores(p->v) &&
-           !(p->v->paged && p->dtype == TIR_FP8);
+    return wanted && p->shape.rows == 32 && !att_scales_scores(p->v) &&
+           !(p->v->paged && p->shape.dtype == TIR_FP8);
 }
 
 /* Weights of bf16 are added two at a time, as the product has them, where an instruction does
  * that. So out is a mean of values with just these weights, and loops are up to 4 % shorter. LSE
  * would be off by what was rounded. */
-static bool sums_pairs(const struct prefill *p) { return p->bytes == 2 && !p->v->lse; }
+static bool sums_pairs(const struct prefill *p) { return p->shape.bytes == 2 && !p->v->lse; }
 
 /* Even code of gfx942 begins a window of fetch, where it was shortest. */
 static uint8_t loop_at(const struct prefill *p)
@@ -230,48 +231,49 @@ enum { BF16_ROOM = 64 };
 static uint8_t room(const struct prefill *p)
 {
     enum { FP16_SUM_ROOM = 13 };
-    if (p->dtype == TIR_BF16)
+    if (p->shape.dtype == TIR_BF16)
         return BF16_ROOM;
-    return prefill_checks_weights(p) && !p->sum_rows ? FP16_SUM_ROOM : 0;
+    return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
 static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->attention =
-        (struct att_attention){.b = b,
-                               .v = p->v,
-                               .product = p->instr,
-                               .dtype = p->dtype,
-                               .family = p,
-                               .first_key = prefill_key_of_block,
-                               .room = room(p),
-                               .check = prefill_find_check(p),
-                               .wide_powers = has_even_code(p),
-                               .late_eighths = prefill_late_eighths(p),
-                               .packed_eighths = p->sum_rows && prefill_checks_weights(p),
-                               .ties_any = true,
-                               .in_agprs = prefill_is_one_wave(p),
-                               .value_parts = (uint8_t)(p->kv / p->v_keys),
-                               .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
-                               .sum_pairs = sums_pairs(p),
-                               .rest_product = p->rest_instr,
-                               .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0};
-    if (p->rest)
+    p->attention = (struct att_attention){
+        .b = b,
+        .v = p->v,
+        .product = p->shape.product,
+        .dtype = p->shape.dtype,
+        .family = p,
+        .first_key = prefill_key_of_block,
+        .room = room(p),
+        .check = prefill_find_check(p),
+        .wide_powers = has_even_code(p),
+        .late_eighths = prefill_late_eighths(p),
+        .packed_eighths = p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p),
+        .ties_any = true,
+        .in_agprs = prefill_is_one_wave(p),
+        .value_parts = (uint8_t)(p->shape.keys / p->value.part_keys),
+        .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
+        .sum_pairs = sums_pairs(p),
+        .rest_product = p->value.rest_product,
+        .sum_row = p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0};
+    if (p->value.tail == PREFILL_TAIL_REST)
         p->attention.rest = prefill_rest(p);
-    struct tir_value scale = p->k_scale;
-    if (p->q_scale.id)
-        scale = scale.id ? tir_mul(b, p->q_scale, scale) : p->q_scale;
-    att_attention_scale(&p->attention, p->scores, scale);
-    if (p->dtype == TIR_FP8)
+    struct tir_value scale = p->source.k.scale;
+    if (p->source.q_scale.id)
+        scale = scale.id ? tir_mul(b, p->source.q_scale, scale) : p->source.q_scale;
+    att_attention_scale(&p->attention, p->shape.scores, scale);
+    if (p->shape.dtype == TIR_FP8)
         att_attention_weights_fp8(&p->attention);
 }
 
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    if (p->groups > 1)
-        p->group = tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->waves / p->groups)));
+    if (p->shape.groups > 1)
+        p->work.group =
+            tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->shape.waves / p->shape.groups)));
     find_scales(p);
     find_cache(p);
     describe_attention(p);
@@ -279,29 +281,29 @@ static void attend(struct prefill *p)
         prefill_place_item(p);
     else
         find_position(p);
-    if (p->stages_q)
+    if (p->staging.item_q != PREFILL_NO_ROOM)
         prefill_ask_q_rows(p);
-    else if (!p->row_bytes)
+    else if (!p->staging.bytes)
         prefill_load_q(p, 0);
-    else if (!p->ahead)
+    else if (!prefill_fetches_ahead(p))
         prefill_copy_q(p, 0);
     prefill_locate_keys(p);
     const struct tir_value n = count_tiles(p);
-    if (!p->ahead)
+    if (!prefill_fetches_ahead(p))
         prefill_fill_padding(p);
     begin(p);
-    if (p->stages_q) {
-        if (p->page_copies)
+    if (p->staging.item_q != PREFILL_NO_ROOM) {
+        if (p->source.kind == PREFILL_PAGE_COPIES)
             prefill_copy_first_keys(p);
         prefill_place_q_rows(p);
         prefill_load_q(p, 0);
         prefill_leave_q_rows(p);
     }
-    if (p->row_bytes) {
+    if (p->staging.bytes) {
         ask_for_first_keys(p);
         prefill_await_q(p);
     }
-    if (p->ahead) /* by now no wave has O of the turn before there */
+    if (prefill_fetches_ahead(p)) /* by now no wave has O of the turn before there */
         prefill_fill_padding(p);
 
     struct tir_value *const carried = p->carried;
@@ -323,7 +325,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct prefill p = prefill_with_tile(v, m, &tile);
-    struct tir_func *f = att_begin_kernel(v, m, p.waves, p.waves / 4);
+    struct tir_func *f = att_begin_kernel(v, m, p.shape.waves, p.shape.waves / 4);
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     if (v->planned)
@@ -336,7 +338,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         /* Two exponentials and a matrix instruction may take longer than it does. */
-        .schedule = {.cover = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots
+        .schedule = {.cover = p.shape.rows == 32 && 2 * m->exp_slots > p.shape.mma->shadow_slots
                                   ? TIR_COVER_MIXED
                                   : TIR_COVER_EVEN,
                      .even_code = has_even_code(&p),
@@ -358,10 +360,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     k->schedule.loop.unroll = prefill_unrolls(&p) ? 2 : 1;
     k->schedule.loop.shift_early = (uint8_t)p.tile->own[PREFILL_SHIFT_EARLY];
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
-             prefill_queries(&p), p.kv, p.waves, k->schedule.loop.stages, k->schedule.loop.roles);
-    if (p.groups > 1)
+             prefill_queries(&p), p.shape.keys, p.shape.waves, k->schedule.loop.stages,
+             k->schedule.loop.roles);
+    if (p.shape.groups > 1)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
-                 " key_groups=%u", p.groups);
+                 " key_groups=%u", p.shape.groups);
     if (groups)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);

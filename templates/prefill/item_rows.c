@@ -31,11 +31,11 @@ static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value row = tir_add(b, index, splat_like(p, p->row0, index));
+    const struct tir_value row = tir_add(b, index, splat_like(p, p->work.row0, index));
     const struct tir_value last = splat_like(p, att_plus(b, p->item.n_rows, -1), row);
     const struct tir_value there = tir_max(b, tir_min(b, row, last), tir_int_like(b, row, 0));
     const struct tir_value gqa = splat_like(p, p->item.gqa, row);
-    const struct tir_value first_head = tir_mul(b, p->kv_head, p->item.gqa);
+    const struct tir_value first_head = tir_mul(b, p->work.kv_head, p->item.gqa);
     struct prefill_rows r = {.token = tir_div(b, there, gqa), .valid = tir_cmp_le(b, row, last)};
     r.head =
         tir_add(b, tir_sub(b, there, tir_mul(b, r.token, gqa)), splat_like(p, first_head, there));
@@ -84,14 +84,15 @@ static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                    tir_mul(b, head, splat_like(p, s->head, head)));
 }
 
-struct tir_value prefill_gather_q(struct prefill *p, const struct panel *n, struct tir_type t)
+struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
+                                  struct tir_type t)
 {
     struct tir_builder *b = &p->b;
     const struct att_tensor q = ATT_HEADS(Q);
-    const struct strides s = strides_of(p, &q, (int)p->bytes);
+    const struct strides s = strides_of(p, &q, (int)p->shape.bytes);
     const struct prefill_rows r = rows_of(p, t);
     return tir_tile_gather(b, tir_arg(b, q.arg, TIR_I64), offsets(p, &r, &s),
-                           tir_i32(b, (int)(n->first * p->bytes)), t);
+                           tir_i32(b, (int)(n->first * p->shape.bytes)), t);
 }
 
 /* ---- Rows by way of LDS ---- */
@@ -101,13 +102,13 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
 {
     const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
     const unsigned columns = tir_bits(width);
-    struct tir_spread s = tir_spread(p->m, p->waves);
+    struct tir_spread s = tir_spread(p->m, p->shape.waves);
     tir_spread_cols(&s, TIR_REGS, vector < columns ? vector : columns);
     const unsigned lanes = tir_spread_room(&s, TIR_LANES), left = columns - s.cols;
     tir_spread_cols(&s, TIR_LANES, left < lanes ? left : lanes);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves / p->groups));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->shape.rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves / p->shape.groups));
     tir_spread_cols(&s, TIR_REGS, columns - s.cols);
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
@@ -125,11 +126,11 @@ static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsign
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
     enum { LEAST = 32 /* columns of a part */ };
-    const unsigned all = prefill_queries(p) * p->dv * bytes;
-    if (p->dv != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
+    const unsigned all = prefill_queries(p) * p->shape.dv * bytes;
+    if (p->shape.dv != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
         return 0;
-    for (unsigned parts = 1; p->dv / parts >= LEAST; parts *= 2)
-        if (all / parts <= p->item_bytes)
+    for (unsigned parts = 1; p->shape.dv / parts >= LEAST; parts *= 2)
+        if (all / parts <= p->staging.item_bytes)
             return parts;
     return 0;
 }
@@ -137,37 +138,38 @@ static unsigned out_parts(const struct prefill *p, unsigned bytes)
 void prefill_plan_item_rows(struct prefill *p, unsigned room)
 {
     const unsigned queries = prefill_queries(p);
-    unsigned q = 0, out = queries * p->dv * PREFILL_OUT_BYTES;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+    unsigned q = 0, out = queries * p->shape.dv * PREFILL_OUT_BYTES;
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
         n->q_at = q;
-        q += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+        q += (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
     }
-    p->q_group_bytes = q;
-    q *= p->groups;
-    p->q_in_v = q > room && q <= p->v_room;
-    p->stages_q = q <= room || p->q_in_v;
+    p->staging.q_group_bytes = q;
+    q *= p->shape.groups;
+    p->staging.item_q = q <= room            ? PREFILL_OWN_ROOM
+                        : q <= p->value.room ? PREFILL_V_ROOM
+                                             : PREFILL_NO_ROOM;
     while (out > room)
         out /= 2;
-    p->item_bytes = q <= room && q > out ? q : out;
-    if (!p->stages_q && !out_parts(p, PARTIAL_BYTES))
-        p->item_bytes = 0;
+    p->staging.item_bytes = q <= room && q > out ? q : out;
+    if (p->staging.item_q == PREFILL_NO_ROOM && !out_parts(p, PARTIAL_BYTES))
+        p->staging.item_bytes = 0;
 }
 
 void prefill_ask_q_rows(struct prefill *p)
 {
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        n->q_rows = prefill_gather_q(p, n, whole_rows(p, p->dtype, n->width));
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        n->q_rows = prefill_gather_q(p, n, whole_rows(p, p->shape.dtype, n->width));
     }
 }
 
 void prefill_place_q_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        const struct prefill_panel *n = &p->k.panels[i];
         tir_tile_lds_store(b, prefill_q_buffer(p, n), n->q_rows, &n->q_lds);
     }
     tir_wait(b, TIR_LDS_WRITES, 0);
@@ -175,7 +177,7 @@ void prefill_place_q_rows(struct prefill *p)
 
 void prefill_leave_q_rows(struct prefill *p)
 {
-    if (!p->q_in_v)
+    if (p->staging.item_q != PREFILL_V_ROOM)
         return;
     tir_wait(&p->b, TIR_LDS_WRITES, 0);
     tir_barrier(&p->b);
@@ -248,7 +250,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
                           unsigned parts)
 {
     struct tir_builder *b = &p->b;
-    const unsigned columns = p->dv / parts, bytes = tir_dtype_bits(out->dtype) / 8;
+    const unsigned columns = p->shape.dv / parts, bytes = tir_dtype_bits(out->dtype) / 8;
     const struct tir_layout map = out_map(p, bytes, columns);
     const struct tir_type t = whole_rows(p, out->dtype, columns);
     const struct tir_value at = places(p, t, &out->strides);
@@ -256,9 +258,9 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
         struct tir_value part = part_of(p, o, i, parts);
         if (out->dtype != TIR_F32)
             part = tir_convert_short(b, part, out->dtype);
-        tir_tile_lds_store(b, p->row_buffer, tir_transpose(b, part), &map);
+        tir_tile_lds_store(b, p->staging.buffer, tir_transpose(b, part), &map);
         tir_wait(b, TIR_LDS_WRITES, 0);
-        const struct tir_value rows = tir_tile_lds_load(b, p->row_buffer, t, &map);
+        const struct tir_value rows = tir_tile_lds_load(b, p->staging.buffer, t, &map);
         tir_tile_scatter(b, out->base, at, tir_i32(b, (int)(i * columns * bytes)), rows);
     }
 }
@@ -271,11 +273,11 @@ static void write_out(struct prefill *p, const struct target *out, struct tir_va
         return;
     }
     if (prefill_v_parts(p) == 1) {
-        write_rows(p, out, o, 0, p->dv);
+        write_rows(p, out, o, 0, p->shape.dv);
         return;
     }
     for (unsigned i = 0; i < 2; i++)
-        write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
+        write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), p->shape.dv / 2);
 }
 
 static void write_lse(struct prefill *p, const struct target *to, struct tir_value lse)
@@ -292,7 +294,7 @@ static void write_result(struct prefill *p, struct tir_value lse, struct tir_val
     const struct att_tensor out = ATT_HEADS(OUT), of_lse = ATT_HEADS(LSE);
     write_out(p,
               &(struct target){tir_arg(b, out.arg, TIR_I64), strides_of(p, &out, PREFILL_OUT_BYTES),
-                               p->out_dtype},
+                               p->shape.out_dtype},
               o);
     if (p->v->lse)
         write_lse(p,
@@ -321,13 +323,13 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     const struct tir_value final = tir_cmp_lt(b, p->item.partial, tir_i32(b, 0));
     struct tir_value sink = {0};
     /* Keeps the places of rows of Q from being kept for rows of O, in registers of the loop. */
-    p->row0 = tir_materialize(b, p->row0);
+    p->work.row0 = tir_materialize(b, p->work.row0);
     if (p->v->sinks)
         sink = sinks(p, final);
     const struct att_softmax_end end = att_softmax_finish(b, &p->attention.softmax, m, l, sink);
     struct tir_value factor = end.inverse;
-    if (p->v_scale.id)
-        factor = tir_mul(b, factor, splat_like(p, p->v_scale, factor));
+    if (p->source.v.scale.id)
+        factor = tir_mul(b, factor, splat_like(p, p->source.v.scale, factor));
     o = tir_mul(b, o, tir_broadcast(b, factor, tir_typeof(b->f, o)));
     const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);

@@ -13,30 +13,33 @@
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->k_base = prefill_head_base(p, ATT_HEADS(K), p->kv_begin, p->kv_head, p->bytes);
-    p->v_base = prefill_head_base(p, ATT_HEADS(V), p->kv_begin, p->kv_head, p->bytes);
-    p->k_stride = att_stride(b, ARG_K_TOKEN_STRIDE, (int)p->bytes);
-    p->v_stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)p->bytes);
+    p->source.k.base =
+        prefill_head_base(p, ATT_HEADS(K), p->work.kv_begin, p->work.kv_head, p->shape.bytes);
+    p->source.v.base =
+        prefill_head_base(p, ATT_HEADS(V), p->work.kv_begin, p->work.kv_head, p->shape.bytes);
+    p->source.k.stride = att_stride(b, ARG_K_TOKEN_STRIDE, (int)p->shape.bytes);
+    p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)p->shape.bytes);
 }
 
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->first_seen = tir_i32(b, 0);
+    p->source.first_seen = tir_i32(b, 0);
     if (att_hides_early(p->v))
-        p->first_seen = att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
-    p->pages = att_pages(b, p->v, p->sequence, p->kv_len, p->first_seen);
-    if (p->page_copies)
+        p->source.first_seen =
+            att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
+    p->source.pages = att_pages(b, p->v, p->work.sequence, p->work.kv_len, p->source.first_seen);
+    if (p->source.kind == PREFILL_PAGE_COPIES)
         return;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        n->paged = att_paged_tile(b, &p->source.k.cache, p->shape.keys, n->width, n->first, NULL);
     }
-    const struct tir_type by_two = prefill_v_registers(p, p->kv, false);
+    const struct tir_type by_two = prefill_v_registers(p, p->shape.keys, false);
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
-        p->paged_v[i] =
-            att_paged_tile(b, &p->v_cache, p->kv, prefill_v_width(p), prefill_v_first(p, i),
-                           p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
+        p->source.paged_v[i] = att_paged_tile(
+            b, &p->source.v.cache, p->shape.keys, prefill_v_width(p), prefill_v_first(p, i),
+            p->value.transposed ? tir_layout_of(b->f, by_two) : NULL);
 }
 
 void prefill_locate_keys(struct prefill *p)
@@ -49,19 +52,21 @@ void prefill_locate_keys(struct prefill *p)
 
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
-    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)(p->kv * p->groups)));
+    return tir_add(&p->b, p->work.first_key,
+                   att_times(&p->b, tile, (int)(p->shape.keys * p->shape.groups)));
 }
 
 /* Adds `of_each` for each group before the wave's own. */
 static struct tir_value of_group(struct prefill *p, struct tir_value from, int of_each)
 {
-    return p->groups == 1 ? from : tir_add(&p->b, from, att_times(&p->b, p->group, of_each));
+    return p->shape.groups == 1 ? from
+                                : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
 }
 
 /* The first key of the wave's group: a block has a tile for each group. */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
-    return of_group(p, first_key(p, tile), (int)p->kv);
+    return of_group(p, first_key(p, tile), (int)p->shape.keys);
 }
 
 /* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
@@ -71,11 +76,13 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
 {
     struct tir_builder *b = &p->b;
     /* No key is below 0: two instructions less, which tell where phases are short. */
-    const struct tir_value wide = p->padded ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
+    const struct tir_value wide =
+        p->k.panels[0].valid < p->k.panels[0].width ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
     /* The last block may have none for a group: less than 0, which is none too. A maximum here
      * would be v_med3 with the minimum, and the buffer no longer uniform. */
-    const struct tir_value there = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)rows));
+    const struct tir_value there =
+        tir_min(b, tir_sub(b, p->work.kv_len, key), tir_i32(b, (int)rows));
     struct tir_value stride = tir_convert(b, stride64, TIR_I32);
     if (p->tile->own[PREFILL_FRESH_OFFSETS])
         stride = tir_materialize(b, stride);
@@ -93,42 +100,44 @@ static struct tir_value turn(struct prefill *p, struct tir_value buffer, struct 
     return tir_add(b, buffer, att_times(b, which, (int)bytes));
 }
 
-static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struct tir_value tile)
+static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
+                                 struct tir_value tile)
 {
-    return turn(p, n->buffer, tile, p->k_buffers, n->lds_bytes);
+    return turn(p, n->buffer, tile, p->k.tiles, n->lds_bytes);
 }
 
-static void copy_panel(struct prefill *p, struct panel *n, struct tir_value tile,
+static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
     struct tir_builder *b = &p->b;
-    if (p->page_copies) {
+    if (p->source.kind == PREFILL_PAGE_COPIES) {
         const struct prefill_page_copy copy = {
-            &p->k_cache,          p->k_page,   n->first,           n->width,
-            k_buffer(p, n, tile), &n->lds_all, PREFILL_COPIES_OF_K};
+            &p->source.k.cache,   p->now.k_page, n->first,           n->width,
+            k_buffer(p, n, tile), &n->lds_all,   PREFILL_COPIES_OF_K};
         prefill_copy_page(p, &copy, tile);
         return;
     }
     if (p->v->paged) {
-        n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
+        n->fetched = att_paged_load(b, &p->source.pages, &n->paged, key, n->pages);
         return;
     }
-    const unsigned keys = p->kv * p->groups;
-    const struct tir_layout l = tir_mma_left(p->mma, keys, &n->k, prefill_waves(p));
-    const struct tir_type t = tir_tile(b->f, p->dtype, keys, n->width, &l);
-    const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride, keys,
-                                       p->v->head_dim * (int)p->bytes, (int)(n->first * p->bytes));
+    const unsigned keys = p->shape.keys * p->shape.groups;
+    const struct tir_layout l = tir_mma_left(p->shape.mma, keys, &n->k, prefill_waves(p));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, keys, n->width, &l);
+    const struct tir_view k =
+        key_rows(p, key, p->source.k.base, p->source.k.stride, keys,
+                 p->v->head_dim * (int)p->shape.bytes, (int)(n->first * p->shape.bytes));
     tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds_all);
 }
 
 void prefill_copy_first_keys(struct prefill *p)
 {
     const struct tir_value tile = tir_i32(&p->b, 0);
-    if (p->page_copies)
-        p->k_page = prefill_find_page(p, tile);
+    if (p->source.kind == PREFILL_PAGE_COPIES)
+        p->now.k_page = prefill_find_page(p, tile);
     const struct tir_value key = first_key(p, tile);
-    for (unsigned i = 0; i < p->n_panels; i++)
-        copy_panel(p, &p->panels[i], tile, key);
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        copy_panel(p, &p->k.panels[i], tile, key);
 }
 
 void prefill_await_keys(struct prefill *p)
@@ -137,28 +146,32 @@ void prefill_await_keys(struct prefill *p)
     tir_barrier(&p->b);
 }
 
-static struct tir_value read_panel(struct prefill *p, const struct panel *n, struct tir_value tile)
+static struct tir_value read_panel(struct prefill *p, const struct prefill_panel *n,
+                                   struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-    const unsigned of_each = tir_lds_address(&n->lds_all, p->kv * n->width, p->bytes);
+    const struct tir_layout l = tir_mma_left(p->shape.mma, p->shape.keys, &n->k, prefill_waves(p));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, n->width, &l);
+    const unsigned of_each = tir_lds_address(&n->lds_all, p->shape.keys * n->width, p->shape.bytes);
     const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
-    return tir_tile_lds_load_first(b, at, t, &n->lds, n->used > n->there ? n->there : 0);
+    return tir_tile_lds_load_first(b, at, t, &n->lds, n->multiplied > n->valid ? n->valid : 0);
 }
 
 /* ---- V ---- */
 
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
-    return p->v_buffers == 1 ? p->v_buffer : turn(p, p->v_buffer, tile, p->v_buffers, p->v_bytes);
+    return p->value.tiles == 1
+               ? p->value.buffer
+               : turn(p, p->value.buffer, tile, p->value.tiles, p->value.tile_bytes);
 }
 
 /* Returns where the tile of this wave's group is in it. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
-    const unsigned all = p->v_bytes / p->groups, first = p->kv * p->dv;
-    const unsigned of_each = p->by_columns ? all : tir_lds_address(&p->v_lds_all, first, p->bytes);
+    const unsigned all = p->value.tile_bytes / p->shape.groups, first = p->shape.keys * p->shape.dv;
+    const unsigned of_each =
+        p->value.transposed ? all : tir_lds_address(&p->value.lds_all, first, p->shape.bytes);
     return of_group(p, v_buffer(p, tile), (int)of_each);
 }
 
@@ -167,28 +180,29 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value key = first_key(p, tile);
-    if (p->page_copies) {
+    if (p->source.kind == PREFILL_PAGE_COPIES) {
         const struct prefill_page_copy copy = {
-            &p->v_cache,   p->v_page,          0, p->dv, v_buffer(p, tile),
-            &p->v_lds_all, PREFILL_COPIES_OF_V};
+            &p->source.v.cache, p->now.v_pages,     0, p->shape.dv, v_buffer(p, tile),
+            &p->value.lds_all,  PREFILL_COPIES_OF_V};
         prefill_copy_page(p, &copy, tile);
         return;
     }
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
-        p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
+        p->now.v_loaded[i] =
+            att_paged_load(b, &p->source.pages, &p->source.paged_v[i], key, p->now.v_pages);
     if (p->v->paged)
         return;
-    const int row = p->v->head_dim_v * (int)p->bytes;
-    const unsigned keys = p->by_columns ? p->kv : p->kv * p->groups;
-    if (p->by_columns)
+    const int row = p->v->head_dim_v * (int)p->shape.bytes;
+    const unsigned keys = p->value.transposed ? p->shape.keys : p->shape.keys * p->shape.groups;
+    if (p->value.transposed)
         key = own_key(p, tile);
-    const struct tir_view v = key_rows(p, key, p->v_base, p->v_stride, keys, row, 0);
+    const struct tir_view v = key_rows(p, key, p->source.v.base, p->source.v.stride, keys, row, 0);
     const struct tir_type t = prefill_v_registers(p, keys, false);
-    if (p->by_columns)
-        p->fetched_v[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
+    if (p->value.transposed)
+        p->now.v_loaded[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
     else
         tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t,
-                        &p->v_lds_all);
+                        &p->value.lds_all);
 }
 
 /* Parts of V, keys x a half of dv, side by side. */
@@ -196,16 +210,16 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
         return part[0];
-    return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->kv);
+    return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->shape.keys);
 }
 
 static struct tir_layout turned_layout(struct prefill *p)
 {
-    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->kv, true));
+    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->shape.keys, true));
     if (prefill_v_parts(p) == 1)
         return l;
-    const struct tir_layout both = tir_layout_stack(&l, p->kv);
-    return tir_layout_join_blocks(&both, p->kv, prefill_v_width(p));
+    const struct tir_layout both = tir_layout_stack(&l, p->shape.keys);
+    return tir_layout_join_blocks(&both, p->shape.keys, prefill_v_width(p));
 }
 
 /* ---- The steps of the loop ---- */
@@ -223,7 +237,7 @@ static unsigned first_panel(const struct pipe_row *row) { return row->part ? 1 :
 
 static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
 {
-    return row->part ? p->n_panels : 1;
+    return row->part ? p->k.n_panels : 1;
 }
 
 /* Tiles past the end have the pages of the last one. */
@@ -231,31 +245,31 @@ static void find_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     (void)row;
-    if (p->page_copies) {
-        p->k_page = prefill_find_page(p, tile_of(p));
+    if (p->source.kind == PREFILL_PAGE_COPIES) {
+        p->now.k_page = prefill_find_page(p, tile_of(p));
         return;
     }
-    for (unsigned i = 0; i < p->n_panels; i++)
-        p->panels[i].pages =
-            att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile_of(p)));
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        p->k.panels[i].pages = att_page_numbers(&p->b, &p->source.pages, &p->k.panels[i].paged,
+                                                first_key(p, tile_of(p)));
 }
 
 static void issue_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     if (!row->part)
-        p->fetched_key = first_key(p, tile_of(p));
+        p->now.copied_key = first_key(p, tile_of(p));
     for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
-        copy_panel(p, &p->panels[i], tile_of(p), p->fetched_key);
+        copy_panel(p, &p->k.panels[i], tile_of(p), p->now.copied_key);
 }
 
 static void store_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     (void)row;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
-        const struct tir_value k = att_paged_elements(&p->b, &n->paged, n->fetched, p->dtype);
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        const struct prefill_panel *n = &p->k.panels[i];
+        const struct tir_value k = att_paged_elements(&p->b, &n->paged, n->fetched, p->shape.dtype);
         tir_tile_lds_store(&p->b, k_buffer(p, n, tile_of(p)), k, &n->lds);
     }
 }
@@ -264,10 +278,11 @@ static void find_v(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     (void)row;
-    if (p->page_copies)
-        p->v_page = prefill_find_page(p, tile_of(p));
+    if (p->source.kind == PREFILL_PAGE_COPIES)
+        p->now.v_pages = prefill_find_page(p, tile_of(p));
     else
-        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, tile_of(p)));
+        p->now.v_pages = att_page_numbers(&p->b, &p->source.pages, &p->source.paged_v[0],
+                                          first_key(p, tile_of(p)));
 }
 
 static void load_mask(void *context, const struct pipe_row *row)
@@ -281,7 +296,7 @@ static void read_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
-        p->k[i] = read_panel(p, &p->panels[i], tile_of(p));
+        p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
 /* S^T = K Q^T, raw: the scale is folded into the exponent. */
@@ -289,12 +304,13 @@ static void product_qk(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     struct tir_builder *b = &p->b;
-    struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
+    struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->shape.scores);
     (void)row;
-    for (unsigned i = 0; i < p->n_panels; i++)
-        s = p->panels[i].used < p->panels[i].width
-                ? tir_mma_first(b, p->instr, p->k[i], p->panels[i].q, s, p->panels[i].used)
-                : tir_mma(b, p->instr, p->k[i], p->panels[i].q, s);
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        s = p->k.panels[i].multiplied < p->k.panels[i].width
+                ? tir_mma_first(b, p->shape.product, p->now.k[i], p->k.panels[i].q, s,
+                                p->k.panels[i].multiplied)
+                : tir_mma(b, p->shape.product, p->now.k[i], p->k.panels[i].q, s);
     p->attention.now.s = tir_named(b, "s", s);
 }
 
@@ -312,20 +328,21 @@ static void clear_v(void *context, const struct pipe_row *row)
     struct tir_value part[2];
     (void)row;
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
-        part[i] = att_paged_elements(&p->b, &p->paged_v[i], p->fetched_v[i], p->dtype);
-    p->ready_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
+        part[i] =
+            att_paged_elements(&p->b, &p->source.paged_v[i], p->now.v_loaded[i], p->shape.dtype);
+    p->now.cleared_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
 }
 
 static void store_v(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
-    struct tir_value v = p->v->paged ? p->ready_v : p->fetched_v[0].bits;
+    struct tir_value v = p->v->paged ? p->now.cleared_v : p->now.v_loaded[0].bits;
     (void)row;
-    if (p->by_columns && !p->v_cache.shuffle) {
+    if (p->value.transposed && !p->source.v.cache.shuffle) {
         const struct tir_layout turned = turned_layout(p);
         v = tir_relayout(&p->b, v, &turned);
     }
-    tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->v_lds);
+    tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->value.lds);
 }
 
 static void read_v(void *context, const struct pipe_row *row)

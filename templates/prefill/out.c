@@ -10,10 +10,11 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-static struct tir_value out_buffer(struct prefill *p, const struct out_place *place, unsigned part)
+static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_place *place,
+                                   unsigned part)
 {
-    return place->in_v ? p->v_buffer
-                       : att_plus(&p->b, p->row_buffer, (int)(place->at + part * place->step));
+    return place->in_v ? p->value.buffer
+                       : att_plus(&p->b, p->staging.buffer, (int)(place->at + part * place->step));
 }
 
 /* Returns part i of n of the rows of O^T. */
@@ -31,22 +32,22 @@ struct piece {
 
 /* A wave's rows of a piece with 16 bytes a lane, neighbours in neighbouring lanes. Its place in LDS
  * is free by now, and no wave touches the rows of another. */
-static struct tir_value read_rows(struct prefill *p, const struct out_place *place,
+static struct tir_value read_rows(struct prefill *p, const struct prefill_out_place *place,
                                   const struct piece *n)
 {
     struct tir_builder *b = &p->b;
-    const unsigned queries = prefill_queries(p), columns = p->dv / place->parts;
-    const unsigned each = n->width * p->rows / TIR_WAVE_LANES, most = 16 / PREFILL_OUT_BYTES;
+    const unsigned queries = prefill_queries(p), columns = p->shape.dv / place->parts;
+    const unsigned each = n->width * p->shape.rows / TIR_WAVE_LANES, most = 16 / PREFILL_OUT_BYTES;
     const unsigned vector = tir_bits(each < most ? each : most);
-    struct tir_spread s = tir_spread(p->m, p->waves);
+    struct tir_spread s = tir_spread(p->m, p->shape.waves);
     tir_spread_cols(&s, TIR_REGS, vector);
     tir_spread_cols(&s, TIR_LANES, tir_bits(n->width) - vector);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves / p->groups));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->shape.rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves / p->shape.groups));
     tir_spread_cols(&s, TIR_REGS, tir_bits(columns) - s.cols);
     const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(b->f, p->out_dtype, queries, columns, &l);
+    const struct tir_type t = tir_tile(b->f, p->shape.out_dtype, queries, columns, &l);
     const struct tir_value all =
         tir_tile_lds_load(b, out_buffer(p, place, n->part), t, &place->lds);
     if (n->width == columns)
@@ -57,7 +58,7 @@ static struct tir_value read_rows(struct prefill *p, const struct out_place *pla
 
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
-    return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->out_dtype));
+    return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->shape.out_dtype));
 }
 
 static void store_columns(struct prefill *p, struct tir_view out, struct tir_value rows,
@@ -74,7 +75,7 @@ static struct tir_value only_made(struct prefill *p, struct tir_value o, unsigne
     const unsigned rows = tir_typeof(b->f, o).rows, there = prefill_main_rows(p);
     if (first >= there)
         return tir_float_like(b, o, 0.0f);
-    if (first + rows <= there || rows <= p->rows)
+    if (first + rows <= there || rows <= p->shape.rows)
         return o;
     return tir_stack(b, only_made(p, tir_half(b, o, 0), first),
                      only_made(p, tir_half(b, o, 1), first + rows / 2));
@@ -83,10 +84,10 @@ static struct tir_value only_made(struct prefill *p, struct tir_value o, unsigne
 enum { MOST_PIECES = 8 };
 
 /* The pieces of a part of O that are head_dim_v's: the other columns are of no value. */
-static unsigned find_pieces(const struct prefill *p, const struct out_place *place, unsigned part,
-                            struct piece piece[MOST_PIECES])
+static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
+                            unsigned part, struct piece piece[MOST_PIECES])
 {
-    const unsigned columns = p->dv / place->parts, there = prefill_main_rows(p);
+    const unsigned columns = p->shape.dv / place->parts, there = prefill_main_rows(p);
     unsigned n = 0, at = 0;
     for (unsigned width = columns; width; width /= 2)
         if (at + width <= columns && part * columns + at + width <= there) {
@@ -99,7 +100,7 @@ static unsigned find_pieces(const struct prefill *p, const struct out_place *pla
 /* Parts that have one place: each is read from LDS before the next one goes there, and all of them
  * before any is stored. */
 static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
-                          const struct out_place *place)
+                          const struct prefill_out_place *place)
 {
     struct tir_builder *b = &p->b;
     const bool apart = place->step || place->parts == 1;
@@ -119,7 +120,8 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
             rows[n_read] = read_rows(p, place, &piece[n_read]);
     }
     for (unsigned i = 0; i < n; i++)
-        store_columns(p, out, rows[i], piece[i].part * (p->dv / place->parts) + piece[i].first);
+        store_columns(p, out, rows[i],
+                      piece[i].part * (p->shape.dv / place->parts) + piece[i].first);
 }
 
 /* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
@@ -147,24 +149,24 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
     const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
-    tir_tile_lds_store(&p->b, att_plus(&p->b, p->panels[0].buffer, (int)at), a, &map);
+    tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
     const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
-    return tir_tile_lds_load(&p->b, att_plus(&p->b, p->panels[0].buffer, (int)at), t, &map);
+    return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
 /* The second group gives what it knows of part i of O^T, and with the first part m and l. */
 static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value second = tir_cmp_gt(b, p->group, tir_i32(b, 0));
+    const struct tir_value second = tir_cmp_gt(b, p->work.group, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, second, false, NULL, 0);
     const struct tir_value o = tir_transpose(b, part_of(p, s->o, i, p->merge.parts));
-    tir_tile_lds_store(b, p->panels[0].buffer, o, &p->merge.lds);
+    tir_tile_lds_store(b, p->k.panels[0].buffer, o, &p->merge.lds);
     if (!i) {
         store_vector(p, s->m, 0);
         store_vector(p, s->l, 1);
@@ -201,7 +203,7 @@ static struct tir_value take_part(struct prefill *p, const struct weights *w, st
     const struct tir_type t = tir_typeof(b->f, own);
     const struct tir_type by_rows = tir_typeof(b->f, tir_transpose(b, own));
     const struct tir_value o =
-        tir_transpose(b, tir_tile_lds_load(b, p->panels[0].buffer, by_rows, &p->merge.lds));
+        tir_transpose(b, tir_tile_lds_load(b, p->k.panels[0].buffer, by_rows, &p->merge.lds));
     const struct tir_value scaled = tir_mul(b, own, tir_broadcast(b, w->own, t));
     return tir_fma(b, o, tir_broadcast(b, w->other, t), scaled);
 }
@@ -230,7 +232,7 @@ static void merge_groups(struct prefill *p, struct state *s)
                                                vectors[2], vectors[3]};
         const struct tir_type types[1 + N_VECTORS] = {tir_typeof(b->f, now[0]), v, v, v, v};
         const unsigned count = i ? 1 : 1 + N_VECTORS;
-        const struct tir_value first = tir_cmp_eq(b, p->group, tir_i32(b, 0));
+        const struct tir_value first = tir_cmp_eq(b, p->work.group, tir_i32(b, 0));
         struct tir_if branch = tir_begin_if(b, first, false, types, count);
         struct state merged = *s;
         struct weights w = {vectors[2], vectors[3]};
@@ -250,12 +252,12 @@ static void merge_groups(struct prefill *p, struct state *s)
 static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
-    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
+    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     const struct tir_value lse = att_softmax_lse(b, end);
     const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
     const struct tir_value lse_at =
-        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->head, PREFILL_OUT_BYTES),
+        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
                 tir_arg(b, ARG_LSE, TIR_I64));
     const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
     const struct tir_value step = tir_convert(
@@ -263,7 +265,7 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
 }
 
-static void finish(struct prefill *p, const struct out_place *place, const struct state *s)
+static void finish(struct prefill *p, const struct prefill_out_place *place, const struct state *s)
 {
     struct tir_builder *b = &p->b;
     if (p->v->planned) {
@@ -272,29 +274,29 @@ static void finish(struct prefill *p, const struct out_place *place, const struc
     }
     struct tir_value sink = {0};
     if (p->v->sinks)
-        sink = att_entry(b, ARG_SINKS, p->head, TIR_F32);
+        sink = att_entry(b, ARG_SINKS, p->work.head, TIR_F32);
     const struct att_softmax_end end =
         att_softmax_finish(b, &p->attention.softmax, s->m, s->l, sink);
     const struct tir_type o_type = tir_typeof(b->f, s->o);
     struct tir_value factor = end.inverse;
-    if (p->v_scale.id)
-        factor = tir_mul(b, factor, tir_splat(b, p->v_scale, tir_typeof(b->f, factor)));
+    if (p->source.v.scale.id)
+        factor = tir_mul(b, factor, tir_splat(b, p->source.v.scale, tir_typeof(b->f, factor)));
     const struct tir_value o = tir_mul(b, s->o, tir_broadcast(b, factor, o_type));
-    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
-    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
+    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     const struct tir_view out =
-        att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->head, PREFILL_OUT_BYTES), rows,
-                 att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
+        att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES),
+                 rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
     /* Launches of many workgroups that do not take turns were 2 % longer with pieces of rows. */
-    if (p->row_bytes && (p->ahead || p->dv == (unsigned)p->v->head_dim_v))
+    if (p->staging.bytes && (prefill_fetches_ahead(p) || p->shape.dv == (unsigned)p->v->head_dim_v))
         store_by_rows(p, out, o, place);
     else if (prefill_v_parts(p) == 1)
-        store_rows(p, out, o, 0, p->dv);
+        store_rows(p, out, o, 0, p->shape.dv);
     else
         for (unsigned i = 0; i < 2; i++)
-            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
-    if (p->rest) {
+            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->shape.dv / 2);
+    if (p->value.tail == PREFILL_TAIL_REST) {
         const struct tir_value rest = p->carried[ATT_CARRY_REST];
         store_columns(p, out, short_rows(p, att_attention_scale_rest(&p->attention, rest, factor)),
                       prefill_main_rows(p));
@@ -308,7 +310,7 @@ static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type type = tir_typeof(b->f, o);
-    const struct tir_value none = tir_cmp_le(b, p->kv_len, tir_i32(b, 0));
+    const struct tir_value none = tir_cmp_le(b, p->work.kv_len, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, none, true, &type, 1);
     const struct tir_value zero = tir_float_like(b, o, 0.0f);
     tir_else(b, &branch, &zero);
@@ -316,26 +318,27 @@ static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
     return o;
 }
 
-void prefill_finish(struct prefill *p, const struct out_place *place)
+void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value *const carried = p->carried;
     struct state s = {carried[ATT_CARRY_M], att_attention_denominator(&p->attention, carried),
                       carried[ATT_CARRY_O]};
-    if (p->page_copies)
+    if (p->source.kind == PREFILL_PAGE_COPIES)
         s.o = only_with_keys(p, s.o);
     /* Other waves may still read V there, and K of tiles past the end be on its way. */
-    if (p->rows_in_keys && !p->v->paged)
+    if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);
-    else if (p->rows_in_keys || (prefill_is_one_wave(p) && p->rows_in_v))
+    else if (p->staging.home == PREFILL_KV_ROOM ||
+             (prefill_is_one_wave(p) && p->staging.home == PREFILL_V_ROOM))
         tir_barrier(b);
-    if (p->groups == 1) {
+    if (p->shape.groups == 1) {
         finish(p, place, &s);
         return;
     }
     s.l = tir_col_sum(b, s.l);
     merge_groups(p, &s);
-    const struct tir_value first = tir_cmp_eq(b, p->group, tir_i32(b, 0));
+    const struct tir_value first = tir_cmp_eq(b, p->work.group, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, first, false, NULL, 0);
     finish(p, place, &s);
     tir_else(b, &branch, NULL);

@@ -17,7 +17,10 @@
 enum { COPY_BYTES = 16, WAVE_BYTES = COPY_BYTES * TIR_WAVE_LANES };
 
 /* Rows of a tile that a wave copies. */
-static unsigned own_rows(const struct prefill *p) { return p->kv * p->groups / p->waves; }
+static unsigned own_rows(const struct prefill *p)
+{
+    return p->shape.keys * p->shape.groups / p->shape.waves;
+}
 
 bool prefill_copies_pages(const struct prefill *p)
 {
@@ -26,13 +29,13 @@ bool prefill_copies_pages(const struct prefill *p)
     unsigned narrowest = (unsigned)v->head_dim_v;
     if (!v->paged || att_is_shuffled(v) || v->kv_scale > ATT_KV_SCALE_TENSOR)
         return false;
-    for (unsigned i = 0; i < p->n_panels; i++)
-        narrowest = p->panels[i].width < narrowest ? p->panels[i].width : narrowest;
-    const bool converts = att_cache_dtype(v) != p->dtype;
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        narrowest = p->k.panels[i].width < narrowest ? p->k.panels[i].width : narrowest;
+    const bool converts = att_cache_dtype(v) != p->shape.dtype;
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
-    return fits && !converts && !p->by_columns && p->tile->copy_bytes >= COPY_BYTES &&
-           !prefill_is_one_wave(p) && p->dv == (unsigned)v->head_dim_v &&
-           rows * narrowest * p->bytes >= WAVE_BYTES;
+    return fits && !converts && !p->value.transposed && p->tile->copy_bytes >= COPY_BYTES &&
+           !prefill_is_one_wave(p) && p->shape.dv == (unsigned)v->head_dim_v &&
+           rows * narrowest * p->shape.bytes >= WAVE_BYTES;
 }
 
 /* The first of the wave's rows of a tile whose page has keys that are there and seen. */
@@ -41,20 +44,22 @@ static struct tir_value first_row(struct prefill *p, struct tir_value tile)
     struct tir_builder *b = &p->b;
     const int rows = (int)own_rows(p);
     const struct tir_value before = att_times(b, tir_wave_id(b), rows), whole = tir_i32(b, -rows);
-    const struct tir_value key =
-        tir_add(b, tir_add(b, p->first, att_times(b, tile, (int)(p->kv * p->groups))), before);
-    const struct tir_value row = tir_min(b, key, tir_and(b, p->pages.last_key, whole));
+    const struct tir_value key = tir_add(
+        b,
+        tir_add(b, p->work.first_key, att_times(b, tile, (int)(p->shape.keys * p->shape.groups))),
+        before);
+    const struct tir_value row = tir_min(b, key, tir_and(b, p->source.pages.last_key, whole));
     if (!att_hides_early(p->v))
         return row;
-    const struct tir_value seen = tir_min(b, p->first_seen, p->pages.last_key);
+    const struct tir_value seen = tir_min(b, p->source.first_seen, p->source.pages.last_key);
     return tir_max(b, row, tir_and(b, tir_max(b, seen, tir_i32(b, 0)), whole));
 }
 
 struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value entry = att_page_of(&p->pages.entries, first_row(p, tile));
-    return tir_scalar_load(b, p->pages.table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
+    const struct tir_value entry = att_page_of(&p->source.pages.entries, first_row(p, tile));
+    return tir_scalar_load(b, p->source.pages.table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
 /* Rows from `first` on that copies take: each its own, but for those that no key has. */
@@ -62,32 +67,32 @@ static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, stru
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, rows);
-    rows = tir_min(b, rows, tir_splat(b, tir_sub(b, p->pages.last_key, first), t));
+    rows = tir_min(b, rows, tir_splat(b, tir_sub(b, p->source.pages.last_key, first), t));
     if (!att_hides_early(p->v))
         return rows;
-    const struct tir_value seen = tir_min(b, p->first_seen, p->pages.last_key);
+    const struct tir_value seen = tir_min(b, p->source.first_seen, p->source.pages.last_key);
     return tir_max(b, rows, tir_splat(b, tir_sub(b, seen, first), t));
 }
 
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = att_lds_rows(p->m, own_rows(p), c->width, p->bytes);
-    const struct tir_layout l = tir_map_lanes(&map, p->m, p->waves, p->bytes);
-    const struct tir_type t = tir_tile(b->f, p->dtype, own_rows(p), c->width, &l);
+    const struct tir_layout map = att_lds_rows(p->m, own_rows(p), c->width, p->shape.bytes);
+    const struct tir_layout l = tir_map_lanes(&map, p->m, p->shape.waves, p->shape.bytes);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, own_rows(p), c->width, &l);
     const struct tir_layout slice = tir_layout_slice(&l, 1);
     const struct tir_value index = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &slice));
 
     const struct tir_value first = first_row(p, tile);
-    const struct tir_value token = att_wide(b, att_page_place(&p->pages.paging, first));
-    const struct tir_value page = tir_zext(b, tir_and(b, c->page, p->pages.used), TIR_I64);
+    const struct tir_value token = att_wide(b, att_page_place(&p->source.pages.paging, first));
+    const struct tir_value page = tir_zext(b, tir_and(b, c->page, p->source.pages.used), TIR_I64);
     const struct tir_value base = tir_add(b, c->cache->base, att_cache_row(c->cache, page, token));
     const struct tir_value rows = seen_rows(p, index, first);
     const struct tir_value stride = tir_convert(b, c->cache->token_stride, TIR_I32);
     const struct tir_value at = tir_mul(b, rows, tir_splat(b, stride, tir_typeof(b->f, rows)));
 
-    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, p->bytes);
+    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, p->shape.bytes);
     const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
-    tir_gather_to_lds(b, c->group, base, at, tir_i32(b, (int)(c->first * p->bytes)), to, 0, t,
+    tir_gather_to_lds(b, c->group, base, at, tir_i32(b, (int)(c->first * p->shape.bytes)), to, 0, t,
                       &map);
 }

@@ -39,11 +39,11 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
  * The loop of D 128 there, which has 2 % beside its matrix clocks, was 1 % longer. */
 bool prefill_unrolls(const struct prefill *p)
 {
-    const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);
+    const bool full = prefill_has_full_turns(p) || (p->shape.groups > 1 && p->shape.bytes == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
-    const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
+    const unsigned values = p->shape.keys * p->shape.dv / (p->shape.waves * TIR_WAVE_LANES);
     const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
-    const bool moves = p->v->paged && !p->page_copies;
+    const bool moves = p->source.kind == PREFILL_PAGES;
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
@@ -53,16 +53,16 @@ bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
     /* With 96 columns and a causal mask this would spill two scalar registers. */
-    if (p->v->head_dim > 64 && !p->sum_rows && p->v->mask == ATT_MASK_CAUSAL)
+    if (p->v->head_dim > 64 && p->value.tail != PREFILL_TAIL_SUM && p->v->mask == ATT_MASK_CAUSAL)
         return false;
-    return prefill_unrolls(p) && p->bytes == 2 && p->rows == 32 && p->v->head_dim <= most &&
-           p->v->head_dim_v <= most;
+    return prefill_unrolls(p) && p->shape.bytes == 2 && p->shape.rows == 32 &&
+           p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 
 /* True if M2 takes longer than C1 of the other role. */
 static bool has_long_m2(const struct prefill *p)
 {
-    return prefill_checks_weights(p) && p->sum_rows;
+    return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
 }
 
 /* V of the first keys is read while the check of the weights is in flight. A loop of more than 80
@@ -105,16 +105,16 @@ static uint32_t find_features(const struct prefill *p)
         unsigned bit;
     } all[] = {
         {true, ATT_HAS_CHECK_SCORES + prefill_find_check(p)},
-        {p->dtype == TIR_FP8, ATT_HAS_FP8_WEIGHTS},
-        {p->sum_rows, ATT_HAS_SUM_ROWS},
-        {p->rest, ATT_HAS_REST},
+        {p->shape.dtype == TIR_FP8, ATT_HAS_FP8_WEIGHTS},
+        {p->value.tail == PREFILL_TAIL_SUM, ATT_HAS_SUM_ROWS},
+        {p->value.tail == PREFILL_TAIL_REST, ATT_HAS_REST},
         {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
-        {p->v->paged && !p->page_copies, PREFILL_HAS_PAGES},
-        {p->page_copies, PREFILL_HAS_PAGE_COPIES},
-        {p->by_columns || (p->v->paged && !p->page_copies), PREFILL_HAS_V_STORED},
-        {p->n_panels > 1, PREFILL_HAS_PANELS},
-        {p->v_keys < p->kv, PREFILL_HAS_V_PARTS},
-        {p->kv / p->v_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
+        {p->source.kind == PREFILL_PAGES, PREFILL_HAS_PAGES},
+        {p->source.kind == PREFILL_PAGE_COPIES, PREFILL_HAS_PAGE_COPIES},
+        {p->value.transposed || (p->source.kind == PREFILL_PAGES), PREFILL_HAS_V_STORED},
+        {p->k.n_panels > 1, PREFILL_HAS_PANELS},
+        {p->value.part_keys < p->shape.keys, PREFILL_HAS_V_PARTS},
+        {p->shape.keys / p->value.part_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
         {p->tile->late_power, PREFILL_HAS_LATE_EXP2},
         {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
         {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
@@ -133,12 +133,12 @@ static const struct pipeline *choose(const struct prefill *p)
         return &prefill_ping_pong;
     if (p->v->paged)
         return &prefill_one_wave_pages;
-    return p->by_columns ? &prefill_one_wave_transposed : &prefill_one_wave;
+    return p->value.transposed ? &prefill_one_wave_transposed : &prefill_one_wave;
 }
 
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY])
 {
-    const struct pipe_variant v = {.has = find_features(p),
-                                   .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->waves};
+    const struct pipe_variant v = {
+        .has = find_features(p), .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->shape.waves};
     return pipe_resolve(choose(p), &v, &p->plan, why);
 }

@@ -14,44 +14,160 @@
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
-enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
-enum { PREFILL_MERGE_PARTS = 4 /* of O, at most, that one group gives the other */ };
+enum { PREFILL_OUT_BYTES = 2 /* of an element of out */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to the other */ };
 
-/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
- * an instruction takes comes with columns before it, which are zero in this panel's q: with 16 of
- * them 88 is 64 + 16 + 16, of which 8 are counted already. */
-struct panel {
-    unsigned first, width, counted; /* the first `counted` columns are another panel's */
-    unsigned there, used;           /* its columns are of Q and K up to here; are multiplied */
+/** The work tile and its products S^T = K Q^T and O^T = V^T P^T. */
+struct prefill_shape {
+    const struct tir_mma *mma; /* matrix instruction of both products; NULL: the machine has none */
+    int product;               /* its number */
+    unsigned keys;             /* of a tile of K and V */
+    unsigned rows;             /* queries of a wave */
+    unsigned waves, groups;    /* of a workgroup; key groups: each has all queries and every
+                                  `groups`-th tile of keys */
+    unsigned dtype, bytes;     /* of an element of Q, K and V in LDS and registers */
+    unsigned out_dtype;
+    unsigned dv;            /* rows of O^T: head_dim_v, rounded up to a power of two */
+    struct tir_type scores; /* of S^T: keys x queries */
+};
+
+/** A column panel of Q and K, a power of two wide: head_dim 192 is 128 + 64. A rest that is
+ * narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, where the
+ * last panel repeats 8 columns. Q is zero in repeated columns. */
+struct prefill_panel {
+    unsigned first, width; /* columns of head_dim */
+    unsigned repeated;     /* leading columns that another panel has too; 0: none */
+    unsigned valid;        /* columns of Q and K; the rest up to `width` is padding */
+    unsigned multiplied;   /* columns that products use */
     struct tir_contraction k;
-    struct tir_layout lds;     /* of a tile of one group */
-    struct tir_layout lds_all; /* of the tiles of all groups, one behind the other */
-    unsigned lds_bytes;        /* of all groups */
+    struct tir_layout lds;     /* of a tile of one key group */
+    struct tir_layout lds_all; /* of the tiles of all key groups, one after the other */
+    unsigned lds_bytes;        /* of the tiles of all key groups */
+    struct tir_value buffer;   /* i32: LDS */
     struct tir_layout q_lds;
-    unsigned q_at;   /* in the workgroup's buffer of rows, */
-    unsigned q_part; /* with others of that part */
-    struct tir_value buffer, q;
-    struct tir_value q_rows; /* with stages_q, on their way */
-    struct att_paged_tile paged;
-    struct tir_value pages; /* of the tile that is fetched next */
-    struct att_paged_data fetched;
+    unsigned q_at;                 /* bytes from the beginning of staged Q */
+    unsigned q_part;               /* number of the part of Q that is staged at once */
+    struct tir_value q;            /* head_dim x queries, the right operand */
+    struct tir_value q_rows;       /* loaded rows of Q, of an item */
+    struct att_paged_tile paged;   /* K of pages through registers */
+    struct tir_value pages;        /* page numbers of the tile that is loaded next */
+    struct att_paged_data fetched; /* the loaded tile */
 };
 
-/* O on its way through LDS: queries x columns of one of so many parts, `at` row_buffer or V's, the
- * next one `step` bytes behind it; 0: they have one place. */
-struct out_place {
-    struct tir_layout lds;
-    unsigned parts, at, step;
-    bool in_v;
+/** Tiles of K in LDS. */
+struct prefill_keys {
+    struct prefill_panel panels[PREFILL_MAX_PANELS];
+    unsigned n_panels; /* 0: the tile's panels are too narrow for the head dim */
+    unsigned tiles;    /* in LDS, a power of two */
+    unsigned room;     /* bytes of the first panel's tiles, or of the merge if that is more */
 };
 
-/* An item of a work list, over some of a tile's rows: a row is a query and one of the heads that
- * share a KV head, heads inner.. */
+/** The rows of O^T after the last whole block, if head_dim_v is not a multiple of 32. */
+enum prefill_tail {
+    PREFILL_TAIL_NONE, /* they are padding */
+    PREFILL_TAIL_SUM,  /* V has ones there: these rows of O^T are l */
+    PREFILL_TAIL_REST  /* the last 8 rows are a product of mma_halves */
+};
+
+/** Tiles of V in LDS. */
+struct prefill_value {
+    bool transposed; /* true: LDS has V^T, for targets without transposing reads */
+    enum prefill_tail tail;
+    int rest_product;          /* instruction of PREFILL_TAIL_REST; below 0: none */
+    struct tir_layout lds;     /* of a tile of one key group */
+    struct tir_layout lds_all; /* of the tiles of all key groups */
+    struct tir_contraction contraction;
+    unsigned part_keys;         /* keys of a tile that one product uses */
+    struct tir_value buffer;    /* i32: LDS */
+    unsigned tile_bytes, tiles; /* of all key groups; in LDS, a power of two */
+    unsigned room;              /* bytes of all tiles, or of a part of O if that is more */
+};
+
+/** Places in LDS of rows of Q and O. */
+enum prefill_room {
+    PREFILL_NO_ROOM,  /* rows do not pass through LDS */
+    PREFILL_OWN_ROOM, /* a buffer of their own */
+    PREFILL_V_ROOM,   /* V's buffer, before and after the loop */
+    PREFILL_KV_ROOM   /* the buffers of K and V, before and after the loop */
+};
+
+/** O in LDS, queries x columns, on its way to memory. */
+struct prefill_out_place {
+    struct tir_layout lds; /* of a part */
+    unsigned parts;        /* of the columns, one after the other; 0: none */
+    unsigned at, step;     /* bytes: the first part in staging.buffer; from one to the next, 0 if
+                              all use one place */
+    bool in_v;             /* true: `at` counts from V's buffer */
+};
+
+/** Q before the loop and O after it, which pass through LDS in whole rows. */
+struct prefill_staging {
+    enum prefill_room home;  /* of a work tile's Q and O */
+    unsigned bytes;          /* of home; 0: PREFILL_NO_ROOM */
+    struct tir_value buffer; /* i32: LDS of home, or of item_bytes */
+    unsigned q_parts;        /* parts of Q that are staged one after the other */
+    struct prefill_out_place o;
+    struct prefill_out_place o_beside_q; /* O while the next work tile's Q is fetched; no parts: Q
+                                            is fetched when its work tile begins */
+    enum prefill_room item_q;            /* of the rows of Q of an item */
+    unsigned item_bytes;    /* of rows of Q and O of an item; 0: they do not pass through LDS */
+    unsigned q_group_bytes; /* of Q of one key group of an item */
+};
+
+/** The work tile of the workgroup: queries of one head. Scalars, uniform over the workgroup; i32
+ * unless stated. */
+struct prefill_work {
+    struct tir_value sequence, head, kv_head;
+    struct tir_value q_begin, kv_begin; /* first token of the sequence in q; in k and v */
+    struct tir_value q_len, kv_len;     /* of the sequence */
+    struct tir_value row0;              /* first query of the work tile, in the sequence */
+    struct tir_value offset;            /* kv_len - q_len: the key at query 0's own position */
+    struct tir_value first_key;         /* of the tiles of keys */
+    struct tir_value group;             /* key group of the wave; none: there is one */
+};
+
+/** The way of K and V from memory to LDS. */
+enum prefill_source_kind {
+    PREFILL_TENSOR,     /* from tensors */
+    PREFILL_PAGES,      /* from pages, through registers, which convert them */
+    PREFILL_PAGE_COPIES /* from pages, copied without registers: see prefill_copies_pages() */
+};
+
+/** K or V in memory at the workgroup's KV head. */
+struct prefill_tensor {
+    struct tir_value base, stride; /* i64: address of the sequence's first token; bytes to the next
+                                      token. Of a tensor only */
+    struct tir_value scale;        /* f32; none: elements are not scaled */
+    struct att_cache cache;        /* of pages only */
+};
+
+/** Where a workgroup loads K and V from. */
+struct prefill_source {
+    enum prefill_source_kind kind;
+    struct prefill_tensor k, v;
+    struct tir_value q_scale;         /* f32; none */
+    struct att_pages pages;           /* of pages only */
+    struct tir_value first_seen;      /* i32: first key that any query sees; may be below 0 */
+    struct att_paged_tile paged_v[2]; /* of pages through registers: prefill_v_parts() of them */
+};
+
+/** Values of the tile of keys that the pipeline's steps work on. */
+struct prefill_now {
+    struct tir_value copied_key;       /* i32: first key of the tile of K that is copied */
+    struct tir_value k_page;           /* i32: page of the rows of K that the wave copies next */
+    struct tir_value v_pages;          /* of V: such a page, or the page numbers of a tile */
+    struct att_paged_data v_loaded[2]; /* V in registers: prefill_v_parts() of them */
+    struct tir_value cleared_v;        /* V with rows of no key set to zero */
+    struct tir_value k[PREFILL_MAX_PANELS];
+};
+
+/** An item of a work list: rows of a tile and a range of keys. A row is a query and one of the
+ * heads that share a KV head; heads are inner. work.row0 counts rows. */
 struct prefill_item {
-    struct tir_value partial;     /* row of partial_out for first_token, or -1: the result */
+    struct tir_value partial; /* row of partial_out for first_token; -1: the result is written */
     struct tir_value first_token; /* row of q and out */
     struct tir_value n_rows;      /* of the tile */
-    struct tir_value end_key;     /* keys of the item end before it */
+    struct tir_value end_key;     /* one past the item's last key */
     struct tir_value position;    /* the key at the first token's own position */
     struct tir_value gqa;         /* query heads of the KV head */
 };
@@ -60,70 +176,27 @@ struct prefill {
     const struct att_variant *v;
     const struct tir_machine *m;
     const struct att_tile *tile;
-    const struct tir_mma *mma;
-    int instr;
-    unsigned kv, rows, waves, widest_panel;
-    unsigned groups; /* of waves, which see every so manieth tile of keys; one sees all of them */
-    unsigned dtype, bytes; /* of q, k and v as they stand in LDS and registers */
-    unsigned out_dtype;
-    unsigned dv;        /* columns of V in LDS and rows of O^T: head_dim_v, up to a power of two */
-    unsigned k_buffers; /* tiles of K in LDS, a power of two */
     struct tir_builder b;
-
-    struct panel panels[PREFILL_MAX_PANELS];
-    unsigned n_panels;
-    bool by_columns; /* V stands transposed in LDS */
-    struct tir_layout v_lds, v_lds_all;
-    struct tir_contraction v_k;
-    unsigned v_keys; /* that one product takes of a tile; V of the first ones is read early */
-    struct tir_value v_buffer;
-    unsigned v_bytes, v_buffers, v_room; /* the last: bytes for all buffers, or for a part of O */
-    unsigned k_room;                     /* of the first panel's buffers, or a part of O */
-    struct out_place merge;              /* O of a group on its way to the other, where K was */
-    bool padded;                         /* K has one panel, up to a power of two */
-    bool rest; /* the last 8 rows of O^T are a product of their own, of mma_halves */
-    int rest_instr;
-    bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
-
-    /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
-    unsigned row_bytes;
-    struct tir_value row_buffer;
-    bool rows_in_v;              /* both where V comes to be */
-    bool rows_in_keys;           /* both where K and V come to be, */
-    unsigned q_parts;            /* Q in so many parts, one after the other */
-    bool ahead;                  /* Q of the next turn comes to LDS while O of this one leaves */
-    struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
-
-    struct tir_type scores; /* S^T: keys x queries */
-    struct pipe_plan plan;  /* the pipeline of its loop */
-    char refused[PIPE_WHY]; /* why it has none; empty: it has one */
+    struct prefill_shape shape;
+    struct prefill_keys k;
+    struct prefill_value value;
+    struct prefill_staging staging;
+    struct prefill_out_place merge; /* O that a key group hands to the other, in K's room */
+    struct pipe_plan plan;          /* of the loop over tiles of keys */
+    char refused[PIPE_WHY];         /* why there is no plan; empty: there is one */
     struct att_attention attention;
-
-    struct tir_value group;   /* of this wave, where there are groups */
-    struct prefill_item item; /* with `planned`; row0 counts its rows */
-    unsigned item_bytes;      /* of row_buffer, through which rows of an item go; 0: none do */
-    bool stages_q;            /* rows of Q too, */
-    unsigned q_group_bytes;   /* of each group its own, */
-    bool q_in_v;              /* where V comes to be, for want of room */
-
-    /* Uniform over the workgroup. */
-    struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
-    struct tir_value k_base, v_base, k_stride, v_stride;
-    struct tir_value carried[ATT_MOST_CARRY]; /* at the end of a tile of queries */
-
-    struct tir_value q_scale;          /* of the workgroup's queries, or none */
-    struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
-    struct att_cache k_cache, v_cache;
-    struct att_pages pages;
-    bool page_copies;                 /* prefill_copies_pages() */
-    struct tir_value k_page, v_page;  /* i32: with page_copies, of the tile that is copied next */
-    struct tir_value first_seen;      /* i32: of all queries of the workgroup; may be below 0 */
-    struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
-    struct tir_value v_pages;
-    struct att_paged_data fetched_v[2];
-    /* Values of the tile that is being built. */
-    struct tir_value fetched_key, ready_v, k[PREFILL_MAX_PANELS];
+    struct prefill_work work;
+    struct prefill_item item; /* of `planned` kernels */
+    struct prefill_source source;
+    struct prefill_now now;
+    struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
 };
+
+/** True if Q of the next work tile is copied to LDS while O of this one is stored. */
+static inline bool prefill_fetches_ahead(const struct prefill *p)
+{
+    return p->staging.o_beside_q.parts > 0;
+}
 
 /** Address of a head's part of a token in a tensor, i64; elements have so many bytes. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
@@ -133,7 +206,7 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
 
 /** O / l and m + log l of what is carried, sinks joining the denominator; rows that saw no key give
  * 0 and -inf. O goes by way of that place. */
-void prefill_finish(struct prefill *p, const struct out_place *place);
+void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
 /* prefill.c */
 
@@ -153,7 +226,7 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
 void prefill_copy_q(struct prefill *p, unsigned part);
 void prefill_load_q(struct prefill *p, unsigned part);
 /** Returns the LDS address of a panel of Q. */
-struct tir_value prefill_q_buffer(struct prefill *p, const struct panel *n);
+struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n);
 /** Takes all parts, the first of which has been asked for. */
 void prefill_await_q(struct prefill *p);
 
@@ -245,7 +318,8 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
 void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *));
 
 /** Loads the workgroup's rows of Q, queries x panel, straight from memory. */
-struct tir_value prefill_gather_q(struct prefill *p, const struct panel *n, struct tir_type t);
+struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
+                                  struct tir_type t);
 
 /** Sets attention.at, the keys that each row sees. */
 void prefill_place_item(struct prefill *p);
@@ -315,15 +389,15 @@ static inline bool prefill_is_one_wave(const struct prefill *p)
  * begins. */
 static inline unsigned prefill_v_parts(const struct prefill *p)
 {
-    return p->v->paged && p->dv != (unsigned)p->v->head_dim_v ? 2 : 1;
+    return p->v->paged && p->shape.dv != (unsigned)p->v->head_dim_v ? 2 : 1;
 }
 static inline unsigned prefill_v_width(const struct prefill *p)
 {
-    return p->dv / prefill_v_parts(p);
+    return p->shape.dv / prefill_v_parts(p);
 }
 static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
 {
-    return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
+    return i ? (unsigned)p->v->head_dim_v - p->shape.dv / 2 : 0;
 }
 
 enum { PREFILL_REST_ROWS = 8 /* of O^T, that are a product of their own */ };
@@ -331,13 +405,14 @@ enum { PREFILL_REST_ROWS = 8 /* of O^T, that are a product of their own */ };
 /** Rows of O^T that the product of all of them makes. */
 static inline unsigned prefill_main_rows(const struct prefill *p)
 {
-    return (unsigned)p->v->head_dim_v - (p->rest ? PREFILL_REST_ROWS : 0);
+    return (unsigned)p->v->head_dim_v -
+           (p->value.tail == PREFILL_TAIL_REST ? PREFILL_REST_ROWS : 0);
 }
 
 /** Queries of a workgroup. */
 static inline unsigned prefill_queries(const struct prefill *p)
 {
-    return p->rows * p->waves / p->groups;
+    return p->shape.rows * p->shape.waves / p->shape.groups;
 }
 
 /** Each wave of a group has its own queries and sees every key of the group. */

@@ -6,51 +6,54 @@
 #include "templates/prefill/prefill.h"
 
 /* Zero in columns of a panel that another one counts, or that are not there. */
-static struct tir_value without_others(struct prefill *p, struct tir_value q, const struct panel *n)
+static struct tir_value without_others(struct prefill *p, struct tir_value q,
+                                       const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_with_dtype(tir_typeof(b->f, q), TIR_I32);
     const struct tir_value col = tir_col_index(b, t);
     const struct tir_value bound =
-        tir_splat(b, tir_i32(b, (int)(n->counted ? n->counted : n->there)), t);
+        tir_splat(b, tir_i32(b, (int)(n->repeated ? n->repeated : n->valid)), t);
     const struct tir_value other =
-        n->counted ? tir_cmp_lt(b, col, bound) : tir_cmp_ge(b, col, bound);
+        n->repeated ? tir_cmp_lt(b, col, bound) : tir_cmp_ge(b, col, bound);
     return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
 }
 
-static struct tir_type q_type(struct prefill *p, const struct panel *n)
+static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
 {
     const unsigned queries = prefill_queries(p);
-    const struct tir_layout l = tir_mma_right(p->mma, queries, &n->k, prefill_waves(p));
-    return tir_tile(p->b.f, p->dtype, queries, n->width, &l);
+    const struct tir_layout l = tir_mma_right(p->shape.mma, queries, &n->k, prefill_waves(p));
+    return tir_tile(p->b.f, p->shape.dtype, queries, n->width, &l);
 }
 
-static struct tir_view q_view(struct prefill *p, const struct panel *n)
+static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes);
-    if (p->ahead) /* lanes' offsets are made anew, and take no registers of a turn's loop */
+    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
+    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->shape.bytes);
+    if (prefill_fetches_ahead(
+            p)) /* lanes' offsets are made anew, and take no registers of a turn's loop */
         stride = tir_materialize(b, stride);
-    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->head, p->bytes),
-                    tir_sub(b, p->q_len, p->row0), stride, p->v->head_dim * (int)p->bytes,
-                    (int)(n->first * p->bytes));
+    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, p->shape.bytes),
+                    tir_sub(b, p->work.q_len, p->work.row0), stride,
+                    p->v->head_dim * (int)p->shape.bytes, (int)(n->first * p->shape.bytes));
 }
 
-struct tir_value prefill_q_buffer(struct prefill *p, const struct panel *n)
+struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value at = att_plus(b, p->q_in_v ? p->v_buffer : p->row_buffer, (int)n->q_at);
-    if (!p->stages_q || p->groups == 1)
+    const struct tir_value at = att_plus(
+        b, p->staging.item_q == PREFILL_V_ROOM ? p->value.buffer : p->staging.buffer, (int)n->q_at);
+    if (p->staging.item_q == PREFILL_NO_ROOM || p->shape.groups == 1)
         return at;
-    return tir_add(b, at, att_times(b, p->group, (int)p->q_group_bytes));
+    return tir_add(b, at, att_times(b, p->work.group, (int)p->staging.q_group_bytes));
 }
 
 void prefill_copy_q(struct prefill *p, unsigned part)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        const struct prefill_panel *n = &p->k.panels[i];
         if (n->q_part == part)
             tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0),
                             prefill_q_buffer(p, n), q_type(p, n), &n->q_lds);
@@ -60,19 +63,19 @@ void prefill_copy_q(struct prefill *p, unsigned part)
 void prefill_load_q(struct prefill *p, unsigned part)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        if (p->row_bytes && n->q_part != part)
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        if (p->staging.bytes && n->q_part != part)
             continue;
         const struct tir_type t = q_type(p, n);
         struct tir_value columns;
-        if (p->v->planned && !p->stages_q)
+        if (p->v->planned && p->staging.item_q == PREFILL_NO_ROOM)
             columns = prefill_gather_q(p, n, t);
-        else if (p->row_bytes || p->stages_q)
+        else if (p->staging.bytes || p->staging.item_q != PREFILL_NO_ROOM)
             columns = tir_tile_lds_load(b, prefill_q_buffer(p, n), t, &n->q_lds);
         else
             columns = tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
-        if (n->counted || n->used > n->there)
+        if (n->repeated || n->multiplied > n->valid)
             columns = without_others(p, columns, n);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
@@ -81,13 +84,13 @@ void prefill_load_q(struct prefill *p, unsigned part)
 void prefill_await_q(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->q_parts; i++) {
+    for (unsigned i = 0; i < p->staging.q_parts; i++) {
         if (i)
             prefill_copy_q(p, i);
         tir_wait(b, PREFILL_COPIES_OF_Q, 0);
         tir_barrier(b);
         prefill_load_q(p, i);
-        if (!p->rows_in_v && !p->rows_in_keys)
+        if (p->staging.home == PREFILL_OWN_ROOM)
             return;
         tir_wait(b, TIR_LDS_WRITES, 0);
         tir_barrier(b);

@@ -33,27 +33,42 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
 
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
-static void add_panel(struct prefill *p, struct panel n, unsigned vector)
+static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
-    n.k = tir_contract_rows(p->mma, n.width, vector);
-    n.lds = att_lds_rows(p->m, p->kv, n.width, p->bytes);
-    n.lds_all = att_lds_rows(p->m, p->kv * p->groups, n.width, p->bytes);
-    n.lds_bytes = att_lds_bytes(&n.lds_all, p->bytes);
-    if (n.used > n.there)
-        n.lds_bytes += n.lds.pad * p->bytes;
-    p->panels[p->n_panels++] = n;
+    n.k = tir_contract_rows(p->shape.mma, n.width, vector);
+    n.lds = att_lds_rows(p->m, p->shape.keys, n.width, p->shape.bytes);
+    n.lds_all = att_lds_rows(p->m, p->shape.keys * p->shape.groups, n.width, p->shape.bytes);
+    n.lds_bytes = att_lds_bytes(&n.lds_all, p->shape.bytes);
+    if (n.multiplied > n.valid)
+        n.lds_bytes += n.lds.pad * p->shape.bytes;
+    p->k.panels[p->k.n_panels++] = n;
 }
 
 /* One panel up to a power of two, of which instructions multiply what they need: in LDS its other
  * columns are never written by a copy. */
 static void find_padded_panel(struct prefill *p)
 {
-    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->bytes;
-    const unsigned step = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
-    add_panel(
-        p,
-        (struct panel){.width = ceiling(dim), .there = dim, .used = (dim + step - 1) / step * step},
-        vector);
+    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->shape.bytes;
+    const unsigned step = vector << (p->shape.mma->a.lane_bits - tir_bits(p->shape.mma->m));
+    add_panel(p,
+              (struct prefill_panel){.width = ceiling(dim),
+                                     .valid = dim,
+                                     .multiplied = (dim + step - 1) / step * step},
+              vector);
+}
+
+/* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
+static bool leaves_columns(const struct prefill *p)
+{
+    return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
+           p->shape.bytes == 2 && p->shape.rows == 32;
+}
+
+/* True if K is one panel, rounded up to a power of two. */
+static bool is_padded(const struct prefill *p)
+{
+    const unsigned dim = (unsigned)p->v->head_dim;
+    return leaves_columns(p) && ceiling(dim) > dim && ceiling(dim) <= p->tile->panel;
 }
 
 /* Leaves none where the tile's panels are too narrow for the head dim. */
@@ -61,15 +76,17 @@ static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
     const unsigned dim = (unsigned)p->v->head_dim;
-    if (p->padded) {
+    if (is_padded(p)) {
         find_padded_panel(p);
         return;
     }
     /* A lane has 16 bytes, or what an instruction takes if that is more, or if the rest is less. */
-    unsigned vector =
-        tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
-    const unsigned groups = 1u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
-    const unsigned narrow = p->bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->mma) : vector;
+    unsigned vector = tir_mma_in_regs(p->shape.mma) > 16 / p->shape.bytes
+                          ? tir_mma_in_regs(p->shape.mma)
+                          : 16 / p->shape.bytes;
+    const unsigned groups = 1u << (p->shape.mma->a.lane_bits - tir_bits(p->shape.mma->m));
+    const unsigned narrow =
+        p->shape.bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->shape.mma) : vector;
     /* Page numbers take registers for each panel, and 120 would have four, as 88 and 104 have where
      * an instruction takes more columns than their rest: then what the first one leaves is one. */
     const bool many = dim > 104 || dim % (groups * narrow);
@@ -80,44 +97,38 @@ static void find_panels(struct prefill *p)
             vector = narrow;
         const unsigned lanes = groups * vector;
         const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
-        while (width > p->widest_panel || (width > rest && width > least))
+        while (width > p->tile->panel || (width > rest && width > least))
             width /= 2;
-        if (p->n_panels == PREFILL_MAX_PANELS) {
-            p->n_panels = 0;
+        if (p->k.n_panels == PREFILL_MAX_PANELS) {
+            p->k.n_panels = 0;
             return;
         }
-        const unsigned counted = width > rest ? width - rest : 0;
+        const unsigned repeated = width > rest ? width - rest : 0;
         add_panel(p,
-                  (struct panel){.first = first - counted,
-                                 .width = width,
-                                 .counted = counted,
-                                 .there = width,
-                                 .used = width},
+                  (struct prefill_panel){.first = first - repeated,
+                                         .width = width,
+                                         .repeated = repeated,
+                                         .valid = width,
+                                         .multiplied = width},
                   vector);
     }
 }
 
 struct tir_waves prefill_waves(const struct prefill *p)
 {
-    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->waves / p->groups)};
+    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->shape.waves / p->shape.groups)};
 }
 
 struct tir_layout prefill_scores_layout(const struct prefill *p)
 {
-    return tir_mma_result(p->mma, p->kv, prefill_queries(p), prefill_waves(p));
-}
-
-/* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
-static bool leaves_columns(const struct prefill *p)
-{
-    return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged && p->bytes == 2 &&
-           p->rows == 32;
+    return tir_mma_result(p->shape.mma, p->shape.keys, prefill_queries(p), prefill_waves(p));
 }
 
 static bool has_sum_rows(const struct prefill *p)
 {
-    const bool ones = leaves_columns(p) || (p->by_columns && !p->v->paged);
-    return ones && p->bytes == 2 && p->rows == 32 && !p->v->lse && p->v->head_dim_v % (int)p->rows;
+    const bool ones = leaves_columns(p) || (p->value.transposed && !p->v->paged);
+    return ones && p->shape.bytes == 2 && p->shape.rows == 32 && !p->v->lse &&
+           p->v->head_dim_v % (int)p->shape.rows;
 }
 
 /* Eight rows of O^T behind whole blocks of 32 take half of the time that another block does, where
@@ -127,11 +138,14 @@ static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
-    const bool fits = p->by_columns && p->bytes == 2 && p->rows == 32 && p->groups == 1 &&
-                      p->kv >= KEYS && p->tile->late_maximum && prefill_unrolls(p);
-    p->rest_instr = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->dtype);
-    p->rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
-              v->head_dim_v % (int)p->rows == ROWS && p->rest_instr >= 0;
+    const bool fits = p->value.transposed && p->shape.bytes == 2 && p->shape.rows == 32 &&
+                      p->shape.groups == 1 && p->shape.keys >= KEYS && p->tile->late_maximum &&
+                      prefill_unrolls(p);
+    p->value.rest_product = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
+    const bool rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
+                      v->head_dim_v % (int)p->shape.rows == ROWS && p->value.rest_product >= 0;
+    if (rest)
+        p->value.tail = PREFILL_TAIL_REST;
 }
 
 static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
@@ -146,13 +160,13 @@ static void find_depths(struct prefill *p)
     if (!prefill_plan(p, p->refused))
         return;
     const unsigned own = p->tile->own[PREFILL_K_BUFFERS];
-    const bool sliced = p->n_panels > 1 && !p->tile->whole_keys && !prefill_is_one_wave(p);
+    const bool sliced = p->k.n_panels > 1 && !p->tile->whole_keys && !prefill_is_one_wave(p);
     const unsigned least = own ? own : sliced ? 4 : 2;
-    p->k_buffers = ceiling_of_depth(p, PREFILL_LDS_K);
-    p->k_buffers = least > p->k_buffers ? least : p->k_buffers;
-    p->v_buffers = ceiling_of_depth(p, PREFILL_LDS_V);
-    if (p->v->paged && !p->by_columns)
-        p->v_buffers = 2;
+    p->k.tiles = ceiling_of_depth(p, PREFILL_LDS_K);
+    p->k.tiles = least > p->k.tiles ? least : p->k.tiles;
+    p->value.tiles = ceiling_of_depth(p, PREFILL_LDS_V);
+    if (p->v->paged && !p->value.transposed)
+        p->value.tiles = 2;
 }
 
 /* The least keys of a product that reads V of the next ones meanwhile. */
@@ -161,51 +175,54 @@ enum { TOGETHER = 16 };
 static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
-    const int dim = p->v->head_dim;
-    p->padded = leaves_columns(p) && ceiling((unsigned)dim) > (unsigned)dim &&
-                ceiling((unsigned)dim) <= p->widest_panel;
-    for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
+    for (p->shape.dv = 64; p->shape.dv < (unsigned)p->v->head_dim_v; p->shape.dv *= 2)
         ;
     find_rest(p);
-    p->sum_rows = has_sum_rows(p) && !p->rest;
+    if (p->value.tail == PREFILL_TAIL_NONE && has_sum_rows(p))
+        p->value.tail = PREFILL_TAIL_SUM;
     find_panels(p);
-    p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const bool in_parts =
-        prefill_is_one_wave(p) ? !p->by_columns && !p->v->paged : prefill_reads_before_check(p);
-    const unsigned together = p->mma->k > TOGETHER ? p->mma->k : TOGETHER;
-    p->v_keys = in_parts && together < p->kv ? together : p->kv;
+    p->value.contraction = tir_contract_acc(&s, tir_bits(p->shape.mma->n));
+    const bool in_parts = prefill_is_one_wave(p) ? !p->value.transposed && !p->v->paged
+                                                 : prefill_reads_before_check(p);
+    const unsigned together = p->shape.mma->k > TOGETHER ? p->shape.mma->k : TOGETHER;
+    p->value.part_keys = in_parts && together < p->shape.keys ? together : p->shape.keys;
     find_depths(p);
-    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
-                             : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
-    if ((p->sum_rows || p->rest) && p->by_columns)
-        tir_map_pad(&p->v_lds, 1u << p->v_lds.reg_bits, 16 / p->bytes);
-    p->v_lds_all =
-        p->by_columns ? p->v_lds : att_lds_rows(p->m, p->kv * p->groups, p->dv, p->bytes);
-    p->v_bytes = att_lds_bytes(&p->v_lds_all, p->bytes) * (p->by_columns ? p->groups : 1);
-    if (p->sum_rows || p->rest)
-        p->v_bytes += p->v_lds.pad * p->bytes;
-    p->v_room = p->v_buffers * p->v_bytes;
-    p->k_room = p->n_panels ? p->k_buffers * p->panels[0].lds_bytes : 0;
+    p->value.lds = p->value.transposed
+                       ? att_lds_columns(p->m, p->shape.keys, p->shape.dv, p->shape.bytes,
+                                         &p->value.contraction)
+                       : att_lds_rows(p->m, p->shape.keys, p->shape.dv, p->shape.bytes);
+    if (p->value.tail != PREFILL_TAIL_NONE && p->value.transposed)
+        tir_map_pad(&p->value.lds, 1u << p->value.lds.reg_bits, 16 / p->shape.bytes);
+    p->value.lds_all = p->value.transposed ? p->value.lds
+                                           : att_lds_rows(p->m, p->shape.keys * p->shape.groups,
+                                                          p->shape.dv, p->shape.bytes);
+    p->value.tile_bytes = att_lds_bytes(&p->value.lds_all, p->shape.bytes) *
+                          (p->value.transposed ? p->shape.groups : 1);
+    if (p->value.tail != PREFILL_TAIL_NONE)
+        p->value.tile_bytes += p->value.lds.pad * p->shape.bytes;
+    p->value.room = p->value.tiles * p->value.tile_bytes;
+    p->k.room = p->k.n_panels ? p->k.tiles * p->k.panels[0].lds_bytes : 0;
 }
 
 static unsigned key_bytes(const struct prefill *p)
 {
-    unsigned bytes = p->v_room + p->k_room;
-    for (unsigned i = 1; i < p->n_panels; i++)
-        bytes += p->k_buffers * p->panels[i].lds_bytes;
+    unsigned bytes = p->value.room + p->k.room;
+    for (unsigned i = 1; i < p->k.n_panels; i++)
+        bytes += p->k.tiles * p->k.panels[i].lds_bytes;
     return bytes;
 }
 
 static unsigned lds_bytes(const struct prefill *p)
 {
-    return key_bytes(p) + p->item_bytes + (p->rows_in_v || p->rows_in_keys ? 0 : p->row_bytes);
+    return key_bytes(p) + p->staging.item_bytes +
+           (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
 }
 
 /* In a half of O rows that would begin at the same bank exchange chunks. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
-    const unsigned columns = p->dv / 2, bytes = columns * PREFILL_OUT_BYTES;
+    const unsigned columns = p->shape.dv / 2, bytes = columns * PREFILL_OUT_BYTES;
     const unsigned together = bytes < p->m->lds_bank_bytes ? p->m->lds_bank_bytes / bytes : 1;
     return att_lds_swizzled(prefill_queries(p), columns, CHUNK, tir_bits(together),
                             tir_bits(columns / CHUNK));
@@ -215,51 +232,51 @@ static struct tir_layout half_of_out(const struct prefill *p)
  * lanes have the same addresses there. */
 static void place_halves(struct prefill *p)
 {
-    const unsigned half = prefill_queries(p) * p->dv / 2 * PREFILL_OUT_BYTES;
-    p->o = p->o_ahead = (struct out_place){.lds = half_of_out(p), .parts = 2};
-    p->o_ahead.in_v = true;
-    p->o.step = half;
-    p->v_room = half > p->v_room ? half : p->v_room;
-    p->row_bytes = p->row_bytes > 2 * half ? p->row_bytes : 2 * half;
+    const unsigned half = prefill_queries(p) * p->shape.dv / 2 * PREFILL_OUT_BYTES;
+    p->staging.o = p->staging.o_beside_q =
+        (struct prefill_out_place){.lds = half_of_out(p), .parts = 2};
+    p->staging.o_beside_q.in_v = true;
+    p->staging.o.step = half;
+    p->value.room = half > p->value.room ? half : p->value.room;
+    p->staging.bytes = p->staging.bytes > 2 * half ? p->staging.bytes : 2 * half;
 }
 
 /* O goes to LDS where Q, of `q` bytes, has been, unless Q of the next turn is there by then.
  * Workgroups that take turns without room for that use no LDS for either. */
 static void place_out(struct prefill *p, unsigned q)
 {
-    p->o.parts = 1;
-    p->o.lds = att_lds_rows(p->m, prefill_queries(p), p->dv, PREFILL_OUT_BYTES);
-    const unsigned o = att_lds_bytes(&p->o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
-    const unsigned slack = 16 * (p->n_panels + 1); /* buffers begin at multiples of 16 */
-    p->row_bytes = q > o ? q : o;
-    p->ahead = prefill_workgroups(p) != 0;
-    if (p->ahead && key_bytes(p) + slack + q + o <= most) {
-        p->o_ahead = p->o;
-        p->o_ahead.at = q;
-        p->row_bytes = q + o;
-    } else if (p->ahead) {
+    p->staging.o.parts = 1;
+    p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), p->shape.dv, PREFILL_OUT_BYTES);
+    const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
+    const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
+    p->staging.bytes = q > o ? q : o;
+    const bool persistent = prefill_workgroups(p) != 0;
+    if (persistent && key_bytes(p) + slack + q + o <= most) {
+        p->staging.o_beside_q = p->staging.o;
+        p->staging.o_beside_q.at = q;
+        p->staging.bytes = q + o;
+    } else if (persistent) {
         place_halves(p);
     }
-    if (prefill_is_one_wave(p) && p->v_room < p->row_bytes)
-        p->v_room = p->row_bytes;
-    p->rows_in_v = (p->groups > 1 || prefill_is_one_wave(p)) && p->row_bytes <= p->v_room;
-    if (lds_bytes(p) + slack > most) {
-        p->row_bytes = 0;
-        p->ahead = false;
-    }
+    if (prefill_is_one_wave(p) && p->value.room < p->staging.bytes)
+        p->value.room = p->staging.bytes;
+    const bool in_v = p->shape.groups > 1 || prefill_is_one_wave(p);
+    p->staging.home = in_v && p->staging.bytes <= p->value.room ? PREFILL_V_ROOM : PREFILL_OWN_ROOM;
+    if (lds_bytes(p) + slack > most)
+        p->staging = (struct prefill_staging){.q_parts = 1, .o = p->staging.o};
 }
 
 /* One group's O, m and l go to the other where K has been, in as many parts as it takes. */
 static void place_merge(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
-    const unsigned before = p->k_room;
-    if (p->groups == 1)
+    const unsigned before = p->k.room;
+    if (p->shape.groups == 1)
         return;
     for (p->merge.parts = 1; p->merge.parts <= PREFILL_MERGE_PARTS; p->merge.parts *= 2) {
-        p->merge.lds = att_lds_rows(p->m, queries, p->dv / p->merge.parts, sizeof(float));
+        p->merge.lds = att_lds_rows(p->m, queries, p->shape.dv / p->merge.parts, sizeof(float));
         p->merge.at = (att_lds_bytes(&p->merge.lds, sizeof(float)) + 15) & ~15u;
-        p->k_room = p->merge.at + words > before ? p->merge.at + words : before;
+        p->k.room = p->merge.at + words > before ? p->merge.at + words : before;
         if (lds_bytes(p) <= p->m->lds_bytes)
             return;
     }
@@ -271,10 +288,10 @@ static void place_rows_in_keys(struct prefill *p)
 {
     const unsigned room = key_bytes(p), queries = prefill_queries(p);
     unsigned part = 0, used = 0;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
-        const unsigned bytes = (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
+        const unsigned bytes = (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
         if (bytes > room)
             return;
         if (used + bytes > room) {
@@ -285,15 +302,17 @@ static void place_rows_in_keys(struct prefill *p)
         n->q_part = part;
         used += bytes;
     }
-    p->q_parts = part + 1;
-    p->o = (struct out_place){.lds = half_of_out(p), .parts = 2};
-    p->rows_in_keys = queries * p->dv / 2 * PREFILL_OUT_BYTES <= room;
-    p->row_bytes = p->rows_in_keys ? room : 0;
+    p->staging.q_parts = part + 1;
+    p->staging.o = (struct prefill_out_place){.lds = half_of_out(p), .parts = 2};
+    if (queries * p->shape.dv / 2 * PREFILL_OUT_BYTES > room)
+        return;
+    p->staging.home = PREFILL_KV_ROOM;
+    p->staging.bytes = room;
 }
 
 static void place_item_rows(struct prefill *p)
 {
-    const unsigned taken = key_bytes(p) + 16 * (p->n_panels + 1), most = p->m->lds_bytes;
+    const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = p->m->lds_bytes;
     prefill_plan_item_rows(p, taken < most ? most - taken : 0);
 }
 
@@ -302,7 +321,7 @@ static void place_item_rows(struct prefill *p)
 static void place_rows(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p);
-    p->q_parts = 1;
+    p->staging.q_parts = 1;
     if (p->v->planned) {
         place_item_rows(p);
         return;
@@ -314,11 +333,11 @@ static void place_rows(struct prefill *p)
     if (p->tile->copy_bytes < 16 && !prefill_is_one_wave(p))
         return;
     unsigned bytes = 0;
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        struct prefill_panel *n = &p->k.panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
         n->q_at = bytes;
-        bytes += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+        bytes += (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
     }
     place_out(p, bytes);
 }
@@ -342,24 +361,25 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .v = v,
         .m = m,
         .tile = t,
-        .rows = t->rows,
-        .waves = t->waves,
-        .groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1,
-        .kv = t->keys,
-        .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
-        .widest_panel = t->panel,
-        .out_dtype = att_dtype(v),
+        .shape = {.rows = t->rows,
+                  .waves = t->waves,
+                  .groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1,
+                  .keys = t->keys,
+                  .out_dtype = att_dtype(v)},
+        .value.transposed = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
+        .source.kind = v->paged ? PREFILL_PAGES : PREFILL_TENSOR,
     };
-    p.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.out_dtype;
-    p.bytes = tir_dtype_bits(p.dtype) / 8;
-    p.instr = find_product(m, p.rows, p.kv, p.dtype);
-    if (p.instr < 0)
+    p.shape.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.shape.out_dtype;
+    p.shape.bytes = tir_dtype_bits(p.shape.dtype) / 8;
+    p.shape.product = find_product(m, p.shape.rows, p.shape.keys, p.shape.dtype);
+    if (p.shape.product < 0)
         return p;
-    p.mma = &m->mma[p.instr];
+    p.shape.mma = &m->mma[p.shape.product];
     choose_layouts(&p);
-    p.page_copies = prefill_copies_pages(&p);
-    if (p.page_copies) /* its rows differ, its buffers do not */
-        prefill_plan(&p, p.refused);
+    if (prefill_copies_pages(&p)) {
+        p.source.kind = PREFILL_PAGE_COPIES;
+        prefill_plan(&p, p.refused); /* other rows of the table, the same buffers */
+    }
     place_rows(&p);
     place_merge(&p);
     return p;
@@ -369,8 +389,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
  * block as an operand. */
 static unsigned registers(const struct prefill *p)
 {
-    const unsigned q = (unsigned)p->v->head_dim, o = p->dv;
-    return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / TIR_WAVE_LANES;
+    const unsigned q = (unsigned)p->v->head_dim, o = p->shape.dv;
+    return (p->shape.rows * (q / 2 + o + p->shape.keys) + p->shape.keys * o / 2) / TIR_WAVE_LANES;
 }
 
 /* Does a tile beyond D 128 have registers for more than tensors, and something to hide that
@@ -444,12 +464,12 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!is_worth_its_keys(v, t, why))
         return false;
     const struct prefill p = prefill_with_tile(v, m, t);
-    if (p.instr < 0)
+    if (p.shape.product < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
                           t->rows);
-    if (t->plain && v->paged && !p.page_copies)
+    if (t->plain && v->paged && p.source.kind != PREFILL_PAGE_COPIES)
         return att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
-    if (!p.n_panels)
+    if (!p.k.n_panels)
         return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
     if (p.refused[0])

@@ -24,8 +24,8 @@ static void find_sequence_and_head(struct prefill *p, const struct turn *t)
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     const struct tir_value item =
         att_xcd_item(b, t->place, tir_mul(b, t->layer, t->places), t->places);
-    p->sequence = tir_div(b, item, heads);
-    p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
+    p->work.sequence = tir_div(b, item, heads);
+    p->work.head = tir_sub(b, item, tir_mul(b, p->work.sequence, heads));
 }
 
 static struct tir_value count_layers(struct prefill *p)
@@ -53,16 +53,16 @@ static void find_tile_of_head(struct prefill *p, struct turn *t)
     const struct tir_value item =
         att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->places, layers));
     const struct tir_value place = tir_div(b, item, layers);
-    p->sequence = tir_div(b, item, tir_mul(b, layers, heads));
-    p->head = tir_sub(b, place, tir_mul(b, p->sequence, heads));
+    p->work.sequence = tir_div(b, item, tir_mul(b, layers, heads));
+    p->work.head = tir_sub(b, place, tir_mul(b, p->work.sequence, heads));
     t->layer = tir_sub(b, item, tir_mul(b, place, layers));
 }
 
 static void find_kv_head(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
-                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
+    p->work.kv_head = p->v->gqa ? tir_div(b, p->work.head, tir_i32(b, p->v->gqa))
+                                : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
 /* Turns are for tiles that take about as long as each other, where nothing else takes registers. A
@@ -81,15 +81,15 @@ int prefill_workgroups(const struct prefill *p)
 /* Not of causal tiles, of which the shortest are left, and not where scalar registers are full. */
 bool prefill_halves_tiles(const struct prefill *p)
 {
-    const bool full = p->m->has_lds_read_tr && (p->bytes == 1 || p->v->head_dim > 128);
+    const bool full = p->m->has_lds_read_tr && (p->shape.bytes == 1 || p->v->head_dim > 128);
     return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
 }
 
 struct tir_value prefill_is_spare(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    const int half = (int)prefill_queries(p) / 2, waves = (int)p->waves / 2;
-    return tir_and(b, tir_cmp_le(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, half)),
+    const int half = (int)prefill_queries(p) / 2, waves = (int)p->shape.waves / 2;
+    return tir_and(b, tir_cmp_le(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, half)),
                    tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
 }
 
@@ -99,7 +99,7 @@ bool prefill_has_full_turns(const struct prefill *p)
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
     const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
     const bool wide_keys = p->v->head_dim > 128 && p->v->head_dim_v <= 128;
-    return turns && (p->bytes == 1 || full || wide_keys);
+    return turns && (p->shape.bytes == 1 || full || wide_keys);
 }
 
 /* The first and one-past-last token of a sequence. */
@@ -125,7 +125,7 @@ static void locate(struct prefill *p, struct turn *t)
         find_sequence_and_head(p, t);
     if (!turns)
         find_kv_head(p);
-    const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
+    const struct tir_value at = tir_shl(b, p->work.sequence, tir_i32(b, 2));
     load_tokens(p, ARG_CU_SEQLENS_Q, at, q);
     if (p->v->paged)
         k[0] = k[1] = tir_scalar_load(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at, TIR_I32);
@@ -133,17 +133,17 @@ static void locate(struct prefill *p, struct turn *t)
         load_tokens(p, ARG_CU_SEQLENS_K, at, k);
     if (turns) {
         find_kv_head(p);
-        const struct tir_value asked[] = {p->kv_head, q[0], q[1], k[0], k[1]};
+        const struct tir_value asked[] = {p->work.kv_head, q[0], q[1], k[0], k[1]};
         tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
     }
-    p->q_begin = q[0];
-    p->q_len = tir_sub(b, q[1], q[0]);
-    p->kv_begin = k[0];
-    p->kv_len = p->v->paged ? k[1] : tir_sub(b, k[1], k[0]);
-    p->offset = tir_sub(b, p->kv_len, p->q_len);
+    p->work.q_begin = q[0];
+    p->work.q_len = tir_sub(b, q[1], q[0]);
+    p->work.kv_begin = k[0];
+    p->work.kv_len = p->v->paged ? k[1] : tir_sub(b, k[1], k[0]);
+    p->work.offset = tir_sub(b, p->work.kv_len, p->work.q_len);
     const int rows = (int)prefill_queries(p);
     const struct tir_value last = att_plus(b, count_layers(p), -1);
-    p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
+    p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
 /* The place of a workgroup in the grid's layer of tiles, of how many. */
@@ -200,8 +200,9 @@ enum { N_FIELDS = 8 };
 
 static void place_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
 {
-    struct tir_value *const all[N_FIELDS] = {&p->sequence, &p->head,  &p->kv_head,  &p->row0,
-                                             &p->q_begin,  &p->q_len, &p->kv_begin, &p->kv_len};
+    struct tir_value *const all[N_FIELDS] = {&p->work.sequence, &p->work.head,    &p->work.kv_head,
+                                             &p->work.row0,     &p->work.q_begin, &p->work.q_len,
+                                             &p->work.kv_begin, &p->work.kv_len};
     for (int i = 0; i < N_FIELDS; i++)
         field[i] = all[i];
 }
@@ -220,7 +221,7 @@ static void set_place(struct prefill *p, const struct tir_value at[N_FIELDS])
     place_fields(p, field);
     for (int i = 0; i < N_FIELDS; i++)
         *field[i] = at[i];
-    p->offset = tir_sub(&p->b, p->kv_len, p->q_len);
+    p->work.offset = tir_sub(&p->b, p->work.kv_len, p->work.q_len);
 }
 
 /* A turn that comes, if `there` says so. */
@@ -265,8 +266,8 @@ static void find_next(struct prefill *p, struct next_turn *next, struct tir_valu
     const struct tir_value place = tir_sub(b, valid, tir_mul(b, layer, places));
     locate(p, &(struct turn){place, places, layer});
     if (next->rows.id) { /* without a mask nothing else asks where the sequence ends */
-        p->row0 = tir_add(b, p->row0, next->first);
-        p->q_len = tir_min(b, p->q_len, tir_add(b, p->row0, next->rows));
+        p->work.row0 = tir_add(b, p->work.row0, next->first);
+        p->work.q_len = tir_min(b, p->work.q_len, tir_add(b, p->work.row0, next->rows));
     }
     get_place(p, next->at);
     set_place(p, now);
@@ -288,9 +289,9 @@ static struct tir_if begin_ahead(struct prefill *p, const struct next_turn *next
  * could then be a turn behind the other. */
 static bool shares_copies(const struct prefill *p)
 {
-    const unsigned least = p->waves * TIR_WAVE_LANES * p->tile->copy_bytes;
-    for (unsigned i = 0; i < p->n_panels; i++)
-        if (p->kv * p->groups * p->panels[i].width * p->bytes < least)
+    const unsigned least = p->shape.waves * TIR_WAVE_LANES * p->tile->copy_bytes;
+    for (unsigned i = 0; i < p->k.n_panels; i++)
+        if (p->shape.keys * p->shape.groups * p->k.panels[i].width * p->shape.bytes < least)
             return true;
     return false;
 }
@@ -300,15 +301,16 @@ static void take_turn(struct prefill *p, const struct next_turn *next,
                       void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
-    const bool ahead = next && p->ahead;
-    struct tir_if there, some = tir_begin_if(b, tir_cmp_lt(b, p->row0, p->q_len), false, NULL, 0);
+    const bool ahead = next && prefill_fetches_ahead(p);
+    struct tir_if there,
+        some = tir_begin_if(b, tir_cmp_lt(b, p->work.row0, p->work.q_len), false, NULL, 0);
     attend(p);
     if (ahead) {
         there = begin_ahead(p, next);
-        prefill_finish(p, &p->o_ahead);
+        prefill_finish(p, &p->staging.o_beside_q);
         tir_else(b, &there, NULL);
     }
-    prefill_finish(p, &p->o);
+    prefill_finish(p, &p->staging.o);
     if (ahead)
         tir_end_if(b, &there, NULL);
     tir_else(b, &some, NULL);
@@ -337,7 +339,7 @@ static void take_all(struct prefill *p, void (*attend)(struct prefill *))
     first.layer = find_first_layer(p, &first);
     first.place = tir_sub(b, order, tir_mul(b, first.layer, first.places));
     locate(p, &first);
-    if (p->ahead)
+    if (prefill_fetches_ahead(p))
         prefill_fetch(p);
     struct tir_value carried[1 + N_FIELDS] = {order};
     get_place(p, carried + 1);
@@ -349,10 +351,10 @@ static void take_all(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value back = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), carried[0]);
     const struct tir_value begun = tir_add(b, loop.index, groups);
     struct next_turn next = choose_tile(p, begun, back, all);
-    if (p->ahead)
+    if (prefill_fetches_ahead(p))
         find_next(p, &next, first.places);
     take_turn(p, &next, attend);
-    if (!p->ahead)
+    if (!prefill_fetches_ahead(p))
         find_next(p, &next, first.places);
     carried[0] = back;
     for (int i = 0; i < N_FIELDS; i++)
@@ -396,7 +398,8 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
     struct att_tile first;
     if (v->mask != ATT_MASK_NONE || !att_find_tile(v, m, &first, NULL))
         return false;
-    return first.keys == LONG_ROUND && t->keys < LONG_ROUND && prefill_with_tile(v, m, &first).rest;
+    return first.keys == LONG_ROUND && t->keys < LONG_ROUND &&
+           prefill_with_tile(v, m, &first).value.tail == PREFILL_TAIL_REST;
 }
 
 /* The n-th tile that launches of few queries take, and its first and last number of keys: a row

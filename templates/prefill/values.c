@@ -15,13 +15,13 @@
 struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool turned)
 {
     const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
-    struct tir_spread s = tir_spread(p->m, p->waves / p->groups);
+    struct tir_spread s = tir_spread(p->m, p->shape.waves / p->shape.groups);
     const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
     const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
     if (!turned)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && p->kv >= 64 && !p->v->paged) { /* what LDS has as 16 bytes */
+    if (in_lane > 3 && p->shape.keys >= 64 && !p->v->paged) { /* what LDS has as 16 bytes */
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }
@@ -36,7 +36,7 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool tur
     tir_spread_fill(&s, TIR_WAVES, n_keys, dv);
     tir_spread_fill(&s, TIR_REGS, n_keys, dv);
     const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(p->b.f, p->dtype, n_keys, dv, &l);
+    return tir_tile(p->b.f, p->shape.dtype, n_keys, dv, &l);
 }
 
 /* A page may hold anything behind the sequence's last token, a NaN too. Rows in front of the first
@@ -45,9 +45,9 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
 {
     struct tir_builder *b = &p->b;
     const struct tir_type type = tir_typeof(b->f, v);
-    const struct tir_value left = tir_sub(b, p->kv_len, key);
-    const struct tir_value begin = tir_sub(b, p->first_seen, key);
-    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->kv));
+    const struct tir_value left = tir_sub(b, p->work.kv_len, key);
+    const struct tir_value begin = tir_sub(b, p->source.first_seen, key);
+    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->shape.keys));
     if (att_hides_early(p->v))
         edge = tir_or(b, edge, tir_cmp_gt(b, begin, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
@@ -67,30 +67,33 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
 /* Columns of V, behind which stands what is read instead; 0: all that a row has room for. */
 static unsigned first_columns(const struct prefill *p)
 {
-    return p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
+    return p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0;
 }
 
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
+    const struct tir_layout a =
+        tir_mma_left(p->shape.mma, p->shape.dv, &p->value.contraction, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
-    return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->v_lds, first_columns(p)));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, p->shape.dv, &l);
+    return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->value.lds, first_columns(p)));
 }
 
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part)
 {
     struct tir_builder *b = &p->b;
     struct tir_layout s = prefill_scores_layout(p);
-    for (unsigned keys = p->kv; keys > p->v_keys; keys /= 2)
+    for (unsigned keys = p->shape.keys; keys > p->value.part_keys; keys /= 2)
         s = tir_layout_half(&s);
-    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &k, prefill_waves(p));
+    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->shape.mma->n));
+    const struct tir_layout a = tir_mma_left(p->shape.mma, p->shape.dv, &k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->v_keys, p->dv, &l);
-    const struct tir_layout map = att_lds_rows(p->m, p->v_keys, p->dv, p->bytes);
-    const unsigned at = tir_lds_address(&p->v_lds, part * p->v_keys * p->dv, p->bytes);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->value.part_keys, p->shape.dv, &l);
+    const struct tir_layout map =
+        att_lds_rows(p->m, p->value.part_keys, p->shape.dv, p->shape.bytes);
+    const unsigned at =
+        tir_lds_address(&p->value.lds, part * p->value.part_keys * p->shape.dv, p->shape.bytes);
     const struct tir_value byte = att_plus(b, buffer, (int)at);
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
@@ -101,13 +104,13 @@ enum { REST_READ = 2 * PREFILL_REST_ROWS };
 /* P's layout in the product, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
-    return tir_mma_right(p->mma, prefill_queries(p), &p->v_k, prefill_waves(p));
+    return tir_mma_right(p->shape.mma, prefill_queries(p), &p->value.contraction, prefill_waves(p));
 }
 
 struct tir_type prefill_rest(struct prefill *p)
 {
     const struct tir_layout w = weights_layout(p);
-    const struct tir_layout l = tir_mma_halves_result(&p->m->mma[p->rest_instr], &w);
+    const struct tir_layout l = tir_mma_halves_result(&p->m->mma[p->value.rest_product], &w);
     return tir_tile(p->b.f, TIR_F32, PREFILL_REST_ROWS, prefill_queries(p), &l);
 }
 
@@ -116,11 +119,12 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
     struct tir_builder *b = &p->b;
     const struct tir_layout w = weights_layout(p), a = tir_mma_halves_left(&w);
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, REST_READ, &l);
-    const unsigned first = prefill_main_rows(p), left = p->dv - first;
-    struct tir_layout map = att_lds_columns(p->m, p->kv, REST_READ, p->bytes, &p->v_k);
-    tir_map_pad(&map, left * p->kv, 16 / p->bytes);
-    const unsigned at = first * p->kv * p->bytes;
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, REST_READ, &l);
+    const unsigned first = prefill_main_rows(p), left = p->shape.dv - first;
+    struct tir_layout map =
+        att_lds_columns(p->m, p->shape.keys, REST_READ, p->shape.bytes, &p->value.contraction);
+    tir_map_pad(&map, left * p->shape.keys, 16 / p->shape.bytes);
+    const unsigned at = first * p->shape.keys * p->shape.bytes;
     return tir_transpose(
         b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
@@ -130,9 +134,9 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
                  const struct tir_layout *map, bool zeros)
 {
     struct tir_builder *b = &p->b;
-    const unsigned span = p->bytes << map->pad_shift, words = map->pad * p->bytes / 4;
+    const unsigned span = p->shape.bytes << map->pad_shift, words = map->pad * p->shape.bytes / 4;
     const unsigned pads = n << (map->reg_bits - map->pad_shift);
-    struct tir_spread s = tir_spread(p->m, p->waves);
+    struct tir_spread s = tir_spread(p->m, p->shape.waves);
     tir_spread_cols(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const struct tir_layout l = tir_spread_layout(&s);
     const struct tir_type t = tir_tile(b->f, TIR_I32, 1, TIR_WAVE_LANES, &l);
@@ -141,24 +145,24 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
     const struct tir_value pad = tir_shr(b, index, tir_int_like(b, index, tir_bits(words)));
     const struct tir_value word = tir_and(b, index, tir_int_like(b, index, words - 1));
     const struct tir_value from = tir_splat(b, att_plus(b, buffer, (int)span), t);
-    const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->bytes);
+    const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->shape.bytes);
     const struct tir_value at = tir_add(b, tir_add(b, from, tir_mul(b, pad, apart)),
                                         tir_mul(b, word, tir_int_like(b, word, 4)));
-    const int64_t ones = zeros ? 0 : p->dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
+    const int64_t ones = zeros ? 0 : p->shape.dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
     tir_lds_scatter_if(b, tir_cmp_lt(b, pad, tir_int_like(b, pad, pads)), at,
                        tir_int_like(b, at, ones));
 }
 
 void prefill_fill_padding(struct prefill *p)
 {
-    bool some = p->sum_rows || p->rest;
+    bool some = p->value.tail != PREFILL_TAIL_NONE;
     if (some)
-        fill(p, p->v_buffer, p->v_buffers, &p->v_lds, p->rest);
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
-        if (n->used > n->there)
-            fill(p, n->buffer, p->k_buffers, &n->lds, false);
-        some |= n->used > n->there;
+        fill(p, p->value.buffer, p->value.tiles, &p->value.lds, p->value.tail == PREFILL_TAIL_REST);
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        const struct prefill_panel *n = &p->k.panels[i];
+        if (n->multiplied > n->valid)
+            fill(p, n->buffer, p->k.tiles, &n->lds, false);
+        some |= n->multiplied > n->valid;
     }
     if (!some)
         return;

@@ -45,18 +45,18 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
     const struct tir_value keys = tir_add(b, w[END_KEY], w[BEHIND]);
-    p->kv_len = keys;
-    p->q_len = tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]);
-    p->item.position = tir_sub(b, keys, p->q_len);
-    p->q_begin = w[FIRST_TOKEN];
+    p->work.kv_len = keys;
+    p->work.q_len = tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]);
+    p->item.position = tir_sub(b, keys, p->work.q_len);
+    p->work.q_begin = w[FIRST_TOKEN];
     if (!needs_sequence(p->v))
         return;
     const struct tir_value first = load_word(p, ARG_CU_SEQLENS_Q, w[SEQUENCE]);
     const struct tir_value end = load_word(p, ARG_CU_SEQLENS_Q, att_plus(b, w[SEQUENCE], 1));
-    p->kv_len = load_word(p, ARG_KV_LENS, w[SEQUENCE]);
-    p->q_begin = first;
-    p->q_len = tir_sub(b, end, first);
-    p->item.position = tir_add(b, tir_sub(b, p->kv_len, end), w[FIRST_TOKEN]);
+    p->work.kv_len = load_word(p, ARG_KV_LENS, w[SEQUENCE]);
+    p->work.q_begin = first;
+    p->work.q_len = tir_sub(b, end, first);
+    p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
 }
 
 static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
@@ -78,9 +78,9 @@ static void read_item(struct prefill *p, struct tir_value index)
     p->item.first_token = w[FIRST_TOKEN];
     p->item.end_key = w[END_KEY];
     p->item.n_rows = tir_mul(b, tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]), p->item.gqa);
-    p->sequence = w[SEQUENCE];
-    p->kv_head = tir_div(b, tir_and(b, w[HEADS], tir_i32(b, 0xffff)), p->item.gqa);
-    p->first = w[FIRST_KEY];
+    p->work.sequence = w[SEQUENCE];
+    p->work.kv_head = tir_div(b, tir_and(b, w[HEADS], tir_i32(b, 0xffff)), p->item.gqa);
+    p->work.first_key = w[FIRST_KEY];
     find_sequence(p, w);
 }
 
@@ -88,10 +88,10 @@ static void read_item(struct prefill *p, struct tir_value index)
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
-    const int waves = (int)(p->waves / p->groups);
+    const int waves = (int)(p->shape.waves / p->shape.groups);
     const struct tir_value wave = tir_and(b, tir_wave_id(b), tir_i32(b, waves - 1));
-    const struct tir_value row = tir_add(b, p->row0, att_times(b, wave, (int)p->rows));
-    const struct tir_value last = att_plus(b, row, (int)p->rows - 1);
+    const struct tir_value row = tir_add(b, p->work.row0, att_times(b, wave, (int)p->shape.rows));
+    const struct tir_value last = att_plus(b, row, (int)p->shape.rows - 1);
     at->lowest = tir_add(b, p->item.position, tir_div(b, row, p->item.gqa));
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }
@@ -104,7 +104,7 @@ static void narrow_to_window(struct prefill *p)
     const struct tir_value seen =
         att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
     const struct tir_value from = tir_and(b, tir_max(b, seen, tir_i32(b, 0)), tir_i32(b, -GRAIN));
-    p->first = tir_max(b, p->first, from);
+    p->work.first_key = tir_max(b, p->work.first_key, from);
 }
 
 void prefill_place_item(struct prefill *p)
@@ -115,8 +115,8 @@ void prefill_place_item(struct prefill *p)
     const struct prefill_rows r = prefill_find_rows(p, tir_col_index(b, t));
     const bool window = p->v->mask == ATT_MASK_WINDOW;
     *at = (struct att_position){
-        .q_len = p->q_len,
-        .kv_len = p->kv_len,
+        .q_len = p->work.q_len,
+        .kv_len = p->work.kv_len,
         .end = p->item.end_key,
         .diagonal = tir_add(b, r.token, tir_splat(b, p->item.position, tir_typeof(b->f, r.token))),
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
@@ -129,9 +129,9 @@ void prefill_place_item(struct prefill *p)
     }
     if (p->v->mask != ATT_MASK_CUSTOM)
         return;
-    const struct tir_value before = tir_sub(b, p->item.first_token, p->q_begin);
+    const struct tir_value before = tir_sub(b, p->item.first_token, p->work.q_begin);
     at->mask_row =
-        att_mask_row(&p->attention, p->sequence,
+        att_mask_row(&p->attention, p->work.sequence,
                      tir_add(b, r.token, tir_splat(b, before, tir_typeof(b->f, r.token))));
 }
 
@@ -177,15 +177,15 @@ void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value end = load_word(p, ARG_WORK_INDPTR, att_plus(b, list, 1));
     struct tir_loop items = tir_begin_for(b, begin, end, one, NULL, 0);
     read_item(p, items.index);
-    const struct tir_value first = p->first;
+    const struct tir_value first = p->work.first_key;
     struct tir_loop pass = tir_begin_for(b, tir_i32(b, 0), p->item.n_rows, queries, NULL, 0);
-    p->row0 = pass.index;
-    p->first = first;
+    p->work.row0 = pass.index;
+    p->work.first_key = first;
     attend(p);
     /* Copies of keys past the end may be on their way. */
     tir_wait(b, PREFILL_COPIES_OF_V, 0);
     prefill_await_keys(p);
-    prefill_finish(p, &p->o);
+    prefill_finish(p, &p->staging.o);
     tir_barrier(b); /* rows of O are where another wave's rows of the next Q come to be */
     tir_end_for(b, &pass, NULL, 0);
     if (p->v->one_launch)
