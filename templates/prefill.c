@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Allocates LDS for K, V, and rows of Q and O. */
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -47,7 +48,7 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
-/* A scale of a head's queries or keys, or of all. */
+/* Loads the scale of a head, or of all heads. */
 static struct tir_value load_descale(struct prefill *p, const char *name, struct tir_value heads,
                                      struct tir_value head)
 {
@@ -58,6 +59,7 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
+/* Loads the scales of fp8 tensors. */
 static void find_scales(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -73,6 +75,7 @@ static void find_scales(struct prefill *p)
     p->source.v.scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->work.kv_head);
 }
 
+/* Finds the caches of K and V and their scales. */
 static void find_cache(struct prefill *p)
 {
     if (!p->v->paged)
@@ -85,8 +88,8 @@ static void find_cache(struct prefill *p)
     }
 }
 
-/* A query behind the last has the row of the last. A sequence without keys has no row, and the
- * bytes that are loaded in spite of it are those of mask_indptr. */
+/* Finds the rows of a custom mask. Queries past the last one have its row. A sequence without keys
+ * has no row: bytes of mask_indptr are loaded instead. */
 static void find_mask(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -110,7 +113,7 @@ struct tir_value prefill_first_position(struct prefill *p)
     return tir_add(b, p->item.position, tir_div(b, p->work.row0, p->item.gqa));
 }
 
-/* This wave's number in its group. */
+/* Returns the wave's number in its key group. */
 static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -119,7 +122,8 @@ static struct tir_value own_wave(struct prefill *p)
     return p->shape.groups == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
 }
 
-/* The columns of the scores are the queries of the workgroup, and a wave has p->shape.rows of them. */
+/* Sets attention.at for the workgroup's queries, which are the columns of S^T. A wave has
+ * shape.rows of them. */
 static void find_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -143,7 +147,8 @@ static void find_position(struct prefill *p)
         find_mask(p, t);
 }
 
-/* Blocks of keys up to `end`, from p->work.first_key on; at least one. */
+/* Returns the number of blocks from work.first_key to `end`, at least 1. A block has a tile for
+ * each key group. */
 static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
@@ -152,7 +157,8 @@ static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
-/* First and one-past-last tile of keys that some query of the workgroup sees; at least one. */
+/* Sets work.first_key and returns the number of blocks that any query of the workgroup sees, at
+ * least 1. */
 static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -183,16 +189,16 @@ void prefill_fetch(struct prefill *p)
     prefill_copy_first_keys(p);
 }
 
-/* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
-static void ask_for_first_keys(struct prefill *p)
+/* Copies the first tile of K together with Q. The loop copies it again, from the L1. */
+static void copy_first_keys_early(struct prefill *p)
 {
     if (!p->v->paged && !prefill_fetches_ahead(p) && p->staging.home != PREFILL_KV_ROOM)
         prefill_copy_first_keys(p);
 }
 
-/* O is made zero while Q is on its way: LLVM would do that in front of the loop. One wave a SIMD
- * has O in accumulation registers, and would copy it. */
-static void begin(struct prefill *p)
+/* Initialises the state while Q is in flight. LLVM would clear O later, before the loop. One wave
+ * per SIMD has O in accumulation registers, which the anchor would copy. */
+static void begin_state(struct prefill *p)
 {
     const unsigned dv = p->shape.dv, queries = prefill_queries(p);
     const struct tir_layout o = tir_mma_result(p->shape.mma, dv, queries, prefill_waves(p));
@@ -201,8 +207,8 @@ static void begin(struct prefill *p)
         p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
 }
 
-/* Not where a soft cap, a hook or an fp8 cache brings other work than this is for: those loops were
- * longer with it. */
+/* True if the loop's instructions are padded to 8 bytes. Modelled loops with a soft cap, a hook or
+ * an fp8 cache are longer with it. */
 static bool has_even_code(const struct prefill *p)
 {
     const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
@@ -210,24 +216,25 @@ static bool has_even_code(const struct prefill *p)
            !(p->v->paged && p->shape.dtype == TIR_FP8);
 }
 
-/* Weights of bf16 are added two at a time, as the product has them, where an instruction does
- * that. So out is a mean of values with just these weights, and loops are up to 4 % shorter. LSE
- * would be off by what was rounded. */
+/* True if l is the sum of the rounded weights, added two at a time. Out is then a mean with exactly
+ * the weights of the product, and modelled loops are up to 4 % shorter. LSE would have the rounding
+ * error. */
 static bool sums_pairs(const struct prefill *p) { return p->shape.bytes == 2 && !p->v->lse; }
 
-/* Even code of gfx942 begins a window of fetch, where it was shortest. */
+/* Returns the alignment of the loop's code. Without a row of its own, padded code of
+ * PREFILL_EVEN_CODE begins a fetch window. */
 static uint8_t loop_at(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
     return (uint8_t)(own[PREFILL_LOOP_AT] ? own[PREFILL_LOOP_AT] : own[PREFILL_EVEN_CODE]);
 }
 
-/* Weights in bf16 have the exponents of O and l, which are in single precision: they take one half
- * of these and leave the other to values, so that fewer blocks follow a maximum that keeps growing.
- */
+/* Powers of two by which bf16 weights may exceed 1 before O is rescaled. bf16 has the exponents of
+ * O and l in f32: weights take half of that range and leave half to values. */
 enum { BF16_ROOM = 64 };
 
-/* The sum of a lane's 32 weights in fp16 stays below 2^13 where none of them is above 2^8. */
+/* Returns att_attention.room. A lane's sum of 32 fp16 weights stays below 2^13 if no weight is
+ * above 2^8. */
 static uint8_t room(const struct prefill *p)
 {
     enum { FP16_SUM_ROOM = 13 };
@@ -236,6 +243,7 @@ static uint8_t room(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
+/* Sets p->attention, except for the position. */
 static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -268,6 +276,7 @@ static void describe_attention(struct prefill *p)
         att_attention_weights_fp8(&p->attention);
 }
 
+/* Appends the work on the rows in p->work: loads of Q, and the loop over tiles of keys. */
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -278,11 +287,11 @@ static void attend(struct prefill *p)
     find_cache(p);
     describe_attention(p);
     if (p->v->planned)
-        prefill_place_item(p);
+        prefill_find_item_position(p);
     else
         find_position(p);
     if (p->staging.item_q != PREFILL_NO_ROOM)
-        prefill_ask_q_rows(p);
+        prefill_issue_q_rows(p);
     else if (!p->staging.bytes)
         prefill_load_q(p, 0);
     else if (!prefill_fetches_ahead(p))
@@ -291,25 +300,25 @@ static void attend(struct prefill *p)
     const struct tir_value n = count_tiles(p);
     if (!prefill_fetches_ahead(p))
         prefill_fill_padding(p);
-    begin(p);
+    begin_state(p);
     if (p->staging.item_q != PREFILL_NO_ROOM) {
         if (p->source.kind == PREFILL_PAGE_COPIES)
             prefill_copy_first_keys(p);
-        prefill_place_q_rows(p);
+        prefill_store_q_rows(p);
         prefill_load_q(p, 0);
-        prefill_leave_q_rows(p);
+        prefill_await_q_reads(p);
     }
     if (p->staging.bytes) {
-        ask_for_first_keys(p);
+        copy_first_keys_early(p);
         prefill_await_q(p);
     }
-    if (prefill_fetches_ahead(p)) /* by now no wave has O of the turn before there */
+    if (prefill_fetches_ahead(p)) /* no wave reads O of the previous work tile there now */
         prefill_fill_padding(p);
 
     struct tir_value *const carried = p->carried;
     struct tir_value kept[ATT_MOST_CARRY];
     const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
-    if (prefill_halves_tiles(p))
+    if (prefill_splits_last_tiles(p))
         tir_only_copies(b, prefill_is_spare(p));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), kept, n_kept);
     att_attention_unpack(&p->attention, kept, carried);
@@ -329,15 +338,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     if (v->planned)
-        prefill_take_items(&p, attend);
+        prefill_walk_items(&p, attend);
     else
-        prefill_take_turns(&p, attend);
+        prefill_walk_tiles(&p, attend);
     tir_return(&p.b);
 
     const int groups = prefill_workgroups(&p);
     *k = (struct att_kernel){
         .func = f,
-        /* Two exponentials and a matrix instruction may take longer than it does. */
+        /* MIXED if two exponentials take longer than a matrix instruction leaves room for. */
         .schedule = {.cover = p.shape.rows == 32 && 2 * m->exp_slots > p.shape.mma->shadow_slots
                                   ? TIR_COVER_MIXED
                                   : TIR_COVER_EVEN,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` the workgroups that wrote the parts of a tile of queries add them up, as
- * attention/share.h says. A slice is some heads of a query, which a wave adds up as combine does.
+ * This file adds up the partials of a work tile in the same launch (`one_launch`), with the
+ * workgroups that wrote them: attention/share.h. A slice is some heads of a query; a wave adds up a
+ * slice as `combine` does.
  *
- * An item names its sequence, not its tile. So the tile's parts are found by the item's own: its
- * number is its first partial row over the rows of a part, and the ends of all lists say which one
- * has that number.
+ * An item names its sequence, not its tile. So its tile is found by the number of its partial,
+ * which is its first partial row over the rows of a partial. reduce_indptr has the ends of the
+ * tiles' ranges of these numbers.
  */
 #include "templates/prefill/item_parts.h"
 
@@ -17,15 +18,15 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16, /* for the last part, 400 to 600 clocks each */
-    SLEEP = 2,  /* times 64 clocks between them */
+    POLLS = 16, /* of the ticket before the workgroup gives up, 400 to 600 clocks each */
+    SLEEP = 2,  /* times 64 clocks between two polls */
     WORD = 4
 };
 
-/* The parts of a tile, as i32. */
+/* The partials of a tile; all members are i32. */
 struct parts {
-    struct tir_value first, end;  /* of the tile's parts among all */
-    struct tir_value rows;        /* partial rows of a part */
+    struct tir_value first, end;  /* numbers of the tile's partials */
+    struct tir_value rows;        /* of a partial */
     struct tir_value first_token; /* of the tile, as row of q */
     struct tir_value tokens;
 };
@@ -44,7 +45,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
     return tir_scalar_load(b, tir_arg(b, array, TIR_I64), tir_i32(b, WORD * entry), TIR_I32);
 }
 
-/* ---- The tile's parts ---- */
+/* ---- The tile's partials ---- */
 
 /* Returns the type of one number per lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
@@ -55,8 +56,8 @@ static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
 }
 
-/* Loads 64 ends of lists, from `first` on, as f32: they are below 2^24. Behind the last one are
- * copies of it. */
+/* Loads an end of a range per lane, from `first` on, as f32: numbers are below 2^24. Lanes after
+ * the last end repeat it. */
 static struct tir_value load_ends(struct prefill *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -71,12 +72,14 @@ static struct tir_value load_ends(struct prefill *p, struct tir_value first)
     return tir_convert(b, ends, TIR_F32);
 }
 
+/* Returns the greatest number of all lanes, i32. */
 static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
 {
     return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
 }
 
-/* Finds the greatest end that is not after part `own` (i32), and the least one that is. */
+/* Finds the range with partial `own` (i32): the greatest end at or before it, the least one after
+ * it. */
 static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
 {
     struct tir_builder *b = &p->b;
@@ -85,7 +88,7 @@ static void find_list(struct prefill *p, struct tir_value own, struct parts *par
     const struct tir_value none = tir_splat(b, tir_f32(b, -INFINITY), t);
     const struct tir_value lanes = tir_i32(b, 1 << p->m->lane_bits);
     const struct tir_value count = att_plus(b, tir_arg(b, ARG_REDUCE_TILES, TIR_I32), 1);
-    struct tir_value carried[] = {none, none}; /* of the ends after it, the negative */
+    struct tir_value carried[] = {none, none}; /* the second is negated */
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), count, lanes, carried, 2);
     const struct tir_value end = load_ends(p, loop.index);
     const struct tir_value after = tir_cmp_gt(b, end, number);
@@ -100,7 +103,7 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
 {
     struct tir_builder *b = &p->b;
     struct parts parts = {
-        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* where the second part of all begins */
+        .rows = load_entry(p, ARG_REDUCE_PARTIAL_MAP, 1), /* the first row of partial 1 */
         .first_token = part->first_token,
         .tokens = tir_sub(b, part->end_token, part->first_token),
     };
@@ -108,9 +111,9 @@ static struct parts find_parts(struct prefill *p, const struct prefill_part *par
     return parts;
 }
 
-/* ---- Their sum ---- */
+/* ---- The sum of partials ---- */
 
-/* Adds up some heads of a query. */
+/* Adds up slice `number` of all partials and writes it. */
 static void add_slice(void *family, struct tir_value number)
 {
     struct sum *const s = family;
@@ -152,7 +155,7 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
     return s;
 }
 
-/* Returns the address of the tile's ticket, in which its parts count themselves. */
+/* Returns the address of the tile's ticket, which counts its written partials. */
 static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
 {
     struct tir_builder *b = &p->b;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of an item of prefill's work list in memory. Heads and tokens have strides of their own,
- * so each row of Q and O is addressed by itself. The layouts of the products have a row a lane:
- * loads and stores would touch a line of memory for each lane. So rows pass through LDS, where it
- * has room: a wave reads and writes its own rows there, several lanes side by side in each.
+ * This file loads and stores the rows of an item of prefill's work list. Heads and tokens have
+ * strides of their own, so each row of Q and O has its own address. The products' layouts have a
+ * row per lane, whose loads and stores would touch a cache line per lane. So rows pass through LDS
+ * if it has room: a wave reads and writes its own rows there, several lanes to a row.
  *
- * An item that has all keys of its tile writes the result; else partial_out gets its normalised
- * output and partial_lse the log of its denominator, without sinks.
+ * An item with all keys of its tile writes the result. Other items write normalised output to
+ * partial_out and LSE without sinks to partial_lse.
  */
 #include "templates/prefill/item_rows.h"
 
@@ -42,7 +42,7 @@ struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
     return r;
 }
 
-/* The rows of a tile of `t`, queries x anything. */
+/* Returns the rows of a tile of type `t`, queries x anything. */
 static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
 {
     struct tir_builder *b = &p->b;
@@ -50,8 +50,7 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
     return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
 }
 
-/* A tensor's bytes (i64) from a token to the next and from a head to the next; its row of the
- * item's first token (i32). */
+/* The strides of a tensor in bytes (i64), and its row of the item's first token (i32). */
 struct strides {
     struct tir_value token, head, first;
 };
@@ -63,7 +62,7 @@ static struct strides strides_of(struct prefill *p, const struct att_tensor *t, 
                             att_stride(b, t->head_stride, bytes), p->item.first_token};
 }
 
-/* The strides of partial results: rows of all heads, `bytes` each. */
+/* Returns the strides of a tensor of partials, with `bytes` per head. */
 static struct strides partial_strides(struct prefill *p, int bytes)
 {
     struct tir_builder *b = &p->b;
@@ -72,7 +71,7 @@ static struct strides partial_strides(struct prefill *p, int bytes)
     return (struct strides){tir_mul(b, heads, head), head, p->item.partial};
 }
 
-/* i64 offsets of rows. */
+/* Returns the byte offsets (i64) of rows. */
 static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                                 const struct strides *s)
 {
@@ -95,9 +94,10 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
                            tir_i32(b, (int)(n->first * p->shape.bytes)), t);
 }
 
-/* ---- Rows by way of LDS ---- */
+/* ---- Rows through LDS ---- */
 
-/* The rows of each wave, `width` columns of them, 16 bytes a lane with neighbours side by side. */
+/* Returns the type of the wave's rows of `width` columns, with 16 bytes a lane and neighbouring
+ * columns in neighbouring lanes. */
 static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned width)
 {
     const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
@@ -114,15 +114,15 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
 }
 
-/* Columns of O in LDS at once: lanes that write a column of neighbouring rows meet every bank once.
- */
+/* Returns the layout of columns of O in LDS. Lanes that write a column of neighbouring rows use
+ * each bank once. */
 static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsigned columns)
 {
     const unsigned chunk = LANE_BYTES / bytes;
     return att_lds_swizzled(prefill_queries(p), columns, chunk, 0, tir_bits(columns / chunk));
 }
 
-/* Parts of O, one after the other, that fit; 0: none do, or columns are padded. */
+/* Returns in how many parts O passes through LDS; 0: no part fits, or columns are padded. */
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
     enum { LEAST = 32 /* columns of a part */ };
@@ -157,7 +157,7 @@ void prefill_plan_item_rows(struct prefill *p, unsigned room)
         p->staging.item_bytes = 0;
 }
 
-void prefill_ask_q_rows(struct prefill *p)
+void prefill_issue_q_rows(struct prefill *p)
 {
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
@@ -165,7 +165,7 @@ void prefill_ask_q_rows(struct prefill *p)
     }
 }
 
-void prefill_place_q_rows(struct prefill *p)
+void prefill_store_q_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
@@ -175,7 +175,7 @@ void prefill_place_q_rows(struct prefill *p)
     tir_wait(b, TIR_LDS_WRITES, 0);
 }
 
-void prefill_leave_q_rows(struct prefill *p)
+void prefill_await_q_reads(struct prefill *p)
 {
     if (p->staging.item_q != PREFILL_V_ROOM)
         return;
@@ -185,7 +185,7 @@ void prefill_leave_q_rows(struct prefill *p)
 
 /* ---- Results ---- */
 
-/* The learnt logit of each row's head; none where the item is a part. */
+/* Returns the sink of each row's head; -inf if the item is a partial. */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
     struct tir_builder *b = &p->b;
@@ -201,7 +201,7 @@ static struct tir_value sinks(struct prefill *p, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), vector));
 }
 
-/* Offsets of rows that are there, -1 of the others: those are not written. */
+/* Returns the byte offsets of rows; -1 for rows past the tile's last one, which are not written. */
 static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
 {
     struct tir_builder *b = &p->b;
@@ -210,14 +210,14 @@ static struct tir_value places(struct prefill *p, struct tir_type t, const struc
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* A tensor that O goes to, its strides and the type of its elements. */
+/* A tensor that O or LSE is written to. */
 struct target {
     struct tir_value base;
     struct strides strides;
     unsigned dtype;
 };
 
-/* Writes rows of O^T from `first` on, as far as head_dim_v goes. */
+/* Writes rows of O^T from `first` on that are below prefill_main_rows(). */
 static void write_rows(struct prefill *p, const struct target *out, struct tir_value o,
                        unsigned first, unsigned rows)
 {
@@ -246,6 +246,7 @@ static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned 
     return o;
 }
 
+/* Writes O through LDS, part by part. */
 static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
                           unsigned parts)
 {
@@ -322,7 +323,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     struct tir_builder *b = &p->b;
     const struct tir_value final = tir_cmp_lt(b, p->item.partial, tir_i32(b, 0));
     struct tir_value sink = {0};
-    /* Keeps the places of rows of Q from being kept for rows of O, in registers of the loop. */
+    /* Keeps LLVM from holding addresses of Q in registers through the loop, as addresses of O. */
     p->work.row0 = tir_materialize(b, p->work.row0);
     if (p->v->sinks)
         sink = sinks(p, final);

@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares how the rows of an item come from Q and go to O.
+ * This file declares the loads and stores of an item's rows.
  */
 #ifndef TEMPLATES_PREFILL_ITEM_ROWS_H
 #define TEMPLATES_PREFILL_ITEM_ROWS_H
 
 #include "templates/prefill/prefill.h"
 
-/** For a vector of rows of the workgroup, of any shape. */
+/** Query and head of each row of a vector of any shape. */
 struct prefill_rows {
-    struct tir_value token; /* i32: from the item's first one on */
+    struct tir_value token; /* i32: counted from the item's first token */
     struct tir_value head;  /* i32 */
     struct tir_value
-        valid; /* i1: the tile has the row; others get query and head of its last row */
+        valid; /* i1: the tile has the row; other rows have query and head of its last row */
 };
 
-/** Finds query and head of the rows `index` (i32), which count from the workgroup's first one. */
+/** Returns query and head of rows `index` (i32), which count from the workgroup's first row. */
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
-/** Sets item_bytes, the LDS through which rows go, with `room` bytes free; and stages_q if Q goes
- * through LDS too. */
+/** Sets staging.item_bytes and staging.item_q for a kernel with `room` free bytes of LDS. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room);
 
-/** Loads the workgroup's rows of Q by whole rows, for prefill_place_q_rows(). */
-void prefill_ask_q_rows(struct prefill *p);
+/** Issues the loads of the workgroup's whole rows of Q, for prefill_store_q_rows(). */
+void prefill_issue_q_rows(struct prefill *p);
 
-/** Moves them to LDS, from where prefill_load_q() takes them. */
-void prefill_place_q_rows(struct prefill *p);
+/** Stores the loaded rows of Q in LDS, for prefill_load_q(). */
+void prefill_store_q_rows(struct prefill *p);
 
-/** Waits until no wave reads Q where V comes to be. */
-void prefill_leave_q_rows(struct prefill *p);
+/** Waits until no wave reads Q in V's buffer. */
+void prefill_await_q_reads(struct prefill *p);
 
 #endif

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys and values of prefill: tiles of K and V come from tensors or pages to LDS, and from
- * there to the products. The steps that do so are ops of a pipeline.
+ * This file has the steps of prefill's loop that bring tiles of K and V from tensors or pages to
+ * LDS, and from LDS to the products.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 
-/* ---- Places in memory ---- */
+/* ---- K and V in memory ---- */
 
+/* Finds K and V in tensors. */
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -21,6 +22,7 @@ static void locate_rows(struct prefill *p)
     p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)p->shape.bytes);
 }
 
+/* Finds K and V in pages. */
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -50,37 +52,38 @@ void prefill_locate_keys(struct prefill *p)
         locate_rows(p);
 }
 
+/* Returns the first key of a block, which has a tile for each key group. */
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->work.first_key,
                    att_times(&p->b, tile, (int)(p->shape.keys * p->shape.groups)));
 }
 
-/* Adds `of_each` for each group before the wave's own. */
-static struct tir_value of_group(struct prefill *p, struct tir_value from, int of_each)
+/* Returns `from` plus `of_each` for each key group before the wave's. */
+static struct tir_value at_group(struct prefill *p, struct tir_value from, int of_each)
 {
     return p->shape.groups == 1 ? from
                                 : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
 }
 
-/* The first key of the wave's group: a block has a tile for each group. */
+/* Returns the first key of the wave's key group in a block. */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
-    return of_group(p, first_key(p, tile), (int)p->shape.keys);
+    return at_group(p, first_key(p, tile), (int)p->shape.keys);
 }
 
-/* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
- * sequence may span more than 4 GiB. */
+/* Returns the rows of K or V of one tile of keys. The base has 64 bits, so that a sequence may span
+ * more than 4 GiB. */
 static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct tir_value base,
                                 struct tir_value stride64, unsigned rows, int row, int byte)
 {
     struct tir_builder *b = &p->b;
-    /* No key is below 0: two instructions less, which tell where phases are short. */
+    /* Keys are not negative: zero extension saves two instructions where phases are short. */
     const struct tir_value wide =
         p->k.panels[0].valid < p->k.panels[0].width ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
-    /* The last block may have none for a group: less than 0, which is none too. A maximum here
-     * would be v_med3 with the minimum, and the buffer no longer uniform. */
+    /* A key group without keys in the last block gets a negative number, which reads no row. A
+     * maximum with 0 would become v_med3, and the buffer would no longer be uniform. */
     const struct tir_value there =
         tir_min(b, tir_sub(b, p->work.kv_len, key), tir_i32(b, (int)rows));
     struct tir_value stride = tir_convert(b, stride64, TIR_I32);
@@ -91,9 +94,9 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
 
 /* ---- K ---- */
 
-/* Tiles take turns in `n` buffers of so many bytes, a power of two of them. */
-static struct tir_value turn(struct prefill *p, struct tir_value buffer, struct tir_value tile,
-                             unsigned n, unsigned bytes)
+/* Returns the LDS address of a tile: one of `n` buffers of `bytes`, a power of two of them. */
+static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
+                                    struct tir_value tile, unsigned n, unsigned bytes)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value which = tir_and(b, tile, tir_i32(b, (int)n - 1));
@@ -103,9 +106,10 @@ static struct tir_value turn(struct prefill *p, struct tir_value buffer, struct 
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
-    return turn(p, n->buffer, tile, p->k.tiles, n->lds_bytes);
+    return ring_buffer(p, n->buffer, tile, p->k.tiles, n->lds_bytes);
 }
 
+/* Issues the copy to LDS, or the loads, of a panel of K. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
@@ -146,6 +150,7 @@ void prefill_await_keys(struct prefill *p)
     tir_barrier(&p->b);
 }
 
+/* Reads a panel of the key group's tile of K from LDS. */
 static struct tir_value read_panel(struct prefill *p, const struct prefill_panel *n,
                                    struct tir_value tile)
 {
@@ -153,7 +158,7 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
     const struct tir_layout l = tir_mma_left(p->shape.mma, p->shape.keys, &n->k, prefill_waves(p));
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, n->width, &l);
     const unsigned of_each = tir_lds_address(&n->lds_all, p->shape.keys * n->width, p->shape.bytes);
-    const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
+    const struct tir_value at = at_group(p, k_buffer(p, n, tile), (int)of_each);
     return tir_tile_lds_load_first(b, at, t, &n->lds, n->multiplied > n->valid ? n->valid : 0);
 }
 
@@ -163,19 +168,19 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     return p->value.tiles == 1
                ? p->value.buffer
-               : turn(p, p->value.buffer, tile, p->value.tiles, p->value.tile_bytes);
+               : ring_buffer(p, p->value.buffer, tile, p->value.tiles, p->value.tile_bytes);
 }
 
-/* Returns where the tile of this wave's group is in it. */
+/* Returns the LDS address of V of the wave's key group. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
     const unsigned all = p->value.tile_bytes / p->shape.groups, first = p->shape.keys * p->shape.dv;
     const unsigned of_each =
         p->value.transposed ? all : tir_lds_address(&p->value.lds_all, first, p->shape.bytes);
-    return of_group(p, v_buffer(p, tile), (int)of_each);
+    return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
-/* Starts V of a tile on its way; the value stays empty where it goes to LDS by itself. */
+/* Issues the copy to LDS, or the loads to now.v_loaded, of a tile of V. */
 static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -205,7 +210,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
                         &p->value.lds_all);
 }
 
-/* Parts of V, keys x a half of dv, side by side. */
+/* Joins the column parts of V, keys x a half of dv, side by side. */
 static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
@@ -213,7 +218,8 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
     return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->shape.keys);
 }
 
-static struct tir_layout turned_layout(struct prefill *p)
+/* Returns the layout in which V is stored to LDS transposed. */
+static struct tir_layout store_layout(struct prefill *p)
 {
     const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->shape.keys, true));
     if (prefill_v_parts(p) == 1)
@@ -224,15 +230,16 @@ static struct tir_layout turned_layout(struct prefill *p)
 
 /* ---- The steps of the loop ---- */
 
-/* A step of the loop: its context, and the number of its tile. */
+/* Returns the state that a step's context belongs to. */
 static struct prefill *family_of(void *context)
 {
     return ((struct att_attention *)context)->family;
 }
 
+/* Returns the number of the step's tile. */
 static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
 
-/* Part 0 of a step on K is the first panel, part 1 all others. */
+/* Return the panels of a part of a step on K: part 0 is the first panel, part 1 all others. */
 static unsigned first_panel(const struct pipe_row *row) { return row->part ? 1 : 0; }
 
 static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
@@ -240,7 +247,7 @@ static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
     return row->part ? p->k.n_panels : 1;
 }
 
-/* Tiles past the end have the pages of the last one. */
+/* Loads page numbers of K. Tiles past the end have the pages of the last tile. */
 static void find_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
@@ -299,7 +306,7 @@ static void read_k(void *context, const struct pipe_row *row)
         p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
-/* S^T = K Q^T, raw: the scale is folded into the exponent. */
+/* Computes S^T = K Q^T. Exponents include the scale. */
 static void product_qk(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
@@ -321,7 +328,7 @@ static void issue_v(void *context, const struct pipe_row *row)
     fetch_v(p, tile_of(p));
 }
 
-/* Converts V of a cache, and clears rows of no key. */
+/* Converts V of a cache, and sets rows without a visible key to zero. */
 static void clear_v(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
@@ -339,8 +346,8 @@ static void store_v(void *context, const struct pipe_row *row)
     struct tir_value v = p->v->paged ? p->now.cleared_v : p->now.v_loaded[0].bits;
     (void)row;
     if (p->value.transposed && !p->source.v.cache.shuffle) {
-        const struct tir_layout turned = turned_layout(p);
-        v = tir_relayout(&p->b, v, &turned);
+        const struct tir_layout order = store_layout(p);
+        v = tir_relayout(&p->b, v, &order);
     }
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->value.lds);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a tile of queries of `prefill`: O / l and LSE, and how they go to memory.
+ * This file ends a work tile of `prefill`: it merges key groups, computes O / l and LSE, and stores
+ * them, through LDS where rows of O have room there.
  */
 #include <assert.h>
 
@@ -10,6 +11,7 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
+/* Returns the LDS address of a part of O. */
 static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_place *place,
                                    unsigned part)
 {
@@ -25,13 +27,13 @@ static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned 
     return o;
 }
 
-/* Columns of a part of O: a power of two of them, which divides `first`. */
+/* Columns of a part of O. `width` is a power of two and divides `first`. */
 struct piece {
     unsigned part, first, width;
 };
 
-/* A wave's rows of a piece with 16 bytes a lane, neighbours in neighbouring lanes. Its place in LDS
- * is free by now, and no wave touches the rows of another. */
+/* Reads the wave's rows of a piece from LDS, with up to 16 bytes a lane and neighbouring columns in
+ * neighbouring lanes. No wave uses the rows of another. */
 static struct tir_value read_rows(struct prefill *p, const struct prefill_out_place *place,
                                   const struct piece *n)
 {
@@ -56,6 +58,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
         b, part_of(p, tir_transpose(b, all), n->first / n->width, columns / n->width));
 }
 
+/* Converts a part of O^T to the type of out, queries x columns. */
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
     return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->shape.out_dtype));
@@ -68,8 +71,9 @@ static void store_columns(struct prefill *p, struct tir_view out, struct tir_val
     tir_tile_store(&p->b, out, tir_i32(&p->b, 0), rows);
 }
 
-/* O^T with zeros for blocks of rows behind head_dim_v's, which products then need not make. */
-static struct tir_value only_made(struct prefill *p, struct tir_value o, unsigned first)
+/* Returns O^T with zeros in the blocks of rows after prefill_main_rows(), so that products for them
+ * are removed as dead code. `first` is o's first row. */
+static struct tir_value clear_padding(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
     const unsigned rows = tir_typeof(b->f, o).rows, there = prefill_main_rows(p);
@@ -77,13 +81,14 @@ static struct tir_value only_made(struct prefill *p, struct tir_value o, unsigne
         return tir_float_like(b, o, 0.0f);
     if (first + rows <= there || rows <= p->shape.rows)
         return o;
-    return tir_stack(b, only_made(p, tir_half(b, o, 0), first),
-                     only_made(p, tir_half(b, o, 1), first + rows / 2));
+    return tir_stack(b, clear_padding(p, tir_half(b, o, 0), first),
+                     clear_padding(p, tir_half(b, o, 1), first + rows / 2));
 }
 
 enum { MOST_PIECES = 8 };
 
-/* The pieces of a part of O that are head_dim_v's: the other columns are of no value. */
+/* Finds the pieces of a part of O that cover the columns below prefill_main_rows(). Returns their
+ * number. */
 static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
                             unsigned part, struct piece piece[MOST_PIECES])
 {
@@ -97,8 +102,8 @@ static unsigned find_pieces(const struct prefill *p, const struct prefill_out_pl
     return n;
 }
 
-/* Parts that have one place: each is read from LDS before the next one goes there, and all of them
- * before any is stored. */
+/* Stores O by way of LDS. If all parts use one place, each is read back before the next is written.
+ * All are read before any is stored to memory. */
 static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
                           const struct prefill_out_place *place)
 {
@@ -108,7 +113,7 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
     struct tir_value rows[2 * MOST_PIECES];
     unsigned n = 0, n_read = 0;
     assert(place->parts <= 2);
-    o = only_made(p, o, 0);
+    o = clear_padding(p, o, 0);
     for (unsigned i = 0; i < place->parts; i++) {
         const struct tir_value part = short_rows(p, part_of(p, o, i, place->parts));
         tir_tile_lds_store(b, out_buffer(p, place, i), part, &place->lds);
@@ -124,7 +129,7 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
                       piece[i].part * (p->shape.dv / place->parts) + piece[i].first);
 }
 
-/* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
+/* Stores rows of O^T from `first` on that are below prefill_main_rows(). */
 static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
                        unsigned rows)
 {
@@ -140,11 +145,12 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
     store_columns(p, out, short_rows(p, o), first);
 }
 
-/* A group of waves has these of its queries: m and l, 1 x queries, and O^T. */
+/* The state of a key group: m and l, 1 x queries, and O^T. */
 struct state {
     struct tir_value m, l, o;
 };
 
+/* Stores a vector of a number per query in LDS for the other key group. */
 static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -152,6 +158,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
+/* Loads such a vector as type t. */
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -159,7 +166,7 @@ static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsign
     return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
-/* The second group gives what it knows of part i of O^T, and with the first part m and l. */
+/* Stores part i of the second key group's O^T in LDS, and m and l with part 0. */
 static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
@@ -177,13 +184,13 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     tir_barrier(b);
 }
 
-/* In a sum of both groups' O each is multiplied with one of these. */
+/* The factors of both key groups' O in their sum. */
 struct weights {
     struct tir_value own, other;
 };
 
-/* m and l become those of both groups' keys. */
-static struct weights follow_other(struct prefill *p, struct state *s)
+/* Merges m and l of the other key group into s. Returns the factors of O. */
+static struct weights merge_vectors(struct prefill *p, struct state *s)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, s->m);
@@ -196,8 +203,8 @@ static struct weights follow_other(struct prefill *p, struct state *s)
     return w;
 }
 
-/* The first group adds part i of the second's O^T to its own. */
-static struct tir_value take_part(struct prefill *p, const struct weights *w, struct tir_value own)
+/* Returns the first key group's part of O^T plus the second's part in LDS. */
+static struct tir_value merge_part(struct prefill *p, const struct weights *w, struct tir_value own)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, own);
@@ -215,7 +222,8 @@ static struct tir_value join_parts(struct prefill *p, const struct tir_value *pa
     return tir_stack(&p->b, join_parts(p, part, n / 2), join_parts(p, part + n / 2, n / 2));
 }
 
-/* The first group gets what both groups know together; the second one keeps its own. */
+/* Merges the states of both key groups into the first group's. The second group's does not change.
+ * */
 static void merge_groups(struct prefill *p, struct state *s)
 {
     enum { N_VECTORS = 4 };
@@ -237,8 +245,8 @@ static void merge_groups(struct prefill *p, struct state *s)
         struct state merged = *s;
         struct weights w = {vectors[2], vectors[3]};
         if (!i)
-            w = follow_other(p, &merged);
-        const struct tir_value taken[] = {take_part(p, &w, now[0]), merged.m, merged.l, w.own,
+            w = merge_vectors(p, &merged);
+        const struct tir_value taken[] = {merge_part(p, &w, now[0]), merged.m, merged.l, w.own,
                                           w.other};
         tir_else(b, &branch, taken);
         tir_end_if(b, &branch, now);
@@ -288,7 +296,7 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES),
                  rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
-    /* Launches of many workgroups that do not take turns were 2 % longer with pieces of rows. */
+    /* Modelled launches of kernels that are not persistent are 2 % longer with pieces of rows. */
     if (p->staging.bytes && (prefill_fetches_ahead(p) || p->shape.dv == (unsigned)p->v->head_dim_v))
         store_by_rows(p, out, o, place);
     else if (prefill_v_parts(p) == 1)
@@ -305,7 +313,7 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         store_lse(p, &end);
 }
 
-/* Without a key what was copied for one may be a NaN, which a weight of 0 does not hide. */
+/* Returns O, or zeros if the sequence has no keys: rows copied in their place may hold a NaN. */
 static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -326,7 +334,7 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
                       carried[ATT_CARRY_O]};
     if (p->source.kind == PREFILL_PAGE_COPIES)
         s.o = only_with_keys(p, s.o);
-    /* Other waves may still read V there, and K of tiles past the end be on its way. */
+    /* Other waves may still read V there, and copies of K past the end may be in flight. */
     if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);
     else if (p->staging.home == PREFILL_KV_ROOM ||

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles of K and V that go from pages to LDS by themselves, 16 bytes a lane. A wave copies rows
- * that follow each other in a page: one page number is a scalar, and lanes have the offsets that
- * they have of a tensor. So the loop has the registers, and the tiles, that it has of tensors.
+ * This file copies tiles of K and V from pages to LDS without registers, 16 bytes a lane. A wave
+ * copies neighbouring rows of one page: the page number is a scalar, and lanes have the offsets of
+ * a tensor. So the loop has the registers and the tiles of a loop over tensors.
  *
- * Pages hold anything where a sequence has no key, a NaN too, and a weight of 0 times that is one.
- * Rows after the last key are copies of the last one, rows before the first visible key
- * copies of that one: their weights are 0, and no row of LDS has to be cleared.
+ * The trap: a page may hold a NaN in rows without a key, and 0 times NaN is NaN. Rows after the
+ * last key are copies of the last key's row, rows before the first visible key copies of that key's
+ * row. Their weights are 0, and no row of LDS has to be cleared.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -16,7 +16,7 @@
 
 enum { COPY_BYTES = 16, WAVE_BYTES = COPY_BYTES * TIR_WAVE_LANES };
 
-/* Rows of a tile that a wave copies. */
+/* Returns the rows of a tile that a wave copies. */
 static unsigned own_rows(const struct prefill *p)
 {
     return p->shape.keys * p->shape.groups / p->shape.waves;
@@ -38,7 +38,7 @@ bool prefill_copies_pages(const struct prefill *p)
            rows * narrowest * p->shape.bytes >= WAVE_BYTES;
 }
 
-/* The first of the wave's rows of a tile whose page has keys that are there and seen. */
+/* Returns the key of the wave's first row of a tile, moved into the pages with visible keys. */
 static struct tir_value first_row(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -62,7 +62,8 @@ struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile)
     return tir_scalar_load(b, p->source.pages.table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
-/* Rows from `first` on that copies take: each its own, but for those that no key has. */
+/* Returns the rows that are copied, counted from key `first`. Rows without a visible key become the
+ * nearest row with one. */
 static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -93,6 +94,6 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
 
     const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, p->shape.bytes);
     const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
-    tir_gather_to_lds(b, c->group, base, at, tir_i32(b, (int)(c->first * p->shape.bytes)), to, 0, t,
+    tir_gather_to_lds(b, c->queue, base, at, tir_i32(b, (int)(c->first * p->shape.bytes)), to, 0, t,
                       &map);
 }

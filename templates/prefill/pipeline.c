@@ -34,12 +34,12 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_transposed,
                                                     &prefill_one_wave_pages, NULL};
 
-/* A loop unrolled by two holds registers of both iterations. Groups of waves that split keys of 16
- * bits have no vector registers for that. On gfx942 lanes with more than 32 values of V have none.
- * The loop of D 128 there, which has 2 % beside its matrix clocks, was 1 % longer. */
+/* A loop unrolled by two holds the registers of two iterations. Key groups with 16-bit keys do not
+ * have them. Without transposing LDS reads, lanes with more than 32 values of V do not either.
+ * D 128 there gains nothing: its loop is within 2 % of its matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
-    const bool full = prefill_has_full_turns(p) || (p->shape.groups > 1 && p->shape.bytes == 2);
+    const bool full = prefill_fills_registers(p) || (p->shape.groups > 1 && p->shape.bytes == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
     const unsigned values = p->shape.keys * p->shape.dv / (p->shape.waves * TIR_WAVE_LANES);
     const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
@@ -52,7 +52,7 @@ bool prefill_unrolls(const struct prefill *p)
 bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
-    /* With 96 columns and a causal mask this would spill two scalar registers. */
+    /* A causal mask with 96 columns would spill two scalar registers. */
     if (p->v->head_dim > 64 && p->value.tail != PREFILL_TAIL_SUM && p->v->mask == ATT_MASK_CAUSAL)
         return false;
     return prefill_unrolls(p) && p->shape.bytes == 2 && p->shape.rows == 32 &&
@@ -65,15 +65,15 @@ static bool has_long_m2(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
 }
 
-/* V of the first keys is read while the check of the weights is in flight. A loop of more than 80
- * columns was 1 % longer. */
+/* V of the first keys is read during the check of the weights. The modelled loop of more than 80
+ * columns is 1 % longer with it. */
 bool prefill_reads_before_check(const struct prefill *p)
 {
     enum { COLUMNS = 80 };
     return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
-/* The first product has room for half of the exponentials beside a check of the weights. */
+/* Beside a check of the weights the first product has room for half of the exponentials. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };
@@ -90,13 +90,14 @@ uint8_t prefill_find_check(const struct prefill *p)
     return p->tile->late_maximum ? ATT_CHECK_PREVIOUS : ATT_CHECK_SCORES;
 }
 
-/* The mask is made before V takes registers. Not where it is work enough to hide the way of V, nor
- * where M2 is long: V is read before the mask's branch there. */
+/* True if scores are masked before V is read, which saves registers. A soft cap or a hook instead
+ * hides the latency of V, and a long M2 reads V before the mask's branch. */
 static bool has_early_mask(const struct prefill *p)
 {
     return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);
 }
 
+/* Returns the features that the rows of the pipeline's table depend on. */
 static uint32_t find_features(const struct prefill *p)
 {
     enum { QUARTERS = 4 };
@@ -127,6 +128,7 @@ static uint32_t find_features(const struct prefill *p)
     return has;
 }
 
+/* Returns the pipeline of the tile. */
 static const struct pipeline *choose(const struct prefill *p)
 {
     if (!prefill_is_one_wave(p))

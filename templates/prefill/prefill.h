@@ -141,7 +141,7 @@ struct prefill_tensor {
     struct att_cache cache;        /* of pages only */
 };
 
-/** Where a workgroup loads K and V from. */
+/** The tensors or pages that a workgroup loads K and V from. */
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
@@ -198,59 +198,62 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
     return p->staging.o_beside_q.parts > 0;
 }
 
-/** Address of a head's part of a token in a tensor, i64; elements have so many bytes. */
+/** Returns the address (i64) of a head of a token in a tensor with elements of `bytes`. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
 /* out.c */
 
-/** O / l and m + log l of what is carried, sinks joining the denominator; rows that saw no key give
- * 0 and -inf. O goes by way of that place. */
+/** Writes O / l and LSE = m + log l of the carried state, with sinks in the denominator. Rows
+ * without a visible key get 0 and -inf. O passes through `place` in LDS. */
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place);
 
 /* prefill.c */
 
-/** The key at the position of the workgroup's first query, i32. */
+/** Returns the key at the position of the workgroup's first query, i32. */
 struct tir_value prefill_first_position(struct prefill *p);
 
-/** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
+/** Issues the copies of Q and of the first tile of K, for the work tile in p->work. */
 void prefill_fetch(struct prefill *p);
 
-/** Copies to LDS that are waited for together. */
+/** Queues of copies to LDS: a wait is for all copies of one queue. */
 enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
 
 /* query.c */
 
-/** Asks for the rows of one of p->q_parts of Q, and takes those that are there, or all of Q where
- * it has no room in LDS. */
+/** Issues the copies to LDS of part `part` of Q, one of staging.q_parts. */
 void prefill_copy_q(struct prefill *p, unsigned part);
+/** Loads part `part` of Q into registers from LDS. Loads all of Q from memory if it does not pass
+ * through LDS. */
 void prefill_load_q(struct prefill *p, unsigned part);
 /** Returns the LDS address of a panel of Q. */
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n);
-/** Takes all parts, the first of which has been asked for. */
+/** Waits for the copies of all parts of Q and loads them into registers. The copies of part 0 have
+ * been issued. */
 void prefill_await_q(struct prefill *p);
 
 /* keys.c */
 
-/** Returns the first key of a block that this wave's group has: att_attention.first_key. */
+/** Returns the first key that the wave's key group has in a block: att_attention.first_key. */
 struct tir_value prefill_key_of_block(void *family, struct tir_value index);
 
-/** Finds the rows, or the pages, of the sequence's keys and values at the workgroup's KV head. */
+/** Sets p->source for the sequence and KV head of p->work. */
 void prefill_locate_keys(struct prefill *p);
 
-/** Asks for the first tile of K. */
+/** Issues the copies of the first tile of K. */
 void prefill_copy_first_keys(struct prefill *p);
 
-/** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
+/** Waits for all copies of K and appends a barrier. The loop also copies tiles past the last one.
+ * */
 void prefill_await_keys(struct prefill *p);
 
 /* page_copy.c */
 
-/** True if K and V go from pages to LDS by themselves. They need no conversion then, and a wave's
- * rows of a tile lie in one page. */
+/** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,
+ * and pages that hold a wave's rows of a tile. */
 bool prefill_copies_pages(const struct prefill *p);
 
-/** Loads the number of the page that has the wave's rows of a tile, i32. */
+/** Loads the number of the page with the wave's rows of a tile, i32. */
 struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile);
 
 /** A copy of columns of a tile of K or V to LDS. */
@@ -260,71 +263,73 @@ struct prefill_page_copy {
     unsigned first, width;        /* columns */
     struct tir_value to;          /* LDS address of the tile */
     const struct tir_layout *lds; /* of the tile */
-    int group;                    /* enum prefill_copies */
+    int queue;                    /* enum prefill_copies */
 };
 
-/** Copies the wave's rows of a tile. */
+/** Issues the copies of the wave's rows of a tile. */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
 /* pipeline.c */
 
-/** Sets p->plan; false, with a sentence in `why`, if the tile's pipeline is refused. */
+/** Sets p->plan. Returns false and a sentence in `why` if the tile's pipeline is refused. */
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
 /** True if the loop is unrolled by two. */
 bool prefill_unrolls(const struct prefill *p);
 
-/** Returns how many eighths of the exponentials run under the next iteration's first product. */
+/** Returns the eighths of the exponentials that run beside the next iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
-/** Returns how the loop learns that the maximum has to follow: enum att_check. */
+/** Returns the values that the rescale check compares: enum att_check. */
 uint8_t prefill_find_check(const struct prefill *p);
 
-/** True if that check uses P instead of S. S then stays live until P is computed. */
+/** True if the rescale check uses P instead of S. S then stays live until P is computed. */
 bool prefill_checks_weights(const struct prefill *p);
 
-/** True if V of the first keys is read before that check. */
+/** True if V of the first keys is read before the rescale check. */
 bool prefill_reads_before_check(const struct prefill *p);
 
-/* turn.c */
+/* work_tiles.c */
 
-/** Is each tile of the last turn dealt to two workgroups, where there are enough? Where a tile has
- * no more than half of its queries, half of the waves only copy. */
-bool prefill_halves_tiles(const struct prefill *p);
-/** Has this wave no queries, as the second half of them has where the tile has no more than half of
- * its rows? i1 */
+/** True if the last work tiles of a launch are split over two workgroups each, if there are enough.
+ * The waves without queries then only copy: prefill_is_spare(). */
+bool prefill_splits_last_tiles(const struct prefill *p);
+/** Returns i1: true in the second half of the waves, if the work tile has at most half of its
+ * queries. */
 struct tir_value prefill_is_spare(struct prefill *p);
 
-/** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
+/** Returns the workgroups of a launch of a persistent kernel; 0: each work tile has its own. */
 int prefill_workgroups(const struct prefill *p);
 
-/** Do turns leave no registers for a loop of two rounds? fp8 and keys of 192 beside values of 128
- * have no scalar ones; the padding of 120 columns, and the end of a turn that stores LSE, take the
- * vector ones. */
-bool prefill_has_full_turns(const struct prefill *p);
+/** True if a persistent kernel has no registers for a loop unrolled by two. Scalar registers are
+ * full with fp8 and with head_dim above 128 beside head_dim_v 128. Vector registers are full with
+ * the padding of head_dim 120, and with the store of a causal LSE. */
+bool prefill_fills_registers(const struct prefill *p);
 
-/** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to
- * what prefill_finish() does. */
-void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
+/** Appends the loop over work tiles. `attend` appends the work on the tile in p->work up to
+ * prefill_finish(); it is called once. */
+void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 
-/** `second` of the template: a tile for launches of few tiles. */
+/** Finds the n-th further kernel for launches of few work tiles or few keys: att_template.second.
+ * */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
-/* work_items.c: with `planned` */
+/* work_items.c and item_rows.c: kernels with `planned` */
 
-/** Calls `attend` once, to build what is done to rows of an item up to what prefill_finish() does;
- * builds the loops over items, and over rows where a tile has more than the workgroup. */
-void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *));
+/** Appends the loop over the items of a work list, and over the rows of a tile that has more than
+ * the workgroup. `attend` appends the work on rows up to prefill_finish(); it is called once. */
+void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *));
 
-/** Loads the workgroup's rows of Q, queries x panel, straight from memory. */
+/** Loads the workgroup's rows of Q from memory: queries x the columns of a panel, as type t. */
 struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
                                   struct tir_type t);
 
-/** Sets attention.at, the keys that each row sees. */
-void prefill_place_item(struct prefill *p);
+/** Sets attention.at, the keys that each row of an item sees. */
+void prefill_find_item_position(struct prefill *p);
 
-/** Writes O and LSE of the workgroup's rows: the result, or a part of it. */
+/** Writes O and LSE of the workgroup's rows: the result if the item has all keys, else a partial.
+ * */
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
@@ -336,112 +341,117 @@ extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 enum { PREFILL_N_FITTED = 7 };
 extern const struct att_knob prefill_fitted[PREFILL_N_FITTED];
 
-/** `rules` of the template: registers for hoisting, and the priority of memory phases. */
+/** Sets the tile's registers for hoisting and its priority of memory phases: att_template.rules. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t);
 
 /* Members of att_tile.own. */
 enum {
-    PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
-    PREFILL_PERSISTENT, /* workgroups a compute unit, which take turns; 0: one a piece of work */
-    PREFILL_FP8,        /* is for q, k and v of fp8 */
-    PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
-    PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
-    PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
-    PREFILL_SHIFT_EARLY,    /* tir_loop_plan.shift_early */
-    PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
-    PREFILL_WHOLE_HEADS,    /* turns without a mask take all tiles of a head before the next one */
+    PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: the fewest that the pipeline needs */
+    PREFILL_PERSISTENT, /* workgroups per compute unit of a persistent kernel; 0: not persistent */
+    PREFILL_FP8,        /* 1: for Q, K and V of fp8 */
+    PREFILL_LOOP_AT,    /* tir_schedule.loop_at; 0: the loop's code is not aligned */
+    PREFILL_KEYS_FIRST, /* 1: K is read from LDS before V is stored there */
+    PREFILL_LATE_EIGHTHS, /* eighths of the exponentials that late_power moves; 0: four */
+    PREFILL_SHIFT_EARLY,  /* tir_loop_plan.shift_early */
+    PREFILL_KEY_GROUPS,   /* groups of waves that split the keys of a work tile; 0: one */
+    PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
     PREFILL_ONE_WAVE,       /* 1: a SIMD has one wave: pipelines one_wave* */
-    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
-    PREFILL_FRESH_OFFSETS,  /* 1: lanes' offsets into K and V are made anew in each round, and take
-                               no registers through it */
-    PREFILL_MOST_KEYS, /* of a launch that takes a second kernel; 0: any, else the next row that
-                               fits takes those of more */
+    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code; tiles that copy 16 bytes always have it */
+    PREFILL_FRESH_OFFSETS,  /* 1: offsets of lanes into K and V are computed in each iteration, and
+                               take no registers in the rest of it */
+    PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
+                               number. The next row that fits takes launches with more */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
+/** True if the tile can serve a variant. Otherwise returns a sentence in `why`. */
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why);
+/** True if prefill takes a variant. Otherwise returns a sentence in `why`. */
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Everything that follows from variant, machine and tile without a function. `mma` is NULL where
- * the machine has no such matrix instruction. */
+/** Returns the state that follows from variant, machine and tile, before any op is built. shape.mma
+ * is NULL if the machine has no such matrix instruction. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/** True if a tile of one wave per SIMD runs the ping-pong: pages on targets whose LDS transposes,
- * and in SHUFFLE. With one_wave_pages its loop would have waits for all loads, or copies of O. */
+/** True if a tile of one wave per SIMD runs the ping-pong pipeline: caches on targets with
+ * transposing LDS reads, and caches in SHUFFLE. The compiler gives their one_wave_pages loop waits
+ * for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_ONE_WAVE] && p->v->paged &&
            (p->m->has_lds_read_tr || att_is_shuffled(p->v));
 }
 
-/** True if a SIMD has one wave, whose own work hides under its matrix instructions. */
+/** True if the tile runs one of the pipelines for one wave per SIMD. */
 static inline bool prefill_is_one_wave(const struct prefill *p)
 {
     return p->tile->own[PREFILL_ONE_WAVE] && !prefill_shares_no_simd(p);
 }
 
-/** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last
- * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i
- * begins. */
+/** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no
+ * power of two has two: its first and its last dv / 2 columns. */
 static inline unsigned prefill_v_parts(const struct prefill *p)
 {
     return p->v->paged && p->shape.dv != (unsigned)p->v->head_dim_v ? 2 : 1;
 }
+/** Returns the columns of a part of V. */
 static inline unsigned prefill_v_width(const struct prefill *p)
 {
     return p->shape.dv / prefill_v_parts(p);
 }
+/** Returns the first column of part i of V. */
 static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
 {
     return i ? (unsigned)p->v->head_dim_v - p->shape.dv / 2 : 0;
 }
 
-enum { PREFILL_REST_ROWS = 8 /* of O^T, that are a product of their own */ };
+enum { PREFILL_REST_ROWS = 8 /* rows of O^T in the product of PREFILL_TAIL_REST */ };
 
-/** Rows of O^T that the product of all of them makes. */
+/** Returns the rows of O^T that the main product computes. */
 static inline unsigned prefill_main_rows(const struct prefill *p)
 {
     return (unsigned)p->v->head_dim_v -
            (p->value.tail == PREFILL_TAIL_REST ? PREFILL_REST_ROWS : 0);
 }
 
-/** Queries of a workgroup. */
+/** Returns the queries of a workgroup. */
 static inline unsigned prefill_queries(const struct prefill *p)
 {
     return p->shape.rows * p->shape.waves / p->shape.groups;
 }
 
-/** Each wave of a group has its own queries and sees every key of the group. */
+/** Returns the work split: each wave of a key group has its own queries and all keys of the group.
+ * */
 struct tir_waves prefill_waves(const struct prefill *p);
 
 /* values.c */
 
-/** Registers in which V of so many keys, or a part of it, is loaded; `turned`: in the order that
- * LDS takes. */
-struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);
+/** Returns the type in which a column part of V of `keys` keys is loaded. `lds_order`: the type in
+ * which it is stored to LDS. */
+struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
-/** V^T of a tile, dv x keys, or of part `part` of the keys. Whole parts are apart from each other
- * in LDS as their rows are. */
+/** Reads V^T of a tile in LDS, dv x keys; of part `part` of value.part_keys keys. */
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 
-/** The type of O^T's rows behind prefill_main_rows(), and what mma_halves multiplies for them. */
+/** Returns the type of the rows of O^T that PREFILL_TAIL_REST computes. */
 struct tir_type prefill_rest(struct prefill *p);
+/** Reads the operand of mma_halves for these rows. */
 struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
-/** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
- * last token, or in front of the first key that is seen. */
+/** Sets rows of a tile of V to zero that are after the sequence's last token or before the first
+ * visible key. `key` is the tile's first key. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
-/** Writes ones where K and V have no columns. Zeros multiply those of K, which are finite for that;
- * those of V add up the weights. They are zeros where rows of O^T are a product of their own. */
+/** Writes the padding columns of K and V in LDS. K and PREFILL_TAIL_SUM get ones, PREFILL_TAIL_REST
+ * zeros. Q is zero in K's padding, which only has to be finite. */
 void prefill_fill_padding(struct prefill *p);
 
-/** Layout of S^T, keys x queries. */
+/** Returns the layout of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);
 
 #endif

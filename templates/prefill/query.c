@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The queries of prefill: Q of a tile comes straight from memory, or by way of LDS in whole rows,
- * and stays in registers, panel by panel, as the right operand of S^T = K Q^T.
+ * This file loads the queries of prefill, from memory or through LDS in whole rows. Q stays in
+ * registers, panel by panel, as the right operand of S^T = K Q^T.
  */
 #include "templates/prefill/prefill.h"
 
-/* Zero in columns of a panel that another one counts, or that are not there. */
-static struct tir_value without_others(struct prefill *p, struct tir_value q,
-                                       const struct prefill_panel *n)
+/* Returns q with zeros in the repeated and the padding columns of a panel. */
+static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
+                                     const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_with_dtype(tir_typeof(b->f, q), TIR_I32);
@@ -19,6 +19,7 @@ static struct tir_value without_others(struct prefill *p, struct tir_value q,
     return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
 }
 
+/* Returns the type of a panel of Q: queries x columns. */
 static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
 {
     const unsigned queries = prefill_queries(p);
@@ -26,13 +27,14 @@ static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
     return tir_tile(p->b.f, p->shape.dtype, queries, n->width, &l);
 }
 
+/* Returns the rows of a panel of Q in memory. */
 static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
     struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->shape.bytes);
     if (prefill_fetches_ahead(
-            p)) /* lanes' offsets are made anew, and take no registers of a turn's loop */
+            p)) /* offsets of lanes are computed again, and take no registers in the loop */
         stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, p->shape.bytes),
                     tir_sub(b, p->work.q_len, p->work.row0), stride,
@@ -76,7 +78,7 @@ void prefill_load_q(struct prefill *p, unsigned part)
         else
             columns = tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
         if (n->repeated || n->multiplied > n->valid)
-            columns = without_others(p, columns, n);
+            columns = clear_unused(p, columns, n);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
 }

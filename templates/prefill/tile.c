@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file says what a tile of `prefill` takes of a compute unit, and how K, V and the scores lie
- * in LDS and registers.
+ * This file derives the layouts of K, V and the scores, and the use of LDS, from a tile of
+ * `prefill`. It refuses tiles that do not fit, and variants that prefill cannot serve.
  */
 #include <assert.h>
 
@@ -13,10 +13,10 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* With a custom mask: each byte of it has an address of two registers. */
+/* Most scores of a wave with a custom mask: each mask byte has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
 
-/* Values of a lane beside their scales, where those of tokens are neighbours: V in SHUFFLE. */
+/* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */
 enum { SCALED_VALUES = 32 };
 
 /* Refuses fields of a cache where K and V are plain tensors. */
@@ -31,8 +31,10 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* Returns n rounded up to a power of two. */
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
+/* Adds a panel whose lanes have `vector` neighbouring elements. */
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
     n.k = tir_contract_rows(p->shape.mma, n.width, vector);
@@ -44,8 +46,8 @@ static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector
     p->k.panels[p->k.n_panels++] = n;
 }
 
-/* One panel up to a power of two, of which instructions multiply what they need: in LDS its other
- * columns are never written by a copy. */
+/* Adds one panel, rounded up to a power of two. Products use the columns that they need; copies
+ * write no others in LDS. */
 static void find_padded_panel(struct prefill *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->shape.bytes;
@@ -57,7 +59,7 @@ static void find_padded_panel(struct prefill *p)
               vector);
 }
 
-/* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
+/* True if copies to LDS leave padding columns that were written before the loop unchanged. */
 static bool leaves_columns(const struct prefill *p)
 {
     return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
@@ -71,7 +73,7 @@ static bool is_padded(const struct prefill *p)
     return leaves_columns(p) && ceiling(dim) > dim && ceiling(dim) <= p->tile->panel;
 }
 
-/* Leaves none where the tile's panels are too narrow for the head dim. */
+/* Cuts the head dim into panels. Sets n_panels to 0 if the tile's panels are too narrow for it. */
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
@@ -80,15 +82,16 @@ static void find_panels(struct prefill *p)
         find_padded_panel(p);
         return;
     }
-    /* A lane has 16 bytes, or what an instruction takes if that is more, or if the rest is less. */
+    /* A lane has 16 bytes. It has an instruction's operand if that is longer, or if the rest of the
+     * head dim is too narrow. */
     unsigned vector = tir_mma_in_regs(p->shape.mma) > 16 / p->shape.bytes
                           ? tir_mma_in_regs(p->shape.mma)
                           : 16 / p->shape.bytes;
     const unsigned groups = 1u << (p->shape.mma->a.lane_bits - tir_bits(p->shape.mma->m));
     const unsigned narrow =
         p->shape.bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->shape.mma) : vector;
-    /* Page numbers take registers for each panel, and 120 would have four, as 88 and 104 have where
-     * an instruction takes more columns than their rest: then what the first one leaves is one. */
+    /* Each panel needs registers, for page numbers in particular. Head dims that would have three
+     * or more panels get one wider panel for the rest. */
     const bool many = dim > 104 || dim % (groups * narrow);
     const bool few = p->v->paged || (dim > 80 && dim % 16 && many);
     for (unsigned first = 0; first < dim; first += width) {
@@ -124,6 +127,7 @@ struct tir_layout prefill_scores_layout(const struct prefill *p)
     return tir_mma_result(p->shape.mma, p->shape.keys, prefill_queries(p), prefill_waves(p));
 }
 
+/* True if V has columns of ones, so that rows of O^T are l. */
 static bool has_sum_rows(const struct prefill *p)
 {
     const bool ones = leaves_columns(p) || (p->value.transposed && !p->v->paged);
@@ -131,9 +135,9 @@ static bool has_sum_rows(const struct prefill *p)
            p->v->head_dim_v % (int)p->shape.rows;
 }
 
-/* Eight rows of O^T behind whole blocks of 32 take half of the time that another block does, where
- * l comes from the VALU, which fewer columns of K keep busy. A tile of 32 keys waits for its reads
- * instead. */
+/* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but l is summed
+ * by the VALU. Smaller head dims have a busy VALU, and tiles of 32 keys would wait for LDS reads.
+ * */
 static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
@@ -148,13 +152,15 @@ static void find_rest(struct prefill *p)
         p->value.tail = PREFILL_TAIL_REST;
 }
 
+/* Returns the tiles of a buffer that the pipeline needs, a power of two. */
 static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
 {
     return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
 }
 
-/* Sets how many tiles LDS holds: what the pipeline needs, up to a power of two, since an address
- * masks a tile's number. K has two at the least, and V of a cache where LDS transposes it. */
+/* Sets the number of tiles in LDS: the pipeline's need, rounded up to a power of two, since
+ * addresses mask the tile's number. K has at least two, and so has V of a cache that is not stored
+ * transposed. */
 static void find_depths(struct prefill *p)
 {
     if (!prefill_plan(p, p->refused))
@@ -169,9 +175,10 @@ static void find_depths(struct prefill *p)
         p->value.tiles = 2;
 }
 
-/* The least keys of a product that reads V of the next ones meanwhile. */
+/* The fewest keys of a product during which V of the next keys is read. */
 enum { TOGETHER = 16 };
 
+/* Chooses the layouts of K, V and their tiles in LDS. */
 static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -204,6 +211,7 @@ static void choose_layouts(struct prefill *p)
     p->k.room = p->k.n_panels ? p->k.tiles * p->k.panels[0].lds_bytes : 0;
 }
 
+/* Returns the bytes of LDS for K and V. */
 static unsigned key_bytes(const struct prefill *p)
 {
     unsigned bytes = p->value.room + p->k.room;
@@ -212,13 +220,14 @@ static unsigned key_bytes(const struct prefill *p)
     return bytes;
 }
 
+/* Returns the bytes of LDS of the kernel. */
 static unsigned lds_bytes(const struct prefill *p)
 {
     return key_bytes(p) + p->staging.item_bytes +
            (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
 }
 
-/* In a half of O rows that would begin at the same bank exchange chunks. */
+/* Returns the layout of half of the columns of O. Rows that begin at the same bank are swizzled. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
@@ -228,8 +237,8 @@ static struct tir_layout half_of_out(const struct prefill *p)
                             tir_bits(columns / CHUNK));
 }
 
-/* O takes the place of V, half by half; and goes in halves to that of Q in the last turn, so that
- * lanes have the same addresses there. */
+/* Places O in V's buffer in two halves, one after the other. The last work tile uses Q's place,
+ * also in halves, so that lanes have the same addresses. */
 static void place_halves(struct prefill *p)
 {
     const unsigned half = prefill_queries(p) * p->shape.dv / 2 * PREFILL_OUT_BYTES;
@@ -241,8 +250,8 @@ static void place_halves(struct prefill *p)
     p->staging.bytes = p->staging.bytes > 2 * half ? p->staging.bytes : 2 * half;
 }
 
-/* O goes to LDS where Q, of `q` bytes, has been, unless Q of the next turn is there by then.
- * Workgroups that take turns without room for that use no LDS for either. */
+/* Places O where Q (`q` bytes) is before the loop. A persistent kernel fetches the next Q
+ * meanwhile: O gets other room, and without room neither passes through LDS. */
 static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
@@ -266,7 +275,7 @@ static void place_out(struct prefill *p, unsigned q)
         p->staging = (struct prefill_staging){.q_parts = 1, .o = p->staging.o};
 }
 
-/* One group's O, m and l go to the other where K has been, in as many parts as it takes. */
+/* Places the merge of key groups in K's room: O in as many parts as needed, m and l. */
 static void place_merge(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
@@ -282,8 +291,8 @@ static void place_merge(struct prefill *p)
     }
 }
 
-/* LDS has no room for Q beside K and V: it comes before them, in as many parts as it takes, and O
- * goes there in halves. */
+/* Places Q and O in the buffers of K and V, for kernels without room beside them. Q passes before
+ * the loop in as many parts as needed, O after it in halves. */
 static void place_rows_in_keys(struct prefill *p)
 {
     const unsigned room = key_bytes(p), queries = prefill_queries(p);
@@ -310,14 +319,15 @@ static void place_rows_in_keys(struct prefill *p)
     p->staging.bytes = room;
 }
 
+/* Places the rows of items in the LDS that K and V leave. */
 static void place_item_rows(struct prefill *p)
 {
     const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = p->m->lds_bytes;
     prefill_plan_item_rows(p, taken < most ? most - taken : 0);
 }
 
-/* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
- * with one that goes to LDS: it takes 16 bytes a lane. */
+/* Places rows of Q and O in LDS. A load of Q to registers has a row per lane and touches 32 cache
+ * lines; a copy of 16 bytes a lane to LDS touches 4 rows. */
 static void place_rows(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p);
@@ -344,7 +354,8 @@ static void place_rows(struct prefill *p)
 
 enum { WIDE = 64 };
 
-/* fp8 uses the shape with k = 64 where a target has it: it has twice the rate. */
+/* Returns the number of the matrix instruction; below 0: there is none. fp8 prefers k = 64, which
+ * has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
@@ -352,8 +363,6 @@ static int find_product(const struct tir_machine *m, unsigned rows, unsigned key
     return wide >= 0 ? wide : tir_find_mma(m, rows, rows, keys < 32 ? 16 : 0, dtype);
 }
 
-/* Everything that follows from variant, machine and tile without a function. The matrix instruction
- * is none where the machine has no such row. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t)
 {
@@ -385,16 +394,16 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
-/* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
- * block as an operand. */
+/* Returns the fewest vector registers of a wave: Q, O, the scores of a tile, and V of a tile as an
+ * operand. */
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = p->shape.dv;
     return (p->shape.rows * (q / 2 + o + p->shape.keys) + p->shape.keys * o / 2) / TIR_WAVE_LANES;
 }
 
-/* Does a tile beyond D 128 have registers for more than tensors, and something to hide that
- * beside? */
+/* True if a tile of head_dim_v above 128 has registers for caches, caps and hooks, and matrix time
+ * to hide conversions. */
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
@@ -403,8 +412,8 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
         return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
-    /* With eight waves these heads have registers left for pages. With four an iteration copied 40
-     * registers, or had waits of the compiler's. */
+    /* These heads have registers for pages with eight waves. With four, LLVM copies 40 registers in
+     * an iteration, or adds waits. */
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
     if (!eight || !t->own[PREFILL_ONE_WAVE] || !v->paged)
         return true;
@@ -414,14 +423,15 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
            att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
 }
 
-/* Above 96 columns causal launches of 1,024 keys were 2 to 14 % longer with tiles of 64 keys. */
+/* True if a tile of 64 keys is faster than one of 32. Modelled launches of 1,024 keys with a mask
+ * and more than 96 columns are 2 to 14 % longer with 64 keys. */
 static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile *t,
                               struct att_why *why)
 {
     enum { KEYS = 64, COLUMNS = 96, LONG = 104 };
     const bool wide = v->head_dim > COLUMNS || v->head_dim_v > COLUMNS;
     return t->keys < KEYS || t->head_dim != LONG || !wide || v->mask == ATT_MASK_NONE ||
-           att_reject(why, ATT_TILE, "has more than %d columns without a mask alone", COLUMNS);
+           att_reject(why, ATT_TILE, "takes more than %d columns only without a mask", COLUMNS);
 }
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
@@ -488,7 +498,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* Above 128 a lane of an accumulator has rows of O beyond any rest of 8. */
+/* True for supported head dims. Above 128 the lanes of an accumulator leave no rest of 8 rows. */
 static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
 static bool check_dims(const struct att_variant *v, struct att_why *why)

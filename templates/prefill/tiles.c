@@ -5,14 +5,14 @@
  */
 #include "templates/prefill/prefill.h"
 
-/* A tile for heads of up to `qk` and `v` elements. Queries of a wave are 16 or 32, as the matrix
- * instruction has its rows. `widest` is the widest panel of K: all but the first are read under the
- * product, unless `whole_keys` says otherwise. */
+/* A tile for heads of up to `qk` and `v` elements. A wave has 16 or 32 queries, the rows of its
+ * matrix instruction. `widest` is the widest panel of K: without `whole_keys` all panels but the
+ * first are read during the product. */
 #define TILE(qk, v, queries, n_waves, n_keys, widest)                                             \
     .head_dim = (qk), .head_dim_v = (v), .rows = (queries), .waves = (n_waves), .keys = (n_keys), \
     .panel = (widest)
 
-/* K goes to LDS by itself, 16 bytes a lane. */
+/* K is copied to LDS without registers, 16 bytes a lane. */
 #define COPIED .copy_bytes = 16
 
 const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
@@ -26,7 +26,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "less of Q and O leaves registers for addresses"},
     {TILE(128, 128, 32, 8, 64, 128), COPIED, .plain = true, .exact = true, .late_power = true,
      .whole_keys = true, .late_maximum = true, .own = {[PREFILL_PERSISTENT] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(128, 128, 32, 8, 64, 128), COPIED, .plain = true, .late_power = true, .whole_keys = true,
      .late_maximum = true, .why = "two waves a SIMD at 256 registers, all of them taken"},
     {TILE(128, 128, 32, 8, 32, 64), COPIED, .late_power = true, .late_maximum = true,
@@ -44,17 +44,17 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "what several panels leave to be read under the product stalls it"},
     {TILE(128, 128, 32, 8, 32, 256), .plain = true, .exact = true,
      .own = {[PREFILL_PERSISTENT] = 2},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(128, 128, 32, 8, 32, 256), .whole_keys = true, .why = "64 KiB of LDS hold 32 keys"},
     {TILE(192, 128, 32, 8, 32, 128), COPIED, .plain = true, .exact = true, .late_power = true,
      .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_WHOLE_HEADS] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(192, 128, 32, 8, 32, 128), COPIED, .late_power = true, .whole_keys = true,
      .late_maximum = true, .why = "K of 64 keys would not fit the registers"},
     {TILE(192, 128, 32, 8, 32, 256), .plain = true, .exact = true,
      .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_WHOLE_HEADS] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(192, 128, 32, 8, 32, 256), .why = "K of 64 keys would not fit the registers"},
     {TILE(192, 192, 32, 8, 32, 256), COPIED, .late_power = true, .whole_keys = true,
      .late_maximum = true, .own = {[PREFILL_PERSISTENT] = 1},
@@ -76,7 +76,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "64 KiB of LDS hold two tiles of 16 keys and one of values"},
     {TILE(128, 128, 32, 8, 64, 128), COPIED, .plain = true, .exact = true, .late_power = true,
      .whole_keys = true, .late_maximum = true, .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_FP8] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(128, 128, 32, 8, 64, 128), COPIED, .late_power = true, .whole_keys = true,
      .late_maximum = true, .own = {[PREFILL_FP8] = 1},
      .why = "fp8 takes half of the registers for K and V"},
@@ -87,7 +87,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .why = "fp8: page numbers take registers for each panel, which are smaller"},
     {TILE(128, 128, 32, 8, 64, 256), .plain = true, .exact = true, .late_power = true,
      .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_FP8] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
+     .why = "a persistent workgroup has no launch latency between work tiles"},
     {TILE(128, 128, 32, 8, 64, 256), .late_power = true, .own = {[PREFILL_FP8] = 1},
      .why = "fp8 takes half of the registers for K and V"},
     {TILE(192, 128, 32, 8, 64, 256), .plain = true, .late_power = true, .own = {[PREFILL_FP8] = 1},
@@ -134,9 +134,9 @@ const struct att_knob prefill_fitted[PREFILL_N_FITTED] = {
     {"loop_at", 5, {0, 1, 2, 3, 6}},
 };
 
-/* Hoisted values take what registers a wave has beside its operands: more where it has a SIMD to
- * itself, fewer where copies to LDS have addresses of their own. Waves whose K arrives by itself
- * spend memory phases on reads that the other role's products wait for. */
+/* Hoisted values use the registers that operands leave: more for one wave per SIMD, fewer if copies
+ * to LDS have addresses of their own. Memory phases of waves with such copies are mostly reads that
+ * the other role's products wait for, so they get priority. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     enum { ONE_WAVE = 16, COPIES = 4, STORES = 8 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers in which V of `prefill` comes from memory and from LDS, and the rows of it
- * that are cleared.
+ * This file chooses the registers in which V of `prefill` is loaded from memory and read from LDS.
+ * It also clears rows of V without a visible key.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -9,25 +9,24 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/prefill/prefill.h"
 
-/* V is transposed on the way into LDS if the target cannot transpose on the way out: each lane
- * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
- * registers. */
-struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool turned)
+/* V is transposed before it is stored to LDS if LDS reads cannot transpose. A lane loads 2 columns
+ * of 4 keys, or of 2 keys in small tiles, and exchanges them in registers. */
+struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds_order)
 {
     const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
     struct tir_spread s = tir_spread(p->m, p->shape.waves / p->shape.groups);
     const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
     const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
-    if (!turned)
+    if (!lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && p->shape.keys >= 64 && !p->v->paged) { /* what LDS has as 16 bytes */
+    if (in_lane > 3 && p->shape.keys >= 64 && !p->v->paged) { /* 16 bytes of an LDS row */
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }
-    if (turned)
+    if (lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
-    /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
+    /* LLVM moves a page number that all keys of a wave share to a scalar, and waits for it. */
     const unsigned lane_cols = TIR_WAVE_BITS - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
     tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
@@ -39,8 +38,8 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool tur
     return tir_tile(p->b.f, p->shape.dtype, n_keys, dv, &l);
 }
 
-/* A page may hold anything behind the sequence's last token, a NaN too. Rows in front of the first
- * key that is seen come from that key's page, which may be the last one. */
+/* A page may hold a NaN after the sequence's last token. Rows before the first visible key come
+ * from that key's page, which may be the last one. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -64,7 +63,7 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
 
 /* ---- V in LDS ---- */
 
-/* Columns of V, behind which stands what is read instead; 0: all that a row has room for. */
+/* Returns the columns of V before the ones of PREFILL_TAIL_SUM; 0: all columns of a row are V's. */
 static unsigned first_columns(const struct prefill *p)
 {
     return p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0;
@@ -98,10 +97,10 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
 
-/* V of the columns of which `rest` has rows, and as many whose place is in the padding. */
+/* Columns of the operand of PREFILL_TAIL_REST: the columns of its rows, and as many of padding. */
 enum { REST_READ = 2 * PREFILL_REST_ROWS };
 
-/* P's layout in the product, queries x keys. */
+/* Returns P's layout in the product, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
     return tir_mma_right(p->shape.mma, prefill_queries(p), &p->value.contraction, prefill_waves(p));
@@ -129,7 +128,7 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
         b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
 
-/* Ones in the padding of `n` buffers, 32 bits a lane. */
+/* Writes ones, or zeros, to the padding of `n` buffers, 32 bits a lane. */
 static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
                  const struct tir_layout *map, bool zeros)
 {

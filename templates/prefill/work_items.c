@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prefill by work lists: a workgroup takes the items of its list, one after the other. An item is a
- * range of keys for a tile of queries and the heads that share a KV head (docs/planning.md). These
- * heads are rows of one product, as in decode: row r is query r / gqa and head r % gqa. So a short
- * sequence fills the rows of a tile with its heads, and K and V are read once for all of them.
+ * Prefill by work lists: a workgroup works on the items of its list, one after the other. An item
+ * is a range of keys for a tile of queries and the heads that share a KV head (docs/planning.md).
+ * These heads are rows of one product, as in decode: row r is query r / gqa and head r % gqa. So a
+ * short sequence fills the rows of a tile with its heads, and K and V are read once for all of
+ * them.
  */
 #include "ir/bits.h"
 #include "templates/prefill/item_parts.h"
@@ -39,8 +40,8 @@ static bool needs_sequence(const struct att_variant *v)
     return v->logits || v->mask == ATT_MASK_WINDOW || v->mask == ATT_MASK_CUSTOM;
 }
 
-/* An item's keys end with the last one that its last query sees if that is its own. Else, and where
- * queries are counted, the sequence gives the position of its last query. */
+/* Sets the sequence's lengths and the position of the item's queries. Without needs_sequence() the
+ * item's last query counts as the sequence's last one. */
 static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
@@ -59,6 +60,7 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
 }
 
+/* Loads the words of item `index`. */
 static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
@@ -69,6 +71,7 @@ static void load_item(struct prefill *p, struct tir_value index, struct tir_valu
     tir_anchor_all(b, w, N_WORDS);
 }
 
+/* Sets p->item and p->work to item `index`. */
 static void read_item(struct prefill *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -84,7 +87,7 @@ static void read_item(struct prefill *p, struct tir_value index)
     find_sequence(p, w);
 }
 
-/* Bounds of the positions of this wave's rows. */
+/* Finds the bounds of the positions of the wave's rows. */
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
@@ -96,7 +99,7 @@ static void find_bounds(struct prefill *p, struct att_position *at)
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }
 
-/* Leaves out the item's keys before the first visible one, but for up to 15. */
+/* Skips the item's keys before the first visible one, except for up to 15. */
 static void narrow_to_window(struct prefill *p)
 {
     enum { GRAIN = 16 };
@@ -107,7 +110,7 @@ static void narrow_to_window(struct prefill *p)
     p->work.first_key = tir_max(b, p->work.first_key, from);
 }
 
-void prefill_place_item(struct prefill *p)
+void prefill_find_item_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     struct att_position *const at = &p->attention.at;
@@ -137,7 +140,7 @@ void prefill_place_item(struct prefill *p)
 
 /* ---- The loops ---- */
 
-/* Arguments that every item needs are read once: inside of the loop each use of one would wait. */
+/* Loads the arguments of all items before the loop over them, where each use would wait. */
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -149,8 +152,8 @@ static void read_arguments(struct prefill *p)
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
 }
 
-/* Shares item `index` of a list that ends at `end`. Reads its words again, so that no loop keeps
- * them. */
+/* Adds up the partials of item `index`'s tile. `end` is the end of the list. Loads the item again,
+ * so that no loop keeps its words in registers. */
 static void share_part(struct prefill *p, struct tir_value index, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
@@ -166,7 +169,7 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
                           });
 }
 
-void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
+void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value one = tir_i32(b, 1), list = tir_block_id(b, 0);
@@ -182,11 +185,11 @@ void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
     p->work.row0 = pass.index;
     p->work.first_key = first;
     attend(p);
-    /* Copies of keys past the end may be on their way. */
+    /* Copies of keys past the end may be in flight. */
     tir_wait(b, PREFILL_COPIES_OF_V, 0);
     prefill_await_keys(p);
     prefill_finish(p, &p->staging.o);
-    tir_barrier(b); /* rows of O are where another wave's rows of the next Q come to be */
+    tir_barrier(b); /* other waves store rows of the next Q where O is */
     tir_end_for(b, &pass, NULL, 0);
     if (p->v->one_launch)
         share_part(p, items.index, end);

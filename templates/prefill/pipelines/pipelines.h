@@ -23,7 +23,7 @@ enum prefill_feature {
     PREFILL_HAS_KEYS_FIRST,
     PREFILL_HAS_WHOLE_KEYS,
     PREFILL_HAS_LATE_V,
-    PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS by themselves */
+    PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS without registers */
     PREFILL_N_FEATURES
 };
 extern const char *const prefill_features[];

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file chooses the work of a workgroup of `prefill`: a tile of queries, or one in each turn.
+ * This file finds the work tiles of a workgroup of `prefill`: one in the grid, or one after the
+ * other in a persistent kernel. It also chooses tiles for launches of few work tiles.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* A piece of work: place `place` of `places`, heads x sequences, in a layer of tiles of queries. */
-struct turn {
-    struct tir_value place, places, layer;
+/* The number of a work tile, i32. A layer has the tiles of all heads and sequences with the same
+ * queries. */
+struct tile_number {
+    struct tir_value in_layer, per_layer, layer;
 };
 
 /*
- * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
- * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them.
- * Within a layer of tiles, the heads that share a KV head go to the same XCD, whose L2 then holds
- * their keys.
+ * Finds sequence and head of a work tile. The grid is heads x sequences x layers. The last layer is
+ * first unless the tile says `ascending`: with a causal mask it has the most keys. Within a layer
+ * the heads of a KV head go to the same XCD, whose L2 then holds their keys.
  */
-static void find_sequence_and_head(struct prefill *p, const struct turn *t)
+static void find_sequence_and_head(struct prefill *p, const struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     const struct tir_value item =
-        att_xcd_item(b, t->place, tir_mul(b, t->layer, t->places), t->places);
+        att_xcd_item(b, t->in_layer, tir_mul(b, t->layer, t->per_layer), t->per_layer);
     p->work.sequence = tir_div(b, item, heads);
     p->work.head = tir_sub(b, item, tir_mul(b, p->work.sequence, heads));
 }
 
+/* Returns the number of work tiles of the longest sequence. */
 static struct tir_value count_layers(struct prefill *p)
 {
     const int rows = (int)prefill_queries(p);
@@ -35,27 +37,28 @@ static struct tir_value count_layers(struct prefill *p)
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
 
-/* Does an XCD take all tiles of a head before the next one? Not with a causal mask, whose launch
- * begins with the longest tiles; nor in turns of D 128, whose loop has all scalar registers. */
+/* True if an XCD takes all tiles of a head before tiles of the next head. A causal mask starts with
+ * the longest tiles instead. A persistent kernel needs scalar registers for it, which D 128 lacks.
+ * */
 static bool takes_whole_heads(const struct prefill *p)
 {
-    const bool turns = prefill_workgroups(p) != 0;
-    return p->v->mask != ATT_MASK_CAUSAL && (!turns || p->tile->own[PREFILL_WHOLE_HEADS]);
+    const bool persistent = prefill_workgroups(p) != 0;
+    return p->v->mask != ATT_MASK_CAUSAL && (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 
-/* An XCD takes all tiles of a head before those of the next: its L2 then holds the keys of few
- * heads, whatever the GQA ratio is. */
-static void find_tile_of_head(struct prefill *p, struct turn *t)
+/* Finds sequence, head and layer of a work tile so that the tiles of a head follow each other on an
+ * XCD. Its L2 then holds the keys of few heads at any GQA ratio. */
+static void find_tile_of_head(struct prefill *p, struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32), layers = count_layers(p);
-    const struct tir_value order = tir_add(b, tir_mul(b, t->layer, t->places), t->place);
+    const struct tir_value order = tir_add(b, tir_mul(b, t->layer, t->per_layer), t->in_layer);
     const struct tir_value item =
-        att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->places, layers));
-    const struct tir_value place = tir_div(b, item, layers);
+        att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->per_layer, layers));
+    const struct tir_value in_layer = tir_div(b, item, layers);
     p->work.sequence = tir_div(b, item, tir_mul(b, layers, heads));
-    p->work.head = tir_sub(b, place, tir_mul(b, p->work.sequence, heads));
-    t->layer = tir_sub(b, item, tir_mul(b, place, layers));
+    p->work.head = tir_sub(b, in_layer, tir_mul(b, p->work.sequence, heads));
+    t->layer = tir_sub(b, item, tir_mul(b, in_layer, layers));
 }
 
 static void find_kv_head(struct prefill *p)
@@ -65,9 +68,9 @@ static void find_kv_head(struct prefill *p)
                                 : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Turns are for tiles that take about as long as each other, where nothing else takes registers. A
- * compute unit has room for one workgroup. Of two that it gets one after the other the second one
- * begins anew, but a causal mask's tiles are dealt out more evenly. */
+/* Persistent kernels are for work tiles that take about the same time, and for loops with registers
+ * to spare. A compute unit has room for one workgroup. Two workgroups per unit run one after the
+ * other, which distributes the tiles of a causal mask more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
@@ -78,8 +81,9 @@ int prefill_workgroups(const struct prefill *p)
     return even && plain ? each * (int)p->m->cus : 0;
 }
 
-/* Not of causal tiles, of which the shortest are left, and not where scalar registers are full. */
-bool prefill_halves_tiles(const struct prefill *p)
+/* The last tiles of a causal launch are its shortest and are not split. Kernels with all scalar
+ * registers in use do not split either. */
+bool prefill_splits_last_tiles(const struct prefill *p)
 {
     const bool full = p->m->has_lds_read_tr && (p->shape.bytes == 1 || p->v->head_dim > 128);
     return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
@@ -93,16 +97,16 @@ struct tir_value prefill_is_spare(struct prefill *p)
                    tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
 }
 
-bool prefill_has_full_turns(const struct prefill *p)
+bool prefill_fills_registers(const struct prefill *p)
 {
-    const bool turns = prefill_workgroups(p) && p->m->has_lds_read_tr;
+    const bool persistent = prefill_workgroups(p) && p->m->has_lds_read_tr;
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
     const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
     const bool wide_keys = p->v->head_dim > 128 && p->v->head_dim_v <= 128;
-    return turns && (p->shape.bytes == 1 || full || wide_keys);
+    return persistent && (p->shape.bytes == 1 || full || wide_keys);
 }
 
-/* The first and one-past-last token of a sequence. */
+/* Loads the first and the one-past-last token of a sequence. */
 static void load_tokens(struct prefill *p, const char *array, struct tir_value at,
                         struct tir_value range[2])
 {
@@ -112,18 +116,18 @@ static void load_tokens(struct prefill *p, const char *array, struct tir_value a
     range[1] = tir_scalar_load(b, base, att_plus(b, at, 4), TIR_I32);
 }
 
-/* The places and numbers of a turn's queries and keys. In turns all that is loaded is asked for at
- * once, and arrives while the head is divided. */
-static void locate(struct prefill *p, struct turn *t)
+/* Sets p->work to a work tile. A persistent kernel issues all loads at once; they arrive during the
+ * division by the GQA ratio. */
+static void locate(struct prefill *p, struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
-    const bool turns = prefill_workgroups(p) != 0;
+    const bool persistent = prefill_workgroups(p) != 0;
     struct tir_value q[2], k[2];
     if (takes_whole_heads(p))
         find_tile_of_head(p, t);
     else
         find_sequence_and_head(p, t);
-    if (!turns)
+    if (!persistent)
         find_kv_head(p);
     const struct tir_value at = tir_shl(b, p->work.sequence, tir_i32(b, 2));
     load_tokens(p, ARG_CU_SEQLENS_Q, at, q);
@@ -131,7 +135,7 @@ static void locate(struct prefill *p, struct turn *t)
         k[0] = k[1] = tir_scalar_load(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at, TIR_I32);
     else
         load_tokens(p, ARG_CU_SEQLENS_K, at, k);
-    if (turns) {
+    if (persistent) {
         find_kv_head(p);
         const struct tir_value asked[] = {p->work.kv_head, q[0], q[1], k[0], k[1]};
         tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
@@ -146,33 +150,33 @@ static void locate(struct prefill *p, struct turn *t)
     p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-/* The place of a workgroup in the grid's layer of tiles, of how many. */
-static struct turn find_turn(struct prefill *p)
+/* Returns the work tile that the grid gives to the workgroup. */
+static struct tile_number grid_tile(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value batch = tir_arg(b, ARG_BATCH, TIR_I32);
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value places = tir_mul(b, heads, batch);
+    const struct tir_value per_layer = tir_mul(b, heads, batch);
     const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
-    const struct tir_value place = tir_add(b, before, tir_block_id(b, 0));
-    return (struct turn){place, places, tir_block_id(b, 2)};
+    const struct tir_value in_layer = tir_add(b, before, tir_block_id(b, 0));
+    return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
 }
 
-/* The layer of the first turn: the grid knows it where it has layers. */
-static struct tir_value find_first_layer(struct prefill *p, const struct turn *first)
+/* Returns the layer of the workgroup's first tile. Divides only if the grid has no layers. */
+static struct tir_value find_first_layer(struct prefill *p, const struct tile_number *first)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_type type = tir_typeof(b->f, first->layer);
     struct tir_value layer = first->layer;
-    const struct tir_value divides = tir_cmp_ge(b, first->place, first->places);
+    const struct tir_value divides = tir_cmp_ge(b, first->in_layer, first->per_layer);
     struct tir_if branch = tir_begin_if(b, divides, true, &type, 1);
-    const struct tir_value other = tir_div(b, first->place, first->places);
+    const struct tir_value other = tir_div(b, first->in_layer, first->per_layer);
     tir_else(b, &branch, &other);
     tir_end_if(b, &branch, &layer);
     return layer;
 }
 
-/* Arguments that every turn needs are read once: inside of the loop each use of one would wait. */
+/* Loads the arguments of all work tiles before the loop over them, where each use would wait. */
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -195,10 +199,10 @@ static void read_arguments(struct prefill *p)
     }
 }
 
-/* A turn hands so many members of its place to the next one. */
-enum { N_FIELDS = 8 };
+enum { N_FIELDS = 8 /* members of p->work that the loop over work tiles carries */ };
 
-static void place_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
+/* Returns pointers to the members of p->work that the loop carries. */
+static void work_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
 {
     struct tir_value *const all[N_FIELDS] = {&p->work.sequence, &p->work.head,    &p->work.kv_head,
                                              &p->work.row0,     &p->work.q_begin, &p->work.q_len,
@@ -207,37 +211,41 @@ static void place_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
         field[i] = all[i];
 }
 
-static void get_place(struct prefill *p, struct tir_value at[N_FIELDS])
+/* Copies p->work to `at`. */
+static void get_work(struct prefill *p, struct tir_value at[N_FIELDS])
 {
     struct tir_value *field[N_FIELDS];
-    place_fields(p, field);
+    work_fields(p, field);
     for (int i = 0; i < N_FIELDS; i++)
         at[i] = *field[i];
 }
 
-static void set_place(struct prefill *p, const struct tir_value at[N_FIELDS])
+/* Sets p->work from `at`. */
+static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 {
     struct tir_value *field[N_FIELDS];
-    place_fields(p, field);
+    work_fields(p, field);
     for (int i = 0; i < N_FIELDS; i++)
         *field[i] = at[i];
     p->work.offset = tir_sub(&p->b, p->work.kv_len, p->work.q_len);
 }
 
-/* A turn that comes, if `there` says so. */
-struct next_turn {
-    struct tir_value there, number, at[N_FIELDS]; /* the second: of its tile */
-    struct tir_value rows, first; /* so many of the tile from that one on; none: all of it */
+/* The next work tile of a workgroup. */
+struct next_tile {
+    struct tir_value exists;       /* i1 */
+    struct tir_value number;       /* i32: among all tiles */
+    struct tir_value at[N_FIELDS]; /* its p->work */
+    struct tir_value rows, first;  /* queries of the tile, and the first one; none: all of it */
 };
 
-/* Chooses what the workgroup at place `at` does in a turn that begins with this tile. Two that have
- * the halves of a tile are neighbours of an XCD. */
-static struct next_turn choose_tile(struct prefill *p, struct tir_value begun, struct tir_value at,
+/* Chooses the tile of workgroup `at` among the tiles from `begun` on, of `all`. The halves of a
+ * split tile go to two workgroups of one XCD. */
+static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, struct tir_value at,
                                     struct tir_value all)
 {
     struct tir_builder *const b = &p->b;
-    struct next_turn next = {.number = tir_add(b, begun, at)};
-    if (prefill_halves_tiles(p)) {
+    struct next_tile next = {.number = tir_add(b, begun, at)};
+    if (prefill_splits_last_tiles(p)) {
         const int rows = (int)prefill_queries(p);
         const struct tir_value one = tir_i32(b, 1), groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
         const struct tir_value halves =
@@ -251,42 +259,42 @@ static struct next_turn choose_tile(struct prefill *p, struct tir_value begun, s
         next.rows = tir_select(b, halves, tir_i32(b, rows / 2), tir_i32(b, rows));
         next.first = tir_select(b, halves, att_times(b, second, rows / 2), tir_i32(b, 0));
     }
-    next.there = tir_and(b, tir_cmp_lt(b, begun, all), tir_cmp_lt(b, next.number, all));
+    next.exists = tir_and(b, tir_cmp_lt(b, begun, all), tir_cmp_lt(b, next.number, all));
     return next;
 }
 
-/* Finds the tile of a turn; p stays where it is. */
-static void find_next(struct prefill *p, struct next_turn *next, struct tir_value places)
+/* Sets next->at to the next work tile. p->work stays the same. */
+static void find_next(struct prefill *p, struct next_tile *next, struct tir_value per_layer)
 {
     struct tir_builder *const b = &p->b;
     struct tir_value now[N_FIELDS];
-    get_place(p, now);
-    const struct tir_value valid = tir_select(b, next->there, next->number, tir_i32(b, 0));
-    const struct tir_value layer = tir_div(b, valid, places);
-    const struct tir_value place = tir_sub(b, valid, tir_mul(b, layer, places));
-    locate(p, &(struct turn){place, places, layer});
-    if (next->rows.id) { /* without a mask nothing else asks where the sequence ends */
+    get_work(p, now);
+    const struct tir_value valid = tir_select(b, next->exists, next->number, tir_i32(b, 0));
+    const struct tir_value layer = tir_div(b, valid, per_layer);
+    const struct tir_value in_layer = tir_sub(b, valid, tir_mul(b, layer, per_layer));
+    locate(p, &(struct tile_number){in_layer, per_layer, layer});
+    if (next->rows.id) { /* without a mask only q_len limits the queries */
         p->work.row0 = tir_add(b, p->work.row0, next->first);
         p->work.q_len = tir_min(b, p->work.q_len, tir_add(b, p->work.row0, next->rows));
     }
-    get_place(p, next->at);
-    set_place(p, now);
+    get_work(p, next->at);
+    set_work(p, now);
 }
 
-/* Is there a next turn whose Q comes while this one ends? Then it is asked for. */
-static struct tir_if begin_ahead(struct prefill *p, const struct next_turn *next)
+/* Begins a branch for workgroups with a next work tile, and issues the copies of its Q. */
+static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile *next)
 {
     struct tir_value now[N_FIELDS];
-    get_place(p, now);
-    const struct tir_if there = tir_begin_if(&p->b, next->there, false, NULL, 0);
-    set_place(p, next->at);
+    get_work(p, now);
+    const struct tir_if there = tir_begin_if(&p->b, next->exists, false, NULL, 0);
+    set_work(p, next->at);
     prefill_fetch(p);
-    set_place(p, now);
+    set_work(p, now);
     return there;
 }
 
-/* Do two waves copy the same part of K? In turns without rows, which have no barrier, one of them
- * could then be a turn behind the other. */
+/* True if two waves copy the same part of K. Work tiles without queries have no barrier, so one
+ * wave could be a work tile later than the other. */
 static bool shares_copies(const struct prefill *p)
 {
     const unsigned least = p->shape.waves * TIR_WAVE_LANES * p->tile->copy_bytes;
@@ -296,88 +304,90 @@ static bool shares_copies(const struct prefill *p)
     return false;
 }
 
-/* One turn, with a next one or none. */
-static void take_turn(struct prefill *p, const struct next_turn *next,
-                      void (*attend)(struct prefill *))
+/* Appends the work on one tile. `next` is the tile after it; NULL: there is none. */
+static void work_on_tile(struct prefill *p, const struct next_tile *next,
+                         void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
     const bool ahead = next && prefill_fetches_ahead(p);
-    struct tir_if there,
+    struct tir_if exists,
         some = tir_begin_if(b, tir_cmp_lt(b, p->work.row0, p->work.q_len), false, NULL, 0);
     attend(p);
     if (ahead) {
-        there = begin_ahead(p, next);
+        exists = begin_fetch_ahead(p, next);
         prefill_finish(p, &p->staging.o_beside_q);
-        tir_else(b, &there, NULL);
+        tir_else(b, &exists, NULL);
     }
     prefill_finish(p, &p->staging.o);
     if (ahead)
-        tir_end_if(b, &there, NULL);
+        tir_end_if(b, &exists, NULL);
     tir_else(b, &some, NULL);
     if (ahead) {
         if (shares_copies(p))
             prefill_await_keys(p);
-        there = begin_ahead(p, next);
-        tir_else(b, &there, NULL);
-        tir_end_if(b, &there, NULL);
+        exists = begin_fetch_ahead(p, next);
+        tir_else(b, &exists, NULL);
+        tir_end_if(b, &exists, NULL);
     }
     tir_end_if(b, &some, NULL);
 }
 
 /*
- * The workgroups of the launch go through all work, in its order. Every other time they go
- * backwards, XCD by XCD: who had the heaviest tile then gets the lightest. Where each tile has a
- * workgroup, their number is INT32_MAX, so that there is one turn.
+ * Appends the loop of a persistent kernel over all work tiles. Every second round is in reverse
+ * order within an XCD, so that a workgroup with the heaviest tile gets the lightest next. If each
+ * tile has a workgroup of its own, the argument workgroups is INT32_MAX, and there is one round.
  */
-static void take_all(struct prefill *p, void (*attend)(struct prefill *))
+static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
-    struct turn first = find_turn(p);
-    const struct tir_value order = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
-    const struct tir_value all = tir_mul(b, first.places, count_layers(p));
+    struct tile_number first = grid_tile(p);
+    const struct tir_value order =
+        tir_add(b, tir_mul(b, first.layer, first.per_layer), first.in_layer);
+    const struct tir_value all = tir_mul(b, first.per_layer, count_layers(p));
     first.layer = find_first_layer(p, &first);
-    first.place = tir_sub(b, order, tir_mul(b, first.layer, first.places));
+    first.in_layer = tir_sub(b, order, tir_mul(b, first.layer, first.per_layer));
     locate(p, &first);
     if (prefill_fetches_ahead(p))
         prefill_fetch(p);
     struct tir_value carried[1 + N_FIELDS] = {order};
-    get_place(p, carried + 1);
+    get_work(p, carried + 1);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, groups, carried, 1 + N_FIELDS);
-    set_place(p, carried + 1);
+    set_work(p, carried + 1);
 
     const struct tir_value xcd = tir_and(b, carried[0], tir_i32(b, ATT_XCDS - 1));
     const struct tir_value most = att_plus(b, groups, -ATT_XCDS);
     const struct tir_value back = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), carried[0]);
     const struct tir_value begun = tir_add(b, loop.index, groups);
-    struct next_turn next = choose_tile(p, begun, back, all);
+    struct next_tile next = choose_tile(p, begun, back, all);
     if (prefill_fetches_ahead(p))
-        find_next(p, &next, first.places);
-    take_turn(p, &next, attend);
+        find_next(p, &next, first.per_layer);
+    work_on_tile(p, &next, attend);
     if (!prefill_fetches_ahead(p))
-        find_next(p, &next, first.places);
+        find_next(p, &next, first.per_layer);
     carried[0] = back;
     for (int i = 0; i < N_FIELDS; i++)
         carried[1 + i] = next.at[i];
-    carried[4] = tir_select(b, next.there, carried[4], carried[6]); /* no row of it is there */
+    carried[4] =
+        tir_select(b, next.exists, carried[4], carried[6]); /* no next tile: row0 is q_len */
     tir_end_for(b, &loop, carried, 1 + N_FIELDS);
 }
 
-void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
+void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
 {
     if (prefill_workgroups(p)) {
         read_arguments(p);
-        take_all(p, attend);
+        walk_all(p, attend);
         return;
     }
-    struct turn only = find_turn(p);
+    struct tile_number only = grid_tile(p);
     locate(p, &only);
-    take_turn(p, NULL, attend);
+    work_on_tile(p, NULL, attend);
 }
 
-/* True for tiles with half of the queries, which are for launches that would leave compute units
- * without any. Up to D 128 their waves split the keys. Beyond that they have one wave per SIMD, and
- * heads of less than twice the width. */
+/* True if a tile has half of the usual queries, for launches with fewer work tiles than compute
+ * units. Up to D 128 its waves split the keys. Above, it has one wave per SIMD, and serves heads of
+ * more than half of its width. */
 static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
                                 const struct tir_machine *m)
 {
@@ -389,33 +399,33 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
            att_find_tile(v, m, &first, NULL) && first.rows * first.waves > t->rows * t->waves;
 }
 
-/* Eight rows of O^T of their own want tiles of 64 keys, whose first round is long: launches of few
- * keys have a second kernel with the next tile of 32. */
+/* True if a tile of 32 keys is a second kernel for launches of few keys. PREFILL_TAIL_REST needs
+ * tiles of 64 keys, whose first iteration is long. */
 static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m)
 {
-    enum { LONG_ROUND = 64 };
+    enum { LONG = 64 /* keys */ };
     struct att_tile first;
     if (v->mask != ATT_MASK_NONE || !att_find_tile(v, m, &first, NULL))
         return false;
-    return first.keys == LONG_ROUND && t->keys < LONG_ROUND &&
+    return first.keys == LONG && t->keys < LONG &&
            prefill_with_tile(v, m, &first).value.tail == PREFILL_TAIL_REST;
 }
 
-/* The n-th tile that launches of few queries take, and its first and last number of keys: a row
- * for few keys leaves more of them to the next one. The sum of groups takes as long as two rounds
- * of the loop, so there must be four of these. */
+/* Returns the n-th tile for launches of few work tiles, and the least and the most keys of such a
+ * launch; NULL: there is none. The merge of key groups takes as long as two iterations, so key
+ * groups are for four iterations or more. */
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
-    enum { ROUND = 64 };
+    enum { ITERATION = 64 /* keys */ };
     struct att_why why;
     keys[1] = 0;
     for (unsigned i = 0; i < PREFILL_N_TILES && keys[1] < INT32_MAX; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
         if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
             continue;
-        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * ROUND + 1 : 0;
+        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * ITERATION + 1 : 0;
         keys[0] = keys[1] ? keys[1] + 1 : least;
         keys[1] = t->own[PREFILL_MOST_KEYS] ? t->own[PREFILL_MOST_KEYS] : INT32_MAX;
         if (!n--)
@@ -424,6 +434,7 @@ static const struct att_tile *find_few(const struct att_variant *v, const struct
     return NULL;
 }
 
+/* Returns the tile for launches of few keys; NULL: there is none. */
 static const struct att_tile *find_few_keys(const struct att_variant *v,
                                             const struct tir_machine *m)
 {
@@ -435,8 +446,8 @@ static const struct att_tile *find_few_keys(const struct att_variant *v,
     return NULL;
 }
 
-/* A second kernel with groups of keys takes tiles that fill no more than its rows: a part of such a
- * tile has twice the keys, and there are half as many parts. */
+/* Finds the second kernel of a planned kernel: one with key groups, for tiles with at most its
+ * rows. Its partials have twice the keys, so a tile has half as many. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
@@ -455,8 +466,7 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Second kernels with groups of keys are for launches that have no more tiles than compute
- * units. */
+/* Kernels with key groups are for launches with at most as many work tiles as compute units. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
