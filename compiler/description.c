@@ -328,11 +328,13 @@ static bool read_kernel(struct reader *r, uint32_t id)
     if (s.targets.key && !r->targets_given) {
         read_targets(r, s.targets.value, own);
         targets = own;
-    } else if (!targets[0] && r->d->errors == 0) {
-        attnc_diag_error(r->d, s.at, "no targets for this kernel");
-        return true;
     }
-    return attnc_expand(&r->x, &s, targets);
+    /* Without a target this checks the names and values of the entry and adds no variant. */
+    const size_t errors_before = r->d->errors;
+    const bool good = attnc_expand(&r->x, &s, targets);
+    if (!s.targets.key && !targets[0] && errors_before == 0)
+        attnc_diag_error(r->d, s.at, "no targets for this kernel");
+    return good;
 }
 
 static void read_kernels(struct reader *r)
