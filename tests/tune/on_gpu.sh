@@ -1,24 +1,54 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# on_gpu.sh SOURCE ATTNC LIBRARIES PROBES: tools/on-gpu with the simulator as the GPU.
+# on_gpu.sh ATTNC LIBRARIES: attnc on-gpu with the simulator as the GPU, whose times vary, and attnc calibrate of
+# what it leaves, on a machine without that GPU.
 set -eu
-source=$1 attnc=$(realpath "$2") probes=$(realpath "$4")
+attnc=$(realpath "$1")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"
-export XDG_CACHE_HOME="$root/cache" LD_LIBRARY_PATH="$3" HIPSIM=target=gfx950 SHAKY=noise=1,execute=4096
-export ON_GPU_TUNE='--tiles 1 --verify 1 --seconds 1 --flush 1'
+fail() { echo "on_gpu: $*" >&2; exit 1; }
+export XDG_CACHE_HOME="$root/cache"
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
 echo 'decode batch=1,k=128,heads=8' >shapes
-"$source/tools/on-gpu" -a "$attnc" -p "$probes" -t gfx950 -s shapes -o out.tar.gz d.yaml
-tar -xzf out.tar.gz
-for file in machine.out verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite calibrate.out loops loops-fit.out d.yaml shapes; do
-    [ -s "on-gpu/$file" ] || { echo "$file is missing"; exit 1; }
+mkdir here
+LD_LIBRARY_PATH="$2" HIPSIM=target=gfx950 SHAKY=noise=1,execute=4096 \
+    "$attnc" on-gpu d.yaml --short --shapes shapes -o here/out.tar.gz 2>log || { cat log; exit 1; }
+grep -q '1 kernel, a minute' log || fail 'no estimate'
+grep -qF '[5/5] tune: good' log || fail 'no progress'
+! "$attnc" on-gpu d.yaml --device sim -o here/out.tar.gz 2>again || fail 'replaced results'
+grep -q 'remove it' again || fail 'no advice'
+
+mkdir there
+tar -C there -xzf here/out.tar.gz
+for file in on-gpu.json verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite loops d.yaml shapes; do
+    [ -s "there/out/$file" ] || fail "$file is missing"
 done
-grep -q 'root mean square' on-gpu/calibrate.out
-# Times vary by 1 %, and what varies is no reason to change a parameter.
-grep -q -- 'gfx950 --parameters (nothing changes)' on-gpu/loops-fit.out || { cat on-gpu/loops-fit.out; exit 1; }
-# What arrives elsewhere is enough for a calibration there.
-cd on-gpu
+python3 - there/out/on-gpu.json "$root" <<'END' || fail 'facts are wrong'
+import json, sys
+text = open(sys.argv[1]).read()
+facts = json.loads(text)
+assert facts['simulated'] is True and facts['short'] is True
+assert facts['gpu']['target'] == 'gfx950' and facts['gpu']['compute_units'] == 256, facts['gpu']
+assert facts['gpu']['engine_mhz'] == 2400 and facts['gpu']['hip_version'] > 0, facts['gpu']
+assert facts['host']['kernel'] and facts['host']['system'] and 'rocm' in facts['host']
+assert set(facts['driver']) >= {'amdgpu', 'vbios', 'engine_clocks', 'power_cap_uw'}
+assert [s['name'] for s in facts['steps']] == ['build', 'verify', 'bench', 'loops', 'tune']
+assert all(s['status'] == 0 and s['seconds'] > 0 for s in facts['steps']), facts['steps']
+assert sys.argv[2] not in text, 'paths of this machine'
+END
+
+# Elsewhere there is no such GPU, and what arrives is enough. Times vary by
+# 1 %, and what varies is no reason to change a parameter.
 unset LD_LIBRARY_PATH
-"$attnc" tune d.yaml --target gfx950 --shapes shapes --tiles 1 --db tuned.sqlite --tuning x.yaml --calibrate
+"$attnc" calibrate here/out.tar.gz >fit || { cat fit; exit 1; }
+for line in 'SIMULATED' 'gfx950 --parameters (nothing changes)' 'root mean square'; do
+    grep -qF -- "$line" fit || { cat fit; fail "$line is missing"; }
+done
+"$attnc" calibrate d.yaml 2>none && fail 'took a description'
+grep -q 'not an archive' none || fail 'no reason'
+
+status=0
+"$attnc" on-gpu d.yaml --device hip -o none.tar.gz 2>none || status=$?
+[ "$status" -eq 2 ] || fail "without a GPU: $status"
+grep -q -- '--device sim shows' none || fail 'no advice without a GPU'

@@ -99,18 +99,25 @@ static double modelled(void)
     return last(&report) ? report.us_at_power : 0;
 }
 
-static void enable(void)
+static bool enabled; /* the timing model is on, as this library or the program has it */
+
+EXPORT bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, size_t size)
 {
-    static bool enabled;
-    const struct hipsim_time_options options = {.size = sizeof(options),
-                                                .samples_only = !setting("execute="),
-                                                .parameters = getenv("SHAKY_PARAMETERS")};
     bool (*f)(const struct hipsim_time_options *, char *, size_t);
     void *address = next("hipsim_time_enable");
     memcpy(&f, &address, sizeof(address));
-    if (!enabled)
-        f(&options, NULL, 0);
     enabled = true;
+    return f(options, why, size);
+}
+
+/* Enables the timing model unless the program has done so. */
+static void enable(void)
+{
+    const struct hipsim_time_options options = {.size = sizeof(options),
+                                                .samples_only = !setting("execute="),
+                                                .parameters = getenv("SHAKY_PARAMETERS")};
+    if (!enabled)
+        hipsim_time_enable(&options, NULL, 0);
 }
 
 static double shake(double us)

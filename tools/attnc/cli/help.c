@@ -306,10 +306,10 @@ static void print_overview(void)
     puts("attnc compiles attention kernels for AMD GPUs ahead of time.\n\n"
          "Usage: attnc COMMAND ...\n");
     for (const struct command *const *c = commands; *c; c++)
-        printf("  %-8s  %s\n", (*c)->name, (*c)->summary);
+        printf("  %-10s  %s\n", (*c)->name, (*c)->summary);
     puts("\n`attnc COMMAND --help` says more about one. Topics of `attnc help`:\n");
     for (int i = 0; i < TOPIC_COUNT; i++)
-        printf("  %-9s  %s\n", topics[i].name, topics[i].summary);
+        printf("  %-10s  %s\n", topics[i].name, topics[i].summary);
     puts("\nand the name of any command, field or op.\n\n"
          "Exit codes: 0 good; 1 the input is wrong or a verification failed; 2 the environment\n"
          "is not as it must be (a file, a device, memory); 3 the output is written but not\n"

@@ -202,7 +202,7 @@ int tune_check_parameters(const char *list)
     return EXIT_GOOD;
 }
 
-/* Begins with what --parameters says: what loops have shown (tools/on-gpu) is known before. */
+/* Begins with what --parameters says: what loops have shown (attnc probes) is known before. */
 static void begin_with(struct fit *f, const char *text)
 {
     while (text && *text) {

@@ -1,26 +1,26 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# probes.sh PROBES SIMULATOR: measures the simulator instead of a GPU, with its own parameters and with
-# changed ones. `fit` must find the changes from the measured loops.
+# probes.sh ATTNC: measures the simulator instead of a GPU, with its own parameters and with changed
+# ones. `--fit` must find the changes from the measured loops.
 set -eu
-probes=$1 simulator=$2
+attnc=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # measure TARGET FILE [OPTION]...
 measure() {
     target=$1 file=$2
     shift 2
-    HIPSIM=target=$target "$probes" measure --target "$target" --library "$simulator" -o "$file" "$@"
+    "$attnc" probes --device sim --target "$target" -o "$file" "$@"
 }
 measure gfx942 "$work/own"
-"$probes" fit "$work/own" >"$work/fit"
+"$attnc" probes --fit "$work/own" >"$work/fit"
 grep -q -- "gfx942 --parameters (nothing changes)" "$work/fit" || { cat "$work/fit"; exit 1; }
 
 # expect_found TARGET NAME=VALUE,...: measures with these parameters; the fit must find them within 1 %.
 expect_found() {
     target=$1 other=$2
     measure "$target" "$work/other" --parameters "$other"
-    "$probes" fit "$work/other" >"$work/fit"
+    "$attnc" probes --fit "$work/other" >"$work/fit"
     ! grep 'NOT REACHED' "$work/fit" || exit 1
     for one in $(echo "$other" | tr , ' '); do
         found=$(awk -v name="${one%=*}" '$1 == name { print $3 }' "$work/fit")
@@ -32,6 +32,6 @@ expect_found() {
 other=valu_mul32_cycles=12,branch_taken_cycles=28,branch_fall_cycles=12,straddle_cycles=2
 other=$other,branch_straddle_cycles=13,barrier_cycles=40,ifetch_latency=700,scalar_latency=80,lds_latency=55
 other=$other,lds_write_b128_issue=12,l1_latency=118,dispatch_cycles=9,workgroup_idle_cycles=900
-other=$other,atomic_cycles=5,code_warm=0,mall_gb_per_s=13000
-expect_found gfx950 "$other,grid_barrier_cycles=1700,power_matrix_8=1.2,power_matrix_4=0.9,power_matrix_32=0.7"
+other=$other,atomic_cycles=5,code_warm=0,mall_gb_per_s=13000,l2_writeback_cycles=300,l1_invalidate_cycles=40
+expect_found gfx950 "$other,matrix_closed_short=4,grid_barrier_cycles=1700,power_matrix_8=1.2,power_matrix_4=0.9,power_matrix_32=0.7"
 expect_found gfx942 mall_gb_per_s=13000,grid_barrier_cycles=640,law_mhz=2080,law_slope=10.5,power_matrix_8=0.9

@@ -112,6 +112,17 @@ probe lane_swap, 32, swaps
 .endm
 probe packed_f32, 32, packed
 
+; A matrix instruction of 16 clocks, and three instructions that fit under it if the VALU opens after 4.
+.if gfx950
+.macro short_shadow_body
+  v_mfma_f32_16x16x16_f16 v[16:19], v[32:33], v[34:35], v[16:19]
+  v_add_f32 v36, v38, v39
+  v_add_f32 v37, v38, v39
+  v_add_f32 v40, v38, v39
+.endm
+probe short_shadow, 32, short_shadow_body
+.endif
+
 .macro jump
   s_branch 1f
   .p2align 5
@@ -212,6 +223,19 @@ kernel \name
 .endm
 chain near_chain, 2
 chain far_chain, 1
+
+; Fences of the device: a release without dirty lines, and an acquire whose load waits for it.
+.macro release
+  buffer_wbl2 sc1
+  s_waitcnt vmcnt(0)
+.endm
+probe writeback, 16, release
+.macro acquire
+  buffer_inv sc1
+  global_load_dword v10, v2, s[6:7]
+  s_waitcnt vmcnt(0)
+.endm
+probe invalidate, 16, acquire
 
 ; All lanes add to one address and are serialised.
 probe atomic, 32, global_atomic_add v2, v3, s[6:7]

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fits parameters of the timing model to what the probes measured: the same loops run on the
+ * simulator, and one parameter at a time changes until the results agree.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "targets/tgt.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/on_gpu/probes.h"
+
+enum { MOST_PROBES = 64, STEPS = 14, PASSES = 4, LAW_PASSES = 8, TEXT = 2048 };
+
+struct fit {
+    const struct tgt *target;
+    struct probe_result measured[MOST_PROBES]; /* a median of 0: not measured */
+    double values[MOST_PROBES];
+    char why[200]; /* the first failure of the simulator; "": none */
+};
+
+static const struct tgt_parameter *find_row(const struct fit *f, size_t i)
+{
+    const struct tgt_parameter *row = f->target->parameters;
+    while (row->name && strcmp(row->name, probes[i].parameter))
+        row++;
+    return row;
+}
+
+/* Returns the simulated result of a probe with its parameter set to `value` and the others
+ * unchanged; 0 after a failure. */
+static double model(struct fit *f, size_t which, double value)
+{
+    char text[TEXT];
+    size_t at = 0;
+    struct probe_result shown = {0};
+    for (size_t i = 0; i < probe_count && at < TEXT; i++)
+        if (f->measured[i].median > 0)
+            at += (size_t)snprintf(text + at, TEXT - at, "%s%s=%.7g", at ? "," : "",
+                                   probes[i].parameter, i == which ? value : f->values[i]);
+    if (!f->why[0] && !probe_run(&probes[which], text, &shown, f->why))
+        shown.median = 0;
+    return shown.median;
+}
+
+/* True if `shown` is within the bounds of the measurement, or within 0.1 %. */
+static bool agrees(const struct fit *f, size_t i, double shown)
+{
+    const struct probe_result *m = &f->measured[i];
+    const double slack = 0.001 * m->median;
+    return shown >= m->low - slack && shown <= m->high + slack;
+}
+
+/* Bisects a parameter's range until the simulator reproduces the measurement; every probe is
+ * monotonic in its parameter. Prefers a whole number that fits as well, since most parameters are
+ * whole clocks. False if nothing has changed. */
+static bool fit_one(struct fit *f, size_t i)
+{
+    const struct tgt_parameter *row = find_row(f, i);
+    const double before = f->values[i];
+    double low = row->low, high = row->high;
+    if (agrees(f, i, model(f, i, f->values[i])))
+        return false;
+    const bool rises = model(f, i, high) > model(f, i, low);
+    for (unsigned step = 0; step < STEPS; step++) {
+        const double middle = (low + high) / 2;
+        if ((model(f, i, middle) < f->measured[i].median) == rises)
+            low = middle;
+        else
+            high = middle;
+    }
+    const double found = (low + high) / 2;
+    const double tries[] = {floor(found), floor(found) - 1, ceil(found), found};
+    double least = INFINITY;
+    for (size_t t = 0; t < sizeof(tries) / sizeof(tries[0]); t++) {
+        const bool inside = tries[t] >= row->low && tries[t] <= row->high;
+        const double error =
+            inside ? fabs(model(f, i, tries[t]) - f->measured[i].median) : INFINITY;
+        if (error < least) {
+            least = error;
+            f->values[i] = tries[t];
+        }
+    }
+    return f->values[i] != before;
+}
+
+static void print_fit(struct fit *f)
+{
+    const char *comma = "";
+    printf("%-24s %10s %10s %12s %12s  range\n", "parameter", "was", "is", "measured", "modelled");
+    for (size_t i = 0; i < probe_count; i++) {
+        const struct tgt_parameter *row = find_row(f, i);
+        if (f->measured[i].median <= 0)
+            continue;
+        const double shown = model(f, i, f->values[i]);
+        printf("%-24s %10.5g %10.5g %12.2f %12.2f  %g to %g%s\n", row->name, row->value,
+               f->values[i], f->measured[i].median, shown, row->low, row->high,
+               row->low >= row->high ? ", no range"
+               : agrees(f, i, shown) ? ""
+                                     : ", NOT REACHED");
+    }
+    printf("%s --parameters ", f->target->machine.name);
+    for (size_t i = 0; i < probe_count; i++) {
+        if (f->measured[i].median <= 0 || f->values[i] == find_row(f, i)->value)
+            continue;
+        printf("%s%s=%.6g", comma, probes[i].parameter, f->values[i]);
+        comma = ",";
+    }
+    printf("%s\n", *comma ? "" : "(nothing changes)");
+}
+
+/* Takes a line "PARAMETER MEDIAN LOW HIGH UNIT"; other lines say what failed. */
+static void read_line(struct fit *f, const char *line)
+{
+    char name[64];
+    struct probe_result r = {0};
+    if (sscanf(line, "%63s %lf %lf %lf", name, &r.median, &r.low, &r.high) != 4)
+        return;
+    for (size_t i = 0; i < probe_count; i++) {
+        if (strcmp(probes[i].parameter, name) || !find_row(f, i)->name)
+            continue;
+        f->measured[i] = r;
+        f->values[i] = find_row(f, i)->value;
+    }
+}
+
+/* Fits the first `count` probes repeatedly until nothing changes. */
+static void fit_in_turn(struct fit *f, size_t count, unsigned passes)
+{
+    bool changed = true;
+    for (unsigned pass = 0; changed && pass < passes; pass++) {
+        changed = false;
+        for (size_t i = 0; i < count && !f->why[0]; i++) {
+            const struct tgt_parameter *row = find_row(f, i);
+            if (f->measured[i].median > 0 && row->low < row->high)
+                changed = fit_one(f, i) || changed;
+        }
+    }
+}
+
+/* Reads a file of results. Returns an exit_code after a message. */
+static int read_results(struct fit *f, const char *path)
+{
+    char line[256], target[16];
+    FILE *in = fopen(path, "r");
+    if (!in)
+        return complain(EXIT_ENVIRONMENT, "%s: cannot be read", path);
+    if (fgets(line, sizeof(line), in) && sscanf(line, "probes 1 %15s", target) == 1)
+        f->target = tgt_find(target);
+    while (f->target && fgets(line, sizeof(line), in))
+        read_line(f, line);
+    fclose(in);
+    return f->target ? EXIT_GOOD
+                     : complain(EXIT_USER, "%s: not what `attnc probes -o` writes", path);
+}
+
+int probes_fit(const char *file, const char *simulator)
+{
+    char text[64];
+    struct fit f = {0};
+    const int code = read_results(&f, file);
+    if (code != EXIT_GOOD)
+        return code;
+    snprintf(text, sizeof(text), "target=%s,checks=off", f.target->machine.name);
+    setenv("HIPSIM", text, 1);
+    if (probe_open(simulator, f.target->machine.name, f.why)) {
+        /* Parameters influence each other's probes a little, so all are fitted repeatedly. The two
+         * of the clock law interact strongly and are fitted first, without the others. */
+        fit_in_turn(&f, 2, LAW_PASSES);
+        fit_in_turn(&f, probe_count, PASSES);
+        print_fit(&f);
+    }
+    return f.why[0] ? complain(EXIT_ENVIRONMENT, "%s", f.why) : EXIT_GOOD;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs a probe by HIP: the machine's library or the simulator's, loaded at run time. Functions
+ * record the first failure in `failure`, which probe_open() and probe_run() return.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/on_gpu/probes.h"
+#include "tools/hipsim/time/hipsim_time.h"
+#include "tools/verify/verify.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { LINK_STRIDE = (16 << 20) + 4352, LINKS = 32, ROOM = LINK_STRIDE * LINKS };
+enum { COPIED = 64 << 20 /* bytes in each of two buffers */ };
+enum { AGAIN = 256 /* workgroups, 32 per XCD */ };
+/* Number of workgroups that takes milliseconds, so that the power law decides the clock. */
+enum { HOT = 262144 };
+enum { MET = 256 /* workgroups of a cooperative launch; all are resident on both targets */ };
+
+const struct probe probes[] = {
+    /* All launches' microseconds follow from these; the law of gfx950 was measured. */
+    {"heat_16", "law_slope", "gfx942", 4, HOT, true},
+    {"warm_16", "law_mhz", "gfx942", 4, HOT, true},
+    {"mul32", "valu_mul32_cycles", NULL, 1, 1, false},
+    {"trans", "trans_cycles", NULL, 1, 1, false},
+    {"lane_swap", "lane_swap_cycles", "gfx950", 1, 1, false},
+    {"packed_f32", "packed_f32_hazard", NULL, 1, 1, false},
+    {"short_shadow", "matrix_closed_short", "gfx950", 1, 1, false},
+    {"branch_taken", "branch_taken_cycles", NULL, 1, 1, false},
+    {"branch_fall", "branch_fall_cycles", NULL, 1, 1, false},
+    {"straddle", "straddle_cycles", NULL, 1, 1, false},
+    {"branch_straddle", "branch_straddle_cycles", NULL, 1, 1, false},
+    {"barrier", "barrier_cycles", NULL, 4, 1, false},
+    {"fetch", "ifetch_latency", NULL, 1, 1, false},
+    {"lds_chain", "lds_latency", NULL, 1, 1, false},
+    {"lds_stride", "lds_conflict_scale", "gfx942", 4, 1, false},
+    {"lds_write", "lds_write_b128_issue", NULL, 1, 1, false},
+    {"scalar_chain", "scalar_latency", NULL, 1, 1, false},
+    {"near_chain", "l1_latency", NULL, 1, 1, false},
+    {"far_chain", "hbm_ns", NULL, 1, 1, false},
+    {"tiny", "launch_us", NULL, 1, 1, true},
+    {"tiny", "dispatch_cycles", NULL, 1, 65536, true},
+    {"idle", "workgroup_idle_cycles", NULL, 4, 8192, true},
+    {"full", "workgroup_cycles", NULL, 4, 8192, true},
+    {"copy", "hbm_gb_per_s", NULL, 4, COPIED / 4096, true},
+    {"again", "mall_gb_per_s", NULL, 4, AGAIN, true},
+    {"writeback", "l2_writeback_cycles", NULL, 1, 1, false},
+    {"invalidate", "l1_invalidate_cycles", NULL, 1, 1, false},
+    {"atomic", "atomic_cycles", NULL, 4, 1, false},
+    {"code", "code_warm", NULL, 1, 1, false},
+    {"meet", "grid_barrier_cycles", NULL, 1, MET, true},
+    {"heat_8", "power_matrix_8", NULL, 4, HOT, true},
+    {"heat_32", "power_matrix_32", NULL, 4, HOT, true},
+    {"heat_4", "power_matrix_4", "gfx950", 4, HOT, true},
+};
+
+const size_t probe_count = COUNT(probes);
+
+/* HIP functions of the loaded library. */
+static struct {
+    int (*init)(unsigned);
+    int (*load)(void **, const void *);
+    int (*function)(void **, void *, const char *);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                  void *, void **, void **);
+    int (*cooperate)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     void *, void **);
+    int (*allocate)(void **, size_t);
+    int (*copy)(void *, const void *, size_t, int);
+    int (*set)(void *, int, size_t);
+    int (*synchronize)(void);
+    int (*event)(void **);
+    int (*record)(void *, void *);
+    int (*elapsed)(float *, void *, void *);
+    const char *(*name)(int);
+    bool (*time)(const struct hipsim_time_options *, char *, size_t); /* NULL: a real device */
+} hip;
+
+enum { TO_DEVICE = 1, TO_HOST = 2 };
+
+/* Device objects of a run. */
+static struct {
+    void *module, *results, *data, *links, *start, *stop, *flush;
+} gpu;
+
+static char failure[200]; /* "": nothing has failed */
+
+bool probe_is_for(const struct probe *p, const char *target)
+{
+    return !p->target || !strcmp(p->target, target);
+}
+
+/* Records a HIP error. False if there is one. */
+static bool check(int error, const char *call)
+{
+    if (error && !failure[0])
+        snprintf(failure, sizeof(failure), "%s: %s", call, hip.name(error));
+    return !error;
+}
+
+static void *open_library(const char *path)
+{
+    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    for (size_t i = 0; !path && !library && i < COUNT(names); i++)
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        snprintf(failure, sizeof(failure), "the HIP runtime cannot be loaded: %.150s", dlerror());
+    return library;
+}
+
+static bool bind(void *library)
+{
+    const struct {
+        const char *name;
+        void *slot;
+    } functions[] = {
+        {"hipInit", &hip.init},
+        {"hipModuleLoadData", &hip.load},
+        {"hipModuleGetFunction", &hip.function},
+        {"hipModuleLaunchKernel", &hip.launch},
+        {"hipModuleLaunchCooperativeKernel", &hip.cooperate},
+        {"hipMalloc", &hip.allocate},
+        {"hipMemcpy", &hip.copy},
+        {"hipMemset", &hip.set},
+        {"hipDeviceSynchronize", &hip.synchronize},
+        {"hipEventCreate", &hip.event},
+        {"hipEventRecord", &hip.record},
+        {"hipEventElapsedTime", &hip.elapsed},
+        {"hipGetErrorName", &hip.name},
+        {"hipsim_time_enable", &hip.time},
+    };
+    for (size_t i = 0; i < COUNT(functions); i++) {
+        if (!gpu_find_function(library, functions[i].name, functions[i].slot) &&
+            functions[i].slot != (void *)&hip.time) {
+            snprintf(failure, sizeof(failure), "the HIP runtime has no %s", functions[i].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True for probes that need execute only the timed workgroups. */
+static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->groups == AGAIN; }
+
+static bool set_parameters(const char *text, bool sampled)
+{
+    const struct hipsim_time_options options = {
+        .size = sizeof(options), .samples_only = sampled, .parameters = text};
+    return !hip.time || hip.time(&options, failure, sizeof(failure));
+}
+
+/* Allocates the data: scalar loads repeat one address, vector loads follow a chain of links that
+ * was never visited. */
+static bool prepare(const char *target)
+{
+    extern const unsigned char probes_gfx942[], probes_gfx950[];
+    const void *object = strcmp(target, "gfx950") ? probes_gfx942 : probes_gfx950;
+    bool good = check(hip.init(0), "hipInit") &&
+                check(hip.load(&gpu.module, object), "hipModuleLoadData") &&
+                check(hip.allocate(&gpu.results, COPIED), "hipMalloc") &&
+                check(hip.allocate(&gpu.data, COPIED), "hipMalloc") &&
+                check(hip.allocate(&gpu.links, ROOM), "hipMalloc") &&
+                check(hip.set(gpu.results, 0, COPIED), "hipMemset") &&
+                check(hip.set(gpu.data, 0, COPIED), "hipMemset") &&
+                check(hip.event(&gpu.start), "hipEventCreate") &&
+                check(hip.event(&gpu.stop), "hipEventCreate");
+    for (uint32_t i = 0; good && i < LINKS; i++) {
+        const uint32_t next = i + 1 < LINKS ? (i + 1) * LINK_STRIDE : 0;
+        good = check(
+            hip.copy((char *)gpu.links + (size_t)i * LINK_STRIDE, &next, sizeof(next), TO_DEVICE),
+            "hipMemcpy");
+    }
+    return good;
+}
+
+bool probe_open(const char *path, const char *target, char why[200])
+{
+    void *library = open_library(path);
+    const bool good = library && bind(library) && prepare(target);
+    if (!good)
+        memcpy(why, failure, sizeof(failure));
+    return good;
+}
+
+/* Evicts all data from the caches by writing more than they hold. The simulator starts with empty
+ * caches. */
+static bool flush(void)
+{
+    enum { MORE = 512 << 20 };
+    if (hip.time)
+        return true;
+    return (gpu.flush || check(hip.allocate(&gpu.flush, MORE), "hipMalloc")) &&
+           check(hip.set(gpu.flush, 1, MORE), "hipMemset");
+}
+
+/* Launches a probe. Workgroups that synchronise need a cooperative launch, which accepts no buffer
+ * of arguments. */
+static bool launch(const struct probe *p, void *function, void **extra)
+{
+    if (!strcmp(p->kernel, "meet"))
+        return check(hip.cooperate(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, NULL, NULL),
+                     "hipModuleLaunchCooperativeKernel");
+    return check(hip.launch(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, NULL, NULL, extra),
+                 "hipModuleLaunchKernel");
+}
+
+/* Sets the caches and data as the probe's loop needs them, and the address of its data. */
+static bool set_data(const struct probe *p, void **data)
+{
+    const bool far = !strcmp(p->kernel, "far_chain");
+    if ((far || !strcmp(p->kernel, "copy")) && !flush())
+        return false;
+    *data = far ? gpu.links : gpu.data;
+    if (far)
+        return true;
+    if (!strcmp(p->kernel, "scalar_chain"))
+        return check(hip.copy(gpu.data, &gpu.data, sizeof(gpu.data), TO_DEVICE), "hipMemcpy");
+    return check(hip.set(gpu.data, 0, 4096), "hipMemset");
+}
+
+/* Runs one launch. *value is its clocks or microseconds. */
+static bool run_once(const struct probe *p, double *value)
+{
+    void *function, *args[2] = {gpu.results, NULL};
+    size_t size = sizeof(args);
+    void *extra[] = {(void *)1, args, (void *)2, &size, (void *)3}; /* buffer, its size, end */
+    uint32_t clocks = 0;
+    float milliseconds = 0;
+    if (!check(hip.function(&function, gpu.module, p->kernel), "hipModuleGetFunction") ||
+        !set_data(p, &args[1]) || !check(hip.synchronize(), "hipDeviceSynchronize") ||
+        !check(hip.record(gpu.start, NULL), "hipEventRecord") || !launch(p, function, extra) ||
+        !check(hip.record(gpu.stop, NULL), "hipEventRecord") ||
+        !check(hip.synchronize(), "hipDeviceSynchronize") ||
+        !check(p->event ? hip.elapsed(&milliseconds, gpu.start, gpu.stop)
+                        : hip.copy(&clocks, gpu.results, sizeof(clocks), TO_HOST),
+               "the result"))
+        return false;
+    *value = p->event ? 1000.0 * (double)milliseconds : clocks;
+    return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+bool probe_run(const struct probe *p, const char *parameters, struct probe_result *r, char why[200])
+{
+    double values[PROBE_RUNS], first;
+    size_t runs = 1;
+    failure[0] = '\0';
+    bool good =
+        set_parameters(parameters, is_sampled(p)) && run_once(p, &first) && run_once(p, &values[0]);
+    if (good && (!hip.time || values[0] != first)) /* only the simulator repeats exactly */
+        while (good && runs < PROBE_RUNS)
+            good = run_once(p, &values[runs++]);
+    if (!good) {
+        memcpy(why, failure, sizeof(failure));
+        return false;
+    }
+    /* The true median is between the 3rd and the 13th of 15 runs with 99.3 % confidence (both tails
+     * of a binomial distribution: 242 of 32,768). */
+    qsort(values, runs, sizeof(values[0]), by_value);
+    *r = (struct probe_result){values[runs / 2], values[runs / 6], values[runs - 1 - runs / 6],
+                               hip.time != NULL};
+    return true;
+}
