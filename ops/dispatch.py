@@ -38,6 +38,12 @@ def fail(op, sentence, indent="        "):
             f"{indent}                       {quoted(op.name + ': ' + sentence)});\n")
 
 
+def fail_about(op, name, predicate, indent="        "):
+    """Returns a failure whose sentence libattn joins, so that ops share its second part."""
+    return (f"{indent}return attn_fail_about(ATTN_BAD_ARGUMENT, {quoted(op.name + ': ' + name)},\n"
+            f"{indent}                       {predicate});\n")
+
+
 # The descriptor.
 
 def constant(name, op):
@@ -378,15 +384,14 @@ def check_pointer(t, op):
     align = str(t.vector << int(bits)) if bits.isdigit() else f"{t.vector} << {bits}"
     where = f"; it is needed where {t.when}" if t.when else ""
     what = f"{align} bytes" if align.isdigit() else f"{t.vector} elements"
-    null = f"{op.name}: {t.name} is NULL{where}"
-    odd = f"{op.name}: {t.name} is not aligned to {what}"
+    null, odd = f"is NULL{where}", f"is not aligned to {what}"
     test = f"attn_misaligned({value}, {align})"
     if not t.optional:
         test += f" | !{value}"
     if t.fallback and t.when:
         test = f"({expression(t.when, op)}) && ({test})"
-    sentence = quoted(odd) if t.optional else f"{value} ? {quoted(odd)} : {quoted(null)}"
-    return (f"    if ({test})\n        return attn_fail_fixed(ATTN_BAD_ARGUMENT, {sentence});\n")
+    predicate = quoted(odd) if t.optional else f"{value} ? {quoted(odd)} : {quoted(null)}"
+    return f"    if ({test})\n" + fail_about(op, t.name, predicate)
 
 
 def fill_scalar(s, op):
@@ -407,17 +412,17 @@ def check_scalar(s, op):
             test = f"({expression(s.when, op)}) && {test}"
         what = f"is below {s.low}, or not finite" if not s.high else \
             f"is not {s.low} to {s.high.rstrip('f')}"
-        return f"    if ({test})\n" + fail(op, f"{s.name} {what}")
+        return f"    if ({test})\n" + fail_about(op, s.name, quoted(what))
     if s.low is None and s.high is None or s.ctype not in ("int32_t", "int64_t"):
         return ""
     if s.ctype == "int64_t":
         return (f"    if (attn_out_of_range(a->{s.name}, {s.low}, {s.high}))\n"
-                + fail(op, f"{s.name} is below {s.low} or above {s.high}"))
+                + fail_about(op, s.name, quoted(f"is below {s.low} or above {s.high}")))
     if (s.low, s.high) == (0, INT_MAX):
-        return f"    if (a->{s.name} < 0)\n" + fail(op, f"{s.name} is negative")
+        return f"    if (a->{s.name} < 0)\n" + fail_about(op, s.name, quoted("is negative"))
     low, high = s.low if s.low is not None else -INT_MAX, s.high if s.high is not None else INT_MAX
     return (f"    if (a->{s.name} < {low} || a->{s.name} > {high})\n"
-            + fail(op, f"{s.name} is not {low} to {high}"))
+            + fail_about(op, s.name, quoted(f"is not {low} to {high}")))
 
 
 def check_sizes(sizes, op):

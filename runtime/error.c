@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `text` is the message if `fixed` is NULL; else attn_last_error() formats `fixed` and `name`. */
+/* `text` is the message if `fixed` is NULL; else attn_last_error() joins `fixed` and `name`, which
+ * may be NULL, by `between`. */
 static _Thread_local struct {
     const char *fixed;
     const char *name;
+    const char *between;
     char text[768];
 } last;
 
@@ -43,10 +45,19 @@ int attn_fail_fixed(int status, const char *sentence)
     return status;
 }
 
+int attn_fail_about(int status, const char *subject, const char *predicate)
+{
+    last.fixed = subject;
+    last.name = predicate;
+    last.between = " ";
+    return status;
+}
+
 int attn_fail_call(int status, const char *call, const char *name)
 {
     last.fixed = call;
     last.name = name;
+    last.between = ": ";
     return status;
 }
 
@@ -56,7 +67,7 @@ ATTN_PUBLIC const char *attn_last_error(void)
         return last.text;
     if (!last.name)
         return last.fixed;
-    snprintf(last.text, sizeof(last.text), "%s: %s", last.fixed, last.name);
+    snprintf(last.text, sizeof(last.text), "%s%s%s", last.fixed, last.between, last.name);
     last.fixed = NULL;
     return last.text;
 }

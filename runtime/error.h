@@ -15,6 +15,12 @@ int attn_fail_errno(int error, const char *format, ...) __attribute__((format(pr
 int attn_fail_fixed(int status, const char *sentence) __attribute__((cold));
 
 /*
+ * Records the sentence "subject predicate", which attn_last_error() joins. Both strings are
+ * constants. Three stores, so the launch path may call it.
+ */
+int attn_fail_about(int status, const char *subject, const char *predicate) __attribute__((cold));
+
+/*
  * Records "call: name", which attn_last_error() formats. Both strings are kept by reference: they
  * are constants of this library and of HIP.
  */
