@@ -26,6 +26,7 @@ struct options {
     uint64_t hints;
     uint64_t summary;
     uint64_t exitcode;
+    char break_at[OPTION_TEXT]; /* place to stop at; empty: none */
     char suppress[OPTION_TEXT]; /* paths; empty: none */
     char write_suppress[OPTION_TEXT];
     char json[OPTION_TEXT];

@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "decode.h"
+#include "registers.h"
 
 static const char *const fault_names[FAULT_KINDS] = {
     [FAULT_NONE] = "no fault",
@@ -83,6 +84,7 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind foun
         append(f, "\n  dwords");
         for (unsigned i = 0; i < in->ndwords; i++)
             append(f, " %08x", in->raw[i]);
+        registers_describe(w, in, lanes, f->text, sizeof(f->text));
     }
     uint64_t load;
     if (kind == FAULT_UNINIT && in && checks_origin(w, in, &load))

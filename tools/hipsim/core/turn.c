@@ -168,7 +168,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
     enum wait_verdict verdict = WAIT_FINE;
     make_room(w, in);
     w->pc += in->size;
-    w->executed++;
+    w->trail[w->executed++ % WAVE_TRAIL] = (uint32_t)(in->offset / 4);
     advance(w, in);
     w->access.space = ACCESS_NONE;
     if (in->row) {

@@ -25,6 +25,7 @@
 
 #define WAVE_LANES 64
 #define VGPR_FILE 256
+#define WAVE_TRAIL 256 /* instructions in which reports look for the writer of a register */
 
 /* 64-bit apertures of the flat address space, above all host addresses. */
 #define SHARED_APERTURE UINT64_C(0x0001000000000000)
@@ -113,8 +114,10 @@ struct wave {
     uint64_t matrix_free; /* end of the last matrix instruction, on `clock` */
     uint64_t tick;        /* launch->timed: modelled clock of the last issue */
     uint64_t executed;    /* number of instructions */
-    uint32_t id;          /* index in the workgroup */
-    uint64_t lanes;       /* EXEC at launch: the lanes that a partial wave has */
+    uint32_t trail[WAVE_TRAIL]; /* code offsets in dwords of the last instructions; number n is at
+                                 * n % WAVE_TRAIL */
+    uint32_t id;                /* index in the workgroup */
+    uint64_t lanes;             /* EXEC at launch: the lanes that a partial wave has */
 
     /* WAVE_AT_GRID_BARRIER: index of the barrier, and its count of openings at arrival. */
     uint32_t grid_barrier;
@@ -212,7 +215,7 @@ struct fault {
     uint64_t lanes;
     uint64_t pc;
     int64_t offset;  /* offset from the kernel's entry */
-    char text[1024]; /* the whole report, several lines */
+    char text[2048]; /* the whole report, several lines */
 };
 
 /* A finding of a check that did not stop the launch. */

@@ -11,6 +11,7 @@
 
 #include "engine.h"
 #include "hip_clock.h"
+#include "hip_debug.h"
 #include "hip_findings.h"
 #include "hip_order.h"
 #include "hipsim_time.h"
@@ -359,6 +360,24 @@ static hipError_t check_residency(const struct hip_kernel_work *work,
                     blocks, fit, device->facts->compute_units);
 }
 
+/* Applies the options and the kind of launch. */
+static void configure(struct launch *launch, const struct hip_kernel_work *work,
+                      const struct hip_device *device, const struct options *options)
+{
+    launch->checks = (uint32_t)options->checks | (options->hints ? CHECK_HINT : 0);
+    launch->part = device->facts->part;
+    launch->order = options->seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
+    launch->seed = options->seed;
+    launch->budget = options->budget;
+    launch->threads = (uint32_t)options->threads;
+    launch->sample = options->sample;
+    launch->keep_going = (CHECK_ALL & ~(uint32_t)options->halt) | CHECK_HINT;
+    launch->cooperative = work->cooperative;
+    launch->follows = work->follows;
+    launch->may_wait = hip_order_may_postpone() && !work->cooperative;
+    launch->sendmsg = hip_hostcall_message;
+}
+
 hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
                           double *time)
 {
@@ -378,24 +397,16 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     if (error != hipSuccess)
         return error;
     struct launch *launch = &dispatch.launch;
-    launch->checks = (uint32_t)options.checks | (options.hints ? CHECK_HINT : 0);
-    launch->part = device->facts->part;
-    launch->order = options.seed ? ORDER_SEEDED : ORDER_BY_CLOCK;
-    launch->seed = options.seed;
-    launch->budget = options.budget;
-    launch->threads = (uint32_t)options.threads;
-    launch->sample = options.sample;
-    launch->keep_going = (CHECK_ALL & ~(uint32_t)options.halt) | CHECK_HINT;
-    launch->cooperative = work->cooperative;
-    launch->follows = work->follows;
-    launch->may_wait = hip_order_may_postpone() && !work->cooperative;
-    launch->sendmsg = hip_hostcall_message;
+    configure(launch, work, device, &options);
     hip_findings_watch(launch, work->function->module);
     hip_order_watch(launch);
     if (!(options.checks & CHECK_UNINIT))
         hipsim_mem_trust_existing();
     double modelled;
-    const int ended = time_run(launch, options.time != 0, &modelled);
+    const bool debugged = hip_debug_begin(launch, work->function->module);
+    const int ended = time_run(launch, options.time && !debugged, &modelled);
+    if (debugged)
+        hip_debug_end();
     const bool postponed = launch->polls; /* it waits for values that the host may still store */
     if (postponed)                        /* findings made so far are reported */
         launch->fault.kind = FAULT_NONE;

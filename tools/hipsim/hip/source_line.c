@@ -147,6 +147,52 @@ static Dwarf_Line *find_row(Dwarf_Die *unit, uint64_t *address)
     return number > 0 ? line : NULL;
 }
 
+/* Reads the tables at the first use. False if they are broken. The caller holds the lock. */
+static bool read_dwarf(struct source_lines *lines)
+{
+    if (!lines->dwarf)
+        lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
+    return lines->dwarf != NULL;
+}
+
+/* Stores the first address of each run of rows that belong to `line`. Returns their number. */
+static unsigned runs_of(Dwarf_Lines *rows, size_t nrows, unsigned line, uint64_t *addresses,
+                        unsigned most)
+{
+    unsigned found = 0;
+    bool inside = false;
+
+    for (size_t i = 0; i < nrows && found < most; i++) {
+        Dwarf_Line *row = dwarf_onesrcline(rows, i);
+        Dwarf_Addr address;
+        int number;
+        const bool is_line = row && dwarf_lineno(row, &number) == 0 && (unsigned)number == line;
+        if (is_line && !inside && dwarf_lineaddr(row, &address) == 0)
+            addresses[found++] = address;
+        inside = is_line;
+    }
+    return found;
+}
+
+unsigned source_lines_addresses(struct source_lines *lines, unsigned line, uint64_t *addresses,
+                                unsigned most)
+{
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die unit;
+    unsigned found = 0;
+
+    pthread_mutex_lock(&lines->lock);
+    while (read_dwarf(lines) &&
+           dwarf_get_units(lines->dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0) {
+        Dwarf_Lines *rows;
+        size_t nrows;
+        if (dwarf_getsrclines(&unit, &rows, &nrows) == 0)
+            found += runs_of(rows, nrows, line, addresses + found, most - found);
+    }
+    pthread_mutex_unlock(&lines->lock);
+    return found;
+}
+
 unsigned source_lines_find(struct source_lines *lines, uint64_t address,
                            struct source_place places[SOURCE_PLACES])
 {
@@ -156,10 +202,9 @@ unsigned source_lines_find(struct source_lines *lines, uint64_t address,
     const char *path = NULL;
 
     pthread_mutex_lock(&lines->lock);
-    if (!lines->dwarf)
-        lines->dwarf = dwarf_begin_elf(lines->elf, DWARF_C_READ, NULL);
-    Dwarf_Line *line =
-        lines->dwarf && find_unit(lines->dwarf, address, &unit) ? find_row(&unit, &address) : NULL;
+    Dwarf_Line *line = read_dwarf(lines) && find_unit(lines->dwarf, address, &unit)
+                           ? find_row(&unit, &address)
+                           : NULL;
     if (line && dwarf_lineno(line, &number) == 0)
         path = dwarf_linesrc(line, NULL, NULL);
     if (path) {

@@ -23,6 +23,11 @@ struct source_place {
 struct source_lines *source_lines_create(const void *image, size_t size);
 void source_lines_destroy(struct source_lines *lines);
 
+/** Finds the virtual addresses at which code of line `line` of any file begins, `most` at most.
+ *  Returns their number. Any thread may call it. */
+unsigned source_lines_addresses(struct source_lines *lines, unsigned line, uint64_t *addresses,
+                                unsigned most);
+
 /** Finds the source lines of a virtual address, innermost first. Returns how many; 0 if the table
  * has none. Any thread may call it. */
 unsigned source_lines_find(struct source_lines *lines, uint64_t address,

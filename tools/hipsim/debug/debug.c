@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "debug.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "debug_show.h"
+#include "decode.h"
+
+enum { BREAKS_MAX = 32, ADDRESSES_MAX = 64, WATCHES_MAX = 16, LINE_BYTES = 256, TRAIL_SHOWN = 10 };
+
+/* A place to stop at, as given, and its addresses in the present launch. */
+struct place {
+    char kernel[128]; /* part of the kernel's name; empty: any */
+    unsigned line;    /* source line; 0: `offset` is meant */
+    int64_t offset;   /* bytes from the kernel's entry */
+    uint64_t addresses[ADDRESSES_MAX];
+    unsigned naddresses;
+};
+
+struct watched {
+    bool lds;
+    uint64_t address, bytes;
+};
+
+struct debugger {
+    FILE *in, *out;
+    pthread_mutex_t lock; /* held during a launch */
+    struct observer observer;
+    const struct launch *launch;
+    struct debug_lines lines; /* of the launch; all NULL between launches */
+    struct place places[BREAKS_MAX];
+    unsigned nplaces;
+    struct watched watches[WATCHES_MAX];
+    unsigned nwatches;
+    /* Only this workgroup and wave stop, if the number is not negative. */
+    int64_t only_workgroup, only_wave;
+    uint64_t steps; /* instructions of the stepped wave before the next stop; 0: none is stepped */
+    uint64_t stepped_workgroup;
+    uint32_t stepped_wave;
+};
+
+static const char help[] =
+    "c            continue\n"
+    "s [N]        execute N instructions (1) of this wave\n"
+    "b PLACE      stop at KERNEL, KERNEL:LINE, KERNEL+BYTES, :LINE or +BYTES of this kernel\n"
+    "d            delete all places and watched bytes\n"
+    "w ADDR [N]   stop after a store to one of N bytes (4) at a global address, or at lds:OFFSET\n"
+    "g WG [WAVE]  stop in this workgroup and wave only; g alone: in all\n"
+    "p REG...     print registers: v5, v5[3] (lane 3), a0, s[4:7], vcc, exec, scc, m0, pc; p f "
+    "REG...: as "
+    "floats\n"
+    "x ADDR [N]   print N dwords (8) of global memory; l OFFSET [N]: of LDS\n"
+    "t [N]        print the last N instructions (10) of this wave\n"
+    "i            print where this wave is\n"
+    "q            end the program\n";
+
+/* -- places ------------------------------------------------------------------------------------ */
+
+/* Reads "KERNEL", "KERNEL:LINE" or "KERNEL+BYTES". False if it is none of these. */
+static bool read_place(const char *text, struct place *p)
+{
+    const char *mark = strpbrk(text, ":+");
+    char *end = NULL;
+    *p = (struct place){.line = 0};
+    snprintf(p->kernel, sizeof(p->kernel), "%.*s",
+             (int)(mark ? (size_t)(mark - text) : strlen(text)), text);
+    if (!mark)
+        return *text != 0;
+    const uint64_t number = strtoull(mark + 1, &end, 0);
+    if (*mark == ':')
+        p->line = (unsigned)number;
+    else
+        p->offset = (int64_t)number;
+    return end != mark + 1 && !*end && (*mark == '+' || p->line > 0);
+}
+
+/* Finds the place's addresses in the present launch. */
+static void resolve(const struct debugger *d, struct place *p)
+{
+    p->naddresses = 0;
+    if (!d->launch || (*p->kernel && !strstr(d->launch->kernel, p->kernel)))
+        return;
+    if (!p->line)
+        p->addresses[p->naddresses++] =
+            d->launch->entry_pc + (uint64_t)p->offset + (p->offset ? 0 : d->launch->entry_skip);
+    else if (d->lines.find)
+        p->naddresses = d->lines.find(d->lines.ctx, p->line, p->addresses, ADDRESSES_MAX);
+    if (!p->naddresses)
+        fprintf(d->out, "line %u has no code in kernel %s\n", p->line, d->launch->kernel);
+}
+
+static bool add_place(struct debugger *d, const char *text)
+{
+    if (d->nplaces == BREAKS_MAX || !read_place(text, &d->places[d->nplaces]))
+        return false;
+    resolve(d, &d->places[d->nplaces++]);
+    return true;
+}
+
+static bool is_place(const struct debugger *d, uint64_t pc)
+{
+    for (unsigned i = 0; i < d->nplaces; i++)
+        for (unsigned j = 0; j < d->places[i].naddresses; j++)
+            if (d->places[i].addresses[j] == pc)
+                return true;
+    return false;
+}
+
+/* Returns the watched bytes that the access stores to, or NULL. */
+static const struct watched *touched(const struct debugger *d, const struct mem_access *access)
+{
+    for (unsigned i = 0; access->is_store && i < d->nwatches; i++) {
+        const struct watched *w = &d->watches[i];
+        if (access->space != (w->lds ? ACCESS_LDS : ACCESS_GLOBAL))
+            continue;
+        for (uint64_t lanes = access->lanes; lanes; lanes &= lanes - 1) {
+            const uint64_t at = access->addr[__builtin_ctzll(lanes)];
+            if (at < w->address + w->bytes && w->address < at + access->bytes)
+                return w;
+        }
+    }
+    return NULL;
+}
+
+/* -- commands ---------------------------------------------------------------------------------- */
+
+static bool add_watch(struct debugger *d, const char *text)
+{
+    struct watched w = {.lds = strncmp(text, "lds:", 4) == 0, .bytes = 4};
+    char *end;
+    const char *number = text + (w.lds ? 4 : 0);
+    w.address = strtoull(number, &end, 0);
+    if (end == number || d->nwatches == WATCHES_MAX)
+        return false;
+    if (*end == ' ')
+        w.bytes = strtoull(end + 1, &end, 0);
+    d->watches[d->nwatches++] = w;
+    return !*end && w.bytes > 0;
+}
+
+/* Reads "A" or "A B"; numbers that are missing keep their values. False if there is other text. */
+static bool read_numbers(const char *text, uint64_t *a, uint64_t *b)
+{
+    char *end = (char *)(uintptr_t)text;
+    if (*text)
+        *a = strtoull(text, &end, 0);
+    if (*end == ' ')
+        *b = strtoull(end + 1, &end, 0);
+    return !*end;
+}
+
+static bool take_focus(struct debugger *d, const char *text)
+{
+    uint64_t workgroup = UINT64_MAX, wave = UINT64_MAX;
+    if (!read_numbers(text, &workgroup, &wave))
+        return false;
+    d->only_workgroup = (int64_t)workgroup;
+    d->only_wave = (int64_t)wave;
+    return true;
+}
+
+static bool step(struct debugger *d, const struct wave *w, const char *text)
+{
+    uint64_t unused, n = 1;
+    if (!read_numbers(text, &n, &unused) || !n)
+        return false;
+    d->steps = n;
+    d->stepped_workgroup = w->wg->index;
+    d->stepped_wave = w->id;
+    return true;
+}
+
+static bool print_dwords(struct debugger *d, const struct wave *w, bool lds, const char *text)
+{
+    uint64_t at = 0, n = 8;
+    if (!*text || !read_numbers(text, &at, &n) || n > 4096)
+        return false;
+    if (lds)
+        debug_show_lds(d->out, w->wg, at, (unsigned)n);
+    else
+        debug_show_memory(d->out, at, (unsigned)n);
+    return true;
+}
+
+/* Executes one command. Sets *resumes if the wave goes on. False: the command is not understood. */
+static bool execute(struct debugger *d, const struct wave *w, char command, const char *text,
+                    bool *resumes)
+{
+    uint64_t n = TRAIL_SHOWN, unused;
+    switch (command) {
+    case 'c': *resumes = true; return true;
+    case 's': return *resumes = step(d, w, text);
+    case 'b': return add_place(d, text);
+    case 'd': d->nplaces = d->nwatches = 0; return true;
+    case 'w': return add_watch(d, text);
+    case 'g': return take_focus(d, text);
+    case 'p': debug_show_registers(d->out, w, text); return *text != 0;
+    case 'x': return print_dwords(d, w, false, text);
+    case 'l': return print_dwords(d, w, true, text);
+    case 't':
+        if (!read_numbers(text, &n, &unused))
+            return false;
+        debug_show_trail(d->out, w, (unsigned)n);
+        return true;
+    case 'i': debug_show_place(d->out, w, &d->lines); return true;
+    case 'q': fflush(d->out); exit(0);
+    default: fputs(help, d->out); return command == 'h';
+    }
+}
+
+/* Reads commands until one resumes the wave, or the input ends; the debugger then lets go. */
+static void converse(struct debugger *d, const struct wave *w)
+{
+    char line[LINE_BYTES];
+    bool resumes = false;
+    while (!resumes) {
+        if (isatty(fileno(d->in)))
+            fputs("(hipsim) ", d->out);
+        fflush(d->out);
+        if (!fgets(line, sizeof(line), d->in)) {
+            d->nplaces = d->nwatches = 0;
+            return;
+        }
+        line[strcspn(line, "\n")] = 0;
+        const char *text = line + (*line ? strcspn(line, " ") : 0);
+        text += *text == ' ';
+        if (*line && !execute(d, w, *line, text, &resumes))
+            fprintf(d->out, "not understood: %s (h lists the commands)\n", line);
+    }
+}
+
+/* -- observing --------------------------------------------------------------------------------- */
+
+static bool is_focus(const struct debugger *d, const struct wave *w)
+{
+    return (d->only_workgroup < 0 || (uint64_t)d->only_workgroup == w->wg->index) &&
+           (d->only_wave < 0 || (uint64_t)d->only_wave == w->id);
+}
+
+static void stop(struct debugger *d, const struct wave *w, const char *why)
+{
+    fputs(why, d->out);
+    debug_show_place(d->out, w, &d->lines);
+    converse(d, w);
+}
+
+static void after(void *ctx, const struct wave *w, const struct inst *in,
+                  const struct mem_access *access)
+{
+    struct debugger *d = ctx;
+    const bool stepped =
+        d->steps && d->stepped_workgroup == w->wg->index && d->stepped_wave == w->id;
+    (void)in;
+    if (w->state == WAVE_ENDED) {
+        if (stepped)
+            fputs("the wave has ended\n", d->out);
+        d->steps = stepped ? 0 : d->steps;
+        return;
+    }
+    const struct watched *watched = is_focus(d, w) ? touched(d, access) : NULL;
+    if (watched) {
+        fprintf(d->out, "%s 0x%llx was stored to; ", watched->lds ? "lds" : "address",
+                (unsigned long long)watched->address);
+        stop(d, w, "now at ");
+    } else if ((stepped && --d->steps == 0) || (is_focus(d, w) && is_place(d, w->pc))) {
+        stop(d, w, "stopped before ");
+    }
+}
+
+static void begin(void *ctx, struct workgroup *wg)
+{
+    struct debugger *d = ctx;
+    for (uint32_t i = 0; i < wg->nwaves; i++)
+        if (is_focus(d, wg->waves[i]) && is_place(d, wg->waves[i]->pc))
+            stop(d, wg->waves[i], "stopped before ");
+}
+
+struct debugger *debug_create(const char *place, FILE *in, FILE *out)
+{
+    struct debugger *d = calloc(1, sizeof(*d));
+    if (!d)
+        return NULL;
+    d->in = in;
+    d->out = out;
+    d->only_workgroup = d->only_wave = -1;
+    d->observer = (struct observer){.ctx = d, .workgroup_begin = begin, .inst = after};
+    pthread_mutex_init(&d->lock, NULL);
+    if (add_place(d, place))
+        return d;
+    debug_destroy(d);
+    return NULL;
+}
+
+void debug_destroy(struct debugger *d)
+{
+    if (!d)
+        return;
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+bool debug_begin(struct debugger *d, struct launch *launch, const struct debug_lines *lines)
+{
+    if (pthread_mutex_trylock(&d->lock) != 0)
+        return false;
+    d->launch = launch;
+    d->lines = *lines;
+    d->steps = 0;
+    for (unsigned i = 0; i < d->nplaces; i++)
+        resolve(d, &d->places[i]);
+    launch->observer = &d->observer;
+    launch->threads = 1;
+    return true;
+}
+
+void debug_end(struct debugger *d)
+{
+    d->launch = NULL;
+    d->lines = (struct debug_lines){0};
+    pthread_mutex_unlock(&d->lock);
+}

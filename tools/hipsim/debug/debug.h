@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The debugger: breakpoints, watched bytes and single steps of one launch at a time, with commands
+ * from standard input. It observes the engine, so that a wave stops after an instruction and the
+ * prompt shows the next one.
+ */
+#ifndef HIPSIM_DEBUG_H
+#define HIPSIM_DEBUG_H
+
+#include <stdio.h>
+
+#include "wave.h"
+
+/* Source lines of the kernel's code object. */
+struct debug_lines {
+    const void *ctx;
+    /* Writes "FILE:LINE in FUNCTION" for a code address, or an empty text. */
+    void (*describe)(const void *ctx, uint64_t address, char *text, size_t size);
+    /* Stores the addresses at which code of a source line begins, at most `most`. Returns their
+     * number. */
+    unsigned (*find)(const void *ctx, unsigned line, uint64_t *addresses, unsigned most);
+};
+
+/** Returns the debugger of the process with a first breakpoint, "KERNEL", "KERNEL:LINE" or
+ *  "KERNEL+BYTES". It reads commands from `in` and writes to `out`. */
+struct debugger *debug_create(const char *place, FILE *in, FILE *out);
+void debug_destroy(struct debugger *d);
+
+/** Makes the debugger observe a launch, on one host thread. Copies `lines`, whose `ctx` must
+ *  outlive the launch. False if another thread's launch is debugged now. */
+bool debug_begin(struct debugger *d, struct launch *launch, const struct debug_lines *lines);
+/** Ends the observation after the launch. */
+void debug_end(struct debugger *d);
+
+#endif
