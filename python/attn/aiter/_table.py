@@ -148,7 +148,7 @@ ROWS = (
 )
 
 _ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which take the same tensors"
-_GDN = "AITER's form of it has no call yet; attn.linear has vLLM's calls of linear attention layers"
+_GDN = "AITER's form of it has no call yet; attn.linear has vLLM's, SGLang's and ATOM's calls"
 _UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
        "makes keys and values of latents")
 _KDA = "Kimi's delta attention is not an op of attnc yet"

@@ -14,50 +14,14 @@ from attn._native import AttnError, check, ffi
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
-
-_layouts = {}
+from attn.linear import _calls as l
 
 
 def use(*packs, state_layout="v_major", device=None, hip=None, ordinal=0):
     """The packs whose kernels serve the calls on a GPU, and the order of a head's state in the pools
     of fused_recurrent_gated_delta_rule: "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
     c.use(*packs, device=device, hip=hip, ordinal=ordinal)
-    _layouts[ordinal if device is None else device.ordinal] = state_layout
-
-
-def _layout(x):
-    """The order of states on the GPU that a tensor is on."""
-    return _layouts[x.get_device() if getattr(x, "is_cuda", False) else 0]
-
-
-def _act(call, activation):
-    if activation in (None, False):
-        return "none"
-    if activation in (True, "silu", "swish"):
-        return "silu"
-    raise NotServed(call, f"activation {activation!r}")
-
-
-def _first_slot(call, pad):
-    """Slots from here on are real: -1 is padding, and so is the null block 0."""
-    if pad not in (-1, 0):
-        raise NotServed(call, f"slot {pad} as padding")
-    return pad + 1
-
-
-def _indices(x):
-    return None if x is None else c.cast(x, "int32")
-
-
-def _convolve(call, x, weight, bias, state, slots, activation, first_slot, **more):
-    s = c.session(x)
-    op = s.op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],
-              act=_act(call, activation), bias=bias is not None)
-    given = {name: value for name, value in more.items() if value is not None}
-    if bias is not None:
-        given["bias"] = bias
-    op(x=x, weight=weight, state=state, state_slots=slots, first_slot=first_slot,
-       stream=c.stream(x), **given)
+    l.layouts[ordinal if device is None else device.ordinal] = state_layout
 
 
 def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indices=None,
@@ -74,11 +38,11 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
         raise NotServed(call, "no cache_indices")
     rows = x.T
     out = new_like(rows, tuple(rows.shape))
-    _convolve(call, rows, weight, bias, conv_states, _indices(cache_indices), activation,
-              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
-              cu_seqlens=_indices(query_start_loc),
-              has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
-              max_seqlen=rows.shape[0], out=out)
+    l.convolve(call, rows, weight, bias, conv_states, l.indices(cache_indices), activation,
+               l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+               cu_seqlens=l.indices(query_start_loc),
+               has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
+               max_seqlen=rows.shape[0], out=out)
     return out.T
 
 
@@ -96,24 +60,11 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
     if x.ndim != 2:
         raise NotServed(call, "x of three dimensions")
     longest = 1 if query_start_loc is None else max_query_len
-    _convolve(call, x, weight, bias, conv_state, _indices(conv_state_indices), activation,
-              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
-              cu_seqlens=_indices(query_start_loc), accepted=_indices(num_accepted_tokens),
-              max_seqlen=longest, out=x)
+    l.convolve(call, x, weight, bias, conv_state, l.indices(conv_state_indices), activation,
+               l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+               cu_seqlens=l.indices(query_start_loc), accepted=l.indices(num_accepted_tokens),
+               max_seqlen=longest, out=x)
     return x
-
-
-def _steps(slots):
-    """A list of slots as a matrix of one column."""
-    slots = c.cast(slots, "int32")
-    return slots if slots.ndim == 2 else slots[:, None]
-
-
-def _recurrence(slots, cu_seqlens, accepted, longest):
-    """The tensors and numbers that all recurrences have."""
-    given = dict(state_slots=_steps(slots), cu_seqlens=_indices(cu_seqlens),
-                 accepted=_indices(accepted), max_seqlen=longest)
-    return {name: value for name, value in given.items() if value is not None}
 
 
 def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_state=None,
@@ -129,18 +80,11 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
         raise NotServed(call, "states that are not updated in place, by ssm_state_indices")
     if cu_seqlens is None or beta is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens or no beta")
-    s = c.session(q)
-    slots = _steps(ssm_state_indices)
-    op = s.op("gated_delta", dtype=c.dtype(q), head_dim=q.shape[3], head_dim_v=v.shape[3],
-              heads=q.shape[2], value_heads=v.shape[2], gates="given", l2_norm=use_qk_l2norm_in_kernel,
-              decay="channel" if g.ndim == 4 else "head", beta_wide=beta.ndim == 4,
-              state_dtype=c.dtype(initial_state), state_layout=_layout(q))
-    out = new_like(v, tuple(v.shape))
+    slots = l.steps(ssm_state_indices)
     longest = slots.shape[1] if slots.shape[1] > 1 else q.shape[1]
-    op(q=q[0], k=k[0], v=v[0], log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"),
-       state=initial_state, out=out[0], scale=q.shape[3] ** -0.5 if scale is None else scale,
-       l2_eps=1e-6, stream=c.stream(q),
-       **_recurrence(slots, cu_seqlens, num_accepted_tokens, longest))
+    out = l.delta("gated_delta", q, k, v, initial_state, l.layout(q), l.gates(g, beta), scale=scale,
+                  decay="channel" if g.ndim == 4 else "head", l2_norm=use_qk_l2norm_in_kernel, wide=beta.ndim == 4,
+                  **l.recurrence(slots, cu_seqlens, num_accepted_tokens, longest))
     return out, initial_state
 
 
@@ -154,19 +98,6 @@ def fused_recurrent_kda(q, k, v, g, beta=None, scale=None, initial_state=None, i
         use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel)
 
 
-def _own_states(like, initial, shape):
-    """States that a call may write, a copy of the initial ones or memory for float32, and their lists."""
-    state = c.floats(like, shape) if initial is None else new_like(initial)
-    given = dict(state=state, state_slots=c.arange(like, shape[0]))
-    if initial is None:
-        none = c.arange(like, shape[0])
-        c.zero(none)
-        given["has_state"] = c.cast(none, "uint8")
-    else:
-        state[...] = initial
-    return state, given
-
-
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
                            cu_seqlens=None, chunk_indices=None, chunk_offsets=None,
                            use_qk_l2norm_in_kernel=False, core_attn_out=None):
@@ -176,17 +107,12 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
     call = "chunk_gated_delta_rule"
     if cu_seqlens is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens")
-    s, layout = c.session(q), _layout(q)
-    dims = (k.shape[3], v.shape[3]) if layout == "k_major" else (v.shape[3], k.shape[3])
-    state, given = _own_states(q, initial_state, (cu_seqlens.shape[0] - 1, v.shape[2]) + dims)
-    op = s.op("gated_delta_prefill", dtype=c.dtype(q), head_dim=q.shape[3], head_dim_v=v.shape[3],
-              heads=q.shape[2], value_heads=v.shape[2], gates="given", l2_norm=use_qk_l2norm_in_kernel,
-              decay="channel" if g.ndim == 4 else "head", state_dtype=c.dtype(state),
-              state_layout=layout)
-    out = new_like(v, tuple(v.shape)) if core_attn_out is None else c.view(core_attn_out, *v.shape)
-    op(q=q[0], k=k[0], v=v[0], log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"),
-       out=out[0], scale=q.shape[3] ** -0.5 if scale is None else scale, l2_eps=1e-6,
-       cu_seqlens=_indices(cu_seqlens), max_seqlen=q.shape[1], stream=c.stream(q), **given)
+    order = l.layout(q)
+    dims = (k.shape[3], v.shape[3]) if order == "k_major" else (v.shape[3], k.shape[3])
+    state, lists = l.own_states(q, initial_state, (cu_seqlens.shape[0] - 1, v.shape[2]) + dims)
+    out = l.delta("gated_delta_prefill", q, k, v, order=order, gate=l.gates(g, beta), scale=scale, out=core_attn_out,
+                  decay="channel" if g.ndim == 4 else "head", l2_norm=use_qk_l2norm_in_kernel,
+                  cu_seqlens=l.indices(cu_seqlens), max_seqlen=q.shape[1], **lists)
     return out, state if output_final_state else None
 
 
@@ -208,11 +134,6 @@ def _tied(call, x, axes, name):
     return x
 
 
-def _given(**tensors):
-    """Those that are there, as float32."""
-    return {name: c.cast(t, "float32") for name, t in tensors.items() if t is not None}
-
-
 def _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, steps, first_slot):
     """A step of Mamba1: x [tokens, channels], A [channels, N], B and C [tokens, N]."""
     tokens, channels = x.shape
@@ -229,7 +150,7 @@ def _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, ste
     op(x=c.view(x, tokens, heads, 64), dt=c.view(dt, tokens, heads, 64), b=c.view(B, tokens, 1, n),
        c=c.view(C, tokens, 1, n), state=c.view(state, state.shape[0], heads, 64, n),
        out=c.view(out, tokens, heads, 64), first_slot=first_slot, stream=c.stream(x), **steps,
-       **_given(rate=c.view(A, heads, 64, n), **numbers))
+       **l.given(rate=c.view(A, heads, 64, n), **numbers))
 
 
 def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplus=False,
@@ -241,12 +162,12 @@ def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplu
     if state_batch_indices is None or out is None:
         raise NotServed(call, "no state_batch_indices or no out")
     slots = state_batch_indices if dst_state_batch_indices is None else dst_state_batch_indices
-    steps = _recurrence(slots, cu_seqlens, num_accepted_tokens, 1)
+    steps = l.recurrence(slots, cu_seqlens, num_accepted_tokens, 1)
     if cu_seqlens is not None:
         steps["max_seqlen"] = steps["state_slots"].shape[1]
     if dst_state_batch_indices is not None:
-        steps["state_slots_in"] = _steps(state_batch_indices)
-    gates, first_slot = "softplus" if dt_softplus else "given", _first_slot(call, null_block_id)
+        steps["state_slots_in"] = l.steps(state_batch_indices)
+    gates, first_slot = "softplus" if dt_softplus else "given", l.first_slot(call, null_block_id)
     if x.ndim == 2:
         return _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, steps, first_slot)
     s = c.session(x)
@@ -257,7 +178,7 @@ def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplu
         steps["z"] = z
     op(x=x, b=B, c=C, dt=_tied(call, dt, 1, "dt"), state=state, out=out, first_slot=first_slot,
        stream=c.stream(x), **steps,
-       **_given(rate=_tied(call, A, 2, "A"), d=D if D is None else _tied(call, D, 1, "D"),
+       **l.given(rate=_tied(call, A, 2, "A"), d=D if D is None else _tied(call, D, 1, "D"),
                 dt_bias=dt_bias if dt_bias is None else _tied(call, dt_bias, 1, "dt_bias")))
 
 
@@ -331,36 +252,10 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
     if initial_states is None:
         given["has_state"] = c.reinterpret(c.arange(x, batch) < 0, "uint8")
     given.update(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out,
-                 cu_seqlens=_indices(cu_seqlens), max_seqlen=_longest(x, cu_seqlens), dt_min=dt_limit[0],
+                 cu_seqlens=l.indices(cu_seqlens), max_seqlen=_longest(x, cu_seqlens), dt_min=dt_limit[0],
                  dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1], stream=c.stream(x))
     _scan(s, x, batch, fields, given)
     return states
-
-
-def _norm(call, x, z, weight, bias, eps, width, act, shared):
-    """The gated norm of rows [tokens, groups * width]."""
-    if bias is not None:
-        raise NotServed(call, "a bias")
-    groups = x.shape[1] // width
-    op = c.session(x).op("gated_rmsnorm", dtype=c.dtype(x), width=width, groups=groups, act=act,
-                         shared_weight=shared)
-    out = new_like(x, tuple(x.shape))
-    rows = (x.shape[0], groups, width)
-    given = {} if z is None else {"z": c.view(z, *rows)}
-    op(x=c.view(x, *rows), weight=weight if shared else c.view(weight, groups, width),
-       out=c.view(out, *rows), eps=eps, stream=c.stream(x), **given)
-    return out
-
-
-def _gate(call, activation, z, first):
-    """A gate as gated_rmsnorm has it."""
-    if z is None:
-        return "none"
-    if activation in ("swish", "silu"):
-        return "silu_first" if first else "silu"
-    if activation == "sigmoid" and not first:
-        return "sigmoid"
-    raise NotServed(call, f"a gate of {activation!r}")
 
 
 def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True,
@@ -369,8 +264,8 @@ def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_g
     call = "rmsnorm_fn"
     rows = c.view(x, -1, x.shape[-1])
     gates = None if z is None else c.view(z, -1, x.shape[-1])
-    out = _norm(call, rows, gates, weight, bias, eps, group_size or x.shape[-1],
-                _gate(call, activation, z, not norm_before_gate), False)
+    out = l.norm(call, rows, gates, weight, bias, eps, group_size or x.shape[-1],
+                l.norm_gate(call, activation, z, not norm_before_gate), False)
     return c.view(out, *x.shape)
 
 
@@ -381,6 +276,6 @@ def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenor
     if residual is not None or prenorm:
         raise NotServed(call, "a residual")
     width = x.shape[-1]
-    out = _norm(call, c.view(x, -1, width), c.view(g, -1, width), weight, bias, eps, width,
-                _gate(call, activation, g, False), True)
+    out = l.norm(call, c.view(x, -1, width), c.view(g, -1, width), weight, bias, eps, width,
+                l.norm_gate(call, activation, g, False), True)
     return c.view(out, *x.shape)

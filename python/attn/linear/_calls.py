@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launches of the ops of linear attention from tensors as engines have them, for all modules of attn.linear: the
+convolution, the recurrences over a few tokens and over prompts, and the gated norm."""
+import sys
+
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+from attn.attention import new_like
+
+layouts = {}
+
+
+def layout(x):
+    """Returns the order of states on the GPU that a tensor is on, as attn.linear.use() has set it."""
+    return layouts[x.get_device() if getattr(x, "is_cuda", False) else 0]
+
+
+def act(call, activation):
+    """Returns conv1d's name of an activation."""
+    if activation in (None, False):
+        return "none"
+    if activation in (True, "silu", "swish"):
+        return "silu"
+    raise NotServed(call, f"activation {activation!r}")
+
+
+def first_slot(call, pad):
+    """Returns the first real slot: -1 is padding, and so is the null block 0."""
+    if pad not in (-1, 0):
+        raise NotServed(call, f"slot {pad} as padding")
+    return pad + 1
+
+
+def indices(x):
+    """Returns a tensor of int32; None stays None."""
+    return None if x is None else c.cast(x, "int32")
+
+
+def given(**tensors):
+    """Returns the tensors that are there, as float32."""
+    return {name: c.cast(t, "float32") for name, t in tensors.items() if t is not None}
+
+
+def there(**tensors):
+    """Returns the arguments that are not None."""
+    return {name: t for name, t in tensors.items() if t is not None}
+
+
+def steps(slots):
+    """Returns a list of slots as a matrix of one column; a matrix stays as it is."""
+    slots = c.cast(slots, "int32")
+    return slots if slots.ndim == 2 else slots[:, None]
+
+
+def recurrence(slots, cu_seqlens, accepted, longest):
+    """Returns the tensors and numbers that all recurrences have."""
+    return there(state_slots=steps(slots), cu_seqlens=indices(cu_seqlens), accepted=indices(accepted),
+                 max_seqlen=longest)
+
+
+def convolve(call, x, weight, bias, state, slots, activation, first, **more):
+    """Launches conv1d on x [tokens, channels]. `more` are further arguments of the op, None for absent ones."""
+    op = c.session(x).op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],
+                         act=act(call, activation), bias=bias is not None)
+    op(x=x, weight=weight, state=state, state_slots=slots, first_slot=first, stream=c.stream(x),
+       **there(bias=bias, **more))
+
+
+def gates(g, beta, a_log=None, dt_bias=None, lower_bound=None, raw=False):
+    """Returns the value of the field `gates` and the tensors of a recurrence's gates, without the first dimension of 1.
+    raw: g and beta are the logits; else they are the natural logarithm of the decay, and beta itself."""
+    if not raw:
+        return "given", dict(log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"))
+    tensors = dict(gate_in=g[0], beta_in=beta[0], **given(a_log=a_log, dt_bias=dt_bias))
+    return ("softplus", tensors) if lower_bound is None else ("bounded", dict(tensors, lower_bound=lower_bound))
+
+
+def activated(g, a_log, dt_bias, lower_bound):
+    """Returns the natural logarithm of decays from their logits, in float32: -exp(a_log) softplus(g + dt_bias), or with
+    lower_bound that times sigmoid(exp(a_log) (g + dt_bias)). For callers whose beta is no logit."""
+    library = sys.modules["torch" if c.is_torch(g) else "numpy"]
+    x, heads = c.cast(g, "float32"), g.shape[2]
+    rate = library.exp(c.cast(a_log, "float32")).reshape(heads, *[1] * (g.ndim - 3))
+    x = x if dt_bias is None else x + c.cast(dt_bias, "float32").reshape(heads, *g.shape[3:])
+    if lower_bound is not None:
+        return lower_bound / (1 + library.exp(-rate * x))
+    return -rate * library.where(x > 20, x, library.log1p(library.exp(library.where(x > 20, 0 * x, x))))
+
+
+def delta_op(s, name, q, v, state, kind, order, decay, l2_norm, **more):
+    """Returns the op of a gated delta rule for tensors [1, tokens, heads, ...]."""
+    return s.op(name, dtype=c.dtype(q), head_dim=q.shape[3], head_dim_v=v.shape[3], heads=q.shape[2],
+                value_heads=v.shape[2], gates=kind, l2_norm=l2_norm, decay=decay, state_dtype=c.dtype(state),
+                state_layout=order, **more)
+
+
+def delta(name, q, k, v, state, order, gate, *, decay, l2_norm, scale=None, out=None, wide=None, **more):
+    """Launches gated_delta or gated_delta_prefill on tensors [1, tokens, heads, ...]. `gate` is gates()'s pair, `wide`
+    gated_delta's field beta_wide, and `more` are further arguments. Returns the output, [1, tokens, value heads, V]."""
+    kind, tensors = gate
+    op = delta_op(c.session(q), name, q, v, state, kind, order, decay, l2_norm, **there(beta_wide=wide))
+    out = new_like(v, tuple(v.shape)) if out is None else c.view(out, *v.shape)
+    op(q=q[0], k=k[0], v=v[0], state=state, out=out[0], l2_eps=1e-6, stream=c.stream(q),
+       scale=q.shape[3] ** -0.5 if scale is None else scale, **tensors, **more)
+    return out
+
+
+def own_states(like, initial, shape):
+    """Returns states that a call may write, a copy of the initial ones or memory for float32, and their arguments."""
+    state = c.floats(like, shape) if initial is None else new_like(initial)
+    lists = dict(state=state, state_slots=c.arange(like, shape[0]))
+    if initial is None:
+        none = c.arange(like, shape[0])
+        c.zero(none)
+        lists["has_state"] = c.cast(none, "uint8")
+    else:
+        state[...] = initial
+    return state, lists
+
+
+def norm(call, x, z, weight, bias, eps, width, gate, shared):
+    """Returns the gated norm of rows [tokens, groups * width]."""
+    if bias is not None:
+        raise NotServed(call, "a bias")
+    groups = x.shape[1] // width
+    op = c.session(x).op("gated_rmsnorm", dtype=c.dtype(x), width=width, groups=groups, act=gate, shared_weight=shared)
+    out, rows = new_like(x, tuple(x.shape)), (x.shape[0], groups, width)
+    op(x=c.view(x, *rows), weight=weight if shared else c.view(weight, groups, width), out=c.view(out, *rows), eps=eps,
+       stream=c.stream(x), **({} if z is None else {"z": c.view(z, *rows)}))
+    return out
+
+
+def norm_gate(call, activation, z, first):
+    """Returns gated_rmsnorm's name of a gate; `first`: it comes before the norm."""
+    if z is None:
+        return "none"
+    if activation in ("swish", "silu"):
+        return "silu_first" if first else "silu"
+    if activation == "sigmoid" and not first:
+        return "sigmoid"
+    raise NotServed(call, f"a gate of {activation!r}")
+
+
+def strided(x, shape, strides):
+    """Returns a view of x's memory with other dimensions. Strides count as x's library counts them: bytes in numpy,
+    elements in torch."""
+    if c.is_torch(x):
+        return x.as_strided(shape, strides)
+    return sys.modules["numpy"].lib.stride_tricks.as_strided(x, shape, strides)
+
+
+def columns(x, first, end, heads, dim):
+    """Returns columns `first` to `end` of rows [tokens, channels] as [tokens, heads, dim], without a copy. heads -1: as
+    many as there are."""
+    heads = (end - first) // dim if heads < 0 else heads
+    token, element = c.strides(x)
+    return strided(x[:, first:end], (x.shape[0], heads, dim), (token, dim * element, element))
