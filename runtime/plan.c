@@ -107,12 +107,15 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
 {
     const int32_t queries = s->q_tile && s->q_tile < s->q_len ? s->q_tile : s->q_len;
     const int64_t reach = s->window ? (int64_t)queries + s->window - 1 : INT32_MAX;
+    const int64_t cost = s->item_cost ? s->item_cost : USUAL_COST;
     return (struct attn_plan_numbers){
         .queries = queries,
         .parts = parts_of(s),
         .pairs_per_list = ceil_div(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
-        .item_cost = s->item_cost ? s->item_cost : USUAL_COST,
+        .item_cost = cost,
+        .least_piece = s->q_tile ? ceil_div(cost, 2) : cost,
+        .slack = s->q_tile ? cost : 0,
         .merge_rate = s->merge_rate ? s->merge_rate : USUAL_RATE,
     };
 }
@@ -158,7 +161,7 @@ static void choose_pieces(struct batch *p)
     if (count > p->n.parts)
         return;
     const int64_t least = worthwhile_piece(p->n.merge_rate, longest);
-    const int64_t most = larger(p->payload, least);
+    const int64_t most = larger(p->payload + p->n.slack, least);
     int64_t piece = larger(ceil_div(units, p->n.parts), least);
     for (; !p->piece && piece <= most; piece++)
         p->piece = pieces_fit(p, piece) ? piece : 0;
@@ -174,10 +177,11 @@ static void place(const struct batch *p, struct sequence *q)
         q->count = count_pieces(q->units, q->length);
         return;
     }
-    q->first = (q->start + 2 * p->n.item_cost - 1) / p->payload;
+    const int64_t cost = p->n.item_cost, least = p->n.least_piece;
+    q->first = (q->start + cost + least - 1) / p->payload;
     if (q->first > p->n.parts - 1)
         q->first = p->n.parts - 1;
-    q->count = larger((q->start + q->units) / p->payload, q->first) - q->first + 1;
+    q->count = larger((q->start + cost + q->units - least) / p->payload, q->first) - q->first + 1;
 }
 
 static void step(const struct batch *p, struct sequence *q)

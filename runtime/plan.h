@@ -12,6 +12,8 @@ struct attn_plan_numbers {
     int64_t pairs_per_list; /* [per] */
     int64_t reach;          /* [Q + W - 1] keys, at most INT32_MAX */
     int64_t item_cost;      /* [o] */
+    int64_t least_piece;    /* [m] units of a piece that the line is cut into */
+    int64_t slack;          /* [x] units by which equal pieces may exceed the payload */
     int64_t merge_rate;     /* [r] */
 };
 

@@ -47,6 +47,7 @@ struct plan {
     bool tiles;                                    /* the plan is of tiles of queries */
     struct tir_value batch, parts, queries, heads; /* B, N, Q, H of docs/planning.md */
     struct tir_value cost, rate;                   /* o, r */
+    struct tir_value least;                        /* m */
     struct tir_value payload;
     struct tir_value piece, equal; /* p, 1 if there is none; whether there is one */
     struct tir_value items;        /* T */
@@ -259,7 +260,8 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, all_units, p->parts), -1), p->parts);
     const struct tir_value least = worthwhile_piece(p, longest);
-    const struct tir_value most = tir_max(b, p->payload, least);
+    const struct tir_value slack = p->tiles ? p->cost : zero;
+    const struct tir_value most = tir_max(b, tir_add(b, p->payload, slack), least);
     const struct tir_value end =
         tir_select(b, tir_cmp_le(b, p->batch, p->parts), att_plus(b, most, 1), zero);
     struct tir_value piece = zero;
@@ -294,10 +296,12 @@ static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value payload = number(p, p->payload);
-    const struct tir_value begin =
-        tir_add(b, c->start, number(p, att_plus(b, att_times(b, p->cost, 2), -1)));
+    const struct tir_value before = att_plus(b, tir_add(b, p->cost, p->least), -1);
+    const struct tir_value begin = tir_add(b, c->start, number(p, before));
+    const struct tir_value after = number(p, tir_sub(b, p->cost, p->least));
+    const struct tir_value end = tir_add(b, tir_add(b, c->start, c->u), after);
     c->part = tir_min(b, tir_div(b, begin, payload), plus(p, number(p, p->parts), -1));
-    c->last = tir_max(b, tir_div(b, tir_add(b, c->start, c->u), payload), c->part);
+    c->last = tir_max(b, tir_div(b, end, payload), c->part);
 }
 
 /* Finds the starts of a chunk's sequences and the parts that they cover. `start` counts the parts
@@ -588,6 +592,7 @@ static void prepare(struct plan *p)
     p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
     p->cost = tir_arg(b, ARG_ITEM_COST, TIR_I32);
+    p->least = p->tiles ? tir_sar(b, att_plus(b, p->cost, 1), tir_i32(b, 1)) : p->cost;
     p->rate = tir_arg(b, ARG_MERGE_RATE, TIR_I32);
 }
 

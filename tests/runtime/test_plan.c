@@ -355,6 +355,59 @@ static void a_part_has_room_for_two_item_costs(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
+/* A causal sequence of 512 queries, in tiles of 64. A piece may have half of an item's cost. */
+static void tiles_are_cut_finer_than_sequences(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 1,
+                  .q_len = 512,
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .lists = 5,
+                  .item_cost = 4,
+                  .q_tile = 64},
+        .kv_lens = {512},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    /* u = 1, 2, ..., 8; o = 4; m = 2; S = 0, 5, 11, 18, 26, 35, 45, 56; payload = 14. The sixth
+     * tile's keys begin at 39 and end at 45: the cut at 42 leaves 3 units on each side. */
+    static const int32_t reduce[] = {0, 0, 0, 0, 0, 0, 2, 2, 2};
+    assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
+    assert_int_equal(c.work_info[5][5], 192);
+    static const int32_t indptr[] = {0, 2, 4, 6, 8, 9};
+    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+}
+
+/* The last 128 of 640 tokens, in tiles of 64: 9 and 10 units. Pieces of 9 units are longer than the
+ * payload of 8, by less than an item's cost. */
+static void pieces_of_tiles_may_exceed_the_payload(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 1,
+                  .q_len = 128,
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .lists = 3,
+                  .q_tile = 64},
+        .kv_lens = {640},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    static const int32_t expected[][INFO] = {
+        {0, -1, 0, 64, 0, 576, 0, 1 << 16},
+        {0, 0, 64, 128, 0, 320, 320, 1 << 16},
+        {0, 64, 64, 128, 320, 640, 0, 1 << 16},
+    };
+    assert_memory_equal(c.work_info, expected, sizeof(expected));
+}
+
 /* Counts B sequences, L lists, H heads of keys, Q queries; items, partial results and their
  * rows. */
 static void sizes_follow_the_definition(void **state)
@@ -488,6 +541,8 @@ int main(void)
         cmocka_unit_test(costly_items_are_cut_later),
         cmocka_unit_test(the_last_part_takes_the_rest),
         cmocka_unit_test(a_part_has_room_for_two_item_costs),
+        cmocka_unit_test(tiles_are_cut_finer_than_sequences),
+        cmocka_unit_test(pieces_of_tiles_may_exceed_the_payload),
         cmocka_unit_test(sizes_follow_the_definition),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),

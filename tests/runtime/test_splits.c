@@ -184,7 +184,7 @@ static void a_planned_prefill_has_tiles(void **state)
     assert_false(s.tuned);
     assert_int_equal(s.lists, 304);
     assert_int_equal(s.q_tile, 32);
-    assert_int_equal(s.item_cost, 4);
+    assert_int_equal(s.item_cost, 6);
     assert_int_equal(s.merge_rate, 16);
     assert_false(s.one_launch);
     const struct attn_decode_step few = {.size = sizeof(few), .batch = 2, .tokens = 17};
