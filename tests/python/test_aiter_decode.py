@@ -134,10 +134,21 @@ class Decode:
                 "sinks": False, "soft_cap": False, "lse": False, "paged": True,
                 "cache": attn.CacheDesc(page_size=P), "logits": None, "q_dtype": None}
         tokens = 128 * units // H
-        for batch, n, split in ((1, tokens - 1, True), (1, tokens, False), (tokens // 64, tokens, True), (0, 0, False)):
-            self.assertEqual(_split.splits_prefill(s, desc, batch, n), split, f"{batch} of {n}")
-        self.assertFalse(_split.splits_prefill(s, dict(desc, paged=False), 1, 9))
-        self.assertFalse(_split.splits_prefill(s, dict(desc, soft_cap=True), 1, 9))
+        for batch, n, longest, split in (
+                (1, tokens - 1, 64, True), (1, tokens, 64, False), (tokens // 64, tokens, 64, True), (0, 0, 0, False),
+                (1, tokens, 4096, True), (1, tokens, 2 * tokens + 1, False), (1, tokens, 4095, False),
+                (1, 2 * tokens, 4096, True), (1, 2 * tokens + 1, 4096, False)):
+            self.assertEqual(_split.splits_prefill(s, desc, batch, n, longest), split, f"{batch} of {n}, {longest}")
+        for other in ({"paged": False}, {"soft_cap": True}):
+            self.assertFalse(_split.splits_prefill(s, dict(desc, **other), 1, 9, 9))
+        self.assertFalse(_split.splits_prefill(s, dict(desc, mask="none"), 1, tokens, 4096))
+
+    def test_narrow_windows_have_tiles_of_all_heads(self):
+        desc = {"mask": "window", "heads": 8, "kv_heads": 2}
+        for window, narrow in ((0, False), (1, True), (2048, True), (2049, False)):
+            self.assertEqual(_split.is_narrow(desc, window), narrow, window)
+        self.assertFalse(_split.is_narrow(dict(desc, kv_heads=4), 128))
+        self.assertFalse(_split.is_narrow(dict(desc, mask="causal"), 128))
 
     def test_mha_batch_prefill_func_is_split(self):
         lengths, cu = [900, 40], np.array([0, 30, 70], np.int32)

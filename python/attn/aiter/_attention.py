@@ -210,7 +210,7 @@ def flydsl_flash_attn_fp8_supported(device, num_heads, num_kv_heads, head_dim, h
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
             keys, more, slopes=None, lse=None):
     batch = cu_seqlens_q.shape[0] - 1
-    split = _split.splits_prefill(s, desc, batch, q.shape[0])
+    split = _split.splits_prefill(s, desc, batch, q.shape[0], int(max_seqlen_k), more.get("window_left", -1) + 1)
     op = _split.planned_prefill(s, desc, batch) if split else s.op("prefill", **desc)
     if slopes is not None:
         more = dict(more, hook_arg=slopes_at(op, slopes))

@@ -98,15 +98,32 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
 
 
 TILE = 128  # rows of a head that a workgroup of prefill has, at least
+UNEVEN = 4096  # keys of the longest causal tile from which a split pays where each unit has one tile
+NARROW = 2048  # keys of a window up to which tiles of a KV head's queries have far fewer keys than those of a head
+SHARED = 4  # heads of a KV head from which that is so
 
 
-def splits_prefill(s, desc, batch, tokens):
-    """Returns whether a prefill over pages is split over its keys: without it, tiles of a head's queries are too few
-    for the units, or are mostly empty. The packs have to have the kernels for it."""
+def is_uneven(desc, units, batch, tokens, longest):
+    """Returns whether each unit has one causal tile, and the longest tile has far more keys than the others."""
+    return (desc["mask"] == "causal" and desc["heads"] * tokens <= 2 * TILE * units and
+            UNEVEN <= longest <= 2 * tokens // batch)
+
+
+def is_narrow(desc, window):
+    """Returns whether a window of `window` keys wants tiles of few queries and all heads of a KV head."""
+    return desc["mask"] == "window" and 0 < window <= NARROW and desc["heads"] >= SHARED * desc["kv_heads"]
+
+
+def splits_prefill(s, desc, batch, tokens, longest, window=0):
+    """Returns whether a prefill over pages has a plan: without it, tiles of a head's queries are too few for the units,
+    mostly empty, uneven, or wide beside a window. `longest`: keys of the longest sequence; `window`: keys that a query
+    sees, 0: all. The packs have to have the kernels for it."""
     if not desc.get("paged") or batch == 0 or tokens == 0:
         return False
-    few = desc["heads"] * tokens < TILE * s.device.compute_units or tokens < TILE * batch
-    return few and s.has("plan", q_tiles=True) and (adds_up(s, desc, batch) or has_combined(s, desc))
+    units = s.device.compute_units
+    few = desc["heads"] * tokens < TILE * units or tokens < TILE * batch
+    wanted = few or is_uneven(desc, units, batch, tokens, longest) or is_narrow(desc, window)
+    return wanted and s.has("plan", q_tiles=True) and (adds_up(s, desc, batch) or has_combined(s, desc))
 
 
 def has_combined(s, desc):
