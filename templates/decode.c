@@ -334,49 +334,43 @@ static void meet_if(struct decode *d, struct tir_value condition)
 
 static struct decode *family_of(void *context) { return ((struct att_attention *)context)->family; }
 
-static void find_pages(void *context, const struct pipe_row *row)
+static void find_pages(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->now.key = tile_key(d, d->kv.attention.now.block.index);
     d->now.pages = decode_find_pages(d, d->now.key);
 }
 
-static void load_k(void *context, const struct pipe_row *row)
+static void load_k(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->now.k = decode_load_k(d, d->now.key, &d->now.pages);
     d->now.k_scales = decode_load_scales(d, &d->kv.k, d->now.key, &d->now.pages);
 }
 
-static void load_mask(void *context, const struct pipe_row *row)
+static void load_mask(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->kv.attention.now.block.mask = att_load_mask(&d->kv.attention, d->now.key);
 }
 
-static void load_v(void *context, const struct pipe_row *row)
+static void load_v(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->now.v = decode_load_v(d, d->now.key, &d->now.pages);
     d->now.v_scales = decode_load_scales(d, &d->kv.value, d->now.key, &d->now.pages);
 }
 
-static void meet(void *context, const struct pipe_row *row)
+static void meet(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     meet_if(d, d->in_step);
 }
 
-static void product_qk(void *context, const struct pipe_row *row)
+static void product_qk(void *context)
 {
     struct decode *const d = family_of(context);
     struct tir_builder *b = &d->kv.b;
-    (void)row;
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->kv.scores);
     const struct tir_value k = decode_use_k(d, d->now.k), q = read_q(d);
     const struct tir_value s = tir_named(b, "s", tir_mma(b, d->kv.qk, k, q, zero));
@@ -386,17 +380,15 @@ static void product_qk(void *context, const struct pipe_row *row)
                            : scaled;
 }
 
-static void scale_p(void *context, const struct pipe_row *row)
+static void scale_p(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->kv.attention.now.p = decode_scale(d, d->kv.attention.now.p, &d->now.v_scales);
 }
 
-static void use_v(void *context, const struct pipe_row *row)
+static void use_v(void *context)
 {
     struct decode *const d = family_of(context);
-    (void)row;
     d->kv.attention.now.v = decode_use_v(d, d->now.v, tile_key(d, d->kv.attention.now.block.index));
 }
 

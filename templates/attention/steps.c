@@ -128,17 +128,16 @@ static struct tir_value finish_powers(struct att_attention *a, struct att_powers
     return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
 }
 
-static void build_exponent(void *context, const struct pipe_row *row)
+static void build_exponent(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     a->now.exponent = exponents(a, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-static void build_exp2(void *context, const struct pipe_row *row)
+static void build_exp2(void *context, unsigned part)
 {
     struct att_attention *const a = context;
-    if (row->part)
+    if (part)
         a->now.p = finish_powers(a, &a->now.powers);
     else
         a->now.powers = begin_powers(a, a->now.exponent);
@@ -146,10 +145,9 @@ static void build_exp2(void *context, const struct pipe_row *row)
 
 /* ---- The maximum ---- */
 
-static void build_mask(void *context, const struct pipe_row *row)
+static void build_mask(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
 }
 
@@ -162,27 +160,24 @@ static struct tir_value unused_alpha(const struct att_attention *a)
                                        : tir_splat(a->b, tir_f32(a->b, 1.0f), a->softmax.vector);
 }
 
-static void build_check_scores(void *context, const struct pipe_row *row)
+static void build_check_scores(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     a->now.step = att_softmax_maximum(a->b, &a->softmax, a->now.s, unused_alpha(a),
                                       &a->now.carried[ATT_CARRY_M]);
 }
 
-static void build_check_previous(void *context, const struct pipe_row *row)
+static void build_check_previous(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
 /* Compares with a->most: a scalar i1, true if some lane exceeds it. */
-static void build_check_weights(void *context, const struct pipe_row *row)
+static void build_check_weights(void *context)
 {
     struct att_attention *const a = context;
     struct tir_builder *const b = a->b;
-    (void)row;
     if (a->sum_row) {
         a->now.step.grown = tir_any_above(b, a->now.top, a->most);
         return;
@@ -220,19 +215,17 @@ static void finish_weights(struct att_attention *a, struct tir_value p, struct t
     }
 }
 
-static void build_sum(void *context, const struct pipe_row *row)
+static void build_sum(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
 /* Rounds the weights. The rescale check of the weights still needs the previous block's l. */
-static void build_round(void *context, const struct pipe_row *row)
+static void build_round(void *context)
 {
     struct att_attention *const a = context;
     struct att_p16 *const w = &a->now.weights;
-    (void)row;
     finish_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], w);
     if (a->check != ATT_CHECK_WEIGHTS) {
         a->now.carried[ATT_CARRY_L] = w->l;
@@ -242,22 +235,20 @@ static void build_round(void *context, const struct pipe_row *row)
 }
 
 /* Rounds P and then sums it, so that out is a mean of values whatever the roundings are. */
-static void build_round_fp8(void *context, const struct pipe_row *row)
+static void build_round_fp8(void *context)
 {
     struct att_attention *const a = context;
-    (void)row;
     a->now.weights.p16 = tir_convert_in_range(a->b, a->now.p, TIR_FP8);
 }
 
 /* ---- O and l follow the maximum ---- */
 
-static void build_rescale(void *context, const struct pipe_row *row)
+static void build_rescale(void *context)
 {
     struct att_attention *const a = context;
     struct tir_builder *const b = a->b;
     const struct att_softmax_step *const step = &a->now.step;
     struct tir_value *const carried = a->now.carried;
-    (void)row;
     if (!a->sum.ones.id) {
         att_softmax_rescale(b, step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
         return;
@@ -279,7 +270,7 @@ static void build_rescale(void *context, const struct pipe_row *row)
  * large exponent has lost its last bits. So they are computed from the scores, and overflowed
  * values are dropped.
  */
-static void build_rescale_previous(void *context, const struct pipe_row *row)
+static void build_rescale_previous(void *context)
 {
     struct att_attention *const a = context;
     struct tir_builder *const b = a->b;
@@ -290,7 +281,6 @@ static void build_rescale_previous(void *context, const struct pipe_row *row)
     struct tir_type types[MOST];
     struct tir_value now[MOST], next[MOST];
     unsigned n = 0;
-    (void)row;
     for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
         if (att_attention_is_carried(a, i))
             part[n++] = &carried[i];
@@ -319,7 +309,7 @@ static void build_rescale_previous(void *context, const struct pipe_row *row)
 }
 
 /* Rescales l and O of the previous blocks, and recomputes the weights from the scores. */
-static void build_rescale_weights(void *context, const struct pipe_row *row)
+static void build_rescale_weights(void *context)
 {
     struct att_attention *const a = context;
     struct tir_builder *const b = a->b;
@@ -331,7 +321,6 @@ static void build_rescale_weights(void *context, const struct pipe_row *row)
     const unsigned n = a->sum_row ? L : att_attention_has_rest(a) ? N : REST;
     struct tir_type types[N];
     struct tir_value now[N], next[N];
-    (void)row;
     for (unsigned i = 0; i < n; i++) {
         now[i] = *part[i];
         types[i] = tir_typeof(b->f, now[i]);
@@ -367,32 +356,30 @@ static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, 
     return p;
 }
 
-static void build_product(void *context, const struct pipe_row *row)
+static void build_product(void *context, unsigned part)
 {
     struct att_attention *const a = context;
     struct tir_value *const o = &a->now.carried[ATT_CARRY_O], v = a->now.v;
     const unsigned parts = a->value_parts ? a->value_parts : 1;
-    const struct tir_value p16 = part_of_keys(a->b, a->now.weights.p16, row->part, parts);
+    const struct tir_value p16 = part_of_keys(a->b, a->now.weights.p16, part, parts);
     *o = tir_named(a->b, "o",
                    a->in_agprs ? tir_mma_in_agprs(a->b, a->product, v, p16, *o)
                                : tir_mma(a->b, a->product, v, p16, *o));
 }
 
-static void build_product_rest(void *context, const struct pipe_row *row)
+static void build_product_rest(void *context)
 {
     struct att_attention *const a = context;
     struct tir_value *const rest = &a->now.carried[ATT_CARRY_REST];
-    (void)row;
     *rest =
         tir_named(a->b, "rest",
                   tir_mma_halves(a->b, a->rest_product, a->now.v_rest, a->now.weights.p16, *rest));
 }
 
-static void build_product_sum(void *context, const struct pipe_row *row)
+static void build_product_sum(void *context)
 {
     struct att_attention *const a = context;
     struct tir_value *const l = &a->now.carried[ATT_CARRY_L];
-    (void)row;
     *l = tir_named(a->b, "l", att_weight_sum_add(a->b, &a->sum, a->now.weights.p16, *l));
 }
 
@@ -412,7 +399,8 @@ const struct pipe_op att_check_weights = {"check P", build_check_weights, ATT_SL
                                           ATT_SLOT(GROWN), .flags = 0};
 const struct pipe_op att_exponent = {"exponents", build_exponent, ATT_SLOT(S) | ATT_SLOT(M),
                                      ATT_SLOT(EXPONENT), .flags = 0};
-const struct pipe_op att_exp2 = {"exp2", build_exp2, ATT_SLOT(EXPONENT), ATT_SLOT(P), .flags = 0};
+const struct pipe_op att_exp2 = {"exp2", NULL, ATT_SLOT(EXPONENT), ATT_SLOT(P),
+                                 .build_part = build_exp2};
 const struct pipe_op att_rescale = {"rescale", build_rescale,
                                     ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
                                     ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
@@ -429,8 +417,12 @@ const struct pipe_op att_round = {"round P", build_round, ATT_SLOT(P) | ATT_SLOT
                                   ATT_SLOT(P16) | ATT_SLOT(TOP) | ATT_SLOT(L), .flags = 0};
 const struct pipe_op att_round_fp8 = {"round P", build_round_fp8, ATT_SLOT(P), ATT_SLOT(P16),
                                       .flags = 0};
-const struct pipe_op att_product = {"PV", build_product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
-                                    ATT_SLOT(O), .flags = PIPE_PRODUCT};
+const struct pipe_op att_product = {"PV",
+                                    NULL,
+                                    ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                    ATT_SLOT(O),
+                                    .flags = PIPE_PRODUCT,
+                                    .build_part = build_product};
 const struct pipe_op att_product_rest = {"PV rest", build_product_rest,
                                          ATT_SLOT(P16) | ATT_SLOT(V_REST) | ATT_SLOT(REST),
                                          ATT_SLOT(REST), .flags = PIPE_PRODUCT};

@@ -458,46 +458,40 @@ static void copy_tail(struct up *p)
 
 /* ---- The loop ---- */
 
-static void read_first(void *context, const struct pipe_row *row)
+static void read_first(void *context)
 {
     struct up *const p = context;
-    (void)row;
     p->x = read_panel(p, p->tile, 0);
 }
 
-static void copy_later(void *context, const struct pipe_row *row)
+static void copy_later(void *context)
 {
     struct up *const p = context;
-    (void)row;
     copy_tile(p, att_plus(&p->b, p->tile, HEAD_PRODUCT_AHEAD));
 }
 
 /* Raises the priority of waves that multiply: other waves' instructions would delay theirs. */
-static void raise_priority(void *context, const struct pipe_row *row)
+static void raise_priority(void *context)
 {
     struct up *const p = context;
-    (void)row;
     tir_set_priority(&p->b, 1);
 }
 
-static void multiply_tile(void *context, const struct pipe_row *row)
+static void multiply_tile(void *context)
 {
     struct up *const p = context;
-    (void)row;
     p->sums = multiply(p, p->tile, p->x);
 }
 
-static void lower_priority(void *context, const struct pipe_row *row)
+static void lower_priority(void *context)
 {
     struct up *const p = context;
-    (void)row;
     tir_set_priority(&p->b, 0);
 }
 
-static void store_result(void *context, const struct pipe_row *row)
+static void store_result(void *context)
 {
     struct up *const p = context;
-    (void)row;
     store_tile(p, tile_token(p, p->tile), add_last(p, p->sums));
 }
 

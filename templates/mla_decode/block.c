@@ -100,9 +100,9 @@ uint32_t mla_piece_features(const struct mla *s)
 /* ---- Steps: from the cache to LDS ---- */
 
 /* Part 0 is the first piece of the latent, 1 its other half, 2 the rotated key. */
-static struct piece *piece_of(struct mla *s, const struct pipe_row *row)
+static struct piece *piece_of(struct mla *s, unsigned part)
 {
-    return &s->source.piece[row->part == 2 ? s->source.n_pieces - 1 : row->part];
+    return &s->source.piece[part == 2 ? s->source.n_pieces - 1u : part];
 }
 
 /* The first key to load. Copies that run ahead load the last block again after it, which caches
@@ -115,26 +115,25 @@ static struct tir_value key_to_load(struct mla *s)
 
 /* vmcnt counts in order: numbers that are loaded after the last piece would be waited for with all
  * of it. */
-static void find_pages(void *context, const struct pipe_row *row)
+static void find_pages(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    struct piece *const p = piece_of(s, row);
+    struct piece *const p = piece_of(s, part);
     p->pages = att_page_numbers(&s->d.b, &s->source.pages, &p->paged, key_to_load(s));
 }
 
-static void load_piece(void *context, const struct pipe_row *row)
+static void load_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    struct piece *const p = piece_of(s, row);
-    if (row->part == 1)
+    struct piece *const p = piece_of(s, part);
+    if (part == 1)
         p->pages = s->source.piece->pages;
     p->fetched = att_paged_load(&s->d.b, &s->source.pages, &p->paged, key_to_load(s), p->pages);
 }
 
-static void load_mask(void *context, const struct pipe_row *row)
+static void load_mask(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.block.mask = att_load_mask(&s->d.attention, key_to_load(s));
 }
 
@@ -162,11 +161,11 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     return c;
 }
 
-static void store_piece(void *context, const struct pipe_row *row)
+static void store_piece(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct piece *const p = piece_of(s, row);
+    const struct piece *const p = piece_of(s, part);
     struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->number.kq);
     if (p->part == s->source.part)
         x = clear_tail(s, p, x);
@@ -175,17 +174,15 @@ static void store_piece(void *context, const struct pipe_row *row)
 }
 
 /* The last piece's numbers are one for each token. */
-static void store_entries(void *context, const struct pipe_row *row)
+static void store_entries(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     mla_store_entries(s, mla_block_of(s), s->source.piece[s->source.n_pieces - 1].pages);
 }
 
-static void read_entries(void *context, const struct pipe_row *row)
+static void read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.block.entries = mla_load_entries(s, mla_block_of(s));
 }
 
@@ -205,10 +202,9 @@ static struct tir_value read_panel(struct mla *s, const struct panel *panel)
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
-static void read_early(void *context, const struct pipe_row *row)
+static void read_early(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     for (unsigned i = 0; i < mla_early_panels(s); i++)
         s->now.k[i] = read_panel(s, &s->query.panel[i]);
 }
@@ -229,12 +225,11 @@ static struct tir_value key_panel(struct mla *s, unsigned n)
     return n < mla_early_panels(s) ? s->now.k[n] : read_panel(s, &s->query.panel[n]);
 }
 
-static void multiply_keys(void *context, const struct pipe_row *row)
+static void multiply_keys(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->type.product);
-    (void)row;
     for (unsigned i = 0; i < s->query.n_panels; i++)
         x = tir_mma(b, s->query.panel[i].product, key_panel(s, i), query_panel(s, i), x);
     s->d.attention.now.s = s->split.depth ? x : tir_named(b, "s", x);
@@ -242,30 +237,27 @@ static void multiply_keys(void *context, const struct pipe_row *row)
 
 /* ---- Steps: O^T += c^T P^T ---- */
 
-static void read_c(void *context, const struct pipe_row *row)
+static void read_c(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.v =
         tir_tile_lds_load(&s->d.b, mla_buffer_of(s, s->source.part, mla_block_of(s)),
                           s->type.v_loaded, &s->source.part->lds);
 }
 
-static void turn_c(void *context, const struct pipe_row *row)
+static void turn_c(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
-    (void)row;
     *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &s->type.v_operand));
 }
 
-static void product(void *context, const struct pipe_row *row)
+static void product(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    (void)row;
     *o = tir_named(b, "o", tir_mma(b, s->d.pv, now->v, now->weights.p16, *o));
 }
 
@@ -273,16 +265,22 @@ static void product(void *context, const struct pipe_row *row)
 #define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
 #define FIRST_LDS (1u << MLA_LDS_FIRST_PIECE)
 
-const struct pipe_op mla_find_piece = {"find pages", find_pages, 0, ATT_SLOT(K_PAGES), .flags = 0};
-const struct pipe_op mla_load_piece = {"load", load_piece, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
-                                       .flags = 0};
+const struct pipe_op mla_find_piece = {"find pages", NULL, 0, ATT_SLOT(K_PAGES),
+                                       .build_part = find_pages};
+const struct pipe_op mla_load_piece = {"load", NULL, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                       .build_part = load_piece};
 const struct pipe_op mla_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
-const struct pipe_op mla_store_piece = {"block to LDS",          store_piece,
-                                        ATT_SLOT(K_DATA),        0,
-                                        .lds_writes = BLOCK_LDS, .flags = PIPE_BRANCH};
-const struct pipe_op mla_store_first = {
-    "block to LDS",      store_piece, ATT_SLOT(K_DATA), 0, .lds_writes = BLOCK_LDS | FIRST_LDS,
-    .flags = PIPE_BRANCH};
+const struct pipe_op mla_store_piece = {"block to LDS",           NULL,
+                                        ATT_SLOT(K_DATA),         0,
+                                        .lds_writes = BLOCK_LDS,  .flags = PIPE_BRANCH,
+                                        .build_part = store_piece};
+const struct pipe_op mla_store_first = {"block to LDS",
+                                        NULL,
+                                        ATT_SLOT(K_DATA),
+                                        0,
+                                        .lds_writes = BLOCK_LDS | FIRST_LDS,
+                                        .flags = PIPE_BRANCH,
+                                        .build_part = store_piece};
 const struct pipe_op mla_store_list = {"entries to LDS", store_entries, ATT_SLOT(K_PAGES), 0,
                                        .lds_writes = ENTRIES_LDS};
 const struct pipe_op mla_read_list = {"read entries", read_entries, 0, ATT_SLOT(MASK),

@@ -116,36 +116,32 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
 
 /* ---- Steps: a block to LDS ---- */
 
-static void find_page(void *context, const struct pipe_row *row)
+static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value key = mla_first_key(s, mla_block_of(s));
-    (void)row;
     const struct tir_value i =
         tir_min(b, att_page_of(&s->source.pages.paging, key), s->source.pages.last);
     s->now.pages[0] = tir_shl(b, i, tir_i32(b, 2));
 }
 
-static void load_page(void *context, const struct pipe_row *row)
+static void load_page(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.pages[0] = tir_scalar_load(&s->d.b, s->source.pages.table, s->now.pages[0], TIR_I32);
 }
 
 /* LLVM would load the first number directly before the loop. */
-static void keep_page(void *context, const struct pipe_row *row)
+static void keep_page(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     tir_anchor(&s->d.b, s->now.pages[0]);
 }
 
-static void copy_block(void *context, const struct pipe_row *row)
+static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     for (unsigned i = 0; i < s->source.n_parts; i++)
         mla_transpose_copy(
             s, &s->now.flight,
@@ -155,23 +151,22 @@ static void copy_block(void *context, const struct pipe_row *row)
 
 /* ---- Steps: scores to weights ---- */
 
-static void read_k(void *context, const struct pipe_row *row)
+static void read_k(void *context, unsigned part)
 {
     enum { EARLY = 2 /* panels in the phase before the product */ };
     struct mla *const s = mla_of(context);
-    const unsigned end = row->part ? s->query.n_panels : EARLY;
-    for (unsigned i = row->part ? EARLY : 0; i < end; i++)
+    const unsigned end = part ? s->query.n_panels : EARLY;
+    for (unsigned i = part ? EARLY : 0; i < end; i++)
         s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
 /* Finds the largest score of each column, and whether one has outgrown m. */
-static void check_max(void *context, const struct pipe_row *row)
+static void check_max(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
     struct att_now *const now = &s->d.attention.now;
-    (void)row;
     now->top = tir_col_max(b, now->s);
     const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
     const struct tir_value m = now->carried[ATT_CARRY_M];
@@ -182,7 +177,7 @@ static void check_max(void *context, const struct pipe_row *row)
 /* m follows the largest score of a column where that has outgrown it, and l with it; so do other
  * columns of the wave whose largest has grown by more than FOLLOWS. Sets alpha, the factor of O.
  * Before the first key O has nothing to rescale. */
-static void follow_max(void *context, const struct pipe_row *row)
+static void follow_max(void *context)
 {
     enum { M, L, ALPHA, N };
     struct mla *const s = mla_of(context);
@@ -192,7 +187,6 @@ static void follow_max(void *context, const struct pipe_row *row)
     const struct tir_value m = now->carried[ATT_CARRY_M], l = now->carried[ATT_CARRY_L];
     const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
     const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
-    (void)row;
     struct tir_if branch = tir_begin_bare_if(b, now->step.grown, t, N);
     const struct tir_value top = att_softmax_next(b, softmax, now->top, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
@@ -209,13 +203,12 @@ static void follow_max(void *context, const struct pipe_row *row)
 }
 
 /* Stores P and alpha of the wave's columns for all waves. */
-static void store_weights(void *context, const struct pipe_row *row)
+static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     const struct tir_layout map = vector_map(s, s->d.columns);
-    (void)row;
     const struct tir_value exponent =
         att_softmax_exponent(b, &s->softmax, now->s, now->carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
@@ -224,13 +217,12 @@ static void store_weights(void *context, const struct pipe_row *row)
     tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &s->lds.p_map);
 }
 
-static void sum_weights(void *context, const struct pipe_row *row)
+static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
-    (void)row;
     const struct tir_value wide = tir_convert(b, now->weights.p16, TIR_F32);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, wide)));
 }
@@ -358,24 +350,22 @@ static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha 
     return o;
 }
 
-static void read_alpha(void *context, const struct pipe_row *row)
+static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    (void)row;
     const struct tir_value loaded = load_alpha(s, s->now.flight.place);
     for (unsigned i = 0; i < 2; i++)
         s->now.alpha[i] = take_alpha(b, loaded, i);
     s->now.alpha_lanes = tir_or(b, s->now.alpha[0].lanes, s->now.alpha[1].lanes);
 }
 
-static void rescale(void *context, const struct pipe_row *row)
+static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O], followed = *o;
     const struct tir_type t = tir_typeof(b->f, *o);
-    (void)row;
     struct tir_if branch =
         tir_begin_bare_if(b, tir_cmp_ne(b, s->now.alpha_lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
@@ -391,7 +381,7 @@ static void rescale(void *context, const struct pipe_row *row)
 /* ---- Steps: the product with c ---- */
 
 /* Part: half of the keys. */
-static void read_c(void *context, const struct pipe_row *row)
+static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
@@ -401,37 +391,36 @@ static void read_c(void *context, const struct pipe_row *row)
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, width, CHUNK);
     const struct tir_value from =
-        att_plus(b, s->now.flight.place, (int)(row->part * keys * (width + CHUNK)));
-    s->now.quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
+        att_plus(b, s->now.flight.place, (int)(part * keys * (width + CHUNK)));
+    s->now.quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-static void turn_c(void *context, const struct pipe_row *row)
+static void turn_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    struct tir_value *const c = &s->now.quarter[row->part];
+    struct tir_value *const c = &s->now.quarter[part];
     const struct tir_layout l = values(s);
     *c = tir_relayout(&s->d.b, *c, &l);
 }
 
 /* Part: a quarter of the columns. */
-static void read_weights(void *context, const struct pipe_row *row)
+static void read_weights(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
     const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
     const struct tir_type t = tir_tile(b->f, s->number.p, s->d.keys, columns, &l);
-    const struct tir_value from =
-        att_plus(b, weights_at(s, mla_block_of(s)), (int)(row->part * bytes));
-    s->now.p_quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
+    const struct tir_value from = att_plus(b, weights_at(s, mla_block_of(s)), (int)(part * bytes));
+    s->now.p_quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-static void take_quarter(void *context, const struct pipe_row *row)
+static void take_quarter(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value o = s->d.attention.now.carried[ATT_CARRY_O];
-    s->now.o_quarter[row->part] = take_part(b, tir_transpose(b, o), row->part, ROWS);
+    s->now.o_quarter[part] = take_part(b, tir_transpose(b, o), part, ROWS);
 }
 
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
@@ -442,22 +431,15 @@ static void multiply(struct mla *s, unsigned quarter, unsigned half)
     *o = tir_mma_in_agprs(b, s->d.pv, p, s->now.quarter[half], *o);
 }
 
-static void multiply_first(void *context, const struct pipe_row *row)
-{
-    multiply(mla_of(context), row->part, 0);
-}
+static void multiply_first(void *context, unsigned part) { multiply(mla_of(context), part, 0); }
 
-static void multiply_last(void *context, const struct pipe_row *row)
-{
-    multiply(mla_of(context), row->part, 1);
-}
+static void multiply_last(void *context, unsigned part) { multiply(mla_of(context), part, 1); }
 
-static void join_quarters(void *context, const struct pipe_row *row)
+static void join_quarters(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value *const part = s->now.o_quarter;
-    (void)row;
     const struct tir_value low = tir_stack(b, part[0], part[1]);
     const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
     s->d.attention.now.carried[ATT_CARRY_O] = tir_named(b, "o", tir_transpose(b, all));
@@ -476,7 +458,8 @@ const struct pipe_op mla_dv_keep_page = {"keep page", keep_page, ATT_SLOT(K_PAGE
                                          ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op mla_dv_copy = {
     "block to LDS", copy_block, ATT_SLOT(K_DATA), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_dv_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_dv_read_k = {
+    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
 const struct pipe_op mla_dv_check_max = {"check max", check_max, ATT_SLOT(S) | ATT_SLOT(M),
                                          ATT_SLOT(TOP) | ATT_SLOT(GROWN), .flags = 0};
 const struct pipe_op mla_dv_follow_max = {
@@ -491,21 +474,28 @@ const struct pipe_op mla_dv_read_alpha = {"read alpha", read_alpha, 0, ATT_SLOT(
                                           .lds_reads = ALPHA_LDS};
 const struct pipe_op mla_dv_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O),
                                        .flags = PIPE_BRANCH};
-const struct pipe_op mla_dv_read_c = {"read c", read_c, .writes_part = ATT_SLOT(V),
-                                      .lds_reads = BLOCK_LDS};
-const struct pipe_op mla_dv_turn_c = {"transpose c", turn_c, .reads_part = ATT_SLOT(V),
-                                      .writes_part = ATT_SLOT(V)};
-const struct pipe_op mla_dv_read_p = {"read P", read_weights, .writes_part = QUARTER,
-                                      .lds_reads = P_LDS};
-const struct pipe_op mla_dv_take_o = {"quarter of O", take_quarter, ATT_SLOT(O),
-                                      .writes_part = O_QUARTER};
-const struct pipe_op mla_dv_product_first = {
-    "PV first keys",          multiply_first,       ATT_SLOT(V), .reads_part = QUARTER | O_QUARTER,
-    .writes_part = O_QUARTER, .flags = PIPE_PRODUCT};
-const struct pipe_op mla_dv_product_last = {
-    "PV last keys",           multiply_last,
-    ATT_SLOT(V_MORE),         .reads_part = QUARTER | O_QUARTER,
-    .writes_part = O_QUARTER, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_dv_read_c = {"read c", NULL, .writes_part = ATT_SLOT(V),
+                                      .lds_reads = BLOCK_LDS, .build_part = read_c};
+const struct pipe_op mla_dv_turn_c = {"transpose c", NULL, .reads_part = ATT_SLOT(V),
+                                      .writes_part = ATT_SLOT(V), .build_part = turn_c};
+const struct pipe_op mla_dv_read_p = {"read P", NULL, .writes_part = QUARTER, .lds_reads = P_LDS,
+                                      .build_part = read_weights};
+const struct pipe_op mla_dv_take_o = {"quarter of O", NULL, ATT_SLOT(O), .writes_part = O_QUARTER,
+                                      .build_part = take_quarter};
+const struct pipe_op mla_dv_product_first = {"PV first keys",
+                                             NULL,
+                                             ATT_SLOT(V),
+                                             .reads_part = QUARTER | O_QUARTER,
+                                             .writes_part = O_QUARTER,
+                                             .flags = PIPE_PRODUCT,
+                                             .build_part = multiply_first};
+const struct pipe_op mla_dv_product_last = {"PV last keys",
+                                            NULL,
+                                            ATT_SLOT(V_MORE),
+                                            .reads_part = QUARTER | O_QUARTER,
+                                            .writes_part = O_QUARTER,
+                                            .flags = PIPE_PRODUCT,
+                                            .build_part = multiply_last};
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 

@@ -331,17 +331,15 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 
 /* ---- Steps of pipelines over lists ---- */
 
-static void build_copy_entries(void *context, const struct pipe_row *row)
+static void build_copy_entries(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     copy_entries(s, mla_block_of(s));
 }
 
-static void build_read_entries(void *context, const struct pipe_row *row)
+static void build_read_entries(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.slots = read_block(s, mla_block_of(s));
 }
 
@@ -352,52 +350,47 @@ static void note_gaps(struct mla *s, struct tir_value gaps)
         s->d.attention.now.block.gaps = gaps;
 }
 
-static void build_find(void *context, const struct pipe_row *row)
+static void build_find(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct tir_value block = mla_block_of(s);
-    (void)row;
     note_gaps(s, count_gaps(s, block, &s->now.slots));
     s->now.found = find_rows(s, own_addresses(s, block, s->now.slots.own));
 }
 
-static void build_copy(void *context, const struct pipe_row *row)
+static void build_copy(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
 /* A wave clears its own rows, for which it waits. */
-static void build_clear(void *context, const struct pipe_row *row)
+static void build_clear(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     clear_gaps(s, mla_block_of(s), s->now.gaps);
 }
 
 /* ---- Steps of row pairs ---- */
 
-static void build_copy_next_entries(void *context, const struct pipe_row *row)
+static void build_copy_next_entries(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     copy_entries(s, att_plus(&s->d.b, mla_block_of(s), 1));
 }
 
-static void build_find_lines(void *context, const struct pipe_row *row)
+static void build_find_lines(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct tir_value block = mla_block_of(s);
-    (void)row;
     note_gaps(s, count_gaps(s, block, &s->now.slots));
     s->now.lines = mla_row_pairs_find(s, own_addresses(s, block, s->now.slots.own));
 }
 
-static void build_copy_lines(void *context, const struct pipe_row *row)
+static void build_copy_lines(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    copy_lines(s, row->part ? LATER : GROUP, mla_block_of(s), &s->now.lines, row->part);
+    copy_lines(s, part ? LATER : GROUP, mla_block_of(s), &s->now.lines, part);
 }
 
 #define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
@@ -415,11 +408,19 @@ const struct pipe_op mla_lines_copy_entries = {"entries to LDS", build_copy_next
                                                .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_lines_find = {"find rows", build_find_lines, ATT_SLOT(K_PAGES),
                                        ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_lines_copy_first = {
-    "lines to LDS",     build_copy_lines, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_FIRST,
-    .flags = PIPE_ASYNC};
-const struct pipe_op mla_lines_copy_last = {
-    "lines to LDS",     build_copy_lines, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_LAST,
-    .flags = PIPE_ASYNC};
+const struct pipe_op mla_lines_copy_first = {"lines to LDS",
+                                             NULL,
+                                             ATT_SLOT(K_DATA),
+                                             0,
+                                             .lds_writes = 1u << MLA_LDS_FIRST,
+                                             .flags = PIPE_ASYNC,
+                                             .build_part = build_copy_lines};
+const struct pipe_op mla_lines_copy_last = {"lines to LDS",
+                                            NULL,
+                                            ATT_SLOT(K_DATA),
+                                            0,
+                                            .lds_writes = 1u << MLA_LDS_LAST,
+                                            .flags = PIPE_ASYNC,
+                                            .build_part = build_copy_lines};
 const struct pipe_op mla_list_clear = {"clear gaps", build_clear, .lds_reads = ENTRIES_LDS,
                                        .flags = PIPE_BRANCH};

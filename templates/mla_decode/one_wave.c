@@ -406,37 +406,33 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
 
 /* ---- The steps of the loop of one wave a SIMD ---- */
 
-static void find_pages(void *context, const struct pipe_row *row)
+static void find_pages(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
         s->now.pages[i] = mla_one_wave_page(s, key_of_run(s, mla_block_of(s), i));
 }
 
-static void copy_block(void *context, const struct pipe_row *row)
+static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct tir_value block = mla_block_of(s);
-    (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
         copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->now.pages[i]));
 }
 
 /* An iteration of a pair is short: a block's rows are found beside an earlier product. Page numbers
  * come to lanes, since a wait for LDS waits for all of it while scalars are loaded. */
-static void find_lane_pages(void *context, const struct pipe_row *row)
+static void find_lane_pages(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.pages[0] = mla_gather_pages(s, mla_block_of(s));
 }
 
-static void find_run_rows(void *context, const struct pipe_row *row)
+static void find_run_rows(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++) {
         const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
         s->now.runs[i] =
@@ -444,26 +440,24 @@ static void find_run_rows(void *context, const struct pipe_row *row)
     }
 }
 
-static void copy_run_rows(void *context, const struct pipe_row *row)
+static void copy_run_rows(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
         copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
-static void read_k(void *context, const struct pipe_row *row)
+static void read_k(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    const unsigned end = row->part ? s->query.n_panels : 1;
-    for (unsigned i = row->part; i < end; i++)
+    const unsigned end = part ? s->query.n_panels : 1;
+    for (unsigned i = part; i < end; i++)
         s->now.k[i] = read_panel(s, mla_block_of(s), &s->query.panel[i]);
 }
 
-static void product_qk(void *context, const struct pipe_row *row)
+static void product_qk(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     struct tir_builder *const b = &s->d.b;
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->query.n_panels; i++)
@@ -471,42 +465,39 @@ static void product_qk(void *context, const struct pipe_row *row)
     s->d.attention.now.s = tir_named(b, "s", x);
 }
 
-static void read_c(void *context, const struct pipe_row *row)
+static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
-    if (row->part == 0)
+    if (part == 0)
         *v = read_early(s);
-    else if (row->part == 1)
+    else if (part == 1)
         *v = read_late(s, *v);
     else
-        *v = read_columns(s, columns_from(s, row->part - 1u), 0, s->d.output.rows);
+        *v = read_columns(s, columns_from(s, part - 1u), 0, s->d.output.rows);
 }
 
-static void make_scaled(void *context, const struct pipe_row *row)
+static void make_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->d.attention.now.exponent);
 }
 
-static void rescale_scaled(void *context, const struct pipe_row *row)
+static void rescale_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     mla_one_wave_follow(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
 /* The product's operands are made before l: its instruction is assembly that needs a wait state or
  * two after them. */
-static void round_scaled(void *context, const struct pipe_row *row)
+static void round_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
     const struct tir_value m = now->carried[ATT_CARRY_M], e = s->d.attention.now.exponent;
-    (void)row;
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
@@ -517,13 +508,12 @@ static void round_scaled(void *context, const struct pipe_row *row)
     now->weights.p16 = weights;
 }
 
-static void product_scaled(void *context, const struct pipe_row *row)
+static void product_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    (void)row;
     *o = tir_named(b, "o",
                    tir_mma_scaled_in_agprs(b, s->type.scaled, now->v, now->weights.p16, *o,
                                            tir_i32(b, MLA_SCALE_BIAS), s->last.scales));
@@ -542,12 +532,18 @@ const struct pipe_op mla_find_run_rows = {"find rows", find_run_rows, ATT_SLOT(K
 const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows,
                                           ATT_SLOT(K_DATA),        0,
                                           .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
-const struct pipe_op mla_lines_read_k = {"read K", read_k, 0, ATT_SLOT(K),
-                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
+const struct pipe_op mla_read_k = {
+    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
+const struct pipe_op mla_lines_read_k = {"read K",
+                                         NULL,
+                                         0,
+                                         ATT_SLOT(K),
+                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
+                                         .build_part = read_k};
 const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                        .flags = PIPE_PRODUCT};
-const struct pipe_op mla_read_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_read_c = {
+    "read c", NULL, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS, .build_part = read_c};
 const struct pipe_op mla_make_scaled = {"P by blocks", make_scaled, ATT_SLOT(S),
                                         ATT_SLOT(P) | ATT_SLOT(E), .flags = 0};
 const struct pipe_op mla_rescale_scaled = {"rescale", rescale_scaled, CARRIED | ATT_SLOT(E),

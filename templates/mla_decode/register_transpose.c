@@ -160,62 +160,59 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
 
-static void find_page(void *context, const struct pipe_row *row)
+static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.pages[0] = mla_one_wave_page(s, mla_first_key(s, mla_block_of(s)));
 }
 
-static void find_rows(void *context, const struct pipe_row *row)
+static void find_rows(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.flight = mla_transpose_find_rows(s, mla_block_of(s), s->now.pages[0]);
 }
 
 /* A half of the rows of the latent. */
-static void copy_rows(void *context, const struct pipe_row *row)
+static void copy_rows(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     const struct part *const latent = s->source.part;
     const unsigned half = s->d.keys / 2;
     mla_transpose_copy(s, &s->now.flight,
-                       (struct mla_copy_piece){latent, row->part * half, half, 0, latent->width},
+                       (struct mla_copy_piece){latent, part * half, half, 0, latent->width},
                        MLA_COPIES_LAST);
 }
 
 /* A half of its columns. */
-static void copy_columns(void *context, const struct pipe_row *row)
+static void copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     const struct part *const latent = s->source.part;
     const unsigned cols = latent->width / 2;
     mla_transpose_copy(s, &s->now.flight,
-                       (struct mla_copy_piece){latent, 0, s->d.keys, row->part * cols, cols},
-                       row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
+                       (struct mla_copy_piece){latent, 0, s->d.keys, part * cols, cols},
+                       part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
 }
 
-static void copy_rotated(void *context, const struct pipe_row *row)
+static void copy_rotated(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct part *const rotated = s->source.part + 1;
-    (void)row;
     mla_transpose_copy(s, &s->now.flight,
                        (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
                        MLA_COPIES_LAST);
 }
 
-static void read_k(void *context, const struct pipe_row *row)
+static void read_k(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    const unsigned end = row->part ? s->query.n_panels : 1;
-    for (unsigned i = row->part; i < end; i++)
+    const unsigned end = part ? s->query.n_panels : 1;
+    for (unsigned i = part; i < end; i++)
         s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
 /* m follows the largest score where that has outgrown it. */
-static void follow(void *context, const struct pipe_row *row)
+static void follow(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
@@ -223,7 +220,6 @@ static void follow(void *context, const struct pipe_row *row)
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
     const struct tir_type t[] = {softmax->vector, softmax->vector};
-    (void)row;
     struct tir_if branch = tir_begin_if(b, now->step.grown, true, t, 2);
     const struct tir_value next = att_softmax_next(b, softmax, now->s, *m);
     tir_else(b, &branch, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
@@ -233,20 +229,18 @@ static void follow(void *context, const struct pipe_row *row)
     now->step.alpha = both[1];
 }
 
-static void rescale(void *context, const struct pipe_row *row)
+static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
-    (void)row;
     att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
                         &now->carried[ATT_CARRY_O]);
 }
 
-static void order_weights(void *context, const struct pipe_row *row)
+static void order_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const p = &s->d.attention.now.weights.p16;
-    (void)row;
     *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
@@ -259,21 +253,21 @@ static struct tir_layout quarter_layout(const struct mla *s)
     return tir_layout_transpose(&a);
 }
 
-static void read_c(void *context, const struct pipe_row *row)
+static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->number.kq_bytes;
     const struct tir_layout l = quarter_layout(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, width, &along);
-    const struct tir_value from = att_plus(b, s->now.flight.place, (int)(row->part * bytes));
-    s->now.quarter[row->part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
+    const struct tir_value from = att_plus(b, s->now.flight.place, (int)(part * bytes));
+    s->now.quarter[part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
 }
 
-static void turn_c(void *context, const struct pipe_row *row)
+static void turn_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
-    struct tir_value *const c = &s->now.quarter[row->part];
+    struct tir_value *const c = &s->now.quarter[part];
     const struct tir_layout l = quarter_layout(s);
     *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
@@ -283,14 +277,13 @@ static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsig
     return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
 }
 
-/* The last quarter joins them. */
-static void product(void *context, const struct pipe_row *row)
+/* Multiplies a quarter of c^T with P. The last quarter joins all into O. */
+static void product(void *context, unsigned i)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->now.quarter;
-    const unsigned i = row->part;
     part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, part_of(b, *o, i));
     if (i + 1 < QUARTERS)
         return;
@@ -307,16 +300,23 @@ const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_S
                                                 .flags = 0};
 const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
                                                  ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_transpose_copy_rows = {
-    "rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_rows = {"rows to LDS",
+                                                NULL,
+                                                ATT_SLOT(K_DATA),
+                                                0,
+                                                .lds_writes = FIRST | LAST,
+                                                .flags = PIPE_ASYNC,
+                                                .build_part = copy_rows};
 const struct pipe_op mla_transpose_copy_first = {
-    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC};
+    "columns to LDS",          NULL, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC,
+    .build_part = copy_columns};
 const struct pipe_op mla_transpose_copy_last = {
-    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
+    "columns to LDS",          NULL, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC,
+    .build_part = copy_columns};
 const struct pipe_op mla_transpose_copy_rotated = {
     "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_transpose_read_k = {"read K", read_k, 0, ATT_SLOT(K),
-                                             .lds_reads = FIRST | LAST};
+const struct pipe_op mla_transpose_read_k = {
+    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = FIRST | LAST, .build_part = read_k};
 const struct pipe_op mla_transpose_follow = {"max", follow,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
@@ -324,18 +324,19 @@ const struct pipe_op mla_transpose_rescale = {"rescale", rescale, M_L_O | ATT_SL
                                               .flags = PIPE_BRANCH};
 const struct pipe_op mla_transpose_order_p = {"order P", order_weights, ATT_SLOT(P16),
                                               ATT_SLOT(P16), .flags = 0};
-const struct pipe_op mla_transpose_read_first = {"read c", read_c, .writes_part = QUARTER,
-                                                 .lds_reads = FIRST};
-const struct pipe_op mla_transpose_read_last = {"read c", read_c, .writes_part = QUARTER,
-                                                .lds_reads = LAST};
-const struct pipe_op mla_transpose_turn = {"transpose c", turn_c, .reads_part = QUARTER,
-                                           .writes_part = QUARTER};
+const struct pipe_op mla_transpose_read_first = {"read c", NULL, .writes_part = QUARTER,
+                                                 .lds_reads = FIRST, .build_part = read_c};
+const struct pipe_op mla_transpose_read_last = {"read c", NULL, .writes_part = QUARTER,
+                                                .lds_reads = LAST, .build_part = read_c};
+const struct pipe_op mla_transpose_turn = {"transpose c", NULL, .reads_part = QUARTER,
+                                           .writes_part = QUARTER, .build_part = turn_c};
 const struct pipe_op mla_transpose_product_pv = {"PV",
-                                                 product,
+                                                 NULL,
                                                  ATT_SLOT(P16) | ATT_SLOT(O),
                                                  ATT_SLOT(O),
                                                  .reads_part = QUARTER,
-                                                 .flags = PIPE_PRODUCT};
+                                                 .flags = PIPE_PRODUCT,
+                                                 .build_part = product};
 
 static void choose_pipeline(struct mla *s)
 {

@@ -60,20 +60,18 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
 
 /* ---- Steps ---- */
 
-static void find_exponent(void *context, const struct pipe_row *row)
+static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
     struct att_now *const now = &s->d.attention.now;
-    (void)row;
     now->s = mla_own_keys(s, now->s);
     s->d.attention.now.exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
 }
 
-static void store_weights(void *context, const struct pipe_row *row)
+static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
-    (void)row;
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, mla_block_of(s), mla_all_keys(s, now->weights.p16));
     store_scales(s, mla_block_of(s), s->d.attention.now.exponent, now->carried[ATT_CARRY_M]);
@@ -82,14 +80,13 @@ static void store_weights(void *context, const struct pipe_row *row)
 
 /* All waves replace m by the largest e where some e is too far above it, and O and l follow. The
  * branch has barriers of its own. */
-static void agree(void *context, const struct pipe_row *row)
+static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried;
     const struct tir_value block = mla_block_of(s), e = s->d.attention.now.exponent;
     struct tir_type types[ATT_N_CARRY];
-    (void)row;
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value m = carried[ATT_CARRY_M];
@@ -121,12 +118,11 @@ static void agree(void *context, const struct pipe_row *row)
     tir_end_if(b, &branch, carried);
 }
 
-static void sum_weights(void *context, const struct pipe_row *row)
+static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
-    (void)row;
     const struct tir_value scale =
         tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, carried[ATT_CARRY_M]));
     *l = tir_named(b, "l",
@@ -134,13 +130,12 @@ static void sum_weights(void *context, const struct pipe_row *row)
                            tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
 
-static void product(void *context, const struct pipe_row *row)
+static void product(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    (void)row;
     *o = tir_named(b, "o",
                    tir_mma_scaled(b, s->type.scaled, now->v, now->weights.p16, *o,
                                   tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),

@@ -76,31 +76,28 @@ unsigned mla_early_panels(const struct mla *s)
 
 /* ---- Steps: scores of parts of the latent are summed ---- */
 
-static void store_scores(void *context, const struct pipe_row *row)
+static void store_scores(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value own = att_times(b, mla_row_part(s), (int)part_bytes(s));
-    (void)row;
     tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &s->lds.scores_map);
 }
 
-static void read_scores(void *context, const struct pipe_row *row)
+static void read_scores(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    (void)row;
     for (unsigned i = 0; i < 1u << s->split.depth; i++) {
         const struct tir_value at = att_plus(b, s->lds.scores, (int)(i * part_bytes(s)));
         s->now.quarter[i] = tir_tile_lds_load(b, at, s->d.scores, &s->lds.scores_map);
     }
 }
 
-static void sum_scores(void *context, const struct pipe_row *row)
+static void sum_scores(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value x = s->now.quarter[0];
-    (void)row;
     for (unsigned i = 1; i < 1u << s->split.depth; i++)
         x = tir_add(&s->d.b, x, s->now.quarter[i]);
     s->d.attention.now.s = tir_named(&s->d.b, "s", x);

@@ -80,46 +80,42 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 /* ---- The steps of the loop ---- */
 
 /* The exponent of the block: m, or the wave's own largest score where that has outgrown it. */
-static void find_exponent(void *context, const struct pipe_row *row)
+static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    (void)row;
     s->d.attention.now.exponent = s->d.attention.now.carried[ATT_CARRY_M];
     att_softmax_maximum(b, &s->softmax, s->d.attention.now.s, tir_undef(b, s->softmax.vector),
                         &s->d.attention.now.exponent);
 }
 
-static void make_weights(void *context, const struct pipe_row *row)
+static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value e = s->d.attention.now.exponent;
-    (void)row;
     const struct tir_value p = tir_named(
         b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
     s->d.attention.now.weights.sum = tir_col_fold_sum(b, p);
     mla_exchange_tell(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
 }
 
-static void read_weights(void *context, const struct pipe_row *row)
+static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.other_exponent =
         mla_exchange_other(s, mla_block_of(s), tir_typeof(s->d.b.f, s->d.attention.now.exponent));
     for (unsigned i = 0; i < 2; i++)
         s->now.pair_weights[i] = mla_exchange_part(s, mla_block_of(s), i);
 }
 
-static void rescale(void *context, const struct pipe_row *row)
+static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const carried = s->d.attention.now.carried;
     struct tir_value all[N_FOLLOW] = {[F_SUM] = s->d.attention.now.weights.sum,
                                       [F_WEIGHTS] = s->now.pair_weights[0],
                                       [F_WEIGHTS + 1] = s->now.pair_weights[1]};
-    (void)row;
     for (unsigned i = 0; i < ATT_N_CARRY; i++)
         all[i] = carried[i];
     follow(s, s->d.attention.now.exponent, s->now.other_exponent, all);
@@ -130,21 +126,20 @@ static void rescale(void *context, const struct pipe_row *row)
     s->now.pair_weights[1] = all[F_WEIGHTS + 1];
 }
 
-static void add_sum(void *context, const struct pipe_row *row)
+static void add_sum(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
-    (void)row;
     *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
 }
 
-static void product(void *context, const struct pipe_row *row)
+static void product(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->now.pair_weights[row->part], *o);
-    if (row->part)
+    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->now.pair_weights[part], *o);
+    if (part)
         tir_named(&s->d.b, "o", *o);
 }
 
@@ -162,8 +157,12 @@ const struct pipe_op mla_pair_rescale = {
     CARRIED | ATT_SLOT(P16) | ATT_SLOT(TOP), .flags = PIPE_BRANCH};
 const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TOP), ATT_SLOT(L),
                                      .flags = 0};
-const struct pipe_op mla_pair_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
-                                         ATT_SLOT(O), .flags = PIPE_PRODUCT};
+const struct pipe_op mla_pair_product = {"PV",
+                                         NULL,
+                                         ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                         ATT_SLOT(O),
+                                         .flags = PIPE_PRODUCT,
+                                         .build_part = product};
 
 /* ---- Q ----
  *

@@ -236,38 +236,35 @@ enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* ---- The steps of the loop ---- */
 
-static void store_weights(void *context, const struct pipe_row *row)
+static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const p = &s->d.attention.now.p;
-    (void)row;
     *p = tir_convert_in_range(&s->d.b, tir_named(&s->d.b, "p", *p), TIR_FP8);
     mla_exchange_tell(s, mla_block_of(s), *p, s->d.attention.now.exponent);
 }
 
-static void load_weights(void *context, const struct pipe_row *row)
+static void load_weights(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->now.other_exponent = read_exponents(s, mla_block_of(s));
     s->now.pair_weights[0] = read_weights(s, mla_block_of(s));
 }
 
-static void sum_weights(void *context, const struct pipe_row *row)
+static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
-    (void)row;
     s->d.attention.now.weights.sum = tir_col_fold_dot(
         b, tir_convert(b, now->p, TIR_BF16), tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
 }
 
-static void read_c(void *context, const struct pipe_row *row)
+static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
-    if (row->part) {
+    if (part) {
         *v = read_values(s, mla_block_of(s), *v);
         return;
     }
@@ -275,34 +272,31 @@ static void read_c(void *context, const struct pipe_row *row)
     s->d.attention.now.carried[FIRST] = *v;
 }
 
-static void rescale(void *context, const struct pipe_row *row)
+static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     mla_one_wave_follow(s, s->now.other_exponent, s->d.attention.now.carried);
 }
 
 /* The product's instruction is assembly that needs a state or two after its scales: l is made in
  * between. */
-static void make_scales(void *context, const struct pipe_row *row)
+static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
     const struct tir_value m = carried[ATT_CARRY_M], all = s->now.other_exponent;
-    (void)row;
     s->last.scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, m));
     const struct tir_value beside = tir_broadcast(b, scale, tir_typeof(b->f, *l));
     *l = tir_named(b, "l", tir_fma(b, s->d.attention.now.weights.sum, beside, *l));
 }
 
-static void product(void *context, const struct pipe_row *row)
+static void product(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const o = &carried[ATT_CARRY_O];
-    (void)row;
     carried[BEFORE] = *o;
     carried[SCALES] = s->last.scales;
     carried[WEIGHTS] = s->now.pair_weights[0];
@@ -320,8 +314,12 @@ const struct pipe_op mla_lines_store_p = {"P to LDS", store_weights, ATT_SLOT(P)
 const struct pipe_op mla_lines_read_p = {"read P", load_weights, .writes = ATT_SLOT(P16),
                                          .lds_reads = P_LDS};
 const struct pipe_op mla_lines_sum = {"sum P", sum_weights, ATT_SLOT(P), ATT_SLOT(TOP), .flags = 0};
-const struct pipe_op mla_lines_read_c = {"read c", read_c, 0, ATT_SLOT(V),
-                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
+const struct pipe_op mla_lines_read_c = {"read c",
+                                         NULL,
+                                         0,
+                                         ATT_SLOT(V),
+                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
+                                         .build_part = read_c};
 const struct pipe_op mla_lines_rescale = {"rescale", rescale, CARRIED | ATT_SLOT(P16), CARRIED,
                                           .flags = PIPE_BRANCH};
 const struct pipe_op mla_lines_scales = {

@@ -47,56 +47,51 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
 
 /* ---- Steps: the maximum ---- */
 
-static void find_max(void *context, const struct pipe_row *row)
+static void find_max(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
-    (void)row;
     now->step = att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, *m, 1.0f), m);
     s->d.attention.now.exponent = *m;
 }
 
 /* Finds the maximum of the wave's own keys, and by how much it exceeds m. */
-static void find_own_max(void *context, const struct pipe_row *row)
+static void find_own_max(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value m = now->carried[ATT_CARRY_M];
-    (void)row;
     now->s = mla_own_keys(s, now->s);
     att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, m, 1.0f), &m);
     s->d.attention.now.step.alpha = tir_sub(b, m, now->carried[ATT_CARRY_M]);
     s->d.attention.now.exponent = m;
 }
 
-static void store_tops(void *context, const struct pipe_row *row)
+static void store_tops(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    (void)row;
     tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s),
                        &s->lds.scores_map);
 }
 
-static void read_tops(void *context, const struct pipe_row *row)
+static void read_tops(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.top =
         tir_tile_lds_load(&s->d.b, s->lds.scores, s->type.tops, &s->lds.scores_map);
 }
 
-static void find_shared_max(void *context, const struct pipe_row *row)
+static void find_shared_max(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
     struct att_softmax all = att_softmax(b, s->type.tops, s->softmax.exponent);
-    (void)row;
     all.room = s->softmax.room;
     all.rise = s->softmax.rise;
     all.from_zero = s->softmax.from_zero;
@@ -118,12 +113,11 @@ struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir
 
 /* Makes weights relative to the block's exponent. Those of fp8 are rounded first and then summed:
  * out is a mean of values, whatever the roundings were. */
-static void make_weights(void *context, const struct pipe_row *row)
+static void make_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
-    (void)row;
     const struct tir_value x =
         att_softmax_exponent(b, &s->softmax, now->s, s->d.attention.now.exponent);
     now->p = tir_named(b, "p", tir_exp2(b, x));
@@ -136,34 +130,31 @@ static void add_sum(struct mla *s)
     *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
 }
 
-static void rescale_own(void *context, const struct pipe_row *row)
+static void rescale_own(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
-    (void)row;
     att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_O],
                         &now->carried[ATT_CARRY_L]);
     add_sum(s);
 }
 
-static void sum_weights(void *context, const struct pipe_row *row)
+static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
-    (void)row;
     *l = tir_mul(b, *l, tir_broadcast(b, now->step.alpha, tir_typeof(b->f, *l)));
     add_sum(s);
 }
 
 /* ---- Steps: weights to all waves ---- */
 
-static void store_weights(void *context, const struct pipe_row *row)
+static void store_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
-    (void)row;
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, mla_block_of(s), now->weights.p16);
     mla_store_vector(s, mla_turn(s, mla_block_of(s)), now->step.alpha);
@@ -171,12 +162,11 @@ static void store_weights(void *context, const struct pipe_row *row)
 }
 
 /* The same of the wave's own keys, with its m and what that exceeds the common one by. */
-static void store_own_weights(void *context, const struct pipe_row *row)
+static void store_own_weights(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value block = mla_block_of(s);
-    (void)row;
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, block, mla_all_keys(s, s->d.attention.now.weights.p16));
     mla_store_vector(s, mla_turn(s, block), s->d.attention.now.step.alpha);
@@ -184,19 +174,17 @@ static void store_own_weights(void *context, const struct pipe_row *row)
     mla_end_writers(s, &writers);
 }
 
-static void read_weights(void *context, const struct pipe_row *row)
+static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.weights.p16 = mla_load_weights(s, mla_block_of(s));
 }
 
 /* ---- Steps: O follows the maximum ---- */
 
-static void read_alpha(void *context, const struct pipe_row *row)
+static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
-    (void)row;
     s->d.attention.now.step.alpha =
         mla_load_vector(s, mla_turn(s, mla_block_of(s)), 0, s->type.vector);
 }
@@ -234,25 +222,23 @@ static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, str
     return tir_transpose(b, tir_stack(b, part[0], part[1]));
 }
 
-static void rescale(void *context, const struct pipe_row *row)
+static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
-    (void)row;
     *o = follow(s, *o, s->d.attention.now.step.alpha);
 }
 
-static void rescale_by_columns(void *context, const struct pipe_row *row)
+static void rescale_by_columns(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
-    (void)row;
     *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
 /* All waves take the largest m for the block where one has grown: O and l follow it, and weights
  * are stored once more, with a barrier in the branch. */
-static void agree(void *context, const struct pipe_row *row)
+static void agree(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
@@ -263,7 +249,6 @@ static void agree(void *context, const struct pipe_row *row)
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
     struct tir_type types[ATT_N_CARRY];
-    (void)row;
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);

@@ -11,11 +11,19 @@ const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
 const struct pipe_op pipe_meet = {.name = "barrier", .kind = PIPE_MEET};
 const struct pipe_op pipe_part = {.name = "shared rows", .kind = PIPE_PART};
 
+static void build_step(const struct pipe_row *row, void *context)
+{
+    if (row->op->build)
+        row->op->build(context);
+    else
+        row->op->build_part(context, row->part);
+}
+
 static void build_row(struct tir_builder *b, const struct pipeline *p, const struct pipe_row *row,
                       void *context)
 {
     switch (row->op->kind) {
-    case PIPE_STEP: row->op->build(context, row); break;
+    case PIPE_STEP: build_step(row, context); break;
     case PIPE_AWAIT:
         tir_wait(b, p->buffers[row->part].queue,
                  p->buffers[row->part].early - p->buffers[row->part].early_wait);

@@ -66,7 +66,7 @@ struct pipe_slot {
 
 /** Kinds of ops: steps, and the waits of the pipeline itself. */
 enum pipe_op_kind {
-    PIPE_STEP,         /* calls build() */
+    PIPE_STEP,         /* calls build() or build_part() */
     PIPE_AWAIT,        /* waits for this wave's asynchronous copies to buffer `part` */
     PIPE_AWAIT_STORES, /* waits for its stores to buffer `part`, and for its reads of LDS */
     PIPE_RELEASE,      /* waits for its reads of LDS: they are in registers */
@@ -81,14 +81,14 @@ enum pipe_flags {
     PIPE_ASYNC = 4,   /* writes LDS by copies that the wave does not wait for */
 };
 
-struct pipe_row;
-
 /** A step: what it is called, what it touches, how it is built. */
 struct pipe_op {
     const char *name; /* in drawings and refusals */
-    /** Appends the step's ops; the builder has the row's stage and phase already. */
-    void (*build)(void *context, const struct pipe_row *row);
-    uint32_t reads, writes;           /* bits of slots */
+    /** Appends the step's ops; the builder has the row's stage and phase already. NULL: build_part. */
+    void (*build)(void *context);
+    uint32_t reads, writes; /* bits of slots */
+    /** Appends a part of a step that is cut into parts: pipe_row.part. */
+    void (*build_part)(void *context, unsigned part);
     uint32_t reads_part, writes_part; /* the same of part 0; part n has the slots n places higher */
     uint8_t lds_reads, lds_writes;    /* bits of buffers */
     uint8_t flags;                    /* of enum pipe_flags */

@@ -240,18 +240,17 @@ static struct prefill *family_of(void *context)
 static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
 
 /* Return the panels of a part of a step on K: part 0 is the first panel, part 1 all others. */
-static unsigned first_panel(const struct pipe_row *row) { return row->part ? 1 : 0; }
+static unsigned first_panel(unsigned part) { return part ? 1 : 0; }
 
-static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
+static unsigned end_panel(const struct prefill *p, unsigned part)
 {
-    return row->part ? p->k.n_panels : 1;
+    return part ? p->k.n_panels : 1;
 }
 
 /* Loads page numbers of K. Tiles past the end have the pages of the last tile. */
-static void find_k(void *context, const struct pipe_row *row)
+static void find_k(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     if (p->source.kind == PREFILL_PAGE_COPIES) {
         p->now.k_page = prefill_find_page(p, tile_of(p));
         return;
@@ -261,19 +260,18 @@ static void find_k(void *context, const struct pipe_row *row)
                                                 first_key(p, tile_of(p)));
 }
 
-static void issue_k(void *context, const struct pipe_row *row)
+static void issue_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
-    if (!row->part)
+    if (!part)
         p->now.copied_key = first_key(p, tile_of(p));
-    for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
+    for (unsigned i = first_panel(part); i < end_panel(p, part); i++)
         copy_panel(p, &p->k.panels[i], tile_of(p), p->now.copied_key);
 }
 
-static void store_k(void *context, const struct pipe_row *row)
+static void store_k(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
         const struct tir_value k = att_paged_elements(&p->b, &n->paged, n->fetched, p->shape.dtype);
@@ -281,10 +279,9 @@ static void store_k(void *context, const struct pipe_row *row)
     }
 }
 
-static void find_v(void *context, const struct pipe_row *row)
+static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     if (p->source.kind == PREFILL_PAGE_COPIES)
         p->now.v_pages = prefill_find_page(p, tile_of(p));
     else
@@ -292,27 +289,25 @@ static void find_v(void *context, const struct pipe_row *row)
                                           first_key(p, tile_of(p)));
 }
 
-static void load_mask(void *context, const struct pipe_row *row)
+static void load_mask(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     p->attention.now.block.mask = att_load_mask(&p->attention, first_key(p, tile_of(p)));
 }
 
-static void read_k(void *context, const struct pipe_row *row)
+static void read_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
-    for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
+    for (unsigned i = first_panel(part); i < end_panel(p, part); i++)
         p->now.k[i] = read_panel(p, &p->k.panels[i], tile_of(p));
 }
 
 /* Computes S^T = K Q^T. Exponents include the scale. */
-static void product_qk(void *context, const struct pipe_row *row)
+static void product_qk(void *context)
 {
     struct prefill *const p = family_of(context);
     struct tir_builder *b = &p->b;
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->shape.scores);
-    (void)row;
     for (unsigned i = 0; i < p->k.n_panels; i++)
         s = p->k.panels[i].multiplied < p->k.panels[i].width
                 ? tir_mma_first(b, p->shape.product, p->now.k[i], p->k.panels[i].q, s,
@@ -321,30 +316,27 @@ static void product_qk(void *context, const struct pipe_row *row)
     p->attention.now.s = tir_named(b, "s", s);
 }
 
-static void issue_v(void *context, const struct pipe_row *row)
+static void issue_v(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     fetch_v(p, tile_of(p));
 }
 
 /* Converts V of a cache, and sets rows without a visible key to zero. */
-static void clear_v(void *context, const struct pipe_row *row)
+static void clear_v(void *context)
 {
     struct prefill *const p = family_of(context);
     struct tir_value part[2];
-    (void)row;
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
         part[i] =
             att_paged_elements(&p->b, &p->source.paged_v[i], p->now.v_loaded[i], p->shape.dtype);
     p->now.cleared_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
 }
 
-static void store_v(void *context, const struct pipe_row *row)
+static void store_v(void *context)
 {
     struct prefill *const p = family_of(context);
     struct tir_value v = p->v->paged ? p->now.cleared_v : p->now.v_loaded[0].bits;
-    (void)row;
     if (p->value.transposed && !p->source.v.cache.shuffle) {
         const struct tir_layout order = store_layout(p);
         v = tir_relayout(&p->b, v, &order);
@@ -352,18 +344,17 @@ static void store_v(void *context, const struct pipe_row *row)
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->value.lds);
 }
 
-static void read_v(void *context, const struct pipe_row *row)
+static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
     const struct tir_value at = own_v_buffer(p, tile_of(p));
     p->attention.now.v =
-        p->attention.value_parts > 1 ? prefill_v_part(p, at, row->part) : prefill_v_operand(p, at);
+        p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);
 }
 
-static void read_v_rest(void *context, const struct pipe_row *row)
+static void read_v_rest(void *context)
 {
     struct prefill *const p = family_of(context);
-    (void)row;
     p->attention.now.v_rest = prefill_v_rest(p, own_v_buffer(p, tile_of(p)));
 }
 
@@ -376,15 +367,16 @@ struct tir_value prefill_key_of_block(void *family, struct tir_value index)
 #define V_LDS (1u << PREFILL_LDS_V)
 
 const struct pipe_op prefill_find_k = {"find K", find_k, 0, ATT_SLOT(K_PAGES), .flags = 0};
-const struct pipe_op prefill_issue_k = {"K to LDS",         issue_k, 0, 0, .lds_writes = K_LDS,
-                                        .flags = PIPE_ASYNC};
-const struct pipe_op prefill_load_k = {"load K", issue_k, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
-                                       .flags = 0};
+const struct pipe_op prefill_issue_k = {
+    "K to LDS", NULL, 0, 0, .lds_writes = K_LDS, .flags = PIPE_ASYNC, .build_part = issue_k};
+const struct pipe_op prefill_load_k = {"load K", NULL, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                       .build_part = issue_k};
 const struct pipe_op prefill_store_k = {"store K", store_k, ATT_SLOT(K_DATA), 0,
                                         .lds_writes = K_LDS};
 const struct pipe_op prefill_find_v = {"find V", find_v, 0, ATT_SLOT(V_PAGES), .flags = 0};
 const struct pipe_op prefill_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
-const struct pipe_op prefill_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = K_LDS};
+const struct pipe_op prefill_read_k = {
+    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = K_LDS, .build_part = read_k};
 const struct pipe_op prefill_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                            .flags = PIPE_PRODUCT};
 const struct pipe_op prefill_issue_v = {"V to LDS",         issue_v, 0, 0, .lds_writes = V_LDS,
@@ -398,6 +390,7 @@ const struct pipe_op prefill_store_v = {"store V", store_v, ATT_SLOT(V_DATA), 0,
                                         .lds_writes = V_LDS};
 const struct pipe_op prefill_store_v_ready = {"store V", store_v, ATT_SLOT(V_READY), 0,
                                               .lds_writes = V_LDS};
-const struct pipe_op prefill_read_v = {"read V", read_v, 0, ATT_SLOT(V), .lds_reads = V_LDS};
+const struct pipe_op prefill_read_v = {
+    "read V", NULL, 0, ATT_SLOT(V), .lds_reads = V_LDS, .build_part = read_v};
 const struct pipe_op prefill_read_v_rest = {"read V rest", read_v_rest, 0, ATT_SLOT(V_REST),
                                             .lds_reads = V_LDS};

@@ -55,48 +55,42 @@ static struct tir_view words_of(struct toy *t, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, 4 * COLS), 4 * COLS, 0);
 }
 
-static void build_load(void *context, const struct pipe_row *row)
+static void build_load(void *context)
 {
     struct toy *const t = context;
-    (void)row;
     t->data = tir_tile_load(&t->b, words_of(t, "q", t->tile), tir_i32(&t->b, 0), t->loaded);
 }
 
-static void build_store(void *context, const struct pipe_row *row)
+static void build_store(void *context)
 {
     struct toy *const t = context;
-    (void)row;
     tir_tile_lds_store(&t->b, place_of(t), t->data, &t->map);
 }
 
-static void build_read(void *context, const struct pipe_row *row)
+static void build_read(void *context)
 {
     struct toy *const t = context;
-    (void)row;
     t->words = tir_tile_lds_load(&t->b, place_of(t), t->shared, &t->map);
 }
 
-static void build_twice(void *context, const struct pipe_row *row)
+static void build_twice(void *context)
 {
     struct toy *const t = context;
-    (void)row;
     t->twice = tir_add(&t->b, t->words, t->words);
 }
 
-static void build_sum(void *context, const struct pipe_row *row)
+static void build_sum(void *context)
 {
     struct toy *const t = context;
     struct tir_builder *const b = &t->b;
-    (void)row;
     t->sum = tir_add(b, tir_mul(b, t->sum, tir_int_like(b, t->sum, 5)), t->twice);
 }
 
 /* Uses the sum of the previous tile or of this one, depending on the table's order. */
-static void build_state(void *context, const struct pipe_row *row)
+static void build_state(void *context)
 {
     struct toy *const t = context;
     struct tir_builder *const b = &t->b;
-    (void)row;
     t->state = tir_add(b, tir_mul(b, t->state, tir_int_like(b, t->state, 3)),
                        tir_xor(b, t->words, t->sum));
 }
