@@ -7,6 +7,7 @@
 #include "op_names.h"
 #include "ir/bits.h"
 #include "ir/builder.h"
+#include "templates/index/pipelines/pipelines.h"
 #include "templates/index/score.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/select/list.h"
@@ -711,6 +712,7 @@ const struct att_template att_template_indexer_topk = {
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .own = {"single"},
+    .pipelines = att_index_pipelines,
     .fits = fits,
     .check = check,
     .build = build,

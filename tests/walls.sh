@@ -25,7 +25,7 @@ templates/pipeline ir templates/pipeline
 templates/attention ops ir templates/variant templates/workgroup templates/pipeline templates/attention
 templates/cache ops ir templates/template templates/variant templates/workgroup templates/cache
 templates/select ops ir templates/variant templates/workgroup templates/cache templates/select
-templates/index ops ir templates/variant templates/workgroup templates/cache templates/index
+templates/index ops ir templates/variant templates/workgroup templates/pipeline templates/cache templates/index
 templates/linear ops ir templates/template templates/variant templates/workgroup templates/linear
 templates/gated_delta_prefill ops ir templates/variant templates/workgroup templates/linear templates/gated_delta_prefill
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope

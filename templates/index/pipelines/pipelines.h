@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pipelines of the indexer's scores, each a file of this folder.
+ */
+#ifndef TEMPLATES_INDEX_PIPELINES_PIPELINES_H
+#define TEMPLATES_INDEX_PIPELINES_PIPELINES_H
+
+#include "templates/pipeline/pipeline.h"
+
+/** All of the indexer's pipelines; NULL at the end. */
+extern const struct pipeline *const att_index_pipelines[];
+extern const struct pipeline att_index_key_stream;
+
+#endif
