@@ -604,11 +604,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.loop = pipe_loop_plan(&d.plan),
-                     .cover = find_cover(v, &tile),
-                     .hoist_vgprs = tile.hoist_vgprs},
+        .schedule = pipe_schedule(&d.plan),
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
+    k->schedule.cover = find_cover(v, &tile);
+    k->schedule.hoist_vgprs = tile.hoist_vgprs;
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.kv.columns,
              d.kv.keys, d.kv.waves, d.plan.stages);
 }

@@ -322,7 +322,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .func = b->f,
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    s.form->set_schedule(&s, &k->schedule);
+    k->schedule = pipe_schedule(&s.plan);
+    if (s.form->adjust_schedule)
+        s.form->adjust_schedule(&s, &k->schedule);
     k->schedule.loop_at = loop_at(v, m);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
              s.d.columns, s.d.keys, s.d.waves, s.lds.blocks, k->schedule.loop.stages,

@@ -329,6 +329,25 @@ static void attend(struct prefill *p)
     att_attention_unpack(&p->attention, kept, carried);
 }
 
+/* Returns the schedule of the loop: the pipeline's, with the knobs of the tile. */
+static struct tir_schedule schedule_of(const struct prefill *p)
+{
+    const uint16_t *const own = p->tile->own;
+    /* True if two exponentials take longer than a matrix instruction leaves room for. */
+    const bool long_exp2 = 2 * p->m->exp_slots > p->shape.mma->shadow_slots;
+    struct tir_schedule s = pipe_schedule(&p->plan);
+    s.loop.unroll = prefill_unrolls(p) ? 2 : 1;
+    s.loop.shift_early = (uint8_t)own[PREFILL_SHIFT_EARLY];
+    s.cover = p->shape.rows == 32 && long_exp2 ? TIR_COVER_MIXED : TIR_COVER_EVEN;
+    s.even_code = has_even_code(p);
+    s.bare_last = p->tile->late_maximum;
+    s.hoist_vgprs = p->tile->hoist_vgprs;
+    s.memory_priority = p->tile->memory_priority;
+    s.early_priority = (uint8_t)own[PREFILL_EARLY_PRIORITY];
+    s.loop_at = loop_at(p);
+    return s;
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
@@ -346,16 +365,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const int groups = prefill_workgroups(&p);
     *k = (struct att_kernel){
         .func = f,
-        /* MIXED if two exponentials take longer than a matrix instruction leaves room for. */
-        .schedule = {.cover = p.shape.rows == 32 && 2 * m->exp_slots > p.shape.mma->shadow_slots
-                                  ? TIR_COVER_MIXED
-                                  : TIR_COVER_EVEN,
-                     .even_code = has_even_code(&p),
-                     .bare_last = p.tile->late_maximum,
-                     .hoist_vgprs = p.tile->hoist_vgprs,
-                     .memory_priority = p.tile->memory_priority,
-                     .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
-                     .loop_at = loop_at(&p)},
+        .schedule = schedule_of(&p),
         .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
@@ -365,9 +375,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         k->grid[0] = (struct att_grid){ARG_WORKGROUPS, 1, 1};
         k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
     }
-    k->schedule.loop = pipe_loop_plan(&p.plan);
-    k->schedule.loop.unroll = prefill_unrolls(&p) ? 2 : 1;
-    k->schedule.loop.shift_early = (uint8_t)p.tile->own[PREFILL_SHIFT_EARLY];
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
              prefill_queries(&p), p.shape.keys, p.shape.waves, k->schedule.loop.stages,
              k->schedule.loop.roles);

@@ -658,11 +658,7 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.loop = pipe_loop_plan(&p.plan),
-                     .cover = TIR_COVER_EVEN,
-                     .read_ahead = 10,
-                     .result_after = 4,
-                     .hoist_vgprs = 16},
+        .schedule = pipe_schedule(&p.plan),
         .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,

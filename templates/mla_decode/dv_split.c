@@ -507,14 +507,6 @@ static void join(struct mla *s, struct split_kv_state *state)
     s->d.divisors = s->lds.p;
 }
 
-static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
-{
-    mla_transpose_set_schedule(s, schedule);
-    schedule->hoist_vgprs = 4;
-    schedule->cover = TIR_COVER_MIXED;
-    schedule->exchange_ahead = 2;
-}
-
 const struct mla_form mla_dv_split_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
@@ -523,5 +515,4 @@ const struct mla_form mla_dv_split_form = {
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,
-    .set_schedule = set_schedule,
 };

@@ -323,14 +323,12 @@ static uint8_t read_ahead(const struct mla *s)
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
+/* Scaled products are so long that all other work fits under the first of them. */
+static void adjust_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    const bool deferred = s->plan.stages > MLA_STAGE_ARRIVES + 1; /* the product with c */
-    *schedule = (struct tir_schedule){
-        .loop = pipe_loop_plan(&s->plan),
-        .cover = !deferred || s->type.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
-        .read_ahead = read_ahead(s),
-    };
+    if (s->type.scaled >= 0)
+        schedule->cover = TIR_COVER_FILL;
+    schedule->read_ahead = read_ahead(s);
 }
 
 const struct mla_form mla_shared_form = {
@@ -341,7 +339,7 @@ const struct mla_form mla_shared_form = {
     .walk = mla_walk,
     .join = join_shared,
     .pass = mla_walk_and_store,
-    .set_schedule = set_schedule,
+    .adjust_schedule = adjust_schedule,
     .hbm_bound = 1,
 };
 
@@ -352,6 +350,6 @@ const struct mla_form mla_early_form = {
     .load_q = load_shared_q,
     .walk = walk_early,
     .pass = mla_walk_and_store,
-    .set_schedule = set_schedule,
+    .adjust_schedule = adjust_schedule,
     .ends_beside_output = 1,
 };

@@ -197,7 +197,7 @@ struct mla_form {
     /** Gives every wave m and l of the columns of its O^T. */
     void (*join)(struct mla *s, struct split_kv_state *state);
     void (*pass)(struct mla *s); /* appends the loop and the store of its results */
-    void (*set_schedule)(const struct mla *s, struct tir_schedule *schedule);
+    void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
     uint8_t hbm_bound;          /* 1: HBM limits the loop with any type of numbers */
     uint8_t ends_beside_output; /* 1: walk() gives m and l for the columns of O^T. l and O are 0
                                    while m is the lowest */

@@ -606,21 +606,6 @@ static void begin_pass(struct mla *s)
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
 }
 
-static void set_schedule(const struct mla *s, struct tir_schedule *schedule)
-{
-    const bool parts =
-        s->split.pairs && !s->source.row_pairs; /* of 16 keys: many short instructions */
-    *schedule = (struct tir_schedule){
-        .loop = pipe_loop_plan(&s->plan),
-        .cover = TIR_COVER_EVEN,
-        .read_ahead = parts                 ? 6
-                      : s->source.row_pairs ? 2
-                                            : 4,
-        .reads_apart = s->split.pairs,
-        .hoist_vgprs = s->split.pairs ? 8 : 0,
-    };
-}
-
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;
@@ -641,7 +626,6 @@ const struct mla_form mla_one_wave_form = {
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,
-    .set_schedule = set_schedule,
 };
 
 const struct mla_form mla_wave_pair_form = {
@@ -652,7 +636,6 @@ const struct mla_form mla_wave_pair_form = {
     .walk = mla_walk,
     .join = join_pair,
     .pass = mla_walk_and_store,
-    .set_schedule = set_schedule,
 };
 
 const struct mla_form mla_row_pairs_form = {
@@ -661,5 +644,4 @@ const struct mla_form mla_row_pairs_form = {
     .load_arguments = mla_exchange_load_arguments,
     .begin_pass = begin_pass,
     .pass = mla_exchange_pass,
-    .set_schedule = set_schedule,
 };

@@ -368,19 +368,6 @@ static void join(struct mla *s, struct split_kv_state *state)
     state->l = mla_beside_output(s, state->l);
 }
 
-void mla_transpose_set_schedule(const struct mla *s, struct tir_schedule *schedule)
-{
-    *schedule = (struct tir_schedule){
-        .loop = pipe_loop_plan(&s->plan),
-        .cover = TIR_COVER_EVEN,
-        .read_ahead = 8,
-        .bare_last = 1,
-        .turn_ahead = 3,
-        .late_ahead = 3,
-        .holds = 1,
-    };
-}
-
 const struct mla_form mla_transpose_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
@@ -389,5 +376,4 @@ const struct mla_form mla_transpose_form = {
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,
-    .set_schedule = mla_transpose_set_schedule,
 };

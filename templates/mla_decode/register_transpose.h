@@ -39,6 +39,5 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
 void mla_transpose_take_lds(struct mla *s);
 /** See struct mla_form. */
 void mla_transpose_begin_pass(struct mla *s);
-void mla_transpose_set_schedule(const struct mla *s, struct tir_schedule *schedule);
 
 #endif

@@ -46,7 +46,8 @@ void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *conte
     b->phase = 0;
 }
 
-struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
+/* Returns what lower_pipeline has to know of the table. */
+static struct tir_loop_plan loop_plan(const struct pipe_plan *plan)
 {
     const struct pipeline *const p = plan->of;
     struct tir_loop_plan loop = {
@@ -68,4 +69,22 @@ struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
             loop.open_phases |= (uint8_t)(1u << i);
     }
     return loop;
+}
+
+struct tir_schedule pipe_schedule(const struct pipe_plan *plan)
+{
+    const struct pipe_spread *const s = &plan->of->spread;
+    return (struct tir_schedule){
+        .loop = loop_plan(plan),
+        .cover = s->cover,
+        .bare_last = s->bare_last,
+        .read_ahead = s->read_ahead,
+        .turn_ahead = s->turn_ahead,
+        .late_ahead = s->late_ahead,
+        .exchange_ahead = s->exchange_ahead,
+        .result_after = s->result_after,
+        .hoist_vgprs = s->hoist_vgprs,
+        .holds = s->holds,
+        .reads_apart = s->reads_apart,
+    };
 }

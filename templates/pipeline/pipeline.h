@@ -84,7 +84,7 @@ enum pipe_flags {
 /** A step: what it is called, what it touches, how it is built. */
 struct pipe_op {
     const char *name; /* in drawings and refusals */
-    /** Appends the step's ops; the builder has the row's stage and phase already. NULL: build_part. */
+    /** Appends the step's ops, with the row's stage and phase set. NULL: see build_part. */
     void (*build)(void *context);
     uint32_t reads, writes; /* bits of slots */
     /** Appends a part of a step that is cut into parts: pipe_row.part. */
@@ -126,6 +126,15 @@ struct pipe_move {
     uint32_t needs;
 };
 
+/** The spread of other work over a loop's matrix instructions: members of struct tir_schedule with
+ * the same names. 0: the pass's default. */
+struct pipe_spread {
+    uint8_t cover; /* enum tir_cover */
+    uint8_t read_ahead, turn_ahead, late_ahead, exchange_ahead, result_after;
+    uint8_t hoist_vgprs;
+    uint8_t bare_last, holds, reads_apart;
+};
+
 struct pipeline {
     const char *name;
     const char *when; /* the kernels that it is for */
@@ -136,7 +145,8 @@ struct pipeline {
     const struct pipe_row *rows;
     const struct pipe_move *moves; /* NULL: none */
     const char *const *features;   /* names of the bits of `needs`, for drawings; ends with NULL */
-    uint8_t roles;                 /* 1 or 2 equal groups of waves, each a group of phases apart */
+    struct pipe_spread spread;
+    uint8_t roles;        /* 1 or 2 equal groups of waves, each a group of phases apart */
     uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
                                     hide under its matrix instructions */
     uint8_t bare;  /* iterations of the prologue without a barrier after each group, from the first
@@ -202,8 +212,8 @@ unsigned pipe_group(const struct pipeline *p, unsigned phase);
 /** Appends the loop's body: every row in program order. The builder's stage is none afterwards. */
 void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *context);
 
-/** Returns what lower_pipeline has to know of the table. */
-struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan);
+/** Returns the schedule of a loop: the table's loop plan and its spread. */
+struct tir_schedule pipe_schedule(const struct pipe_plan *plan);
 
 /* draw.c */
 

@@ -241,7 +241,7 @@ static void rotated_loops_compute_the_same(void **unused)
         const int n = 1 + (int)random_below(TILES);
         build_toy(&t, &plan);
         run(t.b.f, in, plain, n);
-        struct tir_schedule schedule = {.loop = pipe_loop_plan(&plan)};
+        struct tir_schedule schedule = pipe_schedule(&plan);
         schedule.loop.unroll = (uint8_t)(1 + random_below(2));
         assert_true(tir_verify(t.b.f, "building", stderr));
         tir_lower_pipeline(t.b.f, &schedule);

@@ -36,6 +36,8 @@ static const struct pipe_row rows[] = {{&head_product_read_first, MULTIPLY, MEMO
 
 static const char *const features[] = {NULL};
 
+/* Reads are 10 MFMAs of 16 clocks ahead: 160 clocks. A result is read 4 MFMAs after its own, when
+ * the matrix pipe has written it. 16 registers hold addresses of x through the loop. */
 const struct pipeline head_product_weight_stationary = {
     .name = "weight_stationary",
     .when = "head_product of one x for all heads",
@@ -45,6 +47,7 @@ const struct pipeline head_product_weight_stationary = {
     .slots = head_product_slots,
     .rows = rows,
     .features = features,
+    .spread = {TIR_COVER_EVEN, .read_ahead = 10, .result_after = 4, .hoist_vgprs = 16},
     .roles = 2,
     .shift_early = 1,
 };

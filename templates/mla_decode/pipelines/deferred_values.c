@@ -58,6 +58,7 @@ const struct pipeline mla_deferred_values = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN},
     .roles = 1,
     .bare = PIPE_ALL,
 };

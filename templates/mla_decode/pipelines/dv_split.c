@@ -96,6 +96,8 @@ static const struct pipe_move moves[] = {{&mla_dv_find_page, 0, STREAM_PAGE, C3,
                                          {&mla_dv_copy, 0, STREAM_COPY, C1, STREAMS},
                                          {0}};
 
+/* As register_transpose. An MFMA of 32 clocks hides no exponential beside other work (MIXED), and
+ * an exchange of maxima takes 2 of them. 4 registers are left for hoisted addresses. */
 const struct pipeline mla_dv_split = {
     .name = "dv_split",
     .when = "mla_decode: 128 columns of fp8, where LDS does not transpose c",
@@ -106,6 +108,8 @@ const struct pipeline mla_dv_split = {
     .rows = rows,
     .moves = moves,
     .features = mla_features,
+    .spread = {TIR_COVER_MIXED, .read_ahead = 8, .turn_ahead = 3, .late_ahead = 3,
+               .exchange_ahead = 2, .hoist_vgprs = 4, .bare_last = 1, .holds = 1},
     .roles = 1,
     .hides_itself = 1,
 };

@@ -105,6 +105,7 @@ const struct pipeline mla_early_copy = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN},
     .roles = 1,
     .bare = PIPE_ALL,
     .drain = 2,

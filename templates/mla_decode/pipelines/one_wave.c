@@ -82,6 +82,7 @@ const char *const mla_features[] = {"checks scores",
                                     "K read early",
                                     NULL};
 
+/* A read from LDS takes about 128 clocks with the queue before it: 4 MFMAs of 32 clocks. */
 const struct pipeline mla_one_wave = {
     .name = "one_wave",
     .when = "mla_decode: 128 columns in more than one pass, where LDS transposes c",
@@ -91,6 +92,7 @@ const struct pipeline mla_one_wave = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN, .read_ahead = 4},
     .roles = 1,
     .hides_itself = 1,
 };

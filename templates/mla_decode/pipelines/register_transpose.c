@@ -85,6 +85,9 @@ static const struct pipe_row rows[] = {
     {&mla_transpose_product_pv, T_VALUES, C4, .part = 3},
     {0}};
 
+/* Reads are 8 MFMAs of 16 clocks ahead: 128 clocks. Permutes of c are 3 ahead of their product, and
+ * the last reads for the next phase 3 before the end of this one. A phase ends with an MFMA, under
+ * which the next phase's scalar work runs. */
 const struct pipeline mla_register_transpose = {
     .name = "register_transpose",
     .when = "mla_decode: 128 columns of 16 bits, where LDS does not transpose c",
@@ -94,6 +97,8 @@ const struct pipeline mla_register_transpose = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN, .read_ahead = 8, .turn_ahead = 3, .late_ahead = 3, .bare_last = 1,
+               .holds = 1},
     .roles = 1,
     .hides_itself = 1,
 };

@@ -56,6 +56,7 @@ const struct pipeline mla_replicated_scores = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_FILL},
     .roles = 1,
     .bare = PIPE_ALL,
 };

@@ -69,6 +69,7 @@ static const struct pipe_row rows[] = {{&mla_lines_copy_entries, PAGE, M1, .part
                                        {&mla_lines_product, PV, C2, .part = 0},
                                        {0}};
 
+/* Reads are 2 MFMAs of 64 clocks ahead. The rest is as for wave_pair. */
 const struct pipeline mla_row_pairs = {
     .name = "row_pairs",
     .when = "mla_decode: 65 to 128 rows of fp8, where LDS transposes c",
@@ -78,6 +79,7 @@ const struct pipeline mla_row_pairs = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN, .read_ahead = 2, .hoist_vgprs = 8, .reads_apart = 1},
     .roles = 1,
     .hides_itself = 1,
     .bare = 1,

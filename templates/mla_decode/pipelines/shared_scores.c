@@ -61,6 +61,7 @@ const struct pipeline mla_shared_scores = {
     .rows = rows,
     .moves = moves,
     .features = mla_features,
+    .spread = {TIR_COVER_FILL},
     .roles = 1,
     .bare = PIPE_ALL,
 };

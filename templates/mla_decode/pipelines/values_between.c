@@ -54,6 +54,7 @@ const struct pipeline mla_values_between = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN},
     .roles = 1,
     .bare = PIPE_ALL,
 };

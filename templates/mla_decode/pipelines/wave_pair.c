@@ -70,6 +70,9 @@ static const struct pipe_row rows[] = {
     {&mla_pair_product, PV, C2, .part = 1},
     {0}};
 
+/* Reads are 6 MFMAs ahead: 144 clocks of the products' mean of 16 and 32 clocks. The loop has a
+ * read for each short MFMA: reads do not count as work to be spread. 8 registers are what half of O
+ * leaves. */
 const struct pipeline mla_wave_pair = {
     .name = "wave_pair",
     .when = "mla_decode: 65 to 128 rows of 16 bits, and lists, where LDS transposes c",
@@ -79,6 +82,7 @@ const struct pipeline mla_wave_pair = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
+    .spread = {TIR_COVER_EVEN, .read_ahead = 6, .hoist_vgprs = 8, .reads_apart = 1},
     .roles = 1,
     .hides_itself = 1,
 };
