@@ -67,6 +67,7 @@ int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_stat
 
 /* Slots of states exist, and no two sequences write one. */
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
+int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *args);
 int attn_gated_delta_check_slots(const struct attn_op *op,
                                  const struct attn_gated_delta_args *args);
 int attn_gated_delta_prefill_check_slots(const struct attn_op *op,

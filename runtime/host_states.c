@@ -126,6 +126,12 @@ int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_a
                        a->stream);
 }
 
+int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *a)
+{
+    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
+                       a->stream);
+}
+
 int attn_ssd_prefill_check_slots(const struct attn_op *op, const struct attn_ssd_prefill_args *a)
 {
     return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,

@@ -64,10 +64,16 @@ struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index)
     return s;
 }
 
-struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index)
+struct att_sequence att_sequence_tokens(struct tir_builder *b, struct tir_value index)
 {
     struct att_sequence s = {.index = index};
     read_tokens(b, &s);
+    return s;
+}
+
+struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index)
+{
+    struct att_sequence s = att_sequence_tokens(b, index);
     read_has_state(b, &s);
     return s;
 }

@@ -21,6 +21,10 @@ struct att_sequence {
 /** Reads a sequence by the arguments cu_seqlens, max_seqlen, accepted and has_state. */
 struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index);
 
+/** Reads the tokens of a sequence of an op without a state that may be 0: of the other members only
+ * `index` is set. */
+struct att_sequence att_sequence_tokens(struct tir_builder *b, struct tir_value index);
+
 /** Reads a sequence of an op without `accepted`: members of that name are not set. */
 struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index);
 

@@ -282,9 +282,65 @@ static void spans_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+static void rings_have_windows(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_compress;
+    struct attn_compress_desc d = {.size = sizeof(d),
+                                   .dtype = ATTN_BF16,
+                                   .head_dim = 128,
+                                   .rope = ATTN_ROPE_GPTJ,
+                                   .rotary_dim = 64,
+                                   .row_dtype = ATTN_FP8};
+    void *m = memory;
+    struct attn_compress_args a = {
+        .size = sizeof(a),
+        .x = m,
+        .state = m,
+        .state_slots = m,
+        .context_lens = m,
+        .cos_sin = m,
+        .slot_mapping = m,
+        .pool = m,
+        .tokens = 8,
+        .batch = 2,
+        .max_seqlen = 4,
+        .ring = 4,
+        .rotary_first = 64,
+        .page_size = 16,
+        .page_stride = 132 * 16,
+    };
+    expect(f, &d, &a, "ratio is not positive");
+    a.ratio = 4;
+    expect(f, &d, &a, NULL);
+    a.overlap = true;
+    expect(f, &d, &a, "ring is below ratio, or with overlap below 2 ratio");
+    a.ring = 8;
+    expect(f, &d, &a, NULL);
+    a.scores = m;
+    expect(f, &d, &a, "state_scores");
+    a.state_scores = m;
+    a.rotary_first = 96;
+    expect(f, &d, &a, "rotary_first is no multiple of rotary_dim below head_dim");
+    a.rotary_first = 128;
+    expect(f, &d, &a, "rotary_first is no multiple of rotary_dim below head_dim");
+    a.rotary_first = 0;
+    a.page_stride -= 16;
+    expect(f, &d, &a, "page_stride is below the bytes of a page's rows and scales");
+    a.page_stride += 32;
+    a.max_seqlen = 5;
+    expect(f, &d, &a, "tokens is below batch * max_seqlen");
+    d.layout = ATTN_KV_SHUFFLE;
+    d.row_dtype = ATTN_BF16;
+    expect(f, &d, &a, "layout is ATTN_KV_SHUFFLE, rows are not 128 of ATTN_FP8");
+    d.rotary_dim = 48;
+    expect(f, &d, &a, "rotary_dim 48 is above head_dim or no power of two");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rings_have_windows),
         cmocka_unit_test(steps_have_slots),
         cmocka_unit_test(gates_are_aligned_and_bounded),
         cmocka_unit_test(prompts_have_counts_and_a_bound),

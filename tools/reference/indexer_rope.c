@@ -2,6 +2,7 @@
 #include "tools/reference/indexer_rope.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { DIM = REF_INDEX_ROPE_DIM, HALF = REF_INDEX_ROTARY / 2 };
 
@@ -38,35 +39,37 @@ static void normalise(const struct ref_index_rope *p, struct ref_index_head *r)
     }
 }
 
-static void rotate(const struct ref_index_rope *p, struct ref_index_head *r)
+void ref_rotate(double *y, double *error, const double *cos_sin, int pairs, bool gptj)
 {
-    for (int i = 0; i < HALF; i++) {
-        const int a = p->gptj ? 2 * i : i, b = p->gptj ? 2 * i + 1 : i + HALF;
-        const double c = p->cos_sin[i], s = p->cos_sin[HALF + i];
-        const double x = r->y[a], y = r->y[b], ex = r->error[a], ey = r->error[b];
-        r->y[a] = x * c - y * s;
-        r->y[b] = y * c + x * s;
-        r->error[a] =
-            (ex * fabs(c) + ey * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(x * c) + fabs(y * s));
-        r->error[b] =
-            (ey * fabs(c) + ex * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(y * c) + fabs(x * s));
+    for (int i = 0; i < pairs; i++) {
+        const int a = gptj ? 2 * i : i, b = gptj ? 2 * i + 1 : i + pairs;
+        const double c = cos_sin[i], s = cos_sin[pairs + i];
+        const double ya = y[a], yb = y[b], ea = error[a], eb = error[b];
+        y[a] = ya * c - yb * s;
+        y[b] = yb * c + ya * s;
+        error[a] =
+            (ea * fabs(c) + eb * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(ya * c) + fabs(yb * s));
+        error[b] =
+            (eb * fabs(c) + ea * fabs(s)) * (1 + 2 * f) + 2 * f * (fabs(yb * c) + fabs(ya * s));
     }
 }
 
-/* Multiplies a head by the Hadamard matrix. A tree of sums of 128 has 7 roundings on each path. The
- * constant and the product with it are rounded too. */
-static void hadamard(struct ref_index_head *r)
+/* A tree of sums of 128 has 7 roundings on each path. The constant and the product with it are
+ * rounded too. */
+void ref_hadamard(double *y, double *error)
 {
-    const struct ref_index_head x = *r;
+    double x[DIM], off[DIM];
+    memcpy(x, y, sizeof(x));
+    memcpy(off, error, sizeof(off));
     for (int i = 0; i < DIM; i++) {
-        double sum = 0, size = 0, error = 0;
+        double sum = 0, size = 0, all = 0;
         for (int j = 0; j < DIM; j++) {
-            sum += __builtin_popcount((unsigned)(i & j)) % 2 ? -x.y[j] : x.y[j];
-            size += fabs(x.y[j]);
-            error += x.error[j];
+            sum += __builtin_popcount((unsigned)(i & j)) % 2 ? -x[j] : x[j];
+            size += fabs(x[j]);
+            all += off[j];
         }
-        r->y[i] = sum / sqrt(DIM);
-        r->error[i] = (error + 9 * f * (size + error)) * (1 + 9 * f) / sqrt(DIM);
+        y[i] = sum / sqrt(DIM);
+        error[i] = (all + 9 * f * (size + all)) * (1 + 9 * f) / sqrt(DIM);
     }
 }
 
@@ -77,9 +80,9 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
         r->y[d] = p->x[d];
     if (p->weight)
         normalise(p, r);
-    rotate(p, r);
+    ref_rotate(r->y, r->error, p->cos_sin, HALF, p->gptj);
     if (p->hadamard)
-        hadamard(r);
+        ref_hadamard(r->y, r->error);
 }
 
 /* ---- mxfp4 ---- */

@@ -7,6 +7,14 @@
 
 enum { REF_INDEX_ROPE_DIM = 128, REF_INDEX_ROTARY = 64 };
 
+/** Rotates the `pairs` pairs of y and bounds its error in float32 arithmetic. `error` is of y
+ * before, and becomes the error of the result. cos_sin: cosines, then sines. `gptj`: pairs are
+ * neighbours. */
+void ref_rotate(double *y, double *error, const double *cos_sin, int pairs, bool gptj);
+
+/** Multiplies 128 elements by the Hadamard matrix / sqrt 128, and bounds the error likewise. */
+void ref_hadamard(double *y, double *error);
+
 struct ref_index_rope {
     const double *x;             /* [128] */
     const double *weight, *bias; /* of a norm; weight NULL: no norm; bias not NULL: LayerNorm */

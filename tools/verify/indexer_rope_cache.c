@@ -9,10 +9,11 @@
 
 #include "tools/reference/indexer_rope.h"
 #include "tools/verify/call.h"
+#include "tools/verify/scaled_row.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { DIM = REF_INDEX_ROPE_DIM, TILE = 16, POSITIONS = 300 };
+enum { DIM = REF_INDEX_ROPE_DIM, POSITIONS = 300 };
 
 enum {
     SKIPS = 1 << 0,  /* some slots are negative */
@@ -171,17 +172,6 @@ static void fill(struct call *c)
 
 /* ---- Results ---- */
 
-/* True if `got` is the scale of a head whose largest element has an error of at most `error`. A
- * power of two may be either neighbour if the exact number is that close to one. */
-static bool is_scale(const struct call *c, double got, double absmax, double error, double largest)
-{
-    const double f = 0x1p-24, least = fmax(absmax - error, 1e-4) / largest * (1 - 4 * f);
-    const double most = fmax(absmax + error, 1e-4) / largest * (1 + 4 * f);
-    if (!is(c, POWERS))
-        return got >= least && got <= most;
-    return got == exp2(ceil(log2(least))) || got == exp2(ceil(log2(most)));
-}
-
 /* Returns the largest element. *error is the error bound of an element of that size. */
 static double absmax_of(const struct ref_index_head *r, double *error)
 {
@@ -192,15 +182,6 @@ static double absmax_of(const struct ref_index_head *r, double *error)
         *error = fmax(*error, r->error[d]);
     }
     return most;
-}
-
-/* Bounds the error of an fp8 element under a correct scale. x / scale has two roundings, 3 f with
- * the reciprocal's, before it becomes fp8. */
-static double bound_of(const struct precision *fp8, const struct ref_index_head *r, int d,
-                       double scale)
-{
-    const double before = r->error[d] + 4 * 0x1p-24 * fabs(r->y[d]);
-    return fp8->unit * (fabs(r->y[d]) + before) + fp8->tiny * scale + before;
 }
 
 static void read_angles(struct call *c, int token, double cos_sin[REF_INDEX_ROTARY])
@@ -233,36 +214,23 @@ static void compare_head(struct call *c, const struct precision *fp8, int t, int
     double scale = operand_result(weights_out, AT(t, h)) / factor;
     if (is(c, POWERS))
         scale = exp2(round(log2(scale)));
-    if (!is_scale(c, scale, absmax, error + absmax * 0x1p-22, fp8->limit))
+    if (!scaled_row_has(scale, absmax, error + absmax * 0x1p-22, fp8->limit, is(c, POWERS)))
         verify_fail(c->row, "token %d, head %d has the scale %g, its largest element is %g", t, h,
                     scale, absmax);
     call_compare(c, weights_out, AT(t, h), scale * factor, 4 * 0x1p-24 * fabs(scale * factor));
     for (int d = 0; d < DIM; d++) {
         const double got =
             decode_element(fp8, (uint16_t)operand_result_int(out, AT(t, h, d))) * scale;
-        call_compare_value(c, out, AT(t, h, d), got, r.y[d], bound_of(fp8, &r, d, scale));
+        call_compare_value(c, out, AT(t, h, d), got, r.y[d],
+                           scaled_row_bound(fp8, r.y[d], r.error[d], scale));
     }
-}
-
-static float read_float(struct operand *o, int64_t at)
-{
-    uint32_t bits = 0;
-    float value;
-    for (int i = 0; i < 4; i++) {
-        bits |= (uint32_t)(operand_result_int(o, AT(at + i)) & 0xff) << 8 * i;
-        operand_allow(o, AT(at + i));
-    }
-    memcpy(&value, &bits, sizeof(value));
-    return value;
 }
 
 /* Returns the position of byte e of a key in its page. */
 static int64_t byte_at(const struct call *c, int64_t inside, int e)
 {
-    const int bytes = key_bytes(c);
-    if (c->desc.indexer_rope_cache.layout != ATTN_KV_SHUFFLE)
-        return inside * bytes + e;
-    return inside / TILE * TILE * bytes + e / TILE * TILE * TILE + inside % TILE * TILE + e % TILE;
+    const bool shuffle = c->desc.indexer_rope_cache.layout == ATTN_KV_SHUFFLE;
+    return scaled_row_byte(inside, e, key_bytes(c), shuffle);
 }
 
 /* Compares element d: it must be y rounded under the block's scale, or a neighbour within y's
@@ -339,15 +307,16 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
         return;
     const int64_t page = own->slots[t] / a->page_size * a->page_stride;
     const int64_t inside = own->slots[t] % a->page_size;
-    const double scale = read_float(keys, page + a->page_size * DIM + 4 * inside);
+    const double scale = scaled_row_read(keys, page + a->page_size * DIM + 4 * inside);
     const double absmax = absmax_of(&r, &error);
-    if (!is_scale(c, scale, absmax, error, fp8->limit))
+    if (!scaled_row_has(scale, absmax, error, fp8->limit, is(c, POWERS)))
         verify_fail(c->row, "the key of token %d has the scale %g, its largest element is %g", t,
                     scale, absmax);
     for (int d = 0; d < DIM; d++) {
         const int64_t at = page + byte_at(c, inside, d);
         const double got = decode_element(fp8, (uint16_t)operand_result_int(keys, AT(at)) & 0xff);
-        call_compare_value(c, keys, AT(at), got * scale, r.y[d], bound_of(fp8, &r, d, scale));
+        call_compare_value(c, keys, AT(at), got * scale, r.y[d],
+                           scaled_row_bound(fp8, r.y[d], r.error[d], scale));
     }
 }
 

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups of tokens become rows of a pool: what compressed attention and its indexers read
+ * (DeepSeek-V4, GLM-5.3-Flash, Qwen3.8-Flash-Next). ops/compress.def has the formula.
+ *
+ * A wave has a group of one sequence, or the waves of a workgroup share a group of many tokens.
+ * Tokens are rows of the call, or of the sequence's ring where they are older. Only the first two
+ * groups of a sequence reach into the ring. The workgroup that has both writes it, after all of its
+ * waves have read.
+ */
+#include "templates/compress/compress.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/linear/sequence.h"
+
+#include <stdio.h>
+
+/* Members of att_tile.own: 1: waves share a group. */
+enum { SHARED };
+
+enum {
+    SHARED_TOKENS = 17, /* groups of as many have a kernel whose waves share them */
+    RATIO_MAX = 128,
+};
+
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 2, .why = "eight rows of x and scores under way"},
+    {.waves = 8,
+     .waves_per_simd = 2,
+     .own = {[SHARED] = 1},
+     .why = "128 tokens in two steps of each wave"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 2, {2, 8}},
+    {"waves_per_simd", 2, {1, 3}},
+};
+
+/* Returns the groups of a workgroup. Where waves share one, the first workgroup has two. */
+static int groups_of(const struct att_tile *t) { return t->own[SHARED] ? 1 : t->waves; }
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    if (t->own[SHARED] && compress_shared_bytes(&(struct compress){
+                              .v = v, .tile = *t, .shared = true}) > m->lds_bytes)
+        return att_reject(why, ATT_TILE, "sums of %d waves do not fit LDS", t->waves);
+    if (t->waves < 2)
+        return att_reject(why, ATT_TILE, "a workgroup has the first two groups, a wave each");
+    return att_fits_waves(v, t, m, why);
+}
+
+/* Names the kernel for groups of many tokens. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    (void)v;
+    (void)m;
+    if (n)
+        return false;
+    *second = (struct att_second){
+        .tile = 2,
+        .calls = {.rows = {{ARG_RATIO, SHARED_TOKENS, RATIO_MAX}}, .count = 1},
+    };
+    return true;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    const int dim = v->head_dim;
+    if (dim != 128 && dim != 256 && dim != 512)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 128, 256 or 512", dim);
+    if (v->rope != ATT_ROPE_NONE && (v->rotary_dim > dim || !tir_is_power((unsigned)v->rotary_dim)))
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is above head_dim or no power of two",
+                          v->rotary_dim);
+    if (v->norm == ATT_NORM_FULL)
+        return att_reject(why, ATT_NORM, "rows have norm none, rms or gemma_rms");
+    if (v->hadamard && dim != 128)
+        return att_reject(why, ATT_HADAMARD, "the Hadamard matrix is of head_dim 128");
+    if (v->kv_dtype != ATT_KV_DTYPE_SAME && v->kv_dtype != ATT_KV_DTYPE_FP8)
+        return att_reject(why, ATT_KV_DTYPE, "rows are of dtype or fp8");
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? dim != 128 || v->kv_dtype != ATT_KV_DTYPE_FP8
+                                              : v->kv_layout != ATT_KV_LAYOUT_NHD)
+        return att_reject(why, ATT_KV_LAYOUT, "rows are nhd, or shuffle with 128 elements of fp8");
+    return att_check_tile(v, m, why);
+}
+
+static void choose_types(struct compress *c)
+{
+    static const unsigned dtypes[] = {
+        [ATT_STATE_DTYPE_F32] = TIR_F32,
+        [ATT_STATE_DTYPE_BF16] = TIR_BF16,
+        [ATT_STATE_DTYPE_FP16] = TIR_F16,
+    };
+    const unsigned dim = (unsigned)c->v->head_dim;
+    struct tir_spread s = tir_spread(c->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(dim / TIR_WAVE_LANES));
+    tir_spread_cols(&s, TIR_LANES, TIR_WAVE_BITS);
+    const struct tir_layout l = tir_spread_layout(&s);
+    c->raw = tir_tile(c->b.f, dtypes[c->v->state_dtype], 1, dim, &l);
+    c->row = tir_with_dtype(c->raw, TIR_F32);
+    c->size = (int)tir_dtype_bits(c->raw.dtype) / 8;
+}
+
+/* Makes the row of a group if the sequence has all of it. The call ends `number` groups before. */
+static void visit_group(struct compress *c, struct tir_value number)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value group = tir_add(b, tir_div(b, c->first, c->ratio), number);
+    const struct tir_value end = tir_mul(b, att_plus(b, group, 1), c->ratio);
+    struct tir_if whole = tir_begin_if(b, tir_cmp_le(b, end, c->end), false, NULL, 0);
+    const struct tir_value last = att_plus(b, tir_sub(b, end, c->first), -1);
+    const struct tir_value z = compress_pool(c, group);
+    const struct tir_value mine =
+        c->shared ? tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)) : tir_bool(b, true);
+    struct tir_if own = tir_begin_if(b, mine, false, NULL, 0);
+    compress_finish(c, group, tir_add(b, c->start, last), z);
+    tir_end_if(b, &own, NULL);
+    tir_end_if(b, &whole, NULL);
+}
+
+/* Makes the rows of the workgroup's groups: a wave each, or one by one. */
+static void visit_groups(struct compress *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);
+    if (!c->shared) {
+        visit_group(c, tir_add(b, att_times(b, block, c->tile.waves), tir_wave_id(b)));
+        return;
+    }
+    const struct tir_value begins = tir_cmp_eq(b, block, zero);
+    const struct tir_value first = tir_select(b, begins, zero, att_plus(b, block, 1));
+    const struct tir_value end = att_plus(b, block, 2);
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    visit_group(c, loop.index);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Copies a token to its row of the ring that is written, if it is `there`. */
+static void write_token(struct compress *c, const struct compress_source *s, struct tir_value token,
+                        struct tir_value there)
+{
+    struct tir_builder *b = &c->b;
+    const int bytes = c->v->head_dim * c->size;
+    const struct tir_value zero = tir_i32(b, 0), place = tir_rem(b, token, c->ring);
+    const struct tir_value from = compress_row_of(c, s, token, place);
+    const struct tir_value to = compress_ring_row(c, s, c->slot, place);
+    struct tir_value has[2] = {there, tir_and(b, there, tir_cmp_ne(b, c->overlap, zero))}, x[2];
+    for (int half = 0; half < 2; half++)
+        x[half] = compress_load(c, tir_add(b, from, tir_i64(b, (int64_t)half * bytes)), has[half]);
+    for (int half = 0; half < 2; half++) {
+        const struct tir_value rows = tir_select(b, has[half], tir_i32(b, 1), zero);
+        const struct tir_value at = tir_add(b, to, tir_i64(b, (int64_t)half * bytes));
+        tir_tile_store(b, att_view(b, at, rows, zero, bytes, 0), zero, x[half]);
+    }
+}
+
+/* Writes the tokens of the call to the ring, a wave each in turn. A fork also writes the older
+ * tokens that the next group may need. */
+static void write_ring(struct compress *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value forks = tir_cmp_ne(b, c->slot, c->slot_in);
+    const struct tir_value older = tir_sub(b, c->first, att_plus(b, c->window, -1));
+    const struct tir_value kept = tir_max(b, tir_sub(b, c->end, c->ring), zero);
+    const struct tir_value from = tir_max(b, tir_select(b, forks, older, c->first), kept);
+    const struct tir_value own = tir_add(b, from, tir_wave_id(b));
+    struct tir_loop loop = tir_begin_for(b, own, c->end, tir_i32(b, c->tile.waves), NULL, 0);
+    write_token(c, &compress_x, loop.index, tir_bool(b, true));
+    write_token(c, &compress_scores, loop.index, att_is_given(b, ARG_SCORES));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void visit_sequence(struct compress *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value index = tir_block_id(b, 1);
+    const struct att_sequence s = att_sequence_tokens(b, index);
+    c->start = s.start;
+    c->end = att_entry(b, ARG_CONTEXT_LENS, index, TIR_I32);
+    c->first = tir_sub(b, c->end, s.count);
+    c->slot = att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, index);
+    c->slot_in =
+        att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, index);
+    const struct tir_value real = tir_and(b, att_is_slot(b, c->slot), att_is_slot(b, c->slot_in));
+    struct tir_if has = tir_begin_if(b, real, false, NULL, 0);
+    visit_groups(c);
+    const struct tir_value begins = tir_cmp_eq(b, tir_block_id(b, 0), tir_i32(b, 0));
+    struct tir_if writes = tir_begin_if(b, begins, false, NULL, 0);
+    tir_barrier(b);
+    write_ring(c);
+    tir_end_if(b, &writes, NULL);
+    tir_end_if(b, &has, NULL);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    struct compress c = {.v = v, .m = m};
+    att_find_tile(v, m, &c.tile, NULL);
+    struct tir_func *f = att_begin_kernel(v, m, c.tile.waves, c.tile.waves_per_simd);
+    c.b = tir_at_end(f, f->body);
+    struct tir_builder *b = &c.b;
+    choose_types(&c);
+    c.shared = c.tile.own[SHARED];
+    if (c.shared)
+        c.lds = tir_lds_buffer(b, compress_shared_bytes(&c), 16);
+    c.ratio = tir_arg(b, ARG_RATIO, TIR_I32);
+    c.overlap = tir_arg(b, ARG_OVERLAPS, TIR_I32);
+    c.window = tir_shl(b, c.ratio, c.overlap);
+    c.ring = tir_arg(b, ARG_RING, TIR_I32);
+    visit_sequence(&c);
+    tir_return(b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_GROUP_COUNT, groups_of(&c.tile), 1}, {ARG_BATCH, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "groups=%d waves=%d", groups_of(&c.tile),
+             c.tile.waves);
+}
+
+const struct att_template att_template_compress = {
+    .name = "compress",
+    .description = "groups of tokens as rows of a pool: pooling, norm, rotation, fp8",
+    .takes = OP_TAKES_COMPRESS | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"shared"},
+    .fits = fits,
+    .second = second,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * compress: the steps from a group's sum to its row in the pool: norm, rotation, Hadamard matrix.
+ */
+#include "templates/compress/compress.h"
+#include "templates/index/page.h"
+#include "templates/linear/norm.h"
+#include "templates/linear/sequence.h"
+
+enum { ELEM = 2, FLOAT = 4 };
+
+/* Loads a vector of float32 of the length of a row. */
+static struct tir_value load_vector(struct compress *c, const char *arg)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_view view =
+        att_view(b, tir_arg(b, arg, TIR_I64), tir_i32(b, 1), zero, c->v->head_dim * FLOAT, 0);
+    return tir_tile_load(b, view, zero, c->row);
+}
+
+static struct tir_value normalise(struct compress *c, struct tir_value z)
+{
+    struct tir_builder *b = &c->b;
+    if (c->v->norm == ATT_NORM_NONE)
+        return z;
+    struct tir_value w = load_vector(c, ARG_WEIGHT);
+    if (c->v->norm == ATT_NORM_GEMMA_RMS)
+        w = tir_add(b, w, tir_float_like(b, w, 1.0f));
+    att_norm_apply(b, c->v, c->v->head_dim, 1, &z, NULL, &w);
+    return z;
+}
+
+static void store_latent(struct compress *c, struct tir_value token, struct tir_value z)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value rows = tir_select(b, att_is_given(b, ARG_LATENT), tir_i32(b, 1), zero);
+    const struct tir_value base =
+        att_row(b, tir_arg(b, ARG_LATENT, TIR_I64), token, ARG_LATENT_TOKEN_STRIDE, ELEM);
+    tir_tile_store(b, att_view(b, base, rows, zero, c->v->head_dim * ELEM, 0), zero,
+                   tir_convert_short(b, z, att_dtype(c->v)));
+}
+
+/* ---- The rotation ---- */
+
+/* Bits of a column's number, of type i32 like a row. */
+static struct tir_value column_bits(struct compress *c, struct tir_type t, int mask)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value column = tir_row_index(b, t);
+    return tir_and(b, column, tir_int_like(b, column, mask));
+}
+
+/* Loads the angle's cosine, or its sine, of each element at the position: [head_dim, 1]. Elements
+ * that do not rotate read some other one's. */
+static struct tir_value load_angles(struct compress *c, struct tir_type t,
+                                    struct tir_value position, bool sine)
+{
+    struct tir_builder *b = &c->b;
+    const int dim = c->v->rotary_dim, half = dim / 2;
+    struct tir_value pair;
+    if (c->v->rope == ATT_ROPE_GPTJ) {
+        pair = column_bits(c, t, dim - 1);
+        pair = tir_shr(b, pair, tir_int_like(b, pair, 1));
+    } else {
+        pair = column_bits(c, t, half - 1);
+    }
+    const struct tir_value row =
+        tir_mul(b, att_wide(b, position), tir_i64(b, (int64_t)dim * FLOAT));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64), row);
+    const struct tir_value at =
+        tir_convert(b, tir_mul(b, pair, tir_int_like(b, pair, FLOAT)), TIR_I64);
+    return tir_tile_gather(b, base, at, tir_i32(b, sine ? half * FLOAT : 0),
+                           tir_with_dtype(t, TIR_F32));
+}
+
+/* Rotates rotary_dim elements from rotary_first on by the angles of `position`. */
+static struct tir_value rotate(struct compress *c, struct tir_value z, struct tir_value position)
+{
+    struct tir_builder *b = &c->b;
+    if (c->v->rope == ATT_ROPE_NONE)
+        return z;
+    const int dim = c->v->rotary_dim;
+    const int partner = c->v->rope == ATT_ROPE_GPTJ ? 1 : dim / 2;
+    const struct tir_layout column = tir_layout_transpose(tir_layout_of(b->f, c->row));
+    const struct tir_type t = tir_tile(b->f, TIR_I32, c->row.cols, 1, &column);
+    const struct tir_value block = column_bits(c, t, -dim);
+    const struct tir_value rotates =
+        tir_cmp_eq(b, block, tir_splat(b, tir_arg(b, ARG_ROTARY_FIRST, TIR_I32), t));
+    const struct tir_value low =
+        tir_cmp_eq(b, column_bits(c, t, partner), tir_int_like(b, block, 0));
+    struct tir_value cosine = load_angles(c, t, position, false);
+    struct tir_value sine = load_angles(c, t, position, true);
+    sine = tir_select(b, low, tir_neg(b, sine), sine);
+    cosine = tir_select(b, rotates, cosine, tir_float_like(b, cosine, 1.0f));
+    sine = tir_select(b, rotates, sine, tir_float_like(b, sine, 0.0f));
+    const struct tir_value other = tir_col_flip(b, z, (unsigned)partner);
+    return tir_fma(b, other, tir_transpose(b, sine), tir_mul(b, z, tir_transpose(b, cosine)));
+}
+
+/* Multiplies 128 elements with the Hadamard matrix over sqrt 128: for each bit of an element's
+ * number, sums and differences of the elements that differ in it alone. */
+static struct tir_value hadamard(struct compress *c, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value column = tir_col_index(b, tir_with_dtype(c->row, TIR_I32));
+    const struct tir_value one = tir_float_like(b, y, 1.0f);
+    for (int bit = 1; bit < c->v->head_dim; bit <<= 1) {
+        const struct tir_value own = tir_and(b, column, tir_int_like(b, column, bit));
+        const struct tir_value signs =
+            tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
+        y = tir_fma(b, y, signs, tir_col_flip(b, y, (unsigned)bit));
+    }
+    return tir_mul(b, y, tir_float_like(b, y, 0x1.6a09e6p-4f));
+}
+
+/* ---- The pool ---- */
+
+/* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less: what is above one in the
+ * mantissa carries into the exponent. */
+static struct tir_value find_scale(struct compress *c, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const float largest = c->m->fp8_is_fnuz ? 240.0f : 448.0f;
+    const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
+    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
+    const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1.0f / largest));
+    const struct tir_type t = tir_typeof(b->f, scale);
+    const struct tir_value bits = tir_bitcast(b, scale, tir_with_dtype(t, TIR_I32));
+    const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
+                                        tir_int_like(b, bits, -0x800000));
+    const struct tir_value round =
+        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
+    return tir_select(b, round, tir_bitcast(b, up, t), scale);
+}
+
+/* A row of the pool. */
+struct place {
+    struct att_paging paging;
+    struct tir_value page;   /* i64: the page's address */
+    struct tir_value inside; /* i32: the row's number in it */
+};
+
+static struct place find_place(struct compress *c, struct tir_value slot)
+{
+    struct tir_builder *b = &c->b;
+    struct place p = {.paging = att_paging_by_argument(b, false)};
+    const struct att_slot at = att_slot_of(&p.paging, slot);
+    p.page = tir_add(b, tir_arg(b, ARG_POOL, TIR_I64),
+                     tir_mul(b, at.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
+    p.inside = tir_convert(b, at.token, TIR_I32);
+    return p;
+}
+
+/* Stores a row of fp8, and its scale after the rows of the page. */
+static void store_fp8(struct compress *c, const struct place *p, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const bool shuffle = c->v->kv_layout == ATT_KV_LAYOUT_SHUFFLE;
+    const struct tir_value zero = tir_i32(b, 0), scale = find_scale(c, y);
+    const struct tir_value inverse = tir_broadcast(b, tir_rcp(b, scale), c->row);
+    const struct tir_value bytes = tir_convert(b, tir_mul(b, y, inverse), TIR_FP8);
+    struct att_cache cache = att_index_keys(b, p->page, shuffle);
+    cache.dim = c->v->head_dim;
+    const struct tir_value at = att_index_key_byte(b, p->inside, c->v->head_dim, shuffle);
+    const struct tir_type one = tir_with_dtype(tir_typeof(b->f, scale), TIR_I64);
+    att_cache_store(&cache, tir_splat(b, att_wide(b, at), one), 0, bytes);
+    const struct tir_value behind = att_index_scale_byte(&p->paging, p->inside, c->v->head_dim);
+    const struct tir_value to = tir_add(b, p->page, att_wide(b, behind));
+    tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
+}
+
+static void store_row(struct compress *c, const struct place *p, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const int bytes = c->v->head_dim * ELEM;
+    const struct tir_value zero = tir_i32(b, 0);
+    if (c->v->kv_dtype == ATT_KV_DTYPE_FP8) {
+        store_fp8(c, p, y);
+        return;
+    }
+    const struct tir_value to = tir_add(b, p->page, att_wide(b, att_times(b, p->inside, bytes)));
+    tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, bytes, 0), zero,
+                   tir_convert_short(b, y, att_dtype(c->v)));
+}
+
+void compress_finish(struct compress *c, struct tir_value group, struct tir_value token,
+                     struct tir_value z)
+{
+    enum { SLOT = 8 };
+    struct tir_builder *b = &c->b;
+    const struct tir_value slots = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64),
+                                           tir_mul(b, att_wide(b, token), tir_i64(b, SLOT)));
+    const struct tir_value slot = tir_scalar_load(b, slots, tir_i32(b, 0), TIR_I64);
+    z = normalise(c, z);
+    store_latent(c, token, z);
+    struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, slot, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_value y = rotate(c, z, tir_mul(b, group, c->ratio));
+    if (c->v->hadamard)
+        y = hadamard(c, y);
+    const struct place p = find_place(c, slot);
+    store_row(c, &p, y);
+    tir_end_if(b, &some, NULL);
+}

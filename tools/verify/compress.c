@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of compress kernels: rows of the pool, latents, and rings after the call. Rows of a
+ * ring that a call must not read are NaN: tokens of drafts that were rejected, and older ones.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "tools/reference/compress.h"
+#include "tools/verify/scaled_row.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
+
+enum {
+    UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
+    OVERLAPS = 1 << 1, /* rows have the tokens of two groups */
+    FORKS = 1 << 2,    /* rings are read from and written to different slots */
+    PADDED = 1 << 3,   /* some slots are padding, slot 0 among them */
+    PLAIN = 1 << 4,    /* no scores: means */
+    NO_APE = 1 << 5,
+    LATENT = 1 << 6, /* latent is written */
+    POWERS = 1 << 7, /* scales are powers of two */
+    SKIPS = 1 << 8,  /* some rows have no slot */
+    FIRST = 1 << 9,  /* the first elements rotate, not the last */
+    FAR = 1 << 10,   /* slots of rings GiB apart */
+    STEEP = 1 << 11, /* scores up to 60 */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int ratio, page_size;
+    int spare;         /* rows of a ring beside the window */
+    int batch, length; /* length: tokens of every sequence if `lengths` is empty */
+    int lengths[SEQUENCES];
+    int contexts[SEQUENCES]; /* tokens before the call */
+} shapes[] = {
+    {{"CSA decode", UNIFORM | OVERLAPS}, 4, 64, 0, 5, 1, {0}, {3, 7, 8, 131, 0}},
+    {{"CSA verify", OVERLAPS | PADDED | POWERS},
+     4,
+     64,
+     7,
+     6,
+     0,
+     {7, 7, 1, 0, 5, 7},
+     {0, 5, 7, 9, 250, 4093}},
+    {{"CSA prompt", OVERLAPS | LATENT | SKIPS}, 4, 16, 3, 3, 0, {70, 9, 33}, {0, 6, 101}},
+    {{"HCA prompt", STEEP}, 128, 2, 0, 3, 0, {260, 128, 5}, {100, 0, 8187}},
+    {{"HCA decode", UNIFORM | FORKS}, 128, 2, 0, 2, 1, {0}, {127, 383}},
+    {{"two tokens", NO_APE | LATENT | FIRST}, 2, 48, 1, 4, 0, {5, 1, 2, 4}, {3, 1, 0, 18}},
+    {{"each token", PLAIN | LATENT}, 1, 32, 6, 3, 0, {7, 1, 0}, {9, 0, 4}},
+    {{"means", PLAIN | NO_APE | FIRST}, 4, 256, 3, 3, 0, {8, 3, 1}, {2, 5, 7}},
+    {{"forks", FORKS | OVERLAPS | NO_APE}, 4, 16, 5, 4, 0, {6, 1, 0, 40}, {11, 2, 9, 1}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED}, 3, 16, 4, 4, 0, {5, 9, 2, 7}, {4, 30, 1, 2}},
+    {{"beyond 4 GiB", FAR | FORKS}, 4, 16, 2, 3, 0, {5, 1, 9}, {3, 7, 2}},
+};
+
+static const struct shape traced = {
+    {"trace", UNIFORM | OVERLAPS | NO_APE}, 4, 64, 8, 64, 1, {0}, {0}};
+
+struct own {
+    int32_t *cu, *contexts; /* [batch + 1], [batch]: tokens before the call */
+    int32_t *slots, *slots_in;
+    int64_t *rows; /* [tokens]: slot_mapping */
+    int pages;
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
+
+static int row_bytes(const struct call *c)
+{
+    return c->desc.compress.head_dim * (is_fp8(c) ? 1 : 2);
+}
+
+static int window_of(const struct call *c)
+{
+    return c->args.compress.ratio * (c->args.compress.overlap ? 2 : 1);
+}
+
+/* ---- Sizes ---- */
+
+/* Returns the shape's rows in a page, as the layout takes them. */
+static int page_size_of(const struct call *c)
+{
+    const int rows = ((const struct shape *)c->shape)->page_size;
+    return c->desc.compress.layout == ATTN_KV_SHUFFLE ? (rows + 15) / 16 * 16 : rows;
+}
+
+static void size_tokens(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_compress_args *a = &c->args.compress;
+    own->cu = call_allocate(c, (size_t)s->batch + 1, sizeof(*own->cu));
+    own->contexts = call_allocate(c, (size_t)s->batch, sizeof(*own->contexts));
+    for (int i = 0; i < s->batch; i++) {
+        const int length = s->length ? s->length : s->lengths[i];
+        own->cu[i + 1] = own->cu[i] + length;
+        own->contexts[i] = c->traced ? a->ratio * 8 - 1 : s->contexts[i];
+        a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
+    }
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
+}
+
+/* Gives each group that the call ends a row of the pool, and the other tokens none. */
+static void size_rows(struct call *c)
+{
+    const struct attn_compress_args *a = &c->args.compress;
+    struct own *own = c->own;
+    const int room = own->pages * a->page_size, apart = room > 7 ? 7 : 1;
+    int n = 0;
+    own->rows = call_allocate(c, (size_t)a->tokens, sizeof(*own->rows));
+    for (int t = 0; t < a->tokens; t++)
+        own->rows[t] = -1;
+    for (int i = 0; i < a->batch; i++)
+        for (int t = own->cu[i]; t < own->cu[i + 1]; t++)
+            if ((own->contexts[i] + t - own->cu[i] + 1) % a->ratio == 0 && ++n)
+                own->rows[t] = is(c, SKIPS) && n % 3 == 0 ? -1 : (int64_t)n * apart % room;
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_compress_args *a = &c->args.compress;
+    a->batch = s->batch;
+    a->ratio = s->ratio;
+    a->overlap = is(c, OVERLAPS);
+    a->ring = window_of(c) + s->spare;
+    a->page_size = page_size_of(c);
+    a->page_stride = (int64_t)a->page_size * (row_bytes(c) + (is_fp8(c) ? 4 : 0));
+    a->page_stride = (a->page_stride + (is(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
+    a->max_position = POSITIONS;
+    a->first_slot = is(c, PADDED);
+    a->eps = 1e-6f;
+    a->power_of_two_scales = is(c, POWERS);
+    if (c->desc.compress.rope != ATTN_ROPE_NONE)
+        a->rotary_first =
+            is(c, FIRST) ? 0 : c->desc.compress.head_dim - c->desc.compress.rotary_dim;
+    size_tokens(c);
+    own->pages = 8 * (a->tokens / a->ratio + a->batch + 1) / a->page_size + 1;
+    a->page_count = own->pages;
+    size_rows(c);
+}
+
+/* Returns twice as many slots as sequences, and one that is unused. */
+static int slot_count(const struct call *c) { return 2 * c->args.compress.batch + 1; }
+
+static void place(struct call *c)
+{
+    static const unsigned rings[] = {COMPRESS_STATE, COMPRESS_STATE_SCORES};
+    const struct own *own = c->own;
+    operand_resize(call_operand(c, COMPRESS_POOL), 0, own->pages * c->args.compress.page_stride);
+    for (size_t i = 0; i < COUNT(rings); i++) {
+        struct operand *ring = call_operand(c, rings[i]);
+        operand_resize(ring, 0, slot_count(c));
+        if (is(c, FAR)) {
+            ring->far = true;
+            operand_set_stride(ring, 0, FAR_STRIDE);
+        }
+    }
+    if (is(c, PLAIN)) {
+        operand_leave_out(call_operand(c, COMPRESS_SCORES));
+        operand_leave_out(call_operand(c, COMPRESS_STATE_SCORES));
+    }
+    if (is(c, NO_APE))
+        operand_leave_out(call_operand(c, COMPRESS_APE));
+    if (is(c, UNIFORM))
+        operand_leave_out(call_operand(c, COMPRESS_CU_SEQLENS));
+    if (!is(c, FORKS))
+        operand_leave_out(call_operand(c, COMPRESS_STATE_SLOTS_IN));
+    if (!is(c, LATENT))
+        operand_leave_out(call_operand(c, COMPRESS_LATENT));
+}
+
+/* ---- Inputs ---- */
+
+/* Returns a slot. Every third sequence is padding: alternately a negative slot and slot 0. */
+static int slot_of(const struct call *c, int i, int slot)
+{
+    if (is(c, PADDED) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    return slot;
+}
+
+static void fill_slots(struct call *c)
+{
+    struct own *own = c->own;
+    const int batch = c->args.compress.batch;
+    own->slots = call_allocate(c, (size_t)batch, sizeof(*own->slots));
+    own->slots_in = call_allocate(c, (size_t)batch, sizeof(*own->slots_in));
+    for (int i = 0; i < batch; i++) {
+        own->slots[i] = slot_of(c, i, 2 * batch - 2 * i);
+        own->slots_in[i] = is(c, FORKS) ? slot_of(c, i, 2 * i + 1) : own->slots[i];
+        operand_set_int(call_operand(c, COMPRESS_STATE_SLOTS), AT(i), own->slots[i]);
+        if (is(c, FORKS))
+            operand_set_int(call_operand(c, COMPRESS_STATE_SLOTS_IN), AT(i), own->slots_in[i]);
+        operand_set_int(call_operand(c, COMPRESS_CONTEXT_LENS), AT(i),
+                        own->contexts[i] + own->cu[i + 1] - own->cu[i]);
+    }
+}
+
+static double random_score(struct call *c)
+{
+    return random_value(&c->random) * (is(c, STEEP) ? 30 : 1);
+}
+
+/* Puts all rows of rings that are far apart on the device. */
+static void touch_rings(struct call *c)
+{
+    for (int slot = 0; is(c, FAR) && slot < slot_count(c); slot++)
+        for (int place = 0; place < c->args.compress.ring; place++) {
+            operand_touch(call_operand(c, COMPRESS_STATE), AT(slot, place, 0));
+            operand_touch(call_operand(c, COMPRESS_STATE_SCORES), AT(slot, place, 0));
+        }
+}
+
+/* Fills the tokens of the call, and those before it that rings have. */
+static void fill_tokens(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_compress_args *a = &c->args.compress;
+    struct operand *x = call_operand(c, COMPRESS_X), *scores = call_operand(c, COMPRESS_SCORES);
+    struct operand *state = call_operand(c, COMPRESS_STATE);
+    struct operand *state_scores = call_operand(c, COMPRESS_STATE_SCORES);
+    for (int i = 0; i < a->batch; i++) {
+        for (int t = own->cu[i]; t < own->cu[i + 1]; t++)
+            for (int d = 0; d < x->dims[1]; d++) {
+                operand_set(x, AT(t, d), random_value(&c->random));
+                if (scores->given)
+                    operand_set(scores, AT(t, d), random_score(c));
+            }
+        for (int n = 1; n < window_of(c) && n <= own->contexts[i]; n++) {
+            const int place = (own->contexts[i] - n) % a->ring;
+            for (int d = 0; d < x->dims[1] && own->slots_in[i] >= a->first_slot; d++) {
+                operand_set(state, AT(own->slots_in[i], place, d), random_value(&c->random));
+                if (scores->given)
+                    operand_set(state_scores, AT(own->slots_in[i], place, d), random_score(c));
+            }
+        }
+    }
+}
+
+static void fill(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_compress_args *a = &c->args.compress;
+    struct operand *angles = call_operand(c, COMPRESS_COS_SIN);
+    struct operand *ape = call_operand(c, COMPRESS_APE);
+    fill_slots(c);
+    touch_rings(c);
+    fill_tokens(c);
+    if (!is(c, UNIFORM))
+        operand_set_ints(call_operand(c, COMPRESS_CU_SEQLENS), own->cu, a->batch + 1);
+    if (ape->given)
+        operand_set_random(ape, &c->random);
+    if (c->desc.compress.norm != ATTN_NORM_NONE)
+        operand_set_random(call_operand(c, COMPRESS_WEIGHT), &c->random);
+    for (int t = 0; t < a->tokens; t++)
+        operand_set_int(call_operand(c, COMPRESS_SLOT_MAPPING), AT(t), own->rows[t]);
+    for (int i = 0; angles->given && i < angles->dims[0]; i++)
+        for (int d = 0; d < angles->dims[1]; d++) {
+            const int pairs = (int)angles->dims[1] / 2;
+            const double angle = i * pow(10000, -(d % pairs) / (double)pairs);
+            operand_set(angles, AT(i, d), (float)(d < pairs ? cos(angle) : sin(angle)));
+        }
+}
+
+/* ---- Results ---- */
+
+/* A group of a sequence, and what its tokens are read to. */
+struct group {
+    int sequence, number, row; /* row: of the group's last token in the call */
+    double *x, *scores;        /* [window, head_dim] */
+    uint8_t *there;
+    double cos_sin[REF_COMPRESS_DIM], weight[REF_COMPRESS_DIM];
+    struct ref_compressed made;
+};
+
+/* Returns column d of token `token` of a sequence, as the call or its ring has it. */
+static double token_value(struct call *c, bool scores, int i, int token, int d)
+{
+    const struct own *own = c->own;
+    const int own_first = token - own->contexts[i], ring = c->args.compress.ring;
+    struct operand *o = call_operand(c, scores ? COMPRESS_SCORES : COMPRESS_X);
+    struct operand *old = call_operand(c, scores ? COMPRESS_STATE_SCORES : COMPRESS_STATE);
+    if (own_first >= 0)
+        return operand_value(o, AT(own->cu[i] + own_first, d));
+    return operand_value(old, AT(own->slots_in[i], token % ring, d));
+}
+
+static void read_group(struct call *c, struct group *g)
+{
+    const int dim = c->desc.compress.head_dim, ratio = c->args.compress.ratio;
+    const int window = window_of(c), first = (g->number + 1) * ratio - window;
+    struct operand *ape = call_operand(c, COMPRESS_APE);
+    const bool scored = call_operand(c, COMPRESS_SCORES)->given;
+    for (int n = 0; n < window; n++) {
+        const int half = n >= ratio && window > ratio;
+        g->there[n] = first + n >= 0;
+        for (int d = 0; d < dim && g->there[n]; d++) {
+            const int column = half * dim + d;
+            double score = scored ? token_value(c, true, g->sequence, first + n, column) : 0;
+            if (ape->given)
+                score += operand_value(ape, AT(n % ratio, column));
+            g->x[n * dim + d] = token_value(c, false, g->sequence, first + n, column);
+            g->scores[n * dim + d] = score;
+        }
+    }
+}
+
+static void make_group(struct call *c, struct group *g)
+{
+    const struct attn_compress_desc *desc = &c->desc.compress;
+    const struct attn_compress_args *a = &c->args.compress;
+    read_group(c, g);
+    for (int d = 0; d < desc->rotary_dim && desc->rope != ATTN_ROPE_NONE; d++)
+        g->cos_sin[d] =
+            operand_value(call_operand(c, COMPRESS_COS_SIN), AT(g->number * a->ratio, d));
+    for (int d = 0; d < desc->head_dim && desc->norm != ATTN_NORM_NONE; d++)
+        g->weight[d] = operand_value(call_operand(c, COMPRESS_WEIGHT), AT(d)) +
+                       (desc->norm == ATTN_NORM_GEMMA_RMS);
+    ref_compress(
+        &(struct ref_compress){
+            .dim = desc->head_dim,
+            .window = window_of(c),
+            .x = g->x,
+            .scores = g->scores,
+            .there = g->there,
+            .weight = desc->norm != ATTN_NORM_NONE ? g->weight : NULL,
+            .eps = a->eps,
+            .cos_sin = desc->rope != ATTN_ROPE_NONE ? g->cos_sin : NULL,
+            .rotary_first = a->rotary_first,
+            .rotary_dim = desc->rotary_dim,
+            .gptj = desc->rope == ATTN_ROPE_GPTJ,
+            .hadamard = desc->hadamard,
+        },
+        &g->made);
+}
+
+/* Compares a row of 16-bit numbers. */
+static void compare_plain(struct call *c, const struct group *g, int64_t page, int64_t inside)
+{
+    struct operand *pool = call_operand(c, COMPRESS_POOL);
+    const struct precision *p = call_operand(c, COMPRESS_LATENT)->precision;
+    for (int d = 0; d < c->desc.compress.head_dim; d++) {
+        const int64_t at = page + inside * row_bytes(c) + 2 * d;
+        const unsigned low = (unsigned)operand_result_int(pool, AT(at)) & 0xff;
+        const unsigned high = (unsigned)operand_result_int(pool, AT(at + 1)) & 0xff;
+        double bound;
+        const double expected = stored_value(p, 1, g->made.row[d], g->made.row_error[d], &bound);
+        operand_allow(pool, AT(at + 1));
+        call_compare_value(c, pool, AT(at), decode_element(p, (uint16_t)(low | high << 8)),
+                           expected, bound);
+    }
+}
+
+/* Compares a row of fp8 and its scale. */
+static void compare_fp8(struct call *c, const struct group *g, int64_t page, int64_t inside)
+{
+    const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
+    const struct attn_compress_args *a = &c->args.compress;
+    const int dim = c->desc.compress.head_dim;
+    struct operand *pool = call_operand(c, COMPRESS_POOL);
+    const double scale = scaled_row_read(pool, page + (int64_t)a->page_size * dim + 4 * inside);
+    double absmax = 0, error = 0;
+    for (int d = 0; d < dim; d++) {
+        absmax = fmax(absmax, fabs(g->made.row[d]));
+        error = fmax(error, g->made.row_error[d]);
+    }
+    if (!scaled_row_has(scale, absmax, error, fp8->limit, is(c, POWERS)))
+        verify_fail(c->row, "group %d of sequence %d has the scale %g, its largest element is %g",
+                    g->number, g->sequence, scale, absmax);
+    for (int d = 0; d < dim; d++) {
+        const bool shuffle = c->desc.compress.layout == ATTN_KV_SHUFFLE;
+        const int64_t at = page + scaled_row_byte(inside, d, dim, shuffle);
+        const double got = decode_element(fp8, (uint16_t)operand_result_int(pool, AT(at)) & 0xff);
+        call_compare_value(c, pool, AT(at), got * scale, g->made.row[d],
+                           scaled_row_bound(fp8, g->made.row[d], g->made.row_error[d], scale));
+    }
+}
+
+static void compare_group(struct call *c, struct group *g)
+{
+    const struct attn_compress_args *a = &c->args.compress;
+    const int64_t slot = ((const struct own *)c->own)->rows[g->row];
+    struct operand *latent = call_operand(c, COMPRESS_LATENT);
+    make_group(c, g);
+    for (int d = 0; latent->given && d < c->desc.compress.head_dim; d++) {
+        double bound;
+        const double expected =
+            stored_value(latent->precision, 1, g->made.latent[d], g->made.latent_error[d], &bound);
+        call_compare(c, latent, AT(g->row, d), expected, bound);
+    }
+    if (slot < 0)
+        return;
+    const int64_t page = slot / a->page_size * a->page_stride, inside = slot % a->page_size;
+    if (is_fp8(c))
+        compare_fp8(c, g, page, inside);
+    else
+        compare_plain(c, g, page, inside);
+}
+
+/* Compares the rows of a ring that are written. */
+static void compare_ring(struct call *c, int i, bool scores)
+{
+    const struct own *own = c->own;
+    const struct attn_compress_args *a = &c->args.compress;
+    struct operand *ring = call_operand(c, scores ? COMPRESS_STATE_SCORES : COMPRESS_STATE);
+    const int end = own->contexts[i] + own->cu[i + 1] - own->cu[i];
+    int first = own->contexts[i] - (is(c, FORKS) ? window_of(c) - 1 : 0);
+    first = first < end - a->ring ? end - a->ring : first;
+    for (int token = first < 0 ? 0 : first; token < end; token++)
+        for (int d = 0; d < ring->dims[2]; d++)
+            call_compare(c, ring, AT(own->slots[i], token % a->ring, d),
+                         token_value(c, scores, i, token, d), 0);
+}
+
+static void compare(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_compress_args *a = &c->args.compress;
+    const size_t room = (size_t)window_of(c) * (size_t)c->desc.compress.head_dim;
+    struct group *g = call_allocate(c, 1, sizeof(*g));
+    g->x = call_allocate(c, room, sizeof(*g->x));
+    g->scores = call_allocate(c, room, sizeof(*g->scores));
+    g->there = call_allocate(c, (size_t)window_of(c), 1);
+    for (int i = 0; i < a->batch; i++) {
+        if (own->slots[i] < a->first_slot)
+            continue;
+        g->sequence = i;
+        for (g->row = own->cu[i]; g->row < own->cu[i + 1]; g->row++) {
+            const int tokens = own->contexts[i] + g->row - own->cu[i] + 1;
+            g->number = tokens / a->ratio - 1;
+            if (tokens % a->ratio == 0)
+                compare_group(c, g);
+        }
+        compare_ring(c, i, false);
+        if (!is(c, PLAIN))
+            compare_ring(c, i, true);
+    }
+}
+
+/* Returns the bytes of the call's tokens, once in and once into rings, of older tokens that their
+ * groups have, and of rows. */
+static double least_bytes(const struct call *c)
+{
+    const struct attn_compress_args *a = &c->args.compress;
+    const double element = c->desc.compress.state_dtype == ATTN_STATE_F32 ? 4 : 2;
+    const double columns = c->desc.compress.head_dim * (a->overlap ? 2.0 : 1.0);
+    const double token = columns * element * (is(c, PLAIN) ? 1 : 2);
+    const double groups = (double)a->batch * ((a->max_seqlen + a->ratio - 1) / a->ratio);
+    const double older = a->max_seqlen < a->ratio ? window_of(c) - a->max_seqlen : 0;
+    return 2 * token * a->tokens + groups * older * token / (a->overlap ? 2 : 1) +
+           groups * row_bytes(c);
+}
+
+const struct verify_op verify_compress = {
+    .op = "compress",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"batch=64", "batch=1,length=4096"},
+    .dimensions =
+        {
+            {"ratio", offsetof(struct shape, ratio), 128, "tokens of a group"},
+            {"batch", offsetof(struct shape, batch), 1024, "sequences"},
+            {"length", offsetof(struct shape, length), 7000, "tokens of each"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares the comparison of rows of fp8 in pages of the indexer's form: rows, and then a
+ * float32 scale for each, max(largest |y|, 1e-4) / the largest number.
+ */
+#ifndef TOOLS_VERIFY_SCALED_ROW_H
+#define TOOLS_VERIFY_SCALED_ROW_H
+
+#include "tools/verify/call.h"
+
+/** True if `got` is the scale of a row whose largest element has an error of at most `error`. With
+ * `powers` scales are rounded up to a power of two, and may be either neighbour if the exact number
+ * is that close to one. `largest`: the largest number of fp8. */
+bool scaled_row_has(double got, double absmax, double error, double largest, bool powers);
+
+/** Bounds the error of an fp8 element y under a correct scale. y / scale has two roundings, 3 units
+ * of float32 with the reciprocal's, before it becomes fp8. `error` is the error of y before. */
+double scaled_row_bound(const struct precision *fp8, double y, double error, double scale);
+
+/** Returns the float32 at byte `at` of a result, whose bytes count as compared. */
+float scaled_row_read(struct operand *o, int64_t at);
+
+/** Returns the position in its page of byte `e` of row `inside`, which has `bytes` bytes. With
+ * `shuffle` 16 rows are together, 16 bytes of each. */
+int64_t scaled_row_byte(int64_t inside, int e, int bytes, bool shuffle);
+
+#endif
