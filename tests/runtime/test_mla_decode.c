@@ -36,6 +36,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"page_table", page_table},
         {"q_len", "1"},
         {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
+        {"sinks", "false"},
         {"sparse", sparse},
         {"q_dtype", fp8 ? "fp8" : "same"},
     };
