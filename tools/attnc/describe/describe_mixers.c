@@ -8,7 +8,8 @@ enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
 /* Groups of keys of a rank, which has a copy of one where there are more ranks. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
 {
-    const bool copies = x->recurrence == MODEL_MAMBA2 && ranks % x->heads == 0;
+    const bool copies =
+        x->recurrence == MODEL_MAMBA1 || (x->recurrence == MODEL_MAMBA2 && ranks % x->heads == 0);
     if (x->heads % ranks && !copies)
         return false;
     *out = copies ? 1 : x->heads / ranks;
@@ -22,7 +23,7 @@ bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out
         return false;
     out->value_heads = x->value_heads / ranks;
     const long keys = out->heads * x->head_dim, values = out->value_heads * x->head_dim_v;
-    out->channels = x->taps ? 2 * keys + values : 0;
+    out->channels = !x->taps ? 0 : x->recurrence == MODEL_MAMBA1 ? values : 2 * keys + values;
     out->norm_groups = x->norm_groups % ranks ? 0 : x->norm_groups / ranks;
     return true;
 }
@@ -151,6 +152,17 @@ static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
+static void write_scan(struct entry_writer *w, const struct model_mixer *x)
+{
+    entry_begin(w, "selective_scan");
+    entry_field(w, "head_dim: %ld", x->head_dim);
+    entry_field(w, "head_dim_v: %ld", x->head_dim_v);
+    entry_field(w, "gates: softplus");
+    entry_field(w, "act: %s", x->act);
+    entry_field(w, "state_dtype: f32 # fp16: half the bytes");
+    entry_end(w, mixer_name(x->recurrence), "Prompts, decode and drafts of linear layers.");
+}
+
 /* Writes norm and rotation of lightning attention's q and k, which no cache stores. */
 static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x)
 {
@@ -215,6 +227,8 @@ void write_mixers(struct entry_writer *w)
         if (x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA) {
             write_delta(w, x);
             write_delta_step(w, x);
+        } else if (x->recurrence == MODEL_MAMBA1) {
+            write_scan(w, x);
         } else {
             write_ssd(w, x);
         }

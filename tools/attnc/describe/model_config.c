@@ -408,7 +408,8 @@ static void own_linear_settings(struct reader *r)
     if (linear == LAYER_LINEAR || r->m->mixer_count)
         return;
     r->kinds[linear] = true;
-    r->kinds[linear == LAYER_MAMBA || linear == LAYER_MAMBA2 ? LAYER_MAMBA : LAYER_LINEAR] = true;
+    const bool mamba = linear == LAYER_MAMBA || linear == LAYER_MAMBA1 || linear == LAYER_MAMBA2;
+    r->kinds[mamba ? LAYER_MAMBA : LAYER_LINEAR] = true;
 }
 
 static void read_all(struct reader *r)

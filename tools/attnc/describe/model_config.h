@@ -27,6 +27,7 @@ enum model_norm {
 enum model_recurrence {
     MODEL_DELTA_NET, /* Qwen3-Next's, a decay of each head */
     MODEL_KDA,       /* Kimi-Linear's, a decay of each element of a key */
+    MODEL_MAMBA1,    /* a decay of each channel and element of the state */
     MODEL_MAMBA2,
     MODEL_LIGHTNING, /* MiniMax-Text-01's and Ring's, constant decays */
     MODEL_RECURRENCES,
@@ -50,7 +51,7 @@ struct model_group {
 struct model_mixer {
     enum model_recurrence recurrence;
     long layers;
-    long heads;                /* of keys; groups of Mamba2 */
+    long heads;       /* of keys; groups of Mamba2; 1 for Mamba1 */
     long value_heads;          /* each has a state of head_dim x head_dim_v */
     long head_dim, head_dim_v; /* of a key, of a value */
     long taps;                 /* inputs of an output of the short convolution; 0: there is none */

@@ -221,7 +221,8 @@ static enum layer_kind settle(const struct config *c, const struct layer_rules *
     const struct attnc_yaml_node *windows = config_find(c, CONFIG_WINDOW);
     const bool listed = windows && windows->kind == ATTNC_YAML_LIST;
     const bool window = layer_window(c, i, r->layers) > 0;
-    if (kind == LAYER_LINEAR || (kind == LAYER_MAMBA && r->linear == LAYER_MAMBA2))
+    if (kind == LAYER_LINEAR ||
+        (kind == LAYER_MAMBA && (r->linear == LAYER_MAMBA1 || r->linear == LAYER_MAMBA2)))
         kind = r->linear;
     if (kind == LAYER_FULL && window && (r->local || listed))
         kind = LAYER_WINDOW;

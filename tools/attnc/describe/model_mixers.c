@@ -8,7 +8,7 @@
 
 #include "tools/attnc/describe/model_read.h"
 
-enum { MAX_SIZE = 1 << 20 };
+enum { MAX_SIZE = 1 << 20, SCAN_CHANNELS = 64 /* a head of selective_scan for Mamba1 */ };
 
 /* The settings of one kind of layer; CONFIG_KEYS: it has no such setting. */
 static const struct {
@@ -20,6 +20,8 @@ static const struct {
      CONFIG_DELTA_DIM, CONFIG_DELTA_VALUE_DIM, CONFIG_DELTA_TAPS},
     {LAYER_KDA, MODEL_KDA, CONFIG_KDA_HEADS, CONFIG_KDA_HEADS, CONFIG_KDA_DIM, CONFIG_KDA_DIM,
      CONFIG_KDA_TAPS},
+    {LAYER_MAMBA1, MODEL_MAMBA1, CONFIG_KEYS, CONFIG_KEYS, CONFIG_MAMBA_STATE, CONFIG_KEYS,
+     CONFIG_MAMBA_TAPS},
     {LAYER_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
      CONFIG_MAMBA_DIM, CONFIG_MAMBA_TAPS},
     {LAYER_HYBRID_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
@@ -30,8 +32,8 @@ static const struct {
 
 const char *mixer_name(enum model_recurrence r)
 {
-    static const char *const names[] = {"gated delta net", "Kimi delta attention", "Mamba2",
-                                        "lightning attention"};
+    static const char *const names[] = {"gated delta net", "Kimi delta attention", "Mamba1",
+                                        "Mamba2", "lightning attention"};
     return names[r];
 }
 
@@ -90,8 +92,28 @@ static enum config_key own_key(const struct reader *r, enum config_key own, enum
     return kda && !config_find(&r->c, own) && config_given(&r->c, CONFIG_KDA_BOUND) ? other : own;
 }
 
+/* Reads the sizes of Mamba1: all channels have the same b and c, and selective_scan has them in
+ * heads of 64. */
+static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
+{
+    const long inner = mamba_inner(&r->c);
+    if (!read_size(r, x, kinds[k].head_dim, &x->head_dim) ||
+        !read_size(r, x, kinds[k].taps, &x->taps))
+        return false;
+    if (inner <= 0 || inner % SCAN_CHANNELS) {
+        lacks(r, x, "its channels are not there, or no multiple of 64");
+        return false;
+    }
+    x->heads = 1;
+    x->value_heads = inner / SCAN_CHANNELS;
+    x->head_dim_v = SCAN_CHANNELS;
+    return true;
+}
+
 static bool read_sizes_of(struct reader *r, size_t k, struct model_mixer *x)
 {
+    if (x->recurrence == MODEL_MAMBA1)
+        return read_channels(r, k, x);
     if (!read_size(r, x, own_key(r, kinds[k].value_heads, CONFIG_HEADS), &x->value_heads) ||
         !read_size(r, x, own_key(r, kinds[k].heads, CONFIG_HEADS), &x->heads) ||
         (kinds[k].taps != CONFIG_KEYS && !read_size(r, x, kinds[k].taps, &x->taps)))
@@ -151,6 +173,17 @@ static void read_mamba_gate(struct reader *r, struct model_mixer *x)
         lacks(r, x, "an activation that is not silu");
 }
 
+/* Reads Mamba1's gate, silu(z) inside the recurrence, and the bias of its convolution. */
+static void read_scan_gate(struct reader *r, struct model_mixer *x)
+{
+    const char *act = config_text(&r->c, CONFIG_MAMBA_ACT);
+    x->conv_bias = config_flag(&r->c, CONFIG_MAMBA_BIAS, true);
+    x->act = "silu";
+    if (act && strcmp(act, "silu") && strcmp(act, "swish"))
+        lacks(r, x, "an activation that is not silu");
+    model_note(r->m, "Mamba1: norms of dt, b and c stay in the projections");
+}
+
 /* Reads whether lightning attention's norm spans all heads of a token, or groups of them. */
 static void read_lightning_gate(struct reader *r, struct model_mixer *x)
 {
@@ -170,9 +203,8 @@ static void read_lightning_gate(struct reader *r, struct model_mixer *x)
 void read_mixer(struct reader *r, enum layer_kind layer, long layers)
 {
     static void (*const gates[])(struct reader *, struct model_mixer *) = {
-        [MODEL_DELTA_NET] = read_delta_gate,
-        [MODEL_KDA] = read_kda_gate,
-        [MODEL_MAMBA2] = read_mamba_gate,
+        [MODEL_DELTA_NET] = read_delta_gate,     [MODEL_KDA] = read_kda_gate,
+        [MODEL_MAMBA1] = read_scan_gate,         [MODEL_MAMBA2] = read_mamba_gate,
         [MODEL_LIGHTNING] = read_lightning_gate,
     };
     size_t k = 0;

@@ -318,7 +318,8 @@ static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
                            const struct rank_mixer *r, const struct step_load *l)
 {
     const bool delta = x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;
-    struct step_call *c = add_call(k, delta ? "gated_delta" : "ssd");
+    const bool scan = x->recurrence == MODEL_MAMBA1;
+    struct step_call *c = add_call(k, delta ? "gated_delta" : scan ? "selective_scan" : "ssd");
     add_dims(c, x->head_dim, x->head_dim_v);
     if (delta)
         add_field(c, ATT_REPLAY, false);
