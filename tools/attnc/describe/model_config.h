@@ -51,7 +51,7 @@ struct model_group {
 struct model_mixer {
     enum model_recurrence recurrence;
     long layers;
-    long heads;       /* of keys; groups of Mamba2; 1 for Mamba1 */
+    long heads;                /* of keys; groups of Mamba2; 1 for Mamba1 */
     long value_heads;          /* each has a state of head_dim x head_dim_v */
     long head_dim, head_dim_v; /* of a key, of a value */
     long taps;                 /* inputs of an output of the short convolution; 0: there is none */
