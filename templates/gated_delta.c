@@ -12,8 +12,6 @@
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
-#include <stdio.h>
-
 enum { FLOAT = 4, ELEM = 2 };
 
 static const struct att_knob knobs[] = {
@@ -96,20 +94,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                                 .load = load_token,
                                 .begin = att_delta_load_head,
                                 .advance = advance}};
-    struct att_tile tile;
-    att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
-    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    d.r.b = tir_at_end(f, f->body);
-    att_recurrence_open(&d.r, rows, tile.waves);
-    att_recurrence_run(&d.r);
-    tir_return(&d.r.b);
-
-    *out = (struct att_kernel){
-        .func = f,
-        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
-    };
-    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
+    att_recurrence_build(&d.r, m, out);
 }
 
 const struct att_template att_template_gated_delta = {

@@ -11,8 +11,6 @@
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
-#include <stdio.h>
-
 enum { FLOAT = 4 };
 
 static const struct att_knob knobs[] = {
@@ -101,18 +99,12 @@ static void load_channels(struct att_recurrence *r)
     s->skip = load_numbers(r, ARG_SKIP);
 }
 
-static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
-{
-    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
-}
-
 /* Returns the time steps of the channels. */
 static struct tir_value steps_of(struct selective *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;
     const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
-    const struct tir_value w = s->r.v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
-    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
+    return att_time_step(b, s->r.v, x);
 }
 
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
@@ -129,7 +121,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     *state = tir_fma(b, wx, att_state_spread(b, t, key), tir_mul(b, decay, *state));
     const struct tir_value sum = att_recurrence_product(r, *state, query);
     const struct tir_value out =
-        tir_fma(b, sum, uniform(b, ARG_SCALE, sum), tir_mul(b, x, s->skip));
+        tir_fma(b, sum, att_arg_like(b, ARG_SCALE, sum), tir_mul(b, x, s->skip));
     if (r->v->act == ATT_ACT_NONE)
         return out;
     return tir_mul(b, out, att_silu(b, tir_convert(b, raw[Z], TIR_F32)));
@@ -145,20 +137,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
               .begin = load_channels,
               .advance = advance},
     };
-    struct att_tile tile;
-    att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
-    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    s.r.b = tir_at_end(f, f->body);
-    att_recurrence_open(&s.r, rows, tile.waves);
-    att_recurrence_run(&s.r);
-    tir_return(&s.r.b);
-
-    *out = (struct att_kernel){
-        .func = f,
-        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
-    };
-    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
+    att_recurrence_build(&s.r, m, out);
 }
 
 const struct att_template att_template_selective_scan = {

@@ -9,8 +9,6 @@
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 
-#include <stdio.h>
-
 enum { FLOAT = 4, ELEM = 2 };
 
 static const struct att_knob knobs[] = {
@@ -84,18 +82,12 @@ static void load_head(struct att_recurrence *r)
         s->bias = load_number(r, ARG_DT_BIAS);
 }
 
-static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
-{
-    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
-}
-
 /* Returns the time step, 1 x 1. */
 static struct tir_value step_of(struct ssd *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;
     const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
-    const struct tir_value w = s->r.v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
-    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
+    return att_time_step(b, s->r.v, x);
 }
 
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
@@ -117,7 +109,7 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     *state = tir_fma(b, att_state_spread(b, t, u), att_state_spread(b, t, key), old);
     const struct tir_value sum = att_recurrence_product(r, *state, query);
     const struct tir_value skipped = tir_mul(b, x, tir_broadcast(b, s->skip, t->values));
-    const struct tir_value out = tir_fma(b, sum, uniform(b, ARG_SCALE, sum), skipped);
+    const struct tir_value out = tir_fma(b, sum, att_arg_like(b, ARG_SCALE, sum), skipped);
     if (r->v->act == ATT_ACT_NONE)
         return out;
     return tir_mul(b, out, att_silu(b, tir_convert(b, raw[s->place[Z]], TIR_F32)));
@@ -140,21 +132,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
               .begin = load_head,
               .advance = advance},
     };
-    struct att_tile tile;
-    att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
-    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    s.r.b = tir_at_end(f, f->body);
     choose_vectors(&s);
-    att_recurrence_open(&s.r, rows, tile.waves);
-    att_recurrence_run(&s.r);
-    tir_return(&s.r.b);
-
-    *out = (struct att_kernel){
-        .func = f,
-        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
-    };
-    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
+    att_recurrence_build(&s.r, m, out);
 }
 
 const struct att_template att_template_ssd = {

@@ -49,3 +49,16 @@ struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *
     const struct tir_value bound = tir_splat(b, tir_arg(b, ARG_LOWER_BOUND, TIR_F32), t);
     return tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x)));
 }
+
+struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like)
+{
+    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
+}
+
+struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
+                               struct tir_value x)
+{
+    const struct tir_value w = v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
+    return tir_min(b, tir_max(b, w, att_arg_like(b, ARG_DT_MIN, w)),
+                   att_arg_like(b, ARG_DT_MAX, w));
+}

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/linear/recurrence.h"
+#include "templates/linear/tile.h"
+
+#include <stdio.h>
 
 enum { ELEM = 2 /* bytes of a token's element */ };
 
-void att_recurrence_open(struct att_recurrence *r, unsigned rows, int waves)
+/* Chooses the sequence, the head and the part of `rows` value elements of this wave. */
+static void begin(struct att_recurrence *r, unsigned rows, int waves)
 {
     struct tir_builder *b = &r->b;
     const struct tir_value part =
@@ -151,7 +155,8 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
     tir_end_for(b, &loop, carried, r->vectors + 1);
 }
 
-void att_recurrence_run(struct att_recurrence *r)
+/* Walks the tokens of the sequence, from its state to the states that are stored. */
+static void run(struct att_recurrence *r)
 {
     struct tir_builder *b = &r->b;
     struct tir_value carried[ATT_RECURRENCE_VECTORS + 1];
@@ -167,4 +172,24 @@ void att_recurrence_run(struct att_recurrence *r)
                                          tir_and(b, r->real, r->sequence.has_state));
     visit_tokens(r, carried);
     tir_end_if(b, &has_tokens, NULL);
+}
+
+void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
+                          struct att_kernel *out)
+{
+    const struct att_variant *const v = r->v;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    struct tir_func *const f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    r->b = tir_at_end(f, f->body);
+    begin(r, rows, tile.waves);
+    run(r);
+    tir_return(&r->b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
 }

@@ -12,6 +12,7 @@
 
 #include "templates/linear/sequence.h"
 #include "templates/linear/state.h"
+#include "templates/template.h"
 
 enum { ATT_RECURRENCE_VECTORS = 6 };
 
@@ -39,11 +40,10 @@ struct att_recurrence {
     void (*begin)(struct att_recurrence *r);
 };
 
-/** Chooses the sequence, the head and the part of `rows` value elements of this wave. */
-void att_recurrence_open(struct att_recurrence *r, unsigned rows, int waves);
-
-/** Goes over the tokens of the sequence, from its state to the states that are stored. */
-void att_recurrence_run(struct att_recurrence *r);
+/** Builds the kernel of a recurrence whose v, dtype, vectors and functions are set. The grid is parts
+ * of a state x value heads x sequences. */
+void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
+                          struct att_kernel *out);
 
 /** Returns the address of a head of a token, for q and k, and of the wave's part of one for v and
  * out. */

@@ -31,11 +31,6 @@ struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group)
     return tir_tile_load(b, view, tir_i32(b, 0), att_chunk_numbers_type(b, s->dtype));
 }
 
-static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
-{
-    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
-}
-
 /* Returns the time steps of a chunk, 64 x 1. */
 static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
 {
@@ -44,8 +39,7 @@ static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
         return tir_splat(b, tir_f32(b, 1), att_chunk_numbers_type(b, TIR_F32));
     const struct tir_value dt = tir_convert(b, raw, TIR_F32);
     const struct tir_value x = tir_add(b, dt, tir_splat(b, s->bias, tir_typeof(b->f, dt)));
-    const struct tir_value w = s->v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
-    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
+    return att_time_step(b, s->v, x);
 }
 
 /* Returns zero for the rows that the sequence does not have. */
