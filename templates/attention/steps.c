@@ -12,6 +12,7 @@
  * the first ones are made in the iteration of their scores, the last late_eighths in the next.
  */
 #include "templates/attention/steps.h"
+#include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 
@@ -347,21 +348,12 @@ static void build_rescale_weights(void *context)
 
 /* ---- Products ---- */
 
-/* Returns part i of n of the rows of the weights. */
-static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
-                                     unsigned n)
-{
-    for (; n > 1; n /= 2, i %= n)
-        p = tir_half(b, p, i >= n / 2);
-    return p;
-}
-
 static void build_product(void *context, unsigned part)
 {
     struct att_attention *const a = context;
     struct tir_value *const o = &a->now.carried[ATT_CARRY_O], v = a->now.v;
     const unsigned parts = a->value_parts ? a->value_parts : 1;
-    const struct tir_value p16 = part_of_keys(a->b, a->now.weights.p16, part, parts);
+    const struct tir_value p16 = att_part(a->b, a->now.weights.p16, part, parts);
     *o = tir_named(a->b, "o",
                    a->in_agprs ? tir_mma_in_agprs(a->b, a->product, v, p16, *o)
                                : tir_mma(a->b, a->product, v, p16, *o));

@@ -40,8 +40,8 @@ struct att_recurrence {
     void (*begin)(struct att_recurrence *r);
 };
 
-/** Builds the kernel of a recurrence whose v, dtype, vectors and functions are set. The grid is parts
- * of a state x value heads x sequences. */
+/** Builds the kernel of a recurrence whose v, dtype, vectors and functions are set. The grid is
+ * parts of a state x value heads x sequences. */
 void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
                           struct att_kernel *out);
 

@@ -192,8 +192,7 @@ static void read_entries(void *context)
 static struct tir_value read_panel(struct mla *s, const struct panel *panel)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p =
-        panel->first < s->source.part->width ? s->source.part : s->source.part + 1;
+    const struct part *const p = mla_part_of(s, panel);
     const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, panel->width, &l);
     const struct tir_value column = mla_own_first(s, panel, s->number.kq_bytes);

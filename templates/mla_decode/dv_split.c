@@ -40,9 +40,8 @@ static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 /* O^T, whose rows the product has as columns. */
 static struct tir_layout output(const struct mla *s)
 {
-    const unsigned rows = mla_transpose_mma(s)->m;
-    struct tir_layout o =
-        tir_mma_result(mla_transpose_mma(s), rows, s->d.value.width, mla_transpose_waves(s));
+    const unsigned rows = mla_pv(s)->m;
+    struct tir_layout o = tir_mma_result(mla_pv(s), rows, s->d.value.width, mla_own_waves(s));
     for (unsigned n = rows; n < s->d.columns; n *= 2)
         o = tir_layout_stack(&o, n);
     o = tir_layout_transpose(&o);
@@ -52,16 +51,15 @@ static struct tir_layout output(const struct mla *s)
 /* P of n columns, keys x columns. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
-    const struct tir_layout l =
-        tir_mma_left(mla_transpose_mma(s), n, &keys_of_lanes, mla_transpose_waves(s));
+    const struct tir_layout l = tir_mma_left(mla_pv(s), n, &keys_of_lanes, mla_own_waves(s));
     return tir_layout_transpose(&l);
 }
 
 /* c of half of the keys, keys x latent. */
 static struct tir_layout values(const struct mla *s)
 {
-    const struct tir_layout right = tir_mma_right(mla_transpose_mma(s), s->d.value.width,
-                                                  &keys_of_half, mla_transpose_waves(s));
+    const struct tir_layout right =
+        tir_mma_right(mla_pv(s), s->d.value.width, &keys_of_half, mla_own_waves(s));
     const struct tir_layout l = mla_transpose_columns(&right);
     return tir_layout_transpose(&l);
 }
@@ -71,7 +69,7 @@ static void choose_layouts(struct mla *s)
     struct split_kv *const d = &s->d;
     d->qk = d->pv; /* 32 keys */
     const struct tir_layout scores =
-        tir_mma_result(mla_transpose_mma(s), d->keys, d->columns, mla_transpose_waves(s));
+        tir_mma_result(mla_pv(s), d->keys, d->columns, mla_own_waves(s));
     const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
     const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
     mla_transpose_add_panels(s);
@@ -268,14 +266,6 @@ static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uin
     return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
 }
 
-static struct tir_value take_part(struct tir_builder *b, struct tir_value a, unsigned i,
-                                  unsigned parts)
-{
-    for (unsigned n = parts; n > 1; n /= 2)
-        a = tir_half(b, a, i / (n / 2) % 2);
-    return a;
-}
-
 /* a with another part i of `parts`. */
 static struct tir_value put_part(struct tir_builder *b, struct tir_value a, struct tir_value part,
                                  unsigned i, unsigned parts)
@@ -306,7 +296,7 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
         tir_select(b, high, tir_splat(b, of[1], t), tir_splat(b, of[0], t));
     const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
     const struct tir_value own =
-        take_part(b, tir_join_blocks(b, scaled, NEIGHBOURS), which, NEIGHBOURS);
+        att_part(b, tir_join_blocks(b, scaled, NEIGHBOURS), which, NEIGHBOURS);
     const struct tir_value all =
         put_part(b, tir_join_blocks(b, x, NEIGHBOURS), own, which, NEIGHBOURS);
     return tir_split_blocks(b, all, s->d.value.width);
@@ -323,7 +313,7 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     const unsigned part = i / NEIGHBOURS;
     const struct tir_value all = tir_relayout(b, x, &l);
     const struct tir_value scaled =
-        scale_part(s, take_part(b, all, part, PARTS), alpha, i % LANES, i % NEIGHBOURS);
+        scale_part(s, att_part(b, all, part, PARTS), alpha, i % LANES, i % NEIGHBOURS);
     const struct tir_value changed = put_part(b, all, scaled, part, PARTS);
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
@@ -420,7 +410,7 @@ static void take_quarter(void *context, unsigned part)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value o = s->d.attention.now.carried[ATT_CARRY_O];
-    s->now.o_quarter[part] = take_part(b, tir_transpose(b, o), part, ROWS);
+    s->now.o_quarter[part] = att_part(b, tir_transpose(b, o), part, ROWS);
 }
 
 static void multiply(struct mla *s, unsigned quarter, unsigned half)
@@ -439,9 +429,7 @@ static void join_quarters(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value *const part = s->now.o_quarter;
-    const struct tir_value low = tir_stack(b, part[0], part[1]);
-    const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
+    const struct tir_value all = mla_join_quarters(b, s->now.o_quarter);
     s->d.attention.now.carried[ATT_CARRY_O] = tir_named(b, "o", tir_transpose(b, all));
 }
 

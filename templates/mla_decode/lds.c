@@ -96,6 +96,20 @@ static void add_panel(struct mla *s, unsigned first, unsigned width, int product
     p->divided = first < s->source.part->width || width < PANEL;
 }
 
+void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
+{
+    const struct tir_layout q =
+        tir_mma_right(&s->d.m->mma[product], s->d.columns, k, mla_own_waves(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->query.panel[s->query.n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = product,
+            .k = *k,
+            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
+        };
+}
+
 /* The rotated key is divided where a part of it is enough for an instruction, else one part of the
  * waves has all of it. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)

@@ -297,6 +297,27 @@ static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.so
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
+/** Returns the work split of waves with columns of their own. */
+static inline struct tir_waves mla_own_waves(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
+}
+/** Adds the panels of K and Q for waves with columns of their own. Instruction `product` takes the
+ * columns of a panel in the order k. */
+void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
+/** Returns the part of a block that has a panel: the latent or the rotated key. */
+static inline struct part *mla_part_of(struct mla *s, const struct panel *n)
+{
+    return n->first < s->source.part->width ? s->source.part : s->source.part + 1;
+}
+/** Joins four quarters of the rows of a tile. */
+static inline struct tir_value mla_join_quarters(struct tir_builder *b,
+                                                 const struct tir_value part[4])
+{
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    return tir_stack(b, low, tir_stack(b, part[2], part[3]));
+}
+
 /* query.c */
 
 /** Returns the LDS bytes of Q, if every wave loads a part of its rows. */

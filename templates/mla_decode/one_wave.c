@@ -48,19 +48,12 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 
 /* ---- Layouts ---- */
 
-struct tir_waves mla_one_wave_waves(const struct mla *s)
-{
-    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
-}
-
-static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
-
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
     if (s->split.pairs && !s->source.row_pairs)
         return s->d.qk;
-    const struct tir_mma *const mma = product(s);
+    const struct tir_mma *const mma = mla_pv(s);
     return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
@@ -99,7 +92,7 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
     enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     const struct tir_layout plain =
-        tir_mma_result(mma, own_keys(s), s->d.columns, mla_one_wave_waves(s));
+        tir_mma_result(mma, own_keys(s), s->d.columns, mla_own_waves(s));
     const struct tir_layout l = tir_layout_swap(&plain, TIR_RC(0, COLUMNS), TIR_RC(ROWS, 0));
     return with_keys(s, &l);
 }
@@ -108,35 +101,21 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
-    return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
+    return mla_weights_fp8(s) ? tir_contract_instruction(mla_pv(s), false, PANEL)
                               : tir_contract_rows(mma, PANEL, 16 / s->number.kq_bytes);
-}
-
-static void add_panels(struct mla *s)
-{
-    const struct tir_contraction k = panel_order(s);
-    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
-    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_one_wave_waves(s));
-    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
-        s->query.panel[s->query.n_panels++] = (struct panel){
-            .first = first,
-            .width = PANEL,
-            .product = keys_product(s),
-            .k = k,
-            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
-        };
 }
 
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
-    const struct tir_waves waves = mla_one_wave_waves(s);
+    const struct tir_waves waves = mla_own_waves(s);
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
     const unsigned rows = d->value.width >> s->split.pairs;
-    const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
-    add_panels(s);
+    const struct tir_layout o = tir_mma_result(mla_pv(s), rows, d->columns, waves);
+    const struct tir_contraction k = panel_order(s);
+    mla_add_panels(s, keys_product(s), &k);
     d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
 }
@@ -228,7 +207,7 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     const unsigned keys = run_of(s);
     /* The map says which lane copies what. */
     const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->query.panel->product], s->d.keys,
-                                               &s->query.panel->k, mla_one_wave_waves(s));
+                                               &s->query.panel->k, mla_own_waves(s));
     for (unsigned i = 0; i < s->source.n_parts; i++) {
         const struct part *const p = &s->source.part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
@@ -246,10 +225,9 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
 static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p =
-        n->first < s->source.part->width ? s->source.part : s->source.part + 1;
+    const struct part *const p = mla_part_of(s, n);
     const struct tir_mma *const mma = &s->d.m->mma[n->product];
-    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_one_wave_waves(s));
+    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_own_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->number.kq, own_keys(s), n->width, &l);
     if (s->source.row_pairs)
@@ -270,8 +248,8 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         keys = mla_one_wave_weights(s);
     else if (together(s) < s->d.keys)
         keys = tir_layout_half(&keys);
-    const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
-    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_one_wave_waves(s));
+    const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(mla_pv(s)->n));
+    const struct tir_layout a = tir_mma_left(mla_pv(s), width, &k, mla_own_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, s->number.kq, together(s), width, &l);
     const struct tir_layout map = mla_one_wave_map(s, together(s), s->source.part->width);
@@ -388,7 +366,7 @@ struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct t
 struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right)
 {
     struct tir_layout l;
-    const bool fits = tir_mma_scales(product(s), true, right, &l);
+    const bool fits = tir_mma_scales(mla_pv(s), true, right, &l);
     assert(fits);
     (void)fits;
     l = tir_layout_transpose(&l);

@@ -44,8 +44,6 @@ struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct 
  * the latent, that is an even one. */
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows);
 
-/** Returns the work split of columns. */
-struct tir_waves mla_one_wave_waves(const struct mla *s);
 /** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);
 /** O and l follow the largest e of their columns, where one is far above m: a vector, or a tile of

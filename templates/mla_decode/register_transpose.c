@@ -23,13 +23,6 @@ bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_
 
 /* ---- Layouts ---- */
 
-struct tir_waves mla_transpose_waves(const struct mla *s)
-{
-    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
-}
-
-const struct tir_mma *mla_transpose_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
-
 /* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
@@ -41,29 +34,19 @@ struct tir_layout mla_transpose_columns(const struct tir_layout *l)
 
 void mla_transpose_add_panels(struct mla *s)
 {
-    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
-    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->number.kq_bytes);
-    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_transpose_waves(s));
-    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
-        s->query.panel[s->query.n_panels++] = (struct panel){
-            .first = first,
-            .width = PANEL,
-            .product = s->d.qk,
-            .k = k,
-            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
-        };
+    const struct tir_contraction k =
+        tir_contract_rows(&s->d.m->mma[s->d.qk], PANEL, 16 / s->number.kq_bytes);
+    mla_add_panels(s, s->d.qk, &k);
 }
 
 static void choose_layouts(struct mla *s)
 {
     struct split_kv *const d = &s->d;
-    const struct tir_waves waves = mla_transpose_waves(s);
+    const struct tir_waves waves = mla_own_waves(s);
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
-    const struct tir_layout plain =
-        tir_mma_result(mla_transpose_mma(s), d->value.width, d->columns, waves);
+    const struct tir_layout plain = tir_mma_result(mla_pv(s), d->value.width, d->columns, waves);
     const struct tir_layout o = mla_transpose_columns(&plain);
-    const struct tir_layout right =
-        tir_mma_right(mla_transpose_mma(s), d->columns, &keys_of_lanes, waves);
+    const struct tir_layout right = tir_mma_right(mla_pv(s), d->columns, &keys_of_lanes, waves);
     const struct tir_layout weights = tir_layout_transpose(&right);
     mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
@@ -149,10 +132,9 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
                                           const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *const p =
-        n->first < s->source.part->width ? s->source.part : s->source.part + 1;
+    const struct part *const p = mla_part_of(s, n);
     const struct tir_layout l =
-        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_transpose_waves(s));
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_own_waves(s));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, n->width, &l);
     const unsigned from = p->before + (n->first - p->first) * s->number.kq_bytes;
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
@@ -247,8 +229,8 @@ static void order_weights(void *context)
 /* c^T of a quarter of the latent, columns x keys, as the product takes it. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
-    const struct tir_layout plain = tir_mma_left(mla_transpose_mma(s), s->d.value.width / QUARTERS,
-                                                 &keys_of_lanes, mla_transpose_waves(s));
+    const struct tir_layout plain =
+        tir_mma_left(mla_pv(s), s->d.value.width / QUARTERS, &keys_of_lanes, mla_own_waves(s));
     const struct tir_layout a = mla_transpose_columns(&plain);
     return tir_layout_transpose(&a);
 }
@@ -272,11 +254,6 @@ static void turn_c(void *context, unsigned part)
     *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
 
-static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsigned quarter)
-{
-    return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
-}
-
 /* Multiplies a quarter of c^T with P. The last quarter joins all into O. */
 static void product(void *context, unsigned i)
 {
@@ -284,11 +261,9 @@ static void product(void *context, unsigned i)
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->now.quarter;
-    part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, part_of(b, *o, i));
-    if (i + 1 < QUARTERS)
-        return;
-    const struct tir_value low = tir_stack(b, part[0], part[1]);
-    *o = tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+    part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, att_part(b, *o, i, QUARTERS));
+    if (i + 1 == QUARTERS)
+        *o = tir_named(b, "o", mla_join_quarters(b, part));
 }
 
 #define FIRST (1u << MLA_LDS_FIRST)

@@ -16,10 +16,6 @@ struct mla_copy_piece {
 
 /* register_transpose.c */
 
-/** The split of a product among the waves: each has columns of its own. */
-struct tir_waves mla_transpose_waves(const struct mla *s);
-/** The matrix instruction of the product with c. */
-const struct tir_mma *mla_transpose_mma(const struct mla *s);
 /** A layout of that product whose rows become columns of the latent: a lane reads 4 neighbours, and
  * 32 lanes 128. */
 struct tir_layout mla_transpose_columns(const struct tir_layout *l);

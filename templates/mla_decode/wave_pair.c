@@ -194,8 +194,7 @@ static void read_queries(struct mla *s)
     const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(s->d.waves / 2 - 1)));
     for (unsigned i = 0; i < s->query.n_panels; i++) {
         const struct panel *const n = &s->query.panel[i];
-        const struct part *const p =
-            n->first < s->source.part->width ? s->source.part : s->source.part + 1;
+        const struct part *const p = mla_part_of(s, n);
         const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
         /* The map has a place for each wave's columns. */
         const int apart = (int)tir_lds_address(&map, own * p->width, s->number.kq_bytes);

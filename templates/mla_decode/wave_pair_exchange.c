@@ -72,7 +72,7 @@ static struct tir_contraction keys_order(struct mla *s)
 static struct tir_layout all_weights(struct mla *s)
 {
     const struct tir_contraction k = keys_order(s);
-    return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_one_wave_waves(s));
+    return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
 /* A lane's weights of a wave lie side by side, 16 bytes. */
@@ -202,8 +202,7 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
 static struct tir_type columns_type(struct mla *s, unsigned width)
 {
     const struct tir_contraction k = keys_order(s);
-    const struct tir_layout a =
-        tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_one_wave_waves(s));
+    const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_own_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
     return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }

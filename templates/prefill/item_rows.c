@@ -238,14 +238,6 @@ static void write_rows(struct prefill *p, const struct target *out, struct tir_v
                      tir_i32(b, (int)first * bytes), by_rows);
 }
 
-/* Returns part i of n of the rows of O^T. */
-static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned i, unsigned n)
-{
-    for (; n > 1; n /= 2, i %= n)
-        o = tir_half(&p->b, o, i >= n / 2);
-    return o;
-}
-
 /* Writes O through LDS, part by part. */
 static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
                           unsigned parts)
@@ -256,7 +248,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
     const struct tir_type t = whole_rows(p, out->dtype, columns);
     const struct tir_value at = places(p, t, &out->strides);
     for (unsigned i = 0; i < parts; i++) {
-        struct tir_value part = part_of(p, o, i, parts);
+        struct tir_value part = att_part(&p->b, o, i, parts);
         if (out->dtype != TIR_F32)
             part = tir_convert_short(b, part, out->dtype);
         tir_tile_lds_store(b, p->staging.buffer, tir_transpose(b, part), &map);

@@ -19,14 +19,6 @@ static struct tir_value out_buffer(struct prefill *p, const struct prefill_out_p
                        : att_plus(&p->b, p->staging.buffer, (int)(place->at + part * place->step));
 }
 
-/* Returns part i of n of the rows of O^T. */
-static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned i, unsigned n)
-{
-    for (; n > 1; n /= 2, i %= n)
-        o = tir_half(&p->b, o, i >= n / 2);
-    return o;
-}
-
 /* Columns of a part of O. `width` is a power of two and divides `first`. */
 struct piece {
     unsigned part, first, width;
@@ -55,7 +47,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
     if (n->width == columns)
         return all;
     return tir_transpose(
-        b, part_of(p, tir_transpose(b, all), n->first / n->width, columns / n->width));
+        b, att_part(b, tir_transpose(b, all), n->first / n->width, columns / n->width));
 }
 
 /* Converts a part of O^T to the type of out, queries x columns. */
@@ -115,7 +107,7 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
     assert(place->parts <= 2);
     o = clear_padding(p, o, 0);
     for (unsigned i = 0; i < place->parts; i++) {
-        const struct tir_value part = short_rows(p, part_of(p, o, i, place->parts));
+        const struct tir_value part = short_rows(p, att_part(&p->b, o, i, place->parts));
         tir_tile_lds_store(b, out_buffer(p, place, i), part, &place->lds);
         n += find_pieces(p, place, i, piece + n);
         if (apart && i + 1 < place->parts)
@@ -172,7 +164,7 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     struct tir_builder *b = &p->b;
     const struct tir_value second = tir_cmp_gt(b, p->work.group, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, second, false, NULL, 0);
-    const struct tir_value o = tir_transpose(b, part_of(p, s->o, i, p->merge.parts));
+    const struct tir_value o = tir_transpose(b, att_part(&p->b, s->o, i, p->merge.parts));
     tir_tile_lds_store(b, p->k.panels[0].buffer, o, &p->merge.lds);
     if (!i) {
         store_vector(p, s->m, 0);
@@ -236,7 +228,7 @@ static void merge_groups(struct prefill *p, struct state *s)
             tir_barrier(b);
         give_part(p, s, i);
         const struct tir_type v = tir_typeof(b->f, s->m);
-        struct tir_value now[1 + N_VECTORS] = {part_of(p, s->o, i, n), vectors[0], vectors[1],
+        struct tir_value now[1 + N_VECTORS] = {att_part(&p->b, s->o, i, n), vectors[0], vectors[1],
                                                vectors[2], vectors[3]};
         const struct tir_type types[1 + N_VECTORS] = {tir_typeof(b->f, now[0]), v, v, v, v};
         const unsigned count = i ? 1 : 1 + N_VECTORS;

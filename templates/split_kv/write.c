@@ -294,9 +294,7 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     const int parts = parts_of(d, d->output);
     const int step = (int)d->value.width / parts * (whole ? 2 : 4);
     for (int i = 0; i < parts; i++) {
-        struct tir_value x = o;
-        for (int n = parts; n > 1; n /= 2)
-            x = tir_half(b, x, i / (n / 2) % 2);
+        struct tir_value x = att_part(b, o, (unsigned)i, (unsigned)parts);
         if (d->finish_part)
             x = d->finish_part(d->family, x, (unsigned)i);
         x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
@@ -337,7 +335,7 @@ static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct
     const struct tir_value all = tir_transpose(b, o);
     const unsigned columns = d->columns / BLOCKS;
     for (unsigned i = 0; i < BLOCKS; i++) {
-        struct tir_value x = tir_half(b, tir_half(b, all, (int)(i / 2)), (int)(i % 2));
+        struct tir_value x = att_part(b, all, i, BLOCKS);
         const struct tir_layout own = *tir_layout_of(b->f, tir_typeof(b->f, x));
         const struct tir_layout one = tir_layout_slice(&own, 1);
         const struct tir_layout vector = tir_layout_of_one_wave(&one);

@@ -31,6 +31,15 @@ static inline struct tir_value att_times(struct tir_builder *b, struct tir_value
     return tir_mul(b, a, tir_i32(b, n));
 }
 
+/** Returns part i of n of the rows of a tile. n is a power of two. */
+static inline struct tir_value att_part(struct tir_builder *b, struct tir_value tile, unsigned i,
+                                        unsigned n)
+{
+    for (; n > 1; n /= 2, i %= n)
+        tile = tir_half(b, tile, i >= n / 2);
+    return tile;
+}
+
 /** Returns an i32 as i64, sign-extended. */
 static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value a)
 {
