@@ -117,11 +117,7 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
 static void find_page(void *context)
 {
     struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value key = mla_first_key(s, mla_block_of(s));
-    const struct tir_value i =
-        tir_min(b, att_page_of(&s->source.pages.paging, key), s->source.pages.last);
-    s->now.pages[0] = tir_shl(b, i, tir_i32(b, 2));
+    s->now.pages[0] = mla_page_offset(s, mla_first_key(s, mla_block_of(s)));
 }
 
 static void load_page(void *context)

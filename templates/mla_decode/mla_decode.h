@@ -347,6 +347,9 @@ struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct t
 /** True if a one-wave-per-SIMD pipeline serves this variant. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
 
+/** Returns the byte offset of the entry of a key's page in the page table. Keys past the last one
+ * have its page. */
+struct tir_value mla_page_offset(struct mla *s, struct tir_value key);
 /** Returns the number of a key's page; keys past the last one get the last one's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 

@@ -175,12 +175,17 @@ static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsign
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
 }
 
-struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
+struct tir_value mla_page_offset(struct mla *s, struct tir_value key)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value page =
         tir_min(b, att_page_of(&s->source.pages.paging, key), s->source.pages.last);
-    return tir_scalar_load(b, s->source.pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+    return tir_shl(b, page, tir_i32(b, 2));
+}
+
+struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
+{
+    return tir_scalar_load(&s->d.b, s->source.pages.table, mla_page_offset(s, key), TIR_I32);
 }
 
 /* Rows from `key` on, as far as the item has them, whose page is that one. */

@@ -23,13 +23,13 @@ enum { PAGE, COPY, WAIT, QK, PV };
 
 #define SCALED (1u << MLA_HAS_SCALED)
 
-static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
-                                           [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
-                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
-                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
-                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
-                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
-                                           [C2 + 1] = {0}};
+const struct pipe_phase mla_one_wave_phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                                 [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
+                                                 [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                                 [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                                 [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                                 [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                                 [C2 + 1] = {0}};
 
 static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
 
@@ -87,7 +87,7 @@ const struct pipeline mla_one_wave = {
     .name = "one_wave",
     .when = "mla_decode: 128 columns in more than one pass, where LDS transposes c",
     .why = "a wave has 32 columns, all keys and all of O: waves exchange nothing",
-    .phases = phases,
+    .phases = mla_one_wave_phases,
     .buffers = buffers,
     .slots = att_slots,
     .rows = rows,

@@ -26,14 +26,6 @@
 
 enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, QK = A_SCORES, PV = A_VALUES };
 
-static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
-                                           [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
-                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
-                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
-                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
-                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
-                                           [C2 + 1] = {0}};
-
 static const struct pipe_buffer buffers[] = {
     [MLA_LDS_FIRST] = {"first lines", GROUP, .scope = PIPE_WORKGROUP},
     [MLA_LDS_LAST] = {"last lines", LATER, .scope = PIPE_WORKGROUP},
@@ -74,7 +66,7 @@ const struct pipeline mla_row_pairs = {
     .name = "row_pairs",
     .when = "mla_decode: 65 to 128 rows of fp8, where LDS transposes c",
     .why = "as wave_pair; each cache line is touched once, and HBM is busy at both ends of an item",
-    .phases = phases,
+    .phases = mla_one_wave_phases,
     .buffers = buffers,
     .slots = att_slots,
     .rows = rows,

@@ -26,14 +26,6 @@ enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, QK = A_SCORES, PV = A_VALUE
 #define LISTS (1u << MLA_HAS_LISTS)
 #define ONE_P (1u << MLA_HAS_ONE_P)
 
-static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
-                                           [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
-                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
-                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
-                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
-                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
-                                           [C2 + 1] = {0}};
-
 static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP},
                                              {"P", GROUP, .scope = PIPE_WORKGROUP},
                                              {"entries", ENTRIES, .scope = PIPE_WAVE},
@@ -77,7 +69,7 @@ const struct pipeline mla_wave_pair = {
     .name = "wave_pair",
     .when = "mla_decode: 65 to 128 rows of 16 bits, and lists, where LDS transposes c",
     .why = "half of the keys and half of the latent for each wave: one pass",
-    .phases = phases,
+    .phases = mla_one_wave_phases,
     .buffers = buffers,
     .slots = att_slots,
     .rows = rows,

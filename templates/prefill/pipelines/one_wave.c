@@ -19,7 +19,7 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
+/* EDGE is the beginning of M2: its results need no registers once V is read. */
 enum { M1, C1, EDGE, M2, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -19,17 +19,9 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
+/* EDGE is the beginning of M2: its results need no registers once V is read. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
-
-static const struct pipe_phase phases[] = {{"M1", PIPE_MEMORY, .open = 0},
-                                           {"C1", PIPE_MATRIX, .open = 0},
-                                           {"EDGE", PIPE_MEMORY, .open = 1},
-                                           {"M2", PIPE_MEMORY, .open = 0},
-                                           {"FIRST", PIPE_MATRIX, .open = 1},
-                                           {"C2", PIPE_MATRIX, .open = 0},
-                                           {0}};
 
 static const struct pipe_row rows[] = {
     {&prefill_find_k, PAGES, M2, .part = 0},
@@ -65,7 +57,7 @@ const struct pipeline prefill_one_wave_pages = {
     .name = "one_wave_pages",
     .when = "prefill over pages, tiles of 4 waves, where LDS does not transpose V",
     .why = "as one_wave_transposed; K passes through registers too, where it is converted",
-    .phases = phases,
+    .phases = prefill_transposed_phases,
     .buffers = prefill_buffers,
     .slots = att_slots,
     .rows = rows,

@@ -18,18 +18,18 @@
  */
 #include "templates/prefill/pipelines/pipelines.h"
 
-/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
-/* FIRST is the beginning of C2: copies there are newer than loads that C2 waits for. */
+/* EDGE is the beginning of M2: its results need no registers once V is read. FIRST is the beginning
+ * of C2: copies there are newer than loads that C2 waits for. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 
-static const struct pipe_phase phases[] = {{"M1", PIPE_MEMORY, .open = 0},
-                                           {"C1", PIPE_MATRIX, .open = 0},
-                                           {"EDGE", PIPE_MEMORY, .open = 1},
-                                           {"M2", PIPE_MEMORY, .open = 0},
-                                           {"FIRST", PIPE_MATRIX, .open = 1},
-                                           {"C2", PIPE_MATRIX, .open = 0},
-                                           {0}};
+const struct pipe_phase prefill_transposed_phases[] = {{"M1", PIPE_MEMORY, .open = 0},
+                                                       {"C1", PIPE_MATRIX, .open = 0},
+                                                       {"EDGE", PIPE_MEMORY, .open = 1},
+                                                       {"M2", PIPE_MEMORY, .open = 0},
+                                                       {"FIRST", PIPE_MATRIX, .open = 1},
+                                                       {"C2", PIPE_MATRIX, .open = 0},
+                                                       {0}};
 
 /* From weights to O. Stages count from SCORES; one_wave_pages has the same phases. */
 const struct pipe_row prefill_rows_values[] = {
@@ -79,7 +79,7 @@ const struct pipeline prefill_one_wave_transposed = {
     .name = "one_wave_transposed",
     .when = "prefill, tiles of 4 waves, where LDS does not transpose V",
     .why = "as one_wave; V is transposed in registers on its way to LDS",
-    .phases = phases,
+    .phases = prefill_transposed_phases,
     .buffers = prefill_buffers,
     .slots = att_slots,
     .rows = rows,

@@ -24,7 +24,7 @@
 #include "templates/prefill/pipelines/pipelines.h"
 
 /* READ is the beginning of M1, for tiles that read K before V is stored. EDGE is the beginning of
- * M2: what it makes needs no registers once V is there. */
+ * M2: its results need no registers once V is read. */
 enum { READ, M1, C1, EDGE, M2, C2 };
 enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
 

@@ -41,7 +41,8 @@ extern const struct pipe_op prefill_load_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 extern const struct pipe_op prefill_product_qk;
 
-/** Rows that one_wave_transposed and one_wave_pages share, from weights to O. */
+/** Phases, and rows from weights to O, of one_wave_transposed and one_wave_pages. */
+extern const struct pipe_phase prefill_transposed_phases[];
 extern const struct pipe_row prefill_rows_values[];
 
 /** All of prefill's pipelines; NULL at the end. */
