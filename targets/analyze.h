@@ -47,7 +47,7 @@ bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
 bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,
                struct tgt_loop_facts *facts, char why[TGT_WHY]);
 
-/** Reads registers, LDS, spills and the like from the code object's metadata with comgr. False: a
+/** Reads registers, LDS, spills and the like from the code object's metadata. False: a
  * sentence in why. */
 bool tgt_read_metadata(const void *code_object, size_t size, const char *name,
                        struct tgt_kernel_facts *facts, char why[TGT_WHY]);

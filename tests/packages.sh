@@ -10,10 +10,8 @@ fail() { echo "packages: $*" >&2; exit 1; }
 tools/packages debootstrap
 tools/deb >/dev/null
 
-root=$(mktemp -d)
-trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
-debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian >/dev/null || fail debootstrap
-mount -t proc proc "$root/proc"
+. tests/bare_root.sh
+bare_root
 rm -f "$root/etc/apt/sources.list"
 cat >"$root/etc/apt/sources.list" <<END
 deb http://deb.debian.org/debian bookworm main
