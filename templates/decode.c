@@ -23,7 +23,7 @@
 
 /* Tiles: `keys` at once for `rows` columns, as registers allow. The first match wins, by the larger
  * head dim; the last row of a head dim has the most columns. The last wave to end can use the
- * bandwidth by itself if it has 16 + 16 loads of 1 KiB in flight. */
+ * whole bandwidth if it has 16 + 16 loads of 1 KiB in flight. */
 static const struct att_tile tiles[] = {
     {.head_dim = 64,
      .head_dim_v = 64,
@@ -105,8 +105,8 @@ static const struct att_knob knobs[] = {
     {"in_order", 1, {1}},
 };
 
-/* Members of att_tile.own: tiles of keys on their way beyond the next one, and whether matrix
- * instructions stay where the template puts them. */
+/* Members of att_tile.own: tiles of keys in flight beyond the next one; 1: matrix
+ * instructions stay in the order of the template. */
 enum { AHEAD, IN_ORDER };
 
 static bool in_parts(const struct att_variant *v)

@@ -7,10 +7,10 @@
  * which neither a page number nor garbage can spoil. Other pages, and those of any size, are looked
  * up key by key; keys beyond the end repeat the last one.
  *
- * V in NHD is loaded as it lies, a lane holding neighbours of one token, and used transposed: the
- * lanes of the matrix operand stand for rows of V^T that are a load apart, and the registers for
- * those in between. O^T inherits the order, and goes back to memory in it. V in SHUFFLE is
- * transposed already, but a load of it takes keys behind the last one along; they are zeroed.
+ * V in NHD is loaded with neighbours of one token in a lane, and used transposed. The lanes of the
+ * matrix operand are rows of V^T a load apart, its registers the rows between. O^T has the same
+ * order and is stored in it. V in SHUFFLE is transposed already, but its loads include keys after
+ * the last one, which are set to zero.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -475,7 +475,7 @@ struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_
     if (!scaled_by_row(d))
         return s;
     if (split_kv_by_lane(d->kv.v)) {
-        /* A group of x tokens has scales behind the last one that nobody ever wrote. */
+        /* A group of x tokens has scales after its last token that were never written. */
         const struct tir_value group = keys_of(d, &d->kv.value, key);
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         const struct tir_value keys = tir_min(b, group, like(d, last, group));

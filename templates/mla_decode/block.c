@@ -244,7 +244,7 @@ static void read_c(void *context)
                           s->type.v_loaded, &s->source.part->lds);
 }
 
-static void turn_c(void *context)
+static void transpose_c(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
@@ -291,6 +291,7 @@ const struct pipe_op mla_multiply_keys = {
 const struct pipe_op mla_multiply_early = {
     "QK", multiply_keys, ATT_SLOT(K), ATT_SLOT(S), .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
 const struct pipe_op mla_load_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
-const struct pipe_op mla_turn_c = {"transpose c", turn_c, ATT_SLOT(V), ATT_SLOT(V), .flags = 0};
+const struct pipe_op mla_transpose_c = {"transpose c", transpose_c, ATT_SLOT(V), ATT_SLOT(V),
+                                        .flags = 0};
 const struct pipe_op mla_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
                                     ATT_SLOT(O), .flags = PIPE_PRODUCT};

@@ -37,7 +37,7 @@ enum {
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* O^T, whose rows the product has as columns. */
+/* Returns the layout of O^T. The product computes O, with columns and rows exchanged. */
 static struct tir_layout output(const struct mla *s)
 {
     const unsigned rows = mla_pv(s)->m;
@@ -48,14 +48,14 @@ static struct tir_layout output(const struct mla *s)
     return mla_transpose_columns(&o);
 }
 
-/* P of n columns, keys x columns. */
+/* Returns the layout of P of n columns, keys x columns. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
     const struct tir_layout l = tir_mma_left(mla_pv(s), n, &keys_of_lanes, mla_own_waves(s));
     return tir_layout_transpose(&l);
 }
 
-/* c of half of the keys, keys x latent. */
+/* Returns the layout of c of half of the keys, keys x latent. */
 static struct tir_layout values(const struct mla *s)
 {
     const struct tir_layout right =
@@ -95,11 +95,11 @@ static void take_lds(struct mla *s)
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value turn = tir_and(b, block, tir_i32(b, 1));
-    return tir_add(b, s->lds.p, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
+    const struct tir_value slot = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, s->lds.p, att_times(b, slot, (int)(s->d.keys * s->d.columns)));
 }
 
-/* Vectors over columns are in the padding of a block's rows. */
+/* Returns the LDS layout of a vector over columns: in the padding of a block's rows. */
 static struct tir_layout vector_map(const struct mla *s, unsigned columns)
 {
     struct tir_layout map = tir_row_major(1, columns);
@@ -223,8 +223,8 @@ static void sum_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* alpha of all columns. Lane halves differ in the column's bit that they differ in where O has it,
- * so that a lane and the one 32 above have what a register of O is multiplied with. */
+/* Loads alpha of all columns. A lane and the one 32 above it have the factors of one register of O.
+ * */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
@@ -262,7 +262,7 @@ static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uin
     return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
 }
 
-/* a with another part i of `parts`. */
+/* Returns `a` with part i of `parts` replaced. */
 static struct tir_value put_part(struct tir_builder *b, struct tir_value a, struct tir_value part,
                                  unsigned i, unsigned parts)
 {
@@ -274,8 +274,8 @@ static struct tir_value put_part(struct tir_builder *b, struct tir_value a, stru
     return tir_stack(b, half[0], half[1]);
 }
 
-/* A part of O, columns x latent, whose columns in register `which` of NEIGHBOURS are multiplied
- * with what lane `lane` of each half has of alpha. */
+/* Multiplies the columns in register `which` of NEIGHBOURS of a part of O, columns x latent. The
+ * factors are alpha's in lane `lane` of each half. */
 static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
                                    unsigned lane, unsigned which)
 {
@@ -298,7 +298,7 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
     return tir_split_blocks(b, all, s->d.value.width);
 }
 
-/* O whose register i of these columns is multiplied. */
+/* Multiplies register i of the columns of O. */
 static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
                                       unsigned i)
 {
@@ -381,7 +381,7 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-static void turn_c(void *context, unsigned part)
+static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const c = &s->now.quarter[part];
@@ -460,8 +460,8 @@ const struct pipe_op mla_dv_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLO
                                        .flags = PIPE_BRANCH};
 const struct pipe_op mla_dv_read_c = {"read c", NULL, .writes_part = ATT_SLOT(V),
                                       .lds_reads = BLOCK_LDS, .build_part = read_c};
-const struct pipe_op mla_dv_turn_c = {"transpose c", NULL, .reads_part = ATT_SLOT(V),
-                                      .writes_part = ATT_SLOT(V), .build_part = turn_c};
+const struct pipe_op mla_dv_transpose_c = {"transpose c", NULL, .reads_part = ATT_SLOT(V),
+                                           .writes_part = ATT_SLOT(V), .build_part = transpose_c};
 const struct pipe_op mla_dv_read_p = {"read P", NULL, .writes_part = QUARTER, .lds_reads = P_LDS,
                                       .build_part = read_weights};
 const struct pipe_op mla_dv_take_o = {"quarter of O", NULL, ATT_SLOT(O), .writes_part = O_QUARTER,

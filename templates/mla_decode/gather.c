@@ -26,24 +26,25 @@ enum {
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
-/* Rows of a block that a wave copies. */
+/* Returns the rows of a block that a wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Rows of `t`, whatever their elements are. */
+/* Returns a tile of paged rows with the shape and layout of `t`. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
         .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
 }
 
-/* A tile that a wave copies by itself: rows x width. */
+/* Returns the type of a tile that one wave copies, rows x width. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
     const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->number.kq_bytes);
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* A wave's own rows as copies of rotated keys have them, or of lines: a few lanes for each. */
+/* Returns the wave's rows in the layout of copies of rotated keys or cache lines: a few lanes a
+ * row. */
 static struct att_paged_tile own_tile(struct mla *s)
 {
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
@@ -57,7 +58,7 @@ struct tir_type mla_gather_rows(struct mla *s)
     return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
 }
 
-/* All rows of a block, a lane for each. */
+/* Returns all rows of a block, one per lane. */
 static struct att_paged_tile block_tile(struct mla *s)
 {
     const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
@@ -73,8 +74,8 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
 /* Returns the layout of the entries of a block's first rows in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-/* Returns where the wave has those of a block: 256 bytes at least are copied of them. Others may
- * come to that place when there have been more rounds than stages. */
+/* Returns the LDS address of the wave's entries of a block. At least 256 bytes are copied there.
+ * The place is used again after more iterations than the loop has stages. */
 static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
@@ -104,7 +105,7 @@ static void copy_entries(struct mla *s, struct tir_value block)
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
-/* Slots of the rows of t, the first of which is the block's row `first`. */
+/* Loads the slots of the rows of t, which begins with the block's row `first`. */
 static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
                                    struct tir_value block, struct tir_value first)
 {
@@ -118,14 +119,14 @@ static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t
                            entries);
 }
 
-/* The wave's first row of a block. */
+/* Returns the wave's first row of a block. */
 static struct tir_value own_first(struct mla *s)
 {
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* The slots of keys, below 0 where there is no key: lists have such entries, and keys behind an
- * item's last one become one. */
+/* Loads the slots of keys; below 0: no key. Lists have such entries, and keys after the item's last
+ * key become one. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {
@@ -140,7 +141,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                       tir_int_like(b, slots, -1));
 }
 
-/* The lane that has the wave's row i. */
+/* Returns the number of the lane that has the wave's row i. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
     return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
@@ -176,7 +177,7 @@ static struct mla_found find_rows(struct mla *s, struct tir_value rows)
     return f;
 }
 
-/* Copies a part of rows, i64 of each as the copy has them. */
+/* Issues the copies of a part of rows at addresses `rows`, in the copy's layout. */
 static void copy_part(struct mla *s, int group, const struct part *p, struct tir_value block,
                       struct tir_value rows)
 {
@@ -187,7 +188,7 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       copied(s, own_rows(s), &map), &map);
 }
 
-/* Copies half of the wave's rows, which begin at these addresses. */
+/* Issues the copies of half of the wave's rows. */
 static void copy_lines(struct mla *s, int group, struct tir_value block,
                        const struct mla_row_pairs *lines, unsigned half)
 {
@@ -228,8 +229,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Columns of the wave's row i that are cleared at once, the n-th time, and how many bytes are in
- * front of them. */
+/* Returns the columns of the wave's row that pass n of the clearing covers, and sets the bytes
+ * before them. */
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->source.part->width;
@@ -299,7 +300,7 @@ static struct tir_value count_gaps(struct mla *s, struct tir_value block,
     return tir_max(b, tir_sub(b, end, s->d.item.end_key), none);
 }
 
-/* Finds where the wave's own rows begin, i64. */
+/* Returns the addresses (i64) of the wave's rows. */
 static struct tir_value own_addresses(struct mla *s, struct tir_value block, struct tir_value slots)
 {
     struct tir_builder *const b = &s->d.b;
@@ -364,7 +365,7 @@ static void build_copy(void *context)
     copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
-/* A wave clears its own rows, for which it waits. */
+/* Waits for the copies of the wave's rows and clears those without a key. */
 static void build_clear(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -476,7 +476,7 @@ void mla_end_writers(struct mla *s, struct tir_if *writers)
     tir_end_if(&s->d.b, writers, NULL);
 }
 
-struct tir_value mla_turn(struct mla *s, struct tir_value block)
+struct tir_value mla_weights_slot(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     return s->lds.p_places == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
@@ -485,7 +485,7 @@ struct tir_value mla_turn(struct mla *s, struct tir_value block)
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_add(b, s->lds.p, att_times(b, mla_turn(s, block), (int)weights_bytes(s)));
+    return tir_add(b, s->lds.p, att_times(b, mla_weights_slot(s, block), (int)weights_bytes(s)));
 }
 
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p)
@@ -501,7 +501,7 @@ struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
 static struct tir_value scales_at(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_add(b, s->lds.scales, att_times(b, mla_turn(s, block), (int)scale_bytes(s)));
+    return tir_add(b, s->lds.scales, att_times(b, mla_weights_slot(s, block), (int)scale_bytes(s)));
 }
 
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales)

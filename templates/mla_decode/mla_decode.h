@@ -262,7 +262,7 @@ void mla_meet(struct mla *s);
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
 /** Returns the buffer of P and alpha for block `block`: its number modulo s->lds.p_places; i32. */
-struct tir_value mla_turn(struct mla *s, struct tir_value block);
+struct tir_value mla_weights_slot(struct mla *s, struct tir_value block);
 /** Stores P of block `block`, keys x columns, in LDS for all waves; loads it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);

@@ -292,15 +292,15 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
 
 /* ---- Weights of fp8 ----
  *
- * They are rounded relative to the largest of their own block: p = 2^(s - e), e an integer for
+ * Weights are rounded relative to the largest of their block: p = 2^(s - e). e is an integer for
  * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
- * multiplies them with 2^(e - m), m being what O and l of the column are relative to. So m need not
- * follow the maximum closely, whose growth would have the 256 registers of O rescaled in a third of
- * the blocks: it follows where an e is more than MLA_GROWTH above it, as f32 has the range for, and
- * behind the first block that is rare.
+ * multiplies them by 2^(e - m), where O and l of the column are relative to m. So m may be well
+ * below the maximum, whose growth would rescale the 256 registers of O in a third of the blocks. m
+ * changes only if an e exceeds it by MLA_GROWTH, which f32 has the range for. That is rare after
+ * the first block.
  */
 
-/* e of all parts of the keys that have one, minus m. */
+/* Returns e - m for all parts of the keys. */
 static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
 {
     const struct tir_type t = tir_typeof(b->f, e);
@@ -327,7 +327,8 @@ void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, st
 
 /* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
  * nothing of them to follow. */
-void mla_one_wave_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
+                             struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_type types[ATT_N_CARRY];
@@ -469,7 +470,7 @@ static void make_scaled(void *context)
 static void rescale_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
-    mla_one_wave_follow(s, s->d.attention.now.exponent, s->d.attention.now.carried);
+    mla_one_wave_rescale_to(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
 /* The product's operands are made before l: its instruction is assembly that needs a wait state or

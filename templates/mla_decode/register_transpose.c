@@ -84,8 +84,8 @@ void mla_transpose_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
-/* n times a stride. Those are less than 4 GiB: libattn checks that. A product of two numbers that
- * are known to have 32 bits is two instructions, one of 64 bits four. */
+/* Returns n times a stride. Strides are below 4 GiB: libattn checks that. A product of two 32-bit
+ * numbers is two instructions, one of 64 bits four. */
 static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
 {
     struct tir_builder *const b = &s->d.b;
@@ -154,7 +154,7 @@ static void find_rows(void *context)
     s->now.flight = mla_transpose_find_rows(s, mla_block_of(s), s->now.pages[0]);
 }
 
-/* A half of the rows of the latent. */
+/* Issues the copies of half of the rows of the latent. */
 static void copy_rows(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -165,7 +165,7 @@ static void copy_rows(void *context, unsigned part)
                        MLA_COPIES_LAST);
 }
 
-/* A half of its columns. */
+/* Issues the copies of half of the columns of the latent. */
 static void copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -193,8 +193,8 @@ static void read_k(void *context, unsigned part)
         s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
-/* m follows the largest score where that has outgrown it. */
-static void follow(void *context)
+/* Sets m to the largest score in columns where that exceeds m. */
+static void update_max(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
@@ -226,7 +226,7 @@ static void order_weights(void *context)
     *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
-/* c^T of a quarter of the latent, columns x keys, as the product takes it. */
+/* Returns the layout of a quarter of c^T as the product's operand, columns x keys. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
     const struct tir_layout plain =
@@ -246,7 +246,7 @@ static void read_c(void *context, unsigned part)
     s->now.quarter[part] = tir_tile_lds_load(b, from, t, &s->source.part->lds);
 }
 
-static void turn_c(void *context, unsigned part)
+static void transpose_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const c = &s->now.quarter[part];
@@ -292,7 +292,7 @@ const struct pipe_op mla_transpose_copy_rotated = {
     "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
 const struct pipe_op mla_transpose_read_k = {
     "read K", NULL, 0, ATT_SLOT(K), .lds_reads = FIRST | LAST, .build_part = read_k};
-const struct pipe_op mla_transpose_follow = {"max", follow,
+const struct pipe_op mla_transpose_follow = {"max", update_max,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
 const struct pipe_op mla_transpose_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
@@ -303,8 +303,8 @@ const struct pipe_op mla_transpose_read_first = {"read c", NULL, .writes_part = 
                                                  .lds_reads = FIRST, .build_part = read_c};
 const struct pipe_op mla_transpose_read_last = {"read c", NULL, .writes_part = QUARTER,
                                                 .lds_reads = LAST, .build_part = read_c};
-const struct pipe_op mla_transpose_turn = {"transpose c", NULL, .reads_part = QUARTER,
-                                           .writes_part = QUARTER, .build_part = turn_c};
+const struct pipe_op mla_transpose_quarter = {"transpose c", NULL, .reads_part = QUARTER,
+                                              .writes_part = QUARTER, .build_part = transpose_c};
 const struct pipe_op mla_transpose_product_pv = {"PV",
                                                  NULL,
                                                  ATT_SLOT(P16) | ATT_SLOT(O),

@@ -16,18 +16,18 @@ struct mla_copy_piece {
 
 /* register_transpose.c */
 
-/** A layout of that product whose rows become columns of the latent: a lane reads 4 neighbours, and
- * 32 lanes 128. */
+/** Returns a layout of the product with c, with rows permuted to columns of the latent: a lane
+ * reads 4 neighbours, and 32 lanes 128. */
 struct tir_layout mla_transpose_columns(const struct tir_layout *l);
 /** Adds the panels of Q. */
 void mla_transpose_add_panels(struct mla *s);
-/** Finds the rows of a block, which lie in page number `page`. */
+/** Finds the rows of a block that lies in page number `page`. */
 struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
                                           struct tir_value page);
-/** Copies a piece of a block that is on its way. */
+/** Issues the copies of a piece of a block. */
 void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
                         int group);
-/** Reads a panel of K of the block at that place. */
+/** Reads a panel of K of the block at LDS address `place`. */
 struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
                                           const struct panel *n);
 

@@ -51,8 +51,8 @@ void mla_choose_shared(struct mla *s)
         s->lds.scores_map = tir_lane_major(tir_layout_of(f, s->type.product), 4);
     if (s->split.agree != MLA_EXCHANGE_MAX)
         return;
-    const struct tir_layout told = tir_layout_fold_rows(tir_layout_of(f, s->type.product), &rows);
-    s->lds.scores_map = tir_lane_major(&told, 1);
+    const struct tir_layout folded = tir_layout_fold_rows(tir_layout_of(f, s->type.product), &rows);
+    s->lds.scores_map = tir_lane_major(&folded, 1);
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_LANES, COLUMN_BITS);
     tir_spread_rows(&l, TIR_LANES, LANE_BITS);

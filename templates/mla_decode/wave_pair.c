@@ -31,9 +31,9 @@ bool mla_wave_pair_take(const struct att_variant *v)
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
-/* Converts weights that are relative to e to be relative to m. */
-static struct tir_value moved(struct mla *s, struct tir_value weights, struct tir_value e,
-                              struct tir_value m)
+/* Converts weights relative to e to weights relative to m. */
+static struct tir_value rebase(struct mla *s, struct tir_value weights, struct tir_value e,
+                               struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value wide = tir_convert(b, weights, TIR_F32);
@@ -42,8 +42,8 @@ static struct tir_value moved(struct mla *s, struct tir_value weights, struct ti
                              s->number.p);
 }
 
-/* Values that follow a new maximum beside those that the loop carries: the sum of the wave's own
- * weights, and the weights of both waves. */
+/* Values that are rescaled to a new maximum, beside the state: the sum of the wave's weights, and
+ * the weights of both waves. */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
 /* Rescales O, l and weights to the larger exponent of the pair, where one exceeds m. */
@@ -71,15 +71,15 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
     const struct tir_value second = tir_cmp_ne(b, mla_one_wave_half(s), tir_i32(b, 0));
     const struct tir_value of_first = tir_select(b, second, other, e),
                            of_second = tir_select(b, second, e, other);
-    followed[F_WEIGHTS] = moved(s, x[F_WEIGHTS], of_first, next);
-    followed[F_WEIGHTS + 1] = moved(s, x[F_WEIGHTS + 1], of_second, next);
+    followed[F_WEIGHTS] = rebase(s, x[F_WEIGHTS], of_first, next);
+    followed[F_WEIGHTS + 1] = rebase(s, x[F_WEIGHTS + 1], of_second, next);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, x);
 }
 
 /* ---- The steps of the loop ---- */
 
-/* The exponent of the block: m, or the wave's own largest score where that has outgrown it. */
+/* Finds the exponent of the block: m, or the wave's largest score if that exceeds m by 2^8. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -97,16 +97,16 @@ static void make_weights(void *context)
     const struct tir_value p = tir_named(
         b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
     s->d.attention.now.weights.sum = tir_col_fold_sum(b, p);
-    mla_exchange_tell(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
+    mla_exchange_store(s, mla_block_of(s), tir_convert_short(b, p, s->number.p), e);
 }
 
 static void read_weights(void *context)
 {
     struct mla *const s = mla_of(context);
-    s->now.other_exponent =
-        mla_exchange_other(s, mla_block_of(s), tir_typeof(s->d.b.f, s->d.attention.now.exponent));
+    s->now.other_exponent = mla_exchange_load_exponent(
+        s, mla_block_of(s), tir_typeof(s->d.b.f, s->d.attention.now.exponent));
     for (unsigned i = 0; i < 2; i++)
-        s->now.pair_weights[i] = mla_exchange_part(s, mla_block_of(s), i);
+        s->now.pair_weights[i] = mla_exchange_load_weights(s, mla_block_of(s), i);
 }
 
 static void rescale(void *context)

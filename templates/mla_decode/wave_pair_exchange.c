@@ -34,15 +34,15 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns where a wave finds its columns in a buffer of which `bytes` are those of a wave of each
- * pair: the columns of both halves are the same. */
+/* Returns the address of column 0 in a buffer of `bytes` that both waves of a pair share: less by
+ * `bytes` for the second wave, whose columns have higher numbers. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
     return tir_sub(b, buffer, att_times(b, mla_one_wave_half(s), (int)bytes));
 }
 
-/* The columns of all waves are twice as many rows as a block has. */
+/* Loads Q of the wave from the place of a block in LDS. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -68,14 +68,14 @@ static struct tir_contraction keys_order(struct mla *s)
     return k;
 }
 
-/* The layout of all weights of a block, [columns x keys]. */
+/* Returns the layout of all weights of a block, [columns x keys]. */
 static struct tir_layout all_weights(struct mla *s)
 {
     const struct tir_contraction k = keys_order(s);
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
-/* A lane's weights of a wave lie side by side, 16 bytes. */
+/* Returns the neighbouring weights of a lane: 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / s->number.kq_bytes; }
 
 static struct tir_layout weights_map(struct mla *s)
@@ -91,8 +91,8 @@ static unsigned weights_before(struct mla *s)
     return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->number.kq_bytes);
 }
 
-/* Weights and exponents of a block have a place, or blocks take turns in two; each has columns for
- * one wave of each pair. */
+/* Weights and exponents have one buffer, or two that alternate between blocks. A buffer has columns
+ * for one wave of each pair. */
 static unsigned weights_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.row_columns * s->number.kq_bytes;
@@ -115,8 +115,9 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
     s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
-static struct tir_value turn(struct mla *s, struct tir_value buffer, struct tir_value block,
-                             unsigned bytes)
+/* Returns the buffer of a block: the only one, or one of two. */
+static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, struct tir_value block,
+                                    unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
     if (s->lds.p_places < 2)
@@ -126,18 +127,17 @@ static struct tir_value turn(struct mla *s, struct tir_value buffer, struct tir_
 
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, turn(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
+    return own_columns(s, ring_buffer(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, turn(s, s->lds.scales, block, exponents_bytes(s)),
+    return own_columns(s, ring_buffer(s, s->lds.scales, block, exponents_bytes(s)),
                        s->d.row_columns * sizeof(float));
 }
 
-/* Weights of own keys and the exponent that they are relative to, one for each column. */
-void mla_exchange_tell(struct mla *s, struct tir_value block, struct tir_value weights,
-                       struct tir_value e)
+void mla_exchange_store(struct mla *s, struct tir_value block, struct tir_value weights,
+                        struct tir_value e)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = weights_map(s), exponents = tir_row_major(PARTS, s->d.columns);
@@ -150,7 +150,8 @@ void mla_exchange_tell(struct mla *s, struct tir_value block, struct tir_value w
                        &exponents);
 }
 
-struct tir_value mla_exchange_other(struct mla *s, struct tir_value block, struct tir_type t)
+struct tir_value mla_exchange_load_exponent(struct mla *s, struct tir_value block,
+                                            struct tir_type t)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = tir_row_major(1, s->d.columns);
@@ -160,7 +161,7 @@ struct tir_value mla_exchange_other(struct mla *s, struct tir_value block, struc
                              &map);
 }
 
-struct tir_value mla_exchange_part(struct mla *s, struct tir_value block, unsigned part)
+struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = weights_map(s), held = mla_one_wave_weights(s);
@@ -181,7 +182,7 @@ static struct tir_value read_weights(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, weights_place(s, block), weights_type(s), &map);
 }
 
-/* The exponents of both waves, as the product takes their scales. */
+/* Loads the exponents of both waves in the layout of the product's scales. */
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
@@ -189,7 +190,7 @@ static struct tir_value read_exponents(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 
-/* Returns where the wave's half of the latent begins in a block. */
+/* Returns the LDS address of the wave's half of the latent in a block. */
 static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -198,7 +199,7 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
                    att_times(b, mla_one_wave_half(s), bytes));
 }
 
-/* The type of so many columns of c, keys x columns. */
+/* Returns the type of `width` columns of c, keys x columns. */
 static struct tir_type columns_type(struct mla *s, unsigned width)
 {
     const struct tir_contraction k = keys_order(s);
@@ -207,7 +208,7 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
     return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }
 
-/* c^T of columns of the wave's half of the latent, columns x keys. */
+/* Reads c^T of columns of the wave's half of the latent, columns x keys. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
 {
@@ -220,7 +221,7 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
     return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-/* All of c^T of the wave's half of the latent; the first columns have been read. */
+/* Reads c^T of the wave's half of the latent, whose first columns are `first`. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
     struct tir_value v = first;
@@ -240,7 +241,7 @@ static void store_weights(void *context)
     struct mla *const s = mla_of(context);
     struct tir_value *const p = &s->d.attention.now.p;
     *p = tir_convert_in_range(&s->d.b, tir_named(&s->d.b, "p", *p), TIR_FP8);
-    mla_exchange_tell(s, mla_block_of(s), *p, s->d.attention.now.exponent);
+    mla_exchange_store(s, mla_block_of(s), *p, s->d.attention.now.exponent);
 }
 
 static void load_weights(void *context)
@@ -274,11 +275,11 @@ static void read_c(void *context, unsigned part)
 static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
-    mla_one_wave_follow(s, s->now.other_exponent, s->d.attention.now.carried);
+    mla_one_wave_rescale_to(s, s->now.other_exponent, s->d.attention.now.carried);
 }
 
-/* The product's instruction is assembly that needs a state or two after its scales: l is made in
- * between. */
+/* Computes the product's scales, and l after them: the instruction needs one or two wait states
+ * between its scales and itself. */
 static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -328,7 +329,6 @@ const struct pipe_op mla_lines_product = {
     "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
     .flags = PIPE_PRODUCT};
 
-/* The waves of a pair know one maximum. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -340,9 +340,9 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
     mla_meet(s);
-    const struct tir_value turned = tir_sub(b, at, att_times(b, half, PARTS * (int)part));
+    const struct tir_value first = tir_sub(b, at, att_times(b, half, PARTS * (int)part));
     const struct tir_value other =
-        tir_tile_lds_load(b, att_plus(b, turned, (int)part), tir_typeof(b->f, l), &map);
+        tir_tile_lds_load(b, att_plus(b, first, (int)part), tir_typeof(b->f, l), &map);
     state->m = mla_beside_output(s, state->m);
     state->l = tir_add(b, l, other);
     tir_barrier(b); /* what comes next to LDS is another item's */
@@ -406,7 +406,7 @@ static void load_queries(struct mla *s)
     b->stage = TIR_NO_STAGE;
 }
 
-/* The last block's product with c, of a part of the wave's half of the latent. */
+/* Multiplies the last block's c with its weights, for a part of the wave's half of the latent. */
 static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
                                  struct tir_value weights)
 {

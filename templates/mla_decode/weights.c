@@ -157,7 +157,7 @@ static void store_weights(void *context)
     const struct att_now *const now = &s->d.attention.now;
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, mla_block_of(s), now->weights.p16);
-    mla_store_vector(s, mla_turn(s, mla_block_of(s)), now->step.alpha);
+    mla_store_vector(s, mla_weights_slot(s, mla_block_of(s)), now->step.alpha);
     mla_end_writers(s, &writers);
 }
 
@@ -169,8 +169,9 @@ static void store_own_weights(void *context)
     const struct tir_value block = mla_block_of(s);
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, block, mla_all_keys(s, s->d.attention.now.weights.p16));
-    mla_store_vector(s, mla_turn(s, block), s->d.attention.now.step.alpha);
-    mla_store_vector(s, att_plus(b, mla_turn(s, block), VECTOR_OWN_M), s->d.attention.now.exponent);
+    mla_store_vector(s, mla_weights_slot(s, block), s->d.attention.now.step.alpha);
+    mla_store_vector(s, att_plus(b, mla_weights_slot(s, block), VECTOR_OWN_M),
+                     s->d.attention.now.exponent);
     mla_end_writers(s, &writers);
 }
 
@@ -186,7 +187,7 @@ static void read_alpha(void *context)
 {
     struct mla *const s = mla_of(context);
     s->d.attention.now.step.alpha =
-        mla_load_vector(s, mla_turn(s, mla_block_of(s)), 0, s->type.vector);
+        mla_load_vector(s, mla_weights_slot(s, mla_block_of(s)), 0, s->type.vector);
 }
 
 /* O^T of some columns times alpha, where that is not 1. */
@@ -244,20 +245,20 @@ static void agree(void *context)
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const carried = now->carried;
-    const struct tir_value turn = mla_turn(s, mla_block_of(s));
-    const struct tir_value growth = mla_largest(s, turn, s->type.vector);
+    const struct tir_value slot = mla_weights_slot(s, mla_block_of(s));
+    const struct tir_value growth = mla_largest(s, slot, s->type.vector);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
     struct tir_type types[ATT_N_CARRY];
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
-    const struct tir_value most = mla_largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
-    const struct tir_value behind = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, most));
+    const struct tir_value most = mla_largest_of_parts(s, att_plus(b, slot, VECTOR_OWN_M));
+    const struct tir_value own_factor = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, most));
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
     const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
     const struct tir_value p =
-        tir_mul(b, now->p, tir_broadcast(b, behind, tir_typeof(b->f, now->p)));
+        tir_mul(b, now->p, tir_broadcast(b, own_factor, tir_typeof(b->f, now->p)));
     struct tir_value gain;
     const struct tir_value used = mla_round_weights(s, p, &gain);
     const struct tir_value l =

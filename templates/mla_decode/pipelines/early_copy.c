@@ -92,7 +92,7 @@ static const struct pipe_row rows[] = {
     {&mla_rescale_columns, PV, FOLLOW, .part = 0},
     {&mla_read_p, PV, PLACE, .part = 0},
     {&mla_load_c, QK, SOFTMAX, .part = 0},
-    {&mla_turn_c, PV, SCORES, .part = 0},
+    {&mla_transpose_c, PV, SCORES, .part = 0},
     {&mla_product, PV, VALUES, .part = 0},
     {0}};
 

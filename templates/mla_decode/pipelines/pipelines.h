@@ -58,7 +58,7 @@ extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* 
 extern const struct pipe_op mla_store_first; /* of a block that is read before it is complete */
 extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
 extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
-extern const struct pipe_op mla_load_c, mla_turn_c, mla_product;
+extern const struct pipe_op mla_load_c, mla_transpose_c, mla_product;
 extern const struct pipe_op mla_max, mla_own_max, mla_store_tops, mla_read_tops, mla_shared_max;
 extern const struct pipe_op mla_make_p, mla_rescale_own, mla_sum, mla_store_p, mla_store_own_p;
 extern const struct pipe_op mla_read_alpha, mla_rescale, mla_rescale_columns, mla_agree, mla_read_p;
@@ -88,13 +88,13 @@ extern const struct pipe_op mla_transpose_read_k;
 extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
-extern const struct pipe_op mla_transpose_turn, mla_transpose_product_pv;
+extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 
 /* Steps of dv_split.c. Its table has some of register_transpose.c too. */
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
 extern const struct pipe_op mla_dv_read_k, mla_dv_check_max, mla_dv_follow_max;
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
-extern const struct pipe_op mla_dv_read_c, mla_dv_turn_c;              /* part: half of the keys */
+extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;         /* part: half of the keys */
 extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part: quarter of O */
 extern const struct pipe_op mla_dv_product_first, mla_dv_product_last; /* halves of the keys */
 extern const struct pipe_op mla_dv_join;

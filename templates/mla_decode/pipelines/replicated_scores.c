@@ -41,7 +41,7 @@ static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_f
                                        {&mla_make_p, QK, SOFTMAX, .part = 0},
                                        {&mla_rescale_own, QK, SOFTMAX, .part = 0},
                                        {&mla_load_c, QK, VALUES, .part = 0},
-                                       {&mla_turn_c, QK, VALUES, .part = 0},
+                                       {&mla_transpose_c, QK, VALUES, .part = 0},
                                        {&mla_product, QK, VALUES, .part = 0},
                                        {&pipe_release, QK, VALUES, .needs = HAS(ONE_BLOCK)},
                                        {&pipe_meet, QK, VALUES, .needs = HAS(ONE_BLOCK)},
