@@ -132,9 +132,9 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
  * several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t)
 {
-    const struct att_tile *const end = tiles + sizeof(tiles) / sizeof(tiles[0]);
-    for (const struct att_tile *next = t + 1; next < end; next++)
-        if (next->head_dim == t->head_dim && has_registers(v, next))
+    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
+        if (tiles[i].head_dim == t->head_dim && tiles[i].rows > t->rows &&
+            has_registers(v, &tiles[i]))
             return false;
     return true;
 }

@@ -567,11 +567,37 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
+/* Rows beyond the widest tile's are left to further passes, which read the keys again. */
+static void tiles_are_as_wide_as_the_rows(void **state)
+{
+    static const struct {
+        int dim, gqa, q_len;
+        unsigned rows;
+    } cases[] = {
+        {128, 8, 1, 16},  {128, 8, 4, 32}, {128, 16, 4, 64}, {128, 64, 1, 64},
+        {128, 32, 4, 64}, {64, 5, 8, 64},  {256, 8, 4, 32},  {512, 64, 1, 16},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct att_variant v = variant("gfx950", NULL, 0);
+        att_set(&v, ATT_HEAD_DIM, cases[i].dim);
+        att_set(&v, ATT_HEAD_DIM_V, cases[i].dim);
+        att_set(&v, ATT_GQA, cases[i].gqa);
+        att_set(&v, ATT_Q_LEN, cases[i].q_len);
+        struct att_tile tile;
+        assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
+        if (tile.rows != cases[i].rows)
+            fail_msg("head_dim %d, gqa %d, q_len %d: a tile of %u rows", cases[i].dim, cases[i].gqa,
+                     cases[i].q_len, tile.rows);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_built_says_why),
         cmocka_unit_test(kernels_fit_their_registers),
+        cmocka_unit_test(tiles_are_as_wide_as_the_rows),
         cmocka_unit_test(one_query_a_sequence),
         cmocka_unit_test(several_queries_see_up_to_themselves),
         cmocka_unit_test(windows_cut_both_ends),
