@@ -223,8 +223,8 @@ static void sum_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* Loads alpha of all columns. A lane and the one 32 above it have the factors of one register of O.
- * */
+/* Loads alpha of all columns. A lane and the one 32 above it have the factors of one register of
+ * O. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;

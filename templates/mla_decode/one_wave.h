@@ -80,8 +80,8 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
 /** Allocates LDS for `blocks` blocks, and for the weights that the waves of a pair exchange. */
 void mla_exchange_take_lds(struct mla *s, unsigned blocks);
 
-/** Stores the weights of the wave's keys of a block in LDS, and their exponents e, one per column.
- * */
+/** Stores the weights of the wave's keys of a block in LDS, and their exponents e, one per
+ * column. */
 void mla_exchange_store(struct mla *s, struct tir_value block, struct tir_value weights,
                         struct tir_value e);
 /** Loads the exponents of the pair's other wave, as a vector of type t. */
@@ -103,8 +103,8 @@ struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct t
                                     unsigned rows, unsigned column);
 /** Returns the cache lines of rows at these addresses (i64), with one or more lanes per row. */
 struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows);
-/** Issues the copies of half `half` of the wave's rows. `at` is the LDS address of its first row.
- * */
+/** Issues the copies of half `half` of the wave's rows. `at` is the LDS address of its first
+ * row. */
 void mla_row_pairs_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
                         const struct mla_row_pairs *lines, unsigned half);
 /** Returns the bytes from row 0 to the n-th piece of row `row`'s latent. Sets *width to its
@@ -125,8 +125,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
 void mla_gather_take_lds(struct mla *s);
 /** Loads the page numbers of a block's keys, one per lane: keys x 1. */
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
-/** Issues the copies of the first block's entries. The loop copies later ones an iteration early.
- * */
+/** Issues the copies of the first block's entries. The loop copies later ones an iteration
+ * early. */
 void mla_gather_begin(struct mla *s);
 /** Loads a block's list entries: att_attention.entries. */
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);

@@ -39,6 +39,7 @@ struct sum {
     int slice_rows;                   /* heads of a slice */
 };
 
+/* Loads entry `entry` of an argument that is an array of i32. */
 static struct tir_value load_entry(struct prefill *p, const char *array, int entry)
 {
     struct tir_builder *b = &p->b;

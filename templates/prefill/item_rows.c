@@ -20,6 +20,7 @@
 
 enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
 
+/* Returns a scalar in every element of the type of `like`. */
 static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
                                    struct tir_value like)
 {
@@ -281,6 +282,7 @@ static void write_lse(struct prefill *p, const struct target *to, struct tir_val
                      column);
 }
 
+/* Writes O and LSE as the result. */
 static void write_result(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;
@@ -296,6 +298,7 @@ static void write_result(struct prefill *p, struct tir_value lse, struct tir_val
                   lse);
 }
 
+/* Writes O and LSE as a partial. */
 static void write_part(struct prefill *p, struct tir_value lse, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

@@ -164,6 +164,7 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
 
 /* ---- V ---- */
 
+/* Returns the LDS address of a tile of V. */
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     return p->value.tiles == 1
@@ -260,6 +261,7 @@ static void find_k(void *context)
                                                 first_key(p, tile_of(p)));
 }
 
+/* Issues the copies or loads of a part of K. */
 static void issue_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -269,6 +271,7 @@ static void issue_k(void *context, unsigned part)
         copy_panel(p, &p->k.panels[i], tile_of(p), p->now.copied_key);
 }
 
+/* Stores loaded K in LDS, converted. */
 static void store_k(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -279,6 +282,7 @@ static void store_k(void *context)
     }
 }
 
+/* Loads page numbers of V. */
 static void find_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -289,12 +293,14 @@ static void find_v(void *context)
                                           first_key(p, tile_of(p)));
 }
 
+/* Loads the bytes of a custom mask. */
 static void load_mask(void *context)
 {
     struct prefill *const p = family_of(context);
     p->attention.now.block.mask = att_load_mask(&p->attention, first_key(p, tile_of(p)));
 }
 
+/* Reads a part of K from LDS. */
 static void read_k(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -316,6 +322,7 @@ static void product_qk(void *context)
     p->attention.now.s = tir_named(b, "s", s);
 }
 
+/* Issues the copies or loads of V. */
 static void issue_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -333,6 +340,7 @@ static void clear_v(void *context)
     p->now.cleared_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
 }
 
+/* Stores loaded V in LDS, transposed where products need that. */
 static void store_v(void *context)
 {
     struct prefill *const p = family_of(context);
@@ -344,6 +352,7 @@ static void store_v(void *context)
     tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->value.lds);
 }
 
+/* Reads V, or a part of its keys, from LDS. */
 static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
@@ -352,6 +361,7 @@ static void read_v(void *context, unsigned part)
         p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);
 }
 
+/* Reads the operand of PREFILL_TAIL_REST from LDS. */
 static void read_v_rest(void *context)
 {
     struct prefill *const p = family_of(context);

@@ -56,6 +56,7 @@ static struct tir_value short_rows(struct prefill *p, struct tir_value o)
     return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->shape.out_dtype));
 }
 
+/* Stores rows of O in memory, from column `first` on. */
 static void store_columns(struct prefill *p, struct tir_view out, struct tir_value rows,
                           unsigned first)
 {
@@ -214,8 +215,8 @@ static struct tir_value join_parts(struct prefill *p, const struct tir_value *pa
     return tir_stack(&p->b, join_parts(p, part, n / 2), join_parts(p, part + n / 2, n / 2));
 }
 
-/* Merges the states of both key groups into the first group's. The second group's does not change.
- * */
+/* Merges the states of both key groups into the first group's. The second group's does not
+ * change. */
 static void merge_groups(struct prefill *p, struct state *s)
 {
     enum { N_VECTORS = 4 };

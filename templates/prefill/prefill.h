@@ -243,8 +243,8 @@ void prefill_locate_keys(struct prefill *p);
 /** Issues the copies of the first tile of K. */
 void prefill_copy_first_keys(struct prefill *p);
 
-/** Waits for all copies of K and appends a barrier. The loop also copies tiles past the last one.
- * */
+/** Waits for all copies of K and appends a barrier. The loop also copies tiles past the last
+ * one. */
 void prefill_await_keys(struct prefill *p);
 
 /* page_copy.c */
@@ -310,8 +310,8 @@ bool prefill_fills_registers(const struct prefill *p);
  * prefill_finish(); it is called once. */
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 
-/** Finds the n-th further kernel for launches of few work tiles or few keys: att_template.second.
- * */
+/** Finds the n-th further kernel for launches of few work tiles or few keys:
+ * att_template.second. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
@@ -328,8 +328,8 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
 /** Sets attention.at, the keys that each row of an item sees. */
 void prefill_find_item_position(struct prefill *p);
 
-/** Writes O and LSE of the workgroup's rows: the result if the item has all keys, else a partial.
- * */
+/** Writes O and LSE of the workgroup's rows: the result if the item has all keys, else a
+ * partial. */
 void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
                         struct tir_value o);
 
@@ -424,8 +424,8 @@ static inline unsigned prefill_queries(const struct prefill *p)
     return p->shape.rows * p->shape.waves / p->shape.groups;
 }
 
-/** Returns the work split: each wave of a key group has its own queries and all keys of the group.
- * */
+/** Returns the work split: each wave of a key group has its own queries and all keys of the
+ * group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
 /* values.c */

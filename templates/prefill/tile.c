@@ -135,9 +135,8 @@ static bool has_sum_rows(const struct prefill *p)
            p->v->head_dim_v % (int)p->shape.rows;
 }
 
-/* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but l is summed
- * by the VALU. Smaller head dims have a busy VALU, and tiles of 32 keys would wait for LDS reads.
- * */
+/* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but the VALU sums
+ * l. Smaller head dims have a busy VALU, and tiles of 32 keys would wait for LDS reads. */
 static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
@@ -501,6 +500,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
 /* True for supported head dims. Above 128 the lanes of an accumulator leave no rest of 8 rows. */
 static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
 
+/* Refuses head dims that no tile or load serves. */
 static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
@@ -521,6 +521,7 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* Refuses scales, masks and caches that q_dtype fp8 does not take. */
 static bool check_fp8(const struct att_variant *v, struct att_why *why)
 {
     if (v->q_dtype != ATT_Q_DTYPE_FP8)
@@ -538,6 +539,7 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* Refuses fields that planned kernels do not take, or that only they take. */
 static bool check_planned(const struct att_variant *v, struct att_why *why)
 {
     if (!v->planned)

@@ -25,6 +25,7 @@ enum word {
     N_WORDS,
 };
 
+/* Loads element `index` of an argument that is an array of i32. */
 static struct tir_value load_word(struct prefill *p, const char *array, struct tir_value index)
 {
     struct tir_builder *b = &p->b;

@@ -37,9 +37,9 @@ static struct tir_value count_layers(struct prefill *p)
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
 
-/* True if an XCD takes all tiles of a head before tiles of the next head. A causal mask starts with
- * the longest tiles instead. A persistent kernel needs scalar registers for it, which D 128 lacks.
- * */
+/* True if an XCD takes all tiles of a head before tiles of the next head. A causal mask starts
+ * with the longest tiles instead. A persistent kernel needs scalar registers for it, which D 128
+ * lacks. */
 static bool takes_whole_heads(const struct prefill *p)
 {
     const bool persistent = prefill_workgroups(p) != 0;
@@ -61,6 +61,7 @@ static void find_tile_of_head(struct prefill *p, struct tile_number *t)
     t->layer = tir_sub(b, item, tir_mul(b, in_layer, layers));
 }
 
+/* Sets work.kv_head from work.head. */
 static void find_kv_head(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
