@@ -356,12 +356,22 @@ static bool download(struct call *c)
     return verify_copied(&c->memory, c->row);
 }
 
+/* Makes all launches of a call. */
+static bool launch_all(struct verify_run *run, struct call *c)
+{
+    do {
+        if (!verify_launch(run, &c->memory, &c->desc, &c->args, c->aside, c->row))
+            return false;
+    } while (c->op->next && c->op->next(c));
+    return true;
+}
+
 /* Launches until the op wants no more launches. Each launch starts from what the one before left in
    memory. */
 static void run(struct verify_run *run, struct call *c)
 {
     for (;;) {
-        if (!verify_launch(run, &c->memory, &c->desc, &c->args, c->row) || !download(c))
+        if (!launch_all(run, c) || !download(c))
             return;
         c->op->compare(c);
         check_surroundings(c);

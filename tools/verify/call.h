@@ -80,6 +80,10 @@ struct verify_op {
     /** Fills everything that the kernel reads. */
     void (*fill)(struct call *c);
 
+    /** Prepares the next launch of a call that is made in several, and sets c->aside. Returns false
+     * after the last one; only then results are compared. NULL: a call is one launch. */
+    bool (*next)(struct call *c);
+
     /** Compares results by call_compare() and related functions. All other memory must be
      * unchanged. */
     void (*compare)(struct call *c);
@@ -109,6 +113,7 @@ struct call {
     size_t number;     /* row number of the shape in its table */
     int step, launches;
     bool traced; /* true: nothing is compared */
+    bool aside;  /* the launch is of another kernel, which the row's needs or is needed by */
 
     struct hook *hook; /* the kernel's logits function, or NULL */
     float *hook_arg;   /* the floats after its argument, see call_fill_hook() */

@@ -68,7 +68,7 @@ static bool note_hip(const struct device_memory *m, const char *call, int error,
 }
 
 bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
-                   const void *args, struct verify_row *row)
+                   const void *args, bool aside, struct verify_row *row)
 {
     struct attn_op *op;
     if (!verify_copied(m, row))
@@ -77,7 +77,7 @@ bool verify_launch(const struct verify_run *run, struct device_memory *m, const 
         verify_fail(row, "lookup: %s", attn_last_error());
         return false;
     }
-    if (is_chosen(op, args, row)) {
+    if (aside || is_chosen(op, args, row)) {
         if (run->schema->launch(op, args))
             verify_fail(row, "launch: %s", attn_last_error());
         else

@@ -114,10 +114,10 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
 
 /**
  * Looks up the run's op, launches it with arguments in `m`, and waits. False: the row says what
- * failed, or that the pack's table selects another kernel.
+ * failed, or that the pack's table selects another kernel and the launch is not `aside`.
  */
 bool verify_launch(const struct verify_run *run, struct device_memory *m, const void *desc,
-                   const void *args, struct verify_row *row);
+                   const void *args, bool aside, struct verify_row *row);
 
 /** True if all copies to and from `m` succeeded. Otherwise the row says what failed. */
 bool verify_copied(const struct device_memory *m, struct verify_row *row);
