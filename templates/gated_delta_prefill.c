@@ -6,25 +6,45 @@
  * where it is written. The rows of the next chunk are under way while it works on one.
  */
 #include "templates/gated_delta_prefill/chunk.h"
-#include "templates/linear/product_state.h"
 #include "templates/linear/tile.h"
 #include "templates/linear/triangle.h"
 #include "templates/template.h"
+#include "templates/workgroup/grid.h"
 
 #include <stdio.h>
 
-/* Index in att_tile.own: value elements of a wave. */
-enum { VALUES };
+/* Indices in att_tile.own: value elements of a wave; a bit for each stage that the row is for. */
+enum { VALUES, STAGES };
 
 static const struct att_tile tiles[] = {
     {.waves = DELTA_WAVES,
      .waves_per_simd = 1,
-     .own = {[VALUES] = 32},
+     .own = {[VALUES] = 32, [STAGES] = 1 << ATT_STAGE_ALL},
      .why = "a strip of keys that is read from LDS is multiplied with two blocks of the state"},
     {.waves = DELTA_WAVES,
      .waves_per_simd = 1,
-     .own = {[VALUES] = 16},
+     .own = {[VALUES] = 16, [STAGES] = 1 << ATT_STAGE_ALL},
      .why = "values of 64 elements, and few sequences and heads"},
+    {.waves = DELTA_WAVES,
+     .waves_per_simd = 2,
+     .own = {[VALUES] = 16, [STAGES] = 1 << ATT_STAGE_CHUNKS},
+     .why = "two workgroups of a compute unit hide each other's waits"},
+    {.waves = DELTA_WAVES,
+     .waves_per_simd = 1,
+     .own = {[VALUES] = 16, [STAGES] = 1 << ATT_STAGE_CHUNKS},
+     .why = "likewise, where LDS has no room for two"},
+    {.waves = 1,
+     .waves_per_simd = 1,
+     .own = {[VALUES] = 16, [STAGES] = 1 << ATT_STAGE_SEGMENTS | 1 << ATT_STAGE_SCAN},
+     .why = "registers hold all of a chunk, and few sequences and heads still have many waves"},
+    {.waves = DELTA_WAVES,
+     .waves_per_simd = 2,
+     .own = {[VALUES] = 32, [STAGES] = 1 << ATT_STAGE_OUTPUTS},
+     .why = "queries are multiplied with two blocks of the state"},
+    {.waves = DELTA_WAVES,
+     .waves_per_simd = 2,
+     .own = {[VALUES] = 16, [STAGES] = 1 << ATT_STAGE_OUTPUTS},
+     .why = "values of 64 elements"},
 };
 
 static const struct att_knob knobs[] = {
@@ -34,13 +54,15 @@ static const struct att_knob knobs[] = {
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const unsigned lds = delta_lds_bytes(v);
+    const unsigned lds = delta_lds_bytes(v), most = m->lds_bytes / t->waves_per_simd;
+    if (!(t->own[STAGES] & 1u << v->stage))
+        return att_reject(why, ATT_STAGE, "the row is for other launches");
     if (t->own[VALUES] * t->waves > (unsigned)v->head_dim_v)
         return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u value elements each", t->waves,
                           t->own[VALUES]);
-    if (lds > m->lds_bytes)
+    if (lds > most)
         return att_reject(why, ATT_HEAD_DIM, "a chunk takes %u B of LDS, %s has %u", lds, m->name,
-                          m->lds_bytes);
+                          most);
     if (att_triangle_instr(m) < 0 ||
         tir_find_mma(m, DELTA_BLOCK, DELTA_BLOCK, DELTA_BLOCK, att_dtype(v)) < 0)
         return att_reject(why, ATT_FIELD_COUNT, "%s has no matrix instruction of 16 x 16 floats",
@@ -70,7 +92,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 {
     enum { HALF_VALUES = 2 /* candidate: the second row */, SMALLEST_PART = 4 };
     const int least = (int)(tiles[0].own[VALUES] * tiles[0].waves);
-    if (n || v->head_dim_v < least)
+    if (n || v->head_dim_v < least || v->stage != ATT_STAGE_ALL)
         return false;
     *second = (struct att_second){
         .tile = HALF_VALUES,
@@ -78,148 +100,108 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     return true;
 }
 
-/* ---- Slots ---- */
+/* ---- Kernels ---- */
 
-static struct tir_value state_at(struct delta *d, struct tir_value slot)
+/* A launch: its kernel and what a workgroup has. */
+struct stage {
+    const char *units; /* argument: rows times value heads. NULL: sequences */
+    /* Chooses sequence and tokens by the row; returns whether there are any. */
+    struct tir_value (*find)(struct delta *d, struct tir_value row);
+    void (*visit)(struct delta *d);
+    enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns; /* that the workgroups of x have */
+};
+
+static struct tir_value find_sequence(struct delta *d, struct tir_value row)
 {
-    struct tir_builder *b = &d->b;
-    const int size = d->v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
-    const struct tir_value base =
-        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, size);
-    const struct tir_value bytes = tir_i64(b, d->v->head_dim * d->v->head_dim_v * size);
-    return tir_add(b, base, tir_mul(b, att_wide(b, d->value_head), bytes));
+    d->sequence = att_sequence_of_prompt(&d->b, row);
+    delta_find_slot(d);
+    return tir_cmp_gt(&d->b, d->sequence.count, tir_i32(&d->b, 0));
 }
 
-static struct tir_value load_state(struct delta *d)
+static struct tir_value find_chunk(struct delta *d, struct tir_value row)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value slot = att_strided_entry(
-        b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, d->sequence.index);
-    d->real = att_is_slot(b, slot);
-    const struct tir_value there = tir_and(b, d->real, d->sequence.has_state);
-    return att_product_state_load(b, d->v, state_at(d, slot), d->first, there, d->t.state);
+    const struct tir_value token = delta_find_chunk(d, row);
+    delta_find_slot(d);
+    delta_begin_chunk(d, token);
+    return tir_cmp_gt(&d->b, d->left, tir_i32(&d->b, 0));
 }
 
-static void store_state(struct delta *d, struct tir_value state)
+static struct tir_value find_segment(struct delta *d, struct tir_value row)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value slot =
-        att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, d->sequence.index);
-    const struct tir_value there = tir_and(b, d->real, att_is_slot(b, slot));
-    att_product_state_store(b, d->v, state_at(d, slot), d->first, there, state);
+    delta_find_segment(d, row);
+    delta_find_slot(d);
+    return tir_cmp_lt(&d->b, d->token, d->sequence.end);
 }
 
-/* ---- Chunks ---- */
+static const struct stage stages[] = {
+    [ATT_STAGE_ALL] = {NULL, find_sequence, delta_visit_sequence, SLICE},
+    [ATT_STAGE_CHUNKS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_chunk, ALL_VALUES},
+    [ATT_STAGE_SEGMENTS] = {ARG_SEGMENT_UNITS, find_segment, delta_make_segment, VALUES_AND_KEYS},
+    [ATT_STAGE_SCAN] = {ARG_SEGMENT_UNITS, find_segment, delta_scan_segment, SLICE},
+    [ATT_STAGE_OUTPUTS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_outputs, SLICE},
+};
 
-static void begin_chunk(struct delta *d, struct tir_value token)
+/* Returns the workgroups in x. */
+static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
-    struct tir_builder *b = &d->b;
-    d->left = tir_sub(b, d->sequence.end, token);
-    d->loaded = tir_select(b, d->real, d->left, tir_i32(b, 0));
+    const int all = v->head_dim_v + (stages[v->stage].columns == VALUES_AND_KEYS ? v->head_dim : 0);
+    return stages[v->stage].columns == ALL_VALUES ? 1 : all / (t->own[VALUES] * t->waves);
 }
 
-/* Stores what coefficients are made of: keys and queries, or by channel keys that are decayed to
- * the ends of their blocks. */
-static void store_factors(struct delta *d, const struct delta_rows *rows)
+/* Chooses value head and value elements; returns the row. In a call of several launches the parts
+ * of a unit, which read the same, are neighbours on one XCD. */
+static struct tir_value choose_work(struct delta *d, const struct stage *s, int parts)
 {
     struct tir_builder *b = &d->b;
-    const int bytes = DELTA_BLOCK * d->v->head_dim * DELTA_ELEM;
-    const struct tir_value own = delta_own(d, d->lds.k, bytes);
-    if (delta_by_channel(d)) {
-        const struct tir_value total = delta_spread(d, delta_total(d));
-        delta_store_strip(d, own, delta_decayed(d, rows->k, tir_sub(b, total, d->local)));
-        return;
+    struct tir_value part = tir_block_id(b, 0), row = tir_block_id(b, 2);
+    d->value_head = tir_block_id(b, 1);
+    if (s->units) {
+        const struct tir_value units = tir_arg(b, s->units, TIR_I32), zero = tir_i32(b, 0);
+        const struct tir_value heads = tir_arg(b, ARG_VALUE_HEADS, TIR_I32);
+        const struct tir_value item = att_xcd_item(b, part, zero, att_times(b, units, parts));
+        const struct tir_value unit = tir_div(b, item, tir_i32(b, parts));
+        part = tir_sub(b, item, att_times(b, unit, parts));
+        row = tir_div(b, unit, heads);
+        d->value_head = tir_sub(b, unit, tir_mul(b, row, heads));
     }
-    delta_store_strip(d, own, rows->k);
-    delta_store_strip(d, delta_own(d, d->lds.q, bytes), rows->q);
-    delta_store_turned(d, rows->k);
+    d->wave = tir_wave_id(b);
+    part = tir_add(b, att_times(b, part, (int)d->waves), d->wave);
+    d->first = att_times(b, part, (int)d->values);
+    d->head = tir_div(b, d->value_head, tir_arg(b, ARG_HEAD_RATIO, TIR_I32));
+    return row;
 }
 
-/* Stores what the scan takes by channel, in the place of the factors of coefficients. */
-static void store_decayed(struct delta *d, const struct delta_rows *rows)
+static void visit(struct delta *d, const struct stage *s, int parts)
 {
-    struct tir_builder *b = &d->b;
-    const int bytes = DELTA_BLOCK * d->v->head_dim * DELTA_ELEM;
-    const struct tir_value from_first = tir_add(b, d->local, delta_spread(d, d->before));
-    const struct tir_value rest = tir_sub(b, delta_spread(d, delta_total(d)), d->local);
-    const struct tir_value to_last = tir_add(b, rest, delta_spread(d, d->after));
-    delta_store_strip(d, delta_own(d, d->lds.k, bytes), delta_decayed(d, rows->k, from_first));
-    delta_store_strip(d, delta_own(d, d->lds.q, bytes), delta_decayed(d, rows->q, from_first));
-    delta_store_turned(d, delta_decayed(d, rows->k, to_last));
-    delta_sync(d);
-}
-
-static struct tir_value visit_chunk(struct delta *d, struct tir_value token,
-                                    const struct delta_rows *rows, struct tir_value state)
-{
-    delta_gates(d, rows);
-    store_factors(d, rows);
-    delta_sync(d);
-    if (delta_by_channel(d))
-        delta_add_totals(d);
-    delta_coefficients(d, rows);
-    delta_sync(d);
-    if (delta_by_channel(d))
-        store_decayed(d, rows);
-    state = delta_scan(d, token, rows, state);
-    tir_barrier(&d->b);
-    return state;
-}
-
-static void visit_sequence(struct delta *d)
-{
-    enum { ROWS = sizeof(struct delta_rows) / sizeof(struct tir_value) };
-    struct tir_builder *b = &d->b;
-    union {
-        struct {
-            struct delta_rows rows;
-            struct tir_value state;
-        } is;
-        struct tir_value values[ROWS + 1];
-    } carried, next;
-    const struct tir_value chunk = tir_i32(b, DELTA_CHUNK);
-    carried.is.state = load_state(d);
-    delta_load_head(d);
-    begin_chunk(d, d->sequence.start);
-    delta_load_rows(d, d->sequence.start, &carried.is.rows);
-    struct tir_loop loop =
-        tir_begin_for(b, d->sequence.start, d->sequence.end, chunk, carried.values, ROWS + 1);
-    const struct tir_value after = tir_add(b, loop.index, chunk);
-    begin_chunk(d, after);
-    delta_load_rows(d, after, &next.is.rows);
-    begin_chunk(d, loop.index);
-    next.is.state = visit_chunk(d, loop.index, &carried.is.rows, carried.is.state);
-    tir_end_for(b, &loop, next.values, ROWS + 1);
-    store_state(d, next.is.state);
+    const struct tir_value row = choose_work(d, s, parts);
+    delta_choose(d);
+    struct tir_if has_tokens = tir_begin_if(&d->b, s->find(d, row), false, NULL, 0);
+    s->visit(d);
+    tir_end_if(&d->b, &has_tokens, NULL);
+    tir_return(&d->b);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct delta d = {.v = v, .m = m, .dtype = att_dtype(v)};
+    const struct stage *const stage = &stages[v->stage];
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
+    const int parts = parts_of(v, &tile);
     d.values = tile.own[VALUES];
-    const int parts = v->head_dim_v / (int)(d.values * tile.waves);
+    d.waves = tile.waves;
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     d.b = tir_at_end(f, f->body);
-    struct tir_builder *b = &d.b;
-    d.wave = tir_wave_id(b);
-    const struct tir_value part = tir_add(b, att_times(b, tir_block_id(b, 0), tile.waves), d.wave);
-    d.first = att_times(b, part, (int)d.values);
-    d.value_head = tir_block_id(b, 1);
-    d.head = tir_div(b, d.value_head, tir_arg(b, ARG_HEAD_RATIO, TIR_I32));
-    d.sequence = att_sequence_of_prompt(b, tir_block_id(b, 2));
-    delta_choose(&d);
-    const struct tir_value some = tir_cmp_gt(b, d.sequence.count, tir_i32(b, 0));
-    struct tir_if has_tokens = tir_begin_if(b, some, false, NULL, 0);
-    visit_sequence(&d);
-    tir_end_if(b, &has_tokens, NULL);
-    tir_return(b);
+    visit(&d, stage, parts);
 
     *out = (struct att_kernel){
         .func = f,
-        .grid = {{NULL, 1, parts}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
+        .grid = {{stage->units, 1, parts}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
+    if (!stage->units) {
+        out->grid[1].arg = ARG_VALUE_HEADS;
+        out->grid[2].arg = ARG_BATCH;
+    }
     snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", d.values, tile.waves);
 }
 
@@ -228,7 +210,7 @@ const struct att_template att_template_gated_delta_prefill = {
     .description = "gated delta rule over prompts, in chunks, with states",
     .takes = OP_TAKES_GATED_DELTA_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"values"},
+    .own = {"values", "stages"},
     .fits = fits,
     .second = second,
     .check = check,

@@ -51,9 +51,16 @@ struct delta_types {
     struct tir_type stored;       /* the same in 16 bits, as memory has it */
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
     struct tir_type turned;       /* K x 32, 16-bit: left operand over tokens */
-    struct tir_type state;        /* K x value elements, f32: result */
-    struct tir_type state_rows;   /* K x 1 beside it */
-    struct tir_type operand;      /* the state in 16 bits: right operand over K */
+    struct tir_type packed_turned, packed_blocks; /* as records have these */
+    struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
+    struct tir_type state;         /* K x value elements, f32: result */
+    struct tir_type state_rows;    /* K x 1 beside it */
+    struct tir_type operand;       /* the state in 16 bits: right operand over K */
+    struct tir_type value_keys;    /* its transpose, as memory has it */
+    struct tir_type value_tokens;  /* value elements x 16, 16-bit: W of a block likewise */
+    struct tir_type value_numbers; /* the transpose of value_rows */
+    struct tir_type transition;    /* K x K, 16-bit: left operand over K */
+    struct tir_type one;           /* 1 x 1, f32 */
 };
 
 /* Address maps. */
@@ -65,6 +72,7 @@ struct delta_maps {
     struct tir_layout line;        /* 64 x 1 floats */
     struct tir_layout rows, cols;  /* 16 x 1 and 1 x 16 floats */
     struct tir_layout keys, state; /* 1 x K and K x 1 floats */
+    struct tir_layout v, v_block;  /* 64 and 16 x value elements of 16 bits */
 };
 
 /* Addresses in LDS (i32). */
@@ -75,6 +83,7 @@ struct delta_lds {
     struct tir_value scales;       /* lines r and s of all rows */
     struct tir_value totals;       /* by channel: K floats for each block */
     struct tir_value scratch;      /* by channel, of the wave: two strips */
+    struct tir_value v;            /* of the wave: its value elements; for scans in stages */
 };
 
 /* Lines of `sums`: betas. Not by channel also log2 of the decay from the chunk's first token on,
@@ -87,6 +96,7 @@ struct delta {
     const struct tir_machine *m;
     unsigned dtype;
     unsigned values;                      /* value elements of a wave */
+    unsigned waves;                       /* of a workgroup */
     int over_keys, over_tokens, by_block; /* matrix instructions */
     struct tir_contraction keys;
     struct delta_types t;
@@ -99,13 +109,44 @@ struct delta {
     struct tir_value real;                   /* i1: no padding */
     struct tir_value a, bias;                /* exp(a_log); dt_bias, by channel 1 x K */
 
+    struct tir_value token;  /* i32: first of the chunk */
     struct tir_value left;   /* i32: tokens from the chunk's first one on */
     struct tir_value loaded; /* i32: the same, or 0 for padding */
+    struct tir_value seen;   /* i1: V is loaded, else it is 0; for segments */
     struct tir_value decay;  /* of the state over the chunk, f32; not by channel */
     struct tir_value before; /* by channel, 1 x K: log2 of the decay up to this wave's block */
     struct tir_value after;  /* likewise from the end of its block on */
     struct tir_value local;  /* by channel, 16 x K: log2 of the decay within the block */
+
+    struct tir_value segment_row; /* i32: the segment's row in `segments` */
+    struct tir_value segment;     /* i32: its number in the sequence */
+    struct tir_value end;         /* i32: one past its last token */
+    struct tir_value row;         /* i32: the chunk's row in `chunks`; not with ATT_STAGE_ALL */
+    struct tir_value record;      /* i64: the address of its record there, of the value head */
 };
+
+/* Parts of the record of a chunk and value head, in their order in memory. */
+enum delta_part {
+    DELTA_KEYS,    /* by channel, 64 x K of 16 bits: keys, decayed from the chunk's start on */
+    DELTA_QUERIES, /* by channel: queries likewise */
+    DELTA_TURNED,  /* keys as columns, 16-bit, by channel decayed up to the chunk's end: by half,
+                      group g of tokens and key, four tokens of each of two blocks */
+    DELTA_N,       /* blocks up to the diagonal, 16-bit, on it blocks of M: by pair of blocks, group
+                      of columns and row, four columns of both */
+    DELTA_P,       /* blocks likewise */
+    DELTA_NUMBERS, /* enum delta_number: lines of 64 floats */
+    DELTA_FADE,    /* decay of the state over the chunk, a float; by channel K floats */
+    DELTA_STATE,   /* V x K of 16 bits: the state before the chunk */
+    DELTA_W,       /* V x 64 of 16 bits */
+    DELTA_PARTS
+};
+
+/* Factors of rows: of products of keys and of queries with the state, and of W where it advances
+ * the state. By channel the last ones are 1. */
+enum delta_number { DELTA_OF_KEYS, DELTA_OF_QUERIES, DELTA_OF_W, DELTA_NUMBER_LINES };
+
+/* True if the call is in several launches. */
+static inline bool delta_in_stages(const struct delta *d) { return d->v->stage != ATT_STAGE_ALL; }
 
 static inline bool delta_by_channel(const struct delta *d)
 {
@@ -131,8 +172,21 @@ void delta_sync(struct delta *d);
 /** Loads what all chunks of the value head share. */
 void delta_load_head(struct delta *d);
 
-/** Loads the rows of the chunk at `token`; rows that the sequence does not have are 0. */
-void delta_load_rows(struct delta *d, struct tir_value token, struct delta_rows *rows);
+/** Begins the chunk at `token` of the sequence. */
+void delta_begin_chunk(struct delta *d, struct tir_value token);
+
+/** Loads keys, queries, gates and betas of the chunk; rows that the sequence does not have are
+ * 0. */
+void delta_load_factors(struct delta *d, struct delta_rows *rows);
+
+/** Loads the wave's value elements of the chunk likewise. */
+void delta_load_values(struct delta *d, struct delta_rows *rows);
+
+/** Returns a view of the chunk's rows of V, at the wave's value elements. */
+struct tir_view delta_rows_of_v(struct delta *d);
+
+/** Returns a view of the chunk's rows of the head in K_IN or Q. */
+struct tir_view delta_rows_of_head(struct delta *d, struct att_tensor t);
 
 /** Computes gates: the lines of `sums`, and by channel `local` and the block's total. */
 void delta_gates(struct delta *d, const struct delta_rows *rows);
@@ -145,6 +199,10 @@ void delta_add_totals(struct delta *d);
 
 /** Multiplies the state with its decay over the chunk. */
 struct tir_value delta_fade(struct delta *d, struct tir_value state);
+
+/** Returns that decay by channel, as a tile of type `t` whose address map in LDS is `map`. */
+struct tir_value delta_fade_of_channels(struct delta *d, struct tir_type t,
+                                        const struct tir_layout *map);
 
 /** Multiplies a strip with 2^exponent (16 x K, f32) and rounds it. */
 struct tir_value delta_decayed(struct delta *d, struct tir_value strip, struct tir_value exponent);
@@ -165,11 +223,131 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
 /* ---- scan.c ---- */
 
+/** Returns a strip as columns, K x 16, in registers as they are stored. */
+struct tir_value delta_turned(struct delta *d, struct tir_value strip);
+
 /** Stores this wave's keys as columns, which the state's product takes. */
 void delta_store_turned(struct delta *d, struct tir_value strip);
 
 /** Computes the chunk's output, stores it, and advances the state. */
-struct tir_value delta_scan(struct delta *d, struct tir_value token, const struct delta_rows *rows,
-                            struct tir_value state);
+struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state);
+
+/** Rounds numbers to the dtype of operands. */
+struct tir_value delta_rounded(struct delta *d, struct tir_value a);
+
+/** Returns zeros of the type of a block's value elements. */
+struct tir_value delta_zeros(struct delta *d);
+
+/** Returns the number of block [i][j] in a triangle of blocks. */
+static inline int delta_block_of(int i, int j) { return i * (i + 1) / 2 + j; }
+
+/** Multiplies rows of value elements with a number each. */
+struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct tir_value rows);
+
+/** Returns the state, rounded, as the operand of products over keys. */
+struct tir_value delta_operand(struct delta *d, struct tir_value state);
+
+/** Returns V of a block minus what the state returns for the block's keys. */
+struct tir_value delta_without(struct delta *d, struct tir_value v, struct tir_value known);
+
+/** Adds to the state the product of keys of 32 tokens with W of two blocks, decayed up to the last
+ * row. */
+struct tir_value delta_advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
+                               struct tir_value state);
+
+/** Returns a view of the chunk's rows of `out`, at the wave's value elements. */
+struct tir_view delta_out_view(struct delta *d);
+
+/** Returns rows of 32 tokens in the order in which records have tokens: in each 32 the four of a
+ * lane of both blocks of 16 side by side. */
+struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a);
+
+/** Stores `out` of block i. */
+void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_value out);
+
+/* ---- whole.c ---- */
+
+/** Stores what coefficients are made of: keys and queries, or by channel keys that are decayed to
+ * the ends of their blocks. */
+void delta_store_factors(struct delta *d, const struct delta_rows *rows);
+
+/** Strips of a wave by channel: keys and queries with their decays from the chunk's start on, keys
+ * with those up to its end. */
+struct delta_decayed {
+    struct tir_value k, q, to_last;
+};
+struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *rows);
+
+/** Goes over the chunks of a sequence, from its state to the one that is stored. */
+void delta_visit_sequence(struct delta *d);
+
+/* ---- states.c ---- */
+
+/** Sets `real`. */
+void delta_find_slot(struct delta *d);
+
+/** Loads the state that the sequence begins with, and sets `real`. */
+struct tir_value delta_load_state(struct delta *d);
+
+/** Stores the state after the sequence. */
+void delta_store_state(struct delta *d, struct tir_value state);
+
+/* ---- record.c ---- */
+
+/** Finds the chunk of a row (i32) of `chunks`: sequence and its first token, which is beyond the
+ * sequence's end where the row has no chunk. Sets `row` and `record`. */
+struct tir_value delta_find_chunk(struct delta *d, struct tir_value row);
+
+/** Finds the segment of a row (i32) of `segments`: sequence, number, first token and end, which are
+ * beyond the sequence's end where the row has no segment. Sets `segment_row`. */
+void delta_find_segment(struct delta *d, struct tir_value row);
+
+/** Returns the row of the first segment of a sequence. */
+struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
+                                     struct tir_value index);
+
+/** Returns the row of the first chunk of a sequence. */
+struct tir_value delta_first_row(struct delta *d, struct tir_value start, struct tir_value index);
+
+/** Sets `row` and `record`. */
+void delta_set_record(struct delta *d, struct tir_value row);
+
+/** Returns a view of a part of the record in rows of `row_bytes`, at `byte` of each. */
+struct tir_view delta_part(struct delta *d, enum delta_part part, int row_bytes, int byte);
+
+/** Stores block n (i32) of N or P. */
+void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n,
+                       struct tir_value a);
+
+/** Loads all blocks of N or P, as the left operands of products. */
+void delta_load_blocks(struct delta *d, enum delta_part part, struct tir_value *blocks);
+
+/** Stores the wave's strip as columns. */
+void delta_store_columns(struct delta *d, struct tir_value strip);
+
+/** Loads keys of half of the tokens as columns. */
+struct tir_value delta_load_columns(struct delta *d, int half);
+
+/** Loads the numbers of block i of a line. */
+struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int i);
+
+/* ---- stages.c ---- */
+
+/** Goes over the chunks of the segment: returns the state after it. With `records` the state before
+ * each chunk and W are left for the launch of outputs. */
+struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool records);
+
+/** Build the kernels of the launches of a call. */
+void delta_make_chunk(struct delta *d);
+void delta_scan_segment(struct delta *d);
+void delta_make_outputs(struct delta *d);
+
+/* ---- segments.c ---- */
+
+/** Builds the kernel that makes what the scan takes of the segments before each one. */
+void delta_make_segment(struct delta *d);
+
+/** Returns the state before the segment. */
+struct tir_value delta_state_before(struct delta *d);
 
 #endif

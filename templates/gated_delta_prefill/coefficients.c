@@ -79,20 +79,27 @@ static struct lengths find_lengths(struct delta *d, struct tir_value k, struct t
 
 /* ---- Blocks ---- */
 
-/* Returns the LDS address of block [wave][j] of a triangle of blocks. */
-static struct tir_value block_at(struct delta *d, struct tir_value region, struct tir_value j)
+/* Returns the number of block [wave][j] in a triangle of blocks. */
+static struct tir_value block_index(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value twice = tir_mul(b, d->wave, att_plus(b, d->wave, 1));
-    const struct tir_value index = tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
-    return tir_add(b, region, att_times(b, index, BLOCK_BYTES));
+    return tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
 }
 
-static void store_block(struct delta *d, struct tir_value at, struct tir_value transpose)
+/* Stores block [wave][j] of N or P to LDS, or to the chunk's record for another launch. */
+static void store_block(struct delta *d, enum delta_part part, struct tir_value j,
+                        struct tir_value transpose)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value a = tir_transpose(b, tir_convert_ties_any(b, transpose, d->dtype));
-    tir_tile_lds_store(b, at, a, &d->map.block);
+    const struct tir_value index = block_index(d, j);
+    if (delta_in_stages(d)) {
+        delta_store_block(d, part, index, a);
+        return;
+    }
+    const struct tir_value region = part == DELTA_N ? d->lds.n : d->lds.p;
+    tir_tile_lds_store(b, tir_add(b, region, att_times(b, index, BLOCK_BYTES)), a, &d->map.block);
 }
 
 static struct tir_value times_columns(struct delta *d, struct tir_value a, struct tir_value cols)
@@ -105,8 +112,8 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
                          struct tir_value k, struct tir_value q)
 {
     const struct tir_value n = times_columns(d, k, tir_neg(&d->b, l->r));
-    store_block(d, block_at(d, d->lds.n, j), n);
-    store_block(d, block_at(d, d->lds.p, j), times_columns(d, q, l->s));
+    store_block(d, DELTA_N, j, n);
+    store_block(d, DELTA_P, j, times_columns(d, q, l->s));
 }
 
 /* Stores M and P on the diagonal. Values of `k` on and below it are ignored. */
@@ -125,13 +132,13 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
         tir_mul(b, tir_tile_lds_load(b, betas, d->t.rows, &d->map.rows),
                 tir_tile_lds_load(b, lengths, d->t.rows, &d->map.rows));
     const struct tir_value m = tir_mul(b, inverse, tir_broadcast(b, of_rows, d->t.block));
-    store_block(d, block_at(d, d->lds.n, d->wave), m);
+    store_block(d, DELTA_N, d->wave, m);
 
     const struct tir_type t = d->t.block;
     const struct tir_value seen = tir_cmp_le(b, tir_row_index(b, t), tir_col_index(b, t));
     const struct tir_value p =
         tir_select(b, seen, times_columns(d, q, l->s), tir_float_like(b, q, 0));
-    store_block(d, block_at(d, d->lds.p, d->wave), p);
+    store_block(d, DELTA_P, d->wave, p);
 }
 
 /* ---- A decay for the head ---- */
@@ -151,16 +158,28 @@ static struct tir_value decays(struct delta *d, struct tir_value j)
     return tir_exp2(b, tir_min(b, x, tir_float_like(b, x, 0)));
 }
 
+/* Loads strip `i` of keys or queries: from LDS, where all waves share it, or from memory, where
+ * the strips of a single chunk are not worth the wait for each other. */
+static struct tir_value load_shared(struct delta *d, bool queries, struct tir_value i)
+{
+    struct tir_builder *b = &d->b;
+    if (delta_in_stages(d)) {
+        const struct tir_view view =
+            delta_rows_of_head(d, queries ? ATT_HEADS(Q) : ATT_HEADS(K_IN));
+        return tir_tile_load(b, view, att_times(b, i, DELTA_BLOCK), d->t.right);
+    }
+    const struct tir_value region = queries ? d->lds.q : d->lds.k;
+    return load_right(d, tir_add(b, region, att_times(b, i, strip_bytes(d))));
+}
+
 static void coefficients_of_head(struct delta *d)
 {
     struct tir_builder *b = &d->b;
-    const int bytes = strip_bytes(d);
-    const struct tir_value k = load_right(d, delta_own(d, d->lds.k, bytes));
-    const struct tir_value q = load_right(d, delta_own(d, d->lds.q, bytes));
+    const struct tir_value k = load_shared(d, false, d->wave);
+    const struct tir_value q = load_shared(d, true, d->wave);
     const struct lengths l = find_lengths(d, k, q);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), d->wave, tir_i32(b, 1), NULL, 0);
-    const struct tir_value at = tir_add(b, d->lds.k, att_times(b, loop.index, bytes));
-    const struct tir_value early = load_right(d, at);
+    const struct tir_value early = load_shared(d, false, loop.index);
     const struct tir_value decay = decays(d, loop.index);
     store_before(d, &l, loop.index, tir_mul(b, multiply(d, early, k), decay),
                  tir_mul(b, multiply(d, early, q), decay));

@@ -93,12 +93,36 @@ static void choose_values(struct delta *d)
                      tir_layout_regs_first(&values, TIR_RC(0, d->values - 1)));
 
     const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK / 2, d->values, alone);
-    const struct tir_contraction k = tir_contract_acc(&all, tir_bits(mma->n));
+    const struct tir_contraction k = delta_in_stages(d)
+                                         ? tir_contract_rows(mma, DELTA_CHUNK / 2, ACCESS)
+                                         : tir_contract_acc(&all, tir_bits(mma->n));
     const struct tir_layout right = tir_mma_right(mma, d->values, &k, alone);
     const struct tir_layout ordered = order_values(d, &right);
     t->tokens = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&ordered));
     const struct tir_layout left = tir_mma_left(mma, key, &k, alone);
     t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(&left));
+    const struct tir_layout turned = *tir_layout_of(d->b.f, t->turned);
+    t->packed_turned = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
+                            tir_layout_split_blocks(&turned, key, ACCESS));
+}
+
+/* Chooses the types of loads from records and of V that are as wide as they can be. */
+static void choose_wide(struct delta *d)
+{
+    enum { FOUR = 4 };
+    struct delta_types *t = &d->t;
+    const struct tir_layout block = *tir_layout_of(d->b.f, t->coefficients);
+    const struct tir_layout groups = tir_layout_split_blocks(&block, DELTA_BLOCK, FOUR);
+    const struct tir_layout turned = tir_layout_transpose(&groups);
+    const struct tir_layout pair = tir_layout_stack(&turned, FOUR);
+    t->packed_blocks = tile(d, d->dtype, FOUR * DELTA_BLOCK, ACCESS, tir_layout_transpose(&pair));
+    struct tir_spread s = tir_spread(d->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(ACCESS));
+    tir_spread_fill(&s, TIR_LANES, DELTA_CHUNK, d->values);
+    tir_spread_fill(&s, TIR_REGS, DELTA_CHUNK, d->values);
+    t->v_rows = tile(d, d->dtype, DELTA_CHUNK, d->values, tir_spread_layout(&s));
+    d->map.v = tir_row_major(DELTA_CHUNK, d->values);
+    d->map.v_block = tir_row_major(DELTA_BLOCK, d->values);
 }
 
 static void choose_state(struct delta *d)
@@ -113,6 +137,14 @@ static void choose_state(struct delta *d)
     const struct tir_layout right = tir_mma_right(mma, d->values, &d->keys, alone);
     const struct tir_layout ordered = order_values(d, &right);
     t->operand = tile(d, d->dtype, key, d->values, tir_layout_transpose(&ordered));
+    t->value_keys = tile(d, d->dtype, d->values, key, ordered);
+    t->value_tokens = tile(d, d->dtype, d->values, DELTA_BLOCK,
+                           tir_layout_transpose(tir_layout_of(d->b.f, t->values)));
+    t->value_numbers = tile(d, TIR_F32, 1, DELTA_BLOCK,
+                            tir_layout_transpose(tir_layout_of(d->b.f, t->value_rows)));
+    const struct tir_layout over = tir_mma_left(mma, key, &d->keys, alone);
+    t->transition = tile(d, d->dtype, key, key, order_keys(&over));
+    t->one = tile(d, TIR_F32, 1, 1, tir_spread_one(d->m));
 }
 
 /* ---- LDS ---- */
@@ -152,10 +184,26 @@ static unsigned sums_bytes(const struct att_variant *v)
     return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
 }
 
+/* Returns the bytes of keys, queries and keys as columns. A launch for chunks has none of a decay
+ * for the head: what a later launch reads is in memory. */
+static unsigned factors_bytes(const struct att_variant *v)
+{
+    return v->stage == ATT_STAGE_CHUNKS && v->decay == ATT_DECAY_HEAD ? 0 : 3 * rows_bytes(v);
+}
+
+static unsigned triangles_bytes(const struct att_variant *v)
+{
+    return v->stage == ATT_STAGE_CHUNKS ? 0 : 2 * DELTA_TRIANGLE * BLOCK_BYTES;
+}
+
 unsigned delta_lds_bytes(const struct att_variant *v)
 {
-    return 3 * rows_bytes(v) + 2 * DELTA_TRIANGLE * BLOCK_BYTES + DELTA_WAVES * sums_bytes(v) +
-           2 * LINE_BYTES + totals_bytes(v);
+    if (v->stage == ATT_STAGE_OUTPUTS)
+        return 0;
+    if (v->stage == ATT_STAGE_SCAN || v->stage == ATT_STAGE_SEGMENTS)
+        return (unsigned)(DELTA_CHUNK * v->head_dim_v * DELTA_ELEM);
+    return factors_bytes(v) + triangles_bytes(v) + DELTA_WAVES * sums_bytes(v) + 2 * LINE_BYTES +
+           totals_bytes(v);
 }
 
 /* Places the regions of LDS. By channel, decayed keys and the scratch share their place with what
@@ -165,17 +213,29 @@ static void choose_lds(struct delta *d)
     struct tir_builder *b = &d->b;
     const int rows = (int)rows_bytes(d->v);
     struct delta_lds *l = &d->lds;
-    l->k = tir_lds_buffer(b, 3 * rows_bytes(d->v), 0);
-    l->q = att_plus(b, l->k, rows);
-    l->turned = att_plus(b, l->q, rows);
-    l->n = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
-    l->p = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+    if (d->v->stage == ATT_STAGE_OUTPUTS)
+        return;
+    if (d->v->stage == ATT_STAGE_SCAN || d->v->stage == ATT_STAGE_SEGMENTS) {
+        const int bytes = DELTA_CHUNK * (int)d->values * DELTA_ELEM;
+        l->v = delta_own(d, tir_lds_buffer(b, d->waves * (unsigned)bytes, 0), bytes);
+        return;
+    }
+    if (factors_bytes(d->v)) {
+        l->k = tir_lds_buffer(b, factors_bytes(d->v), 0);
+        l->q = att_plus(b, l->k, rows);
+        l->turned = att_plus(b, l->q, rows);
+    }
+    if (triangles_bytes(d->v)) {
+        l->n = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+        l->p = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);
+    }
     const struct tir_value sums = tir_lds_buffer(b, DELTA_WAVES * sums_bytes(d->v), 0);
     l->sums = delta_own(d, sums, (int)sums_bytes(d->v));
     l->scales = tir_lds_buffer(b, 2 * LINE_BYTES, 0);
     if (delta_by_channel(d))
         l->totals = tir_lds_buffer(b, totals_bytes(d->v), 0);
-    l->scratch = delta_own(d, l->q, 2 * rows / DELTA_WAVES);
+    if (factors_bytes(d->v))
+        l->scratch = delta_own(d, l->q, 2 * rows / DELTA_WAVES);
 }
 
 struct tir_value delta_own(struct delta *d, struct tir_value region, int bytes)
@@ -199,5 +259,6 @@ void delta_choose(struct delta *d)
     choose_values(d);
     choose_state(d);
     choose_maps(d);
+    choose_wide(d);
     choose_lds(d);
 }

@@ -16,17 +16,24 @@ static const float log2_e = 1.44269504f;
 /* ---- Memory ---- */
 
 /* Returns a view of rows of a tensor [token, ...] from `row` of the chunk on, at `element` (i64)
- * of each. */
-static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
-                                 struct tir_value token, struct tir_value row,
-                                 struct tir_value element, int row_bytes)
+ * of each. `tokens` of the chunk are there. */
+static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct att_tensor t,
+                               int size, struct tir_value token, struct tir_value row,
+                               struct tir_value element, int row_bytes)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value at = tir_mul(b, element, tir_i64(b, size));
     const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
     const struct tir_value first = att_row(b, base, tir_add(b, token, row), t.token_stride, size);
-    const struct tir_value left = tir_min(b, tir_sub(b, d->loaded, row), tir_i32(b, DELTA_CHUNK));
+    const struct tir_value left = tir_min(b, tir_sub(b, tokens, row), tir_i32(b, DELTA_CHUNK));
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
+}
+
+static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
+                                 struct tir_value token, struct tir_value row,
+                                 struct tir_value element, int row_bytes)
+{
+    return view_of(d, d->loaded, t, size, token, row, element, row_bytes);
 }
 
 static struct tir_value own_row(struct delta *d) { return att_times(&d->b, d->wave, DELTA_BLOCK); }
@@ -72,18 +79,46 @@ static void load_gates(struct delta *d, struct tir_value token, struct delta_row
     rows->beta = load_line(d, beta, token, dtype);
 }
 
-void delta_load_rows(struct delta *d, struct tir_value token, struct delta_rows *rows)
+void delta_begin_chunk(struct delta *d, struct tir_value token)
 {
     struct tir_builder *b = &d->b;
+    d->token = token;
+    d->left = tir_sub(b, d->sequence.end, token);
+    d->loaded = tir_select(b, d->real, d->left, tir_i32(b, 0));
+}
+
+struct tir_view delta_rows_of_head(struct delta *d, struct att_tensor t)
+{
+    return rows_view(d, t, DELTA_ELEM, d->token, tir_i32(&d->b, 0),
+                     head_element(d, d->head, t.head_stride), d->v->head_dim * DELTA_ELEM);
+}
+
+void delta_load_factors(struct delta *d, struct delta_rows *rows)
+{
+    const struct tir_value token = d->token;
     const struct tir_value head_k = head_element(d, d->head, ARG_K_IN_HEAD_STRIDE);
     const struct tir_value head_q = head_element(d, d->head, ARG_Q_HEAD_STRIDE);
     rows->k = load_strip(d, ATT_HEADS(K_IN), token, head_k, d->dtype);
     load_gates(d, token, rows);
     rows->q = load_strip(d, ATT_HEADS(Q), token, head_q, d->dtype);
+}
+
+/* Returns a view of the chunk's rows of V, at the wave's value elements. */
+struct tir_view delta_rows_of_v(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
     const struct tir_value head_v = head_element(d, d->value_head, ARG_V_IN_HEAD_STRIDE);
-    const struct tir_view view =
-        rows_view(d, ATT_HEADS(V_IN), DELTA_ELEM, token, tir_i32(b, 0),
-                  tir_add(b, head_v, att_wide(b, d->first)), (int)d->values * DELTA_ELEM);
+    const struct tir_value tokens = d->v->stage == ATT_STAGE_SEGMENTS
+                                        ? tir_select(b, d->seen, d->loaded, tir_i32(b, 0))
+                                        : d->loaded;
+    return view_of(d, tokens, ATT_HEADS(V_IN), DELTA_ELEM, d->token, tir_i32(b, 0),
+                   tir_add(b, head_v, att_wide(b, d->first)), (int)d->values * DELTA_ELEM);
+}
+
+void delta_load_values(struct delta *d, struct delta_rows *rows)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_view view = delta_rows_of_v(d);
     for (int i = 0; i < DELTA_BLOCKS; i++)
         rows->v[i] = tir_tile_load(b, view, tir_i32(b, i * DELTA_BLOCK), d->t.stored);
 }
@@ -250,18 +285,25 @@ void delta_add_totals(struct delta *d)
     }
 }
 
+struct tir_value delta_fade_of_channels(struct delta *d, struct tir_type t,
+                                        const struct tir_layout *map)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value all = {0};
+    for (int i = 0; i < DELTA_BLOCKS; i++) {
+        const struct tir_value total = tir_tile_lds_load(b, total_at(d, i), t, map);
+        all = i ? tir_add(b, all, total) : total;
+    }
+    return tir_exp2(b, all);
+}
+
 struct tir_value delta_fade(struct delta *d, struct tir_value state)
 {
     struct tir_builder *b = &d->b;
     if (!delta_by_channel(d))
         return tir_mul(b, state, tir_splat(b, d->decay, d->t.state));
-    struct tir_value all = {0};
-    for (int i = 0; i < DELTA_BLOCKS; i++) {
-        const struct tir_value total =
-            tir_tile_lds_load(b, total_at(d, i), d->t.state_rows, &d->map.state);
-        all = i ? tir_add(b, all, total) : total;
-    }
-    return tir_mul(b, state, tir_broadcast(b, tir_exp2(b, all), d->t.state));
+    const struct tir_value fade = delta_fade_of_channels(d, d->t.state_rows, &d->map.state);
+    return tir_mul(b, state, tir_broadcast(b, fade, d->t.state));
 }
 
 struct tir_value delta_decayed(struct delta *d, struct tir_value strip, struct tir_value exponent)

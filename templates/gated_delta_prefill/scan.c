@@ -8,23 +8,28 @@
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 
-void delta_store_turned(struct delta *d, struct tir_value strip)
+struct tir_value delta_turned(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
-    const int bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
     const struct tir_value turned = tir_transpose(b, strip);
     const struct tir_layout l = tir_layout_regs_first(tir_layout_of(b->f, tir_typeof(b->f, turned)),
                                                       TIR_RC(0, DELTA_BLOCK - 1));
-    tir_tile_lds_store(b, delta_own(d, d->lds.turned, bytes), tir_relayout(b, turned, &l),
+    return tir_relayout(b, turned, &l);
+}
+
+void delta_store_turned(struct delta *d, struct tir_value strip)
+{
+    const int bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
+    tir_tile_lds_store(&d->b, delta_own(d, d->lds.turned, bytes), delta_turned(d, strip),
                        &d->map.panel);
 }
 
-static struct tir_value rounded(struct delta *d, struct tir_value a)
+struct tir_value delta_rounded(struct delta *d, struct tir_value a)
 {
     return tir_convert_ties_any(&d->b, a, d->dtype);
 }
 
-static struct tir_value zeros(struct delta *d)
+struct tir_value delta_zeros(struct delta *d)
 {
     return tir_splat(&d->b, tir_f32(&d->b, 0), d->t.values);
 }
@@ -93,7 +98,7 @@ static void load_rest(struct delta *d, struct rest *r)
 
 /* ---- Products ---- */
 
-static struct tir_value times_rows(struct delta *d, struct tir_value a, struct tir_value rows)
+struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct tir_value rows)
 {
     return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
 }
@@ -106,8 +111,7 @@ static void multiply_state(struct delta *d, struct tir_value state, struct tir_v
     enum { STRIPS = 2 * DELTA_BLOCKS };
     struct tir_builder *b = &d->b;
     struct strip next = load_strip(d, 0);
-    const struct tir_value operand =
-        tir_relayout(b, rounded(d, state), tir_layout_of(b->f, d->t.operand));
+    const struct tir_value operand = delta_operand(d, state);
     for (int n = 0; n < STRIPS; n++) {
         const struct strip s = next;
         if (n + 1 < STRIPS)
@@ -115,39 +119,40 @@ static void multiply_state(struct delta *d, struct tir_value state, struct tir_v
         else
             load_rest(d, r);
         tir_phase(b, 1);
-        const struct tir_value product = tir_mma(b, d->over_keys, s.left, operand, zeros(d));
+        const struct tir_value product = tir_mma(b, d->over_keys, s.left, operand, delta_zeros(d));
         const struct tir_value factors =
             delta_by_channel(d) ? s.factors : tir_mul(b, s.factors, s.decays);
-        products[n] = times_rows(d, product, factors);
+        products[n] = delta_times_rows(d, product, factors);
         tir_phase(b, 0);
     }
 }
 
-/* Returns V of a block minus what the state returns for the block's keys. */
-static struct tir_value without(struct delta *d, struct tir_value v, struct tir_value known)
+struct tir_value delta_operand(struct delta *d, struct tir_value state)
+{
+    struct tir_builder *b = &d->b;
+    return tir_relayout(b, delta_rounded(d, state), tir_layout_of(b->f, d->t.operand));
+}
+
+struct tir_value delta_without(struct delta *d, struct tir_value v, struct tir_value known)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout *const to = tir_layout_of(b->f, d->t.values);
     return tir_sub(b, tir_convert(b, tir_relayout(b, v, to), TIR_F32), known);
 }
 
-/* Returns the number of block [i][j] in a triangle of blocks. */
-static int block_of(int i, int j) { return i * (i + 1) / 2 + j; }
-
-/* Returns a view of the chunk's rows of `out`, at the wave's value elements. */
-static struct tir_view out_view(struct delta *d, struct tir_value token)
+struct tir_view delta_out_view(struct delta *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value head =
         att_row(b, tir_arg(b, ARG_OUT, TIR_I64), d->value_head, ARG_OUT_HEAD_STRIDE, DELTA_ELEM);
     const struct tir_value own = tir_add(b, head, att_wide(b, att_times(b, d->first, DELTA_ELEM)));
-    const struct tir_value base = att_row(b, own, token, ARG_OUT_TOKEN_STRIDE, DELTA_ELEM);
+    const struct tir_value base = att_row(b, own, d->token, ARG_OUT_TOKEN_STRIDE, DELTA_ELEM);
     const struct tir_value left = tir_min(b, d->left, tir_i32(b, DELTA_CHUNK));
     return att_view(b, base, left, att_stride32(b, ARG_OUT_TOKEN_STRIDE, DELTA_ELEM),
                     (int)d->values * DELTA_ELEM, 0);
 }
 
-static void store_out(struct delta *d, struct tir_view view, int i, struct tir_value out)
+void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_value out)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout *const to = tir_layout_of(b->f, d->t.stored);
@@ -155,43 +160,53 @@ static void store_out(struct delta *d, struct tir_view view, int i, struct tir_v
     tir_tile_store(b, view, tir_i32(b, i * DELTA_BLOCK), stored);
 }
 
-/* Adds the product of half the keys with W of two blocks, decayed up to the last row. */
-static struct tir_value advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
-                                struct tir_value state)
+struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a)
+{
+    enum { FOUR = 4 };
+    struct tir_builder *b = &d->b;
+    const struct tir_value by_block = tir_join_blocks(b, a, DELTA_BLOCK);
+    const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, by_block), FOUR);
+    return tir_split_blocks(b, tir_transpose(b, groups), d->values);
+}
+
+struct tir_value delta_advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
+                               struct tir_value state)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout *const to = tir_layout_of(b->f, d->t.tokens);
-    const struct tir_value tokens = tir_relayout(b, tir_stack(b, w[0], w[1]), to);
+    struct tir_value both = tir_stack(b, w[0], w[1]);
+    if (delta_in_stages(d))
+        both = delta_pack_tokens(d, both);
+    const struct tir_value tokens = tir_relayout(b, both, to);
     return tir_mma(b, d->over_tokens, keys, tokens, state);
 }
 
-struct tir_value delta_scan(struct delta *d, struct tir_value token, const struct delta_rows *rows,
-                            struct tir_value state)
+struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_view view = out_view(d, token);
+    const struct tir_view view = delta_out_view(d);
     struct tir_value products[2 * DELTA_BLOCKS], last[DELTA_BLOCKS];
     struct tir_value *const left = products, *const out = products + DELTA_BLOCKS;
     struct tir_value keys = {0};
     struct rest r;
     multiply_state(d, state, products, &r);
     for (int i = 0; i < DELTA_BLOCKS; i++)
-        left[i] = without(d, rows->v[i], left[i]);
+        left[i] = delta_without(d, rows->v[i], left[i]);
     state = delta_fade(d, state);
     for (int j = 0; j < DELTA_BLOCKS; j++) { /* each block is taken from all later ones at once */
         if (j % 2 == 0)
             keys = load_turned(d, j / 2);
-        const struct tir_value own =
-            tir_mma(b, d->by_block, r.n[block_of(j, j)], rounded(d, left[j]), zeros(d));
-        const struct tir_value w = rounded(d, own);
+        const struct tir_value own = tir_mma(b, d->by_block, r.n[delta_block_of(j, j)],
+                                             delta_rounded(d, left[j]), delta_zeros(d));
+        const struct tir_value w = delta_rounded(d, own);
         for (int i = j + 1; i < DELTA_BLOCKS; i++)
-            left[i] = tir_mma(b, d->by_block, r.n[block_of(i, j)], w, left[i]);
+            left[i] = tir_mma(b, d->by_block, r.n[delta_block_of(i, j)], w, left[i]);
         for (int i = j; i < DELTA_BLOCKS; i++)
-            out[i] = tir_mma(b, d->by_block, r.p[block_of(i, j)], w, out[i]);
-        last[j] = delta_by_channel(d) ? w : rounded(d, times_rows(d, own, r.last[j]));
-        store_out(d, view, j, out[j]);
+            out[i] = tir_mma(b, d->by_block, r.p[delta_block_of(i, j)], w, out[i]);
+        last[j] = delta_by_channel(d) ? w : delta_rounded(d, delta_times_rows(d, own, r.last[j]));
+        delta_store_out(d, view, j, out[j]);
         if (j % 2)
-            state = advance(d, keys, last + j - 1, state);
+            state = delta_advance(d, keys, last + j - 1, state);
     }
     return state;
 }

@@ -15,19 +15,28 @@
 
 enum { DIM_MAX = RECURRENT_DIM_MAX, CHUNK = 64, BLOCK = 16 };
 
+/* `steps` are the chunks of a segment; 0: sequences are not cut. */
 static const struct recurrent_shape shapes[] = {
-    {{"chunks", FUSED}, 1, 2, 3, 0, 1, {129, 64, 63}},
-    {{"tails", FRESH | PLAIN}, 1, 1, 6, 0, 1, {1, 65, 0, 16, 199, 33}},
-    {{"forks", FORKS | FRESH | WIDE_LISTS}, 1, 1, 3, 0, 1, {70, 5, 17}},
-    {{"padding", PADDED | FUSED}, 2, 4, 4, 0, 1, {31, 80, 3, 48}},
-    {{"extremes", EXTREMES | FRESH}, 1, 1, 3, 0, 1, {70, 1, 133}},
-    {{"uniform", UNIFORM}, 2, 2, 2, 96, 1, {0}},
-    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 1, {66, 20, 0, 2}},
-    {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 1, {67, 18}},
-    {{"long", FRESH}, 1, 1, 2, 0, 1, {1031, 320}},
+    {{"chunks", FUSED}, 1, 2, 3, 0, 0, {129, 64, 63}},
+    {{"tails", FRESH | PLAIN}, 1, 1, 6, 0, 0, {1, 65, 0, 16, 199, 33}},
+    {{"forks", FORKS | FRESH | WIDE_LISTS}, 1, 1, 3, 0, 0, {70, 5, 17}},
+    {{"padding", PADDED | FUSED}, 2, 4, 4, 0, 0, {31, 80, 3, 48}},
+    {{"extremes", EXTREMES | FRESH}, 1, 1, 3, 0, 0, {70, 1, 133}},
+    {{"uniform", UNIFORM}, 2, 2, 2, 96, 0, {0}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 0, {66, 20, 0, 2}},
+    {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 0, {67, 18}},
+    {{"long", FRESH}, 1, 1, 2, 0, 0, {1031, 320}},
+    {{"segments", FRESH | PADDED | PLAIN}, 1, 2, 6, 0, 2, {300, 128, 0, 129, 1, 192}},
+    {{"segments of extremes", EXTREMES | FORKS}, 1, 1, 2, 0, 1, {197, 64}},
 };
 
-static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 1, {0}};
+static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 0, {0}};
+
+/** A call's own data. */
+struct own {
+    struct recurrent_own lists;
+    enum attn_stage stage; /* of the row's kernel */
+};
 
 static struct delta_layer of(struct call *c)
 {
@@ -38,7 +47,37 @@ static struct delta_layer of(struct call *c)
 static void size(struct call *c)
 {
     const struct delta_layer l = of(c);
+    struct attn_gated_delta_prefill_args *const a = &c->args.gated_delta_prefill;
+    enum attn_stage *const stage = &c->desc.gated_delta_prefill.stage;
+    struct own *const own = c->own;
     delta_layer_size(&l);
+    *l.r.state_steps = 1;
+    own->stage = *stage;
+    if (*stage == ATTN_STAGE_ALL)
+        return;
+    a->chunk_rows = a->tokens / CHUNK + a->batch;
+    a->segment_tokens = l.r.shape->steps * CHUNK;
+    if (a->segment_tokens)
+        a->segment_rows = a->tokens / a->segment_tokens + a->batch;
+    if (!c->traced) /* all launches have the tensors of the last one */
+        *stage = ATTN_STAGE_OUTPUTS;
+}
+
+/* Sets the launch of a call in several. */
+static void begin_stage(struct call *c, enum attn_stage stage)
+{
+    c->desc.gated_delta_prefill.stage = stage;
+    c->aside = stage != ((const struct own *)c->own)->stage;
+}
+
+static bool next(struct call *c)
+{
+    const enum attn_stage stage = c->desc.gated_delta_prefill.stage;
+    if (stage == ATTN_STAGE_ALL || stage == ATTN_STAGE_OUTPUTS)
+        return false;
+    const bool cut = c->args.gated_delta_prefill.segment_tokens > 0;
+    begin_stage(c, stage == ATTN_STAGE_CHUNKS && !cut ? ATTN_STAGE_SCAN : stage + 1);
+    return true;
 }
 
 static void place(struct call *c)
@@ -51,6 +90,8 @@ static void fill(struct call *c)
 {
     const struct delta_layer l = of(c);
     delta_layer_fill(&l);
+    if (!c->traced && ((const struct own *)c->own)->stage != ATTN_STAGE_ALL)
+        begin_stage(c, ATTN_STAGE_CHUNKS);
 }
 
 /*
@@ -93,6 +134,7 @@ struct chunk {
     double m[CHUNK][BLOCK], m_off[CHUNK][BLOCK];
     double known[CHUNK], known_off[CHUNK]; /* of a column: what S gives for k ... */
     double first[CHUNK], first_off[CHUNK]; /* ... and for q */
+    double v[CHUNK];                       /* of the column */
     double y[CHUNK], y_off[CHUNK], u[CHUNK], u_off[CHUNK];
     double out[CHUNK];
     double fade[CHUNK + 1]; /* of the largest decays of all tokens before each */
@@ -236,10 +278,10 @@ static double of_state(const struct chunk *x, const double *vector, double lengt
 }
 
 /* y of token i, where u of the blocks before is known. */
-static void find_rest(struct chunk *x, int i, double v)
+static void find_rest(struct chunk *x, int i)
 {
-    double sum = v - x->known[i],
-           off = x->known_off[i] + 4 * STORED_F * (fabs(v) + fabs(x->known[i]));
+    double sum = x->v[i] - x->known[i],
+           off = x->known_off[i] + 4 * STORED_F * (fabs(x->v[i]) + fabs(x->known[i]));
     for (int j = 0; j < i / BLOCK * BLOCK; j++) {
         const double a = fabs(x->a[i][j]), u = fabs(x->u[j]);
         sum -= x->a[i][j] * x->u[j];
@@ -306,65 +348,164 @@ static double state_off(const struct chunk *x, const double *before, const doubl
 }
 
 /* Advances a column by the chunk, token by token: `u` and `out` of the chunk are set. */
-static void advance(struct chunk *x, int v, double *column)
+static void advance(struct chunk *x, double *column)
 {
     for (int i = 0; i < x->count; i++) {
         const struct delta_token *t = &x->t[i];
         double known = 0;
         for (int k = 0; k < x->key; k++)
             known += t->decay[k] * column[k] * t->k[k];
-        x->u[i] = t->beta[0] * (t->v[v] - known);
-        x->out[i] = ref_delta_step(column, t->decay, t->k, t->q, x->key, t->v[v], t->beta[0]);
+        x->u[i] = t->beta[0] * (x->v[i] - known);
+        x->out[i] = ref_delta_step(column, t->decay, t->k, t->q, x->key, x->v[i], t->beta[0]);
     }
 }
 
-static void compare_column(const struct delta_layer *l, struct chunk *x, int token, int head, int v,
-                           double *column, double *error)
+/* Takes a column over the chunk: value element `v`, or none with -1, where all of V are 0. Returns
+ * the length that the chunk adds to the error of the column. */
+static double pass_column(struct chunk *x, int v, double *column)
 {
     double before[DIM_MAX];
     memcpy(before, column, sizeof(before));
     for (int i = 0; i < x->count; i++) {
         const struct delta_token *t = &x->t[i];
+        x->v[i] = v < 0 ? 0 : t->v[v];
         x->known[i] = of_state(x, t->k, t->length, t->off.key, before, i, &x->known_off[i]);
         x->first[i] = of_state(x, t->q, t->query_length, t->off.query, before, i, &x->first_off[i]);
     }
-    advance(x, v, column);
+    advance(x, column);
     for (int first = 0; first < x->count; first += BLOCK) {
         const int end = first + BLOCK < x->count ? first + BLOCK : x->count;
         for (int i = first; i < end; i++)
-            find_rest(x, i, x->t[i].v[v]);
+            find_rest(x, i);
         for (int i = first; i < end; i++)
             find_off(x, i);
     }
+    return state_off(x, before, column);
+}
+
+static void compare_column(const struct delta_layer *l, struct chunk *x, int token, int head, int v,
+                           double *column, double *error)
+{
+    const double more = pass_column(x, v, column);
     for (int i = 0; i < x->count; i++) {
         double bound;
         const double expected =
             stored_value(l->out->precision, 1, x->out[i], output_off(x, i, *error), &bound);
         call_compare(l->r.c, l->out, AT(token + i, head, v), expected, bound);
     }
-    *error = *error * x->fade[x->count] + state_off(x, before, column);
+    *error = *error * x->fade[x->count] + more;
+}
+
+/* ---- Segments ----
+ *
+ * The state after a segment is A S + B, with S before it. A kernel rounds A and S once each, where
+ * they are multiplied. B is the state that a segment makes of 0, a column of A the one that it
+ * makes of a column of the identity; both are off as such states are. The length of the error of a
+ * value element's column is the sum of
+ *
+ *   the largest decay of the segment times what S was off by and is rounded by;
+ *   errors of the columns of A, each times its element of S;
+ *   the rounding of A, and of the sum in float, times |A| |S|;
+ *   the error of B.
+ */
+struct segment {
+    struct recurrent_head start;      /* at its first token */
+    struct recurrent_head made;       /* B */
+    struct recurrent_head transition; /* A: a column in each row */
+    double fade;                      /* of the largest decays of all tokens */
+};
+
+static void begin_segment(const struct chunk *x, struct segment *s, const struct recurrent_head *h)
+{
+    memset(&s->made, 0, sizeof(s->made));
+    memset(&s->transition, 0, sizeof(s->transition));
+    for (int k = 0; k < x->key; k++)
+        s->transition.state[k][k] = 1;
+    s->start = *h;
+    s->fade = 1;
+}
+
+/* Takes A and B over a chunk. */
+static void pass_segment(struct chunk *x, struct segment *s, int values)
+{
+    for (int v = 0; v < values; v++) {
+        const double more = pass_column(x, v, s->made.state[v]);
+        s->made.error[v] = s->made.error[v] * x->fade[x->count] + more;
+    }
+    for (int k = 0; k < x->key; k++) {
+        const double more = pass_column(x, -1, s->transition.state[k]);
+        s->transition.error[k] = s->transition.error[k] * x->fade[x->count] + more;
+    }
+    s->fade *= x->fade[x->count];
+}
+
+/* Returns how far the column of value element v may be off after the segment. */
+static double folded_off(const struct chunk *x, const struct segment *s, int v)
+{
+    const double *const before = s->start.state[v], error = s->start.error[v];
+    const double size = delta_length_of(before, x->key) + error;
+    double product[DIM_MAX] = {0}, off = 0;
+    for (int c = 0; c < x->key; c++) {
+        const double element = fabs(before[c]) + error;
+        off += element * (s->transition.error[c] * (1 + x->unit) + x->tiny * sqrt(x->key));
+        for (int k = 0; k < x->key; k++)
+            product[k] += element * fabs(s->transition.state[c][k]);
+    }
+    return s->fade * (error + x->unit * size + x->tiny * sqrt(x->key)) + off +
+           (x->unit + (x->key + 8) * STORED_F) * (1 + x->unit) * delta_length_of(product, x->key) +
+           s->made.error[v] + 4 * STORED_F * delta_length_of(s->made.state[v], x->key);
+}
+
+/* Ends a segment that another follows: columns are as far off as the fold makes them. */
+static void end_segment(const struct chunk *x, struct segment *s, int values,
+                        struct recurrent_head *h)
+{
+    for (int v = 0; v < values; v++)
+        h->error[v] = folded_off(x, s, v);
+    begin_segment(x, s, h);
+}
+
+static void compare_head(const struct delta_layer *l, const struct recurrent_sequence *s, int head,
+                         struct chunk *x, struct segment *segment, struct recurrent_head *h)
+{
+    const int tokens = l->r.c->args.gated_delta_prefill.segment_tokens;
+    recurrent_load_state(&l->r, s, head, h);
+    begin_segment(x, segment, h);
+    for (int t = 0; t < s->count; t += CHUNK) {
+        x->count = s->count - t < CHUNK ? s->count - t : CHUNK;
+        for (int i = 0; i < x->count; i++)
+            delta_layer_token(l, s->start + t + i, head, &x->t[i]);
+        prepare(x);
+        if (tokens && t && t % tokens == 0)
+            end_segment(x, segment, l->head_dim_v, h);
+        if (tokens)
+            pass_segment(x, segment, l->head_dim_v);
+        for (int v = 0; v < l->head_dim_v; v++)
+            compare_column(l, x, s->start + t, head, v, h->state[v], &h->error[v]);
+    }
 }
 
 static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x,
-                             struct recurrent_head *h)
+                             struct segment *segment, struct recurrent_head *h)
 {
     const struct recurrent_sequence s = recurrent_sequence(&l->r, n);
     const int to = s.count ? recurrent_target(&l->r, n, s.count - 1) : -1;
     if (s.padding)
         delta_layer_compare_padding(l, &s);
     for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
-        recurrent_load_state(&l->r, &s, head, h);
-        for (int t = 0; t < s.count; t += CHUNK) {
-            x->count = s.count - t < CHUNK ? s.count - t : CHUNK;
-            for (int i = 0; i < x->count; i++)
-                delta_layer_token(l, s.start + t + i, head, &x->t[i]);
-            prepare(x);
-            for (int v = 0; v < l->head_dim_v; v++)
-                compare_column(l, x, s.start + t, head, v, h->state[v], &h->error[v]);
-        }
+        compare_head(l, &s, head, x, segment, h);
         if (to >= 0)
             recurrent_compare_state(&l->r, to, head, h);
     }
+}
+
+/* Allows launches to write all that they leave for one another. */
+static void allow_records(struct operand *o)
+{
+    for (int64_t row = 0; o->given && row < o->dims[0]; row++)
+        for (int64_t head = 0; head < o->dims[1]; head++)
+            for (int64_t i = 0; i < o->dims[2]; i++)
+                operand_allow(o, AT(row, head, i));
 }
 
 static void compare(struct call *c)
@@ -372,12 +513,15 @@ static void compare(struct call *c)
     const struct delta_layer l = of(c);
     struct chunk *x = call_allocate(c, 1, sizeof(*x));
     struct recurrent_head *h = call_allocate(c, 1, sizeof(*h));
+    struct segment *segment = call_allocate(c, 1, sizeof(*segment));
     x->key = l.head_dim;
     x->channels = l.decay == ATTN_DECAY_CHANNEL;
     x->unit = l.out->precision->unit;
     x->tiny = l.out->precision->tiny;
     for (int i = 0; i < *l.r.batch; i++)
-        compare_sequence(&l, i, x, h);
+        compare_sequence(&l, i, x, segment, h);
+    allow_records(call_operand(c, GATED_DELTA_PREFILL_CHUNKS));
+    allow_records(call_operand(c, GATED_DELTA_PREFILL_SEGMENTS));
 }
 
 /* Bytes of the states in and out, and the rows of all tokens. */
@@ -403,11 +547,14 @@ const struct verify_op verify_gated_delta_prefill = {
              "of v, a multiple of heads"},
             {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"},
             {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
+            {"segment", offsetof(struct recurrent_shape, steps), 1 << 10,
+             "chunks of a segment; 0: sequences are not cut"},
         },
-    .own_size = sizeof(struct recurrent_own),
+    .own_size = sizeof(struct own),
     .size = size,
     .place = place,
     .fill = fill,
+    .next = next,
     .compare = compare,
     .least_bytes = least_bytes,
 };

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the launches of gated_delta_prefill, and the segments into which few long sequences are
+   cut. */
+#include "runtime/abi.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+
+/* Tokens of a chunk; value elements of a workgroup of one launch where there are few, and where
+   there are many; value elements of a wave of a scan; the most segments of a sequence. */
+enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, SEGMENTS_MOST = 64 };
+enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
+
+/* Bytes of a record of `chunks`: coefficients and their factors; the fade of a head. */
+enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
+
+/*
+ * Modelled times in hundredths of a chunk in the narrow kernel of one launch, on a compute unit of
+ * its own, for 128 x 128: GDN 12,510 and 9,970 clocks on MI300X and MI355X, KDA 30,860 and 23,370.
+ * The others are the larger of both targets' where these differ.
+ */
+struct costs {
+    int wide;    /* a chunk in the wide kernel of one launch */
+    int chunk;   /* of a compute unit for a value head's chunk in the launch of chunks */
+    int scan;    /* of a wave for a chunk in the scan */
+    int another; /* of it for each further wave of the compute unit */
+    int fold;    /* of a wave for the fold of a segment */
+    int output;  /* like `chunk`, in the launch of outputs */
+    int launch;
+};
+static const struct costs of_head = {135, 78, 28, 7, 30, 110, 85};
+static const struct costs of_channel = {120, 105, 12, 4, 12, 55, 37};
+
+/* A call, in chunks. */
+struct shape {
+    const struct costs *costs;
+    int64_t units;    /* compute units */
+    int64_t heads;    /* sequences times value heads */
+    int64_t longest;  /* of a sequence */
+    int64_t all;      /* of value heads */
+    int keys, values; /* elements */
+};
+
+static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Returns the time of one launch. The pack's table takes the narrow kernel where its workgroups fit
+   a quarter of the compute units. */
+static int64_t time_of_one(const struct shape *s)
+{
+    const int64_t wide = s->heads * ceiling(s->values, WIDE);
+    if (s->values >= WIDE && 8 * wide > s->units)
+        return s->longest * s->costs->wide * ceiling(wide, s->units);
+    return s->longest * 100 * ceiling(s->heads * (s->values / NARROW), s->units);
+}
+
+/* Returns the time of a scan in which each of `waves` goes over `chunks`. */
+static int64_t time_of_scan(const struct shape *s, int64_t waves, int64_t chunks)
+{
+    enum { SIMDS = 4 };
+    const int64_t each = ceiling(waves, s->units), rounds = ceiling(each, SIMDS);
+    const int64_t others = (each < SIMDS ? each : SIMDS) - 1;
+    return chunks * rounds * (s->costs->scan + others * s->costs->another);
+}
+
+/* Returns the time of several launches, where each sequence is cut into n segments. */
+static int64_t time_of_several(const struct shape *s, int64_t n)
+{
+    const struct costs *const c = s->costs;
+    const int64_t each = ceiling(s->longest, n), slices = s->values / SLICE;
+    const int64_t parallel = ceiling(s->all, s->units) * (c->chunk + c->output);
+    const int64_t scan = time_of_scan(s, s->heads * n * slices, each);
+    const int64_t whole = parallel + scan + 2 * c->launch;
+    if (n == 1)
+        return whole;
+    const int64_t columns = slices + s->keys / SLICE;
+    return whole + time_of_scan(s, s->heads * (n - 1) * columns, each) + (n - 1) * c->fold +
+           c->launch;
+}
+
+/* Returns the best number of segments; 0: one launch is better. */
+static int64_t choose(const struct shape *s, int64_t batch)
+{
+    int64_t best = 0, least = time_of_one(s);
+    for (int64_t n = 1; n <= SEGMENTS_MOST && n <= s->longest && n * batch <= ROWS_MOST; n++) {
+        const int64_t time = time_of_several(s, n);
+        if (time < least) {
+            least = time;
+            best = n;
+        }
+    }
+    return best;
+}
+
+static int check(const struct attn_gated_delta_prefill_desc *d,
+                 const struct attn_gated_delta_prefill_shape *s)
+{
+    if (d->head_dim < 64 || d->head_dim > DIM_MOST || d->head_dim_v < 0 ||
+        d->head_dim_v > DIM_MOST || d->value_heads < 1)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "gated_delta_prefill: head_dim %d or head_dim_v %d is not in 64 to %d, or "
+                         "value_heads %d is below 1",
+                         d->head_dim, d->head_dim_v, DIM_MOST, d->value_heads);
+    if (s->batch < 0 || s->batch > ROWS_MOST || s->max_seqlen < 0 || s->tokens < 0)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "gated_delta_prefill: batch %d is not in 0 to %d, or max_seqlen %d or "
+                         "tokens %d is negative",
+                         s->batch, ROWS_MOST, s->max_seqlen, s->tokens);
+    if (s->compute_units < 1 || s->compute_units > UNITS_MOST)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "gated_delta_prefill: compute_units %d is not in 1 to %d",
+                         s->compute_units, UNITS_MOST);
+    return ATTN_OK;
+}
+
+/* Returns the bytes of a record of `chunks`. */
+static size_t record_bytes(int keys, int values, bool channels)
+{
+    const size_t k = (size_t)keys, v = (size_t)values, rows = (size_t)CHUNK * HALF;
+    const size_t factors = channels ? 3 * rows * k + FLOAT * k : rows * k + HEAD_FADE;
+    return COEFFICIENTS + factors + rows * v + HALF * k * v;
+}
+
+/* Writes the launches in which each sequence is cut into n segments. */
+static void describe(const struct attn_gated_delta_prefill_desc *d,
+                     const struct attn_gated_delta_prefill_shape *s, const struct shape *in,
+                     int64_t n, struct attn_gated_delta_prefill_launches *out)
+{
+    const size_t k = (size_t)in->keys, v = (size_t)in->values, heads = (size_t)d->value_heads;
+    out->chunk_rows = s->tokens / CHUNK + s->batch;
+    out->segment_tokens = n > 1 ? (int32_t)(ceiling(in->longest, n) * CHUNK) : 0;
+    out->segment_rows = n > 1 ? s->tokens / out->segment_tokens + s->batch : 0;
+    out->chunk_bytes = (size_t)out->chunk_rows * heads *
+                       record_bytes(in->keys, in->values, d->decay == ATTN_DECAY_CHANNEL);
+    if (n > 1)
+        out->segment_bytes = (size_t)out->segment_rows * heads * k * (FLOAT * v + HALF * k);
+}
+
+/* Chooses the launches; both structs have the library's size. */
+static int find_launches(const struct attn_gated_delta_prefill_desc *d,
+                         const struct attn_gated_delta_prefill_shape *s,
+                         struct attn_gated_delta_prefill_launches *launches)
+{
+    const int r = check(d, s);
+    if (r)
+        return r;
+    if (!launches)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "gated_delta_prefill: launches is NULL");
+    *launches = (struct attn_gated_delta_prefill_launches){0};
+    const int32_t longest = s->max_seqlen < s->tokens ? s->max_seqlen : s->tokens;
+    if (!s->batch || !longest || s->tokens / CHUNK + s->batch > ROWS_MOST)
+        return ATTN_OK;
+    const struct shape in = {
+        .costs = d->decay == ATTN_DECAY_CHANNEL ? &of_channel : &of_head,
+        .units = s->compute_units,
+        .heads = (int64_t)s->batch * d->value_heads,
+        .longest = ceiling(longest, CHUNK),
+        .all = (int64_t)(s->tokens / CHUNK + s->batch) * d->value_heads,
+        .keys = d->head_dim,
+        .values = d->head_dim_v ? d->head_dim_v : d->head_dim,
+    };
+    struct attn_gated_delta_prefill_launches found = {0};
+    const int64_t n = choose(&in, s->batch);
+    if (n)
+        describe(d, s, &in, n, &found);
+    if (!s->bytes_most || found.chunk_bytes + found.segment_bytes <= s->bytes_most)
+        *launches = found;
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_gated_delta_prefill_plan(
+    const struct attn_gated_delta_prefill_desc *given_desc,
+    const struct attn_gated_delta_prefill_shape *given_shape,
+    struct attn_gated_delta_prefill_launches *launches)
+{
+    struct attn_gated_delta_prefill_desc desc;
+    struct attn_gated_delta_prefill_shape shape;
+    if (!given_desc || !given_shape)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "gated_delta_prefill: desc or shape is NULL");
+    int r = attn_adopt_named("gated_delta_prefill: desc", &desc, sizeof(desc), given_desc);
+    if (!r)
+        r = attn_adopt_named("gated_delta_prefill: shape", &shape, sizeof(shape), given_shape);
+    return r ? r : find_launches(&desc, &shape, launches);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments of sequences: few long ones leave most compute units without a wave in the scan. A
+ * segment changes the state S to A S + B. One launch makes A and B of all segments at once: B is
+ * the state that a segment makes of 0. A column of A is the state that it makes of a column of the
+ * identity, where V is 0. The scan begins each segment with A and B of all before it.
+ *
+ * The row of a segment in `segments` has, for each value head,
+ *
+ *   V x K floats: of a sequence's first segment the sequence's state, which the scan may overwrite
+ *                 in the pool; of others B of the segment before
+ *   K x K of 16 bits: A of the segment, rounded once.
+ *
+ * The last segment of a sequence has no A, since nothing follows it.
+ */
+#include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/product_state.h"
+
+/* Returns the variant of states in `segments`. */
+static struct att_variant kept(const struct delta *d)
+{
+    struct att_variant v = *d->v;
+    v.state_dtype = ATT_STATE_DTYPE_F32;
+    v.state_layout = ATT_STATE_LAYOUT_V_MAJOR;
+    return v;
+}
+
+static int state_bytes(const struct delta *d)
+{
+    return d->v->head_dim * d->v->head_dim_v * DELTA_FLOAT;
+}
+
+static int transition_bytes(const struct delta *d)
+{
+    return d->v->head_dim * d->v->head_dim * DELTA_ELEM;
+}
+
+/* Returns the address of a row (i32) of `segments`, of the value head. */
+static struct tir_value row_at(struct delta *d, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
+    const struct tir_value number =
+        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, d->value_head));
+    const struct tir_value bytes = tir_i64(b, state_bytes(d) + transition_bytes(d));
+    return tir_add(b, tir_arg(b, ARG_SEGMENTS, TIR_I64), tir_mul(b, number, bytes));
+}
+
+static struct tir_value load_kept(struct delta *d, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    const struct att_variant v = kept(d);
+    return att_product_state_load(b, &v, row_at(d, row), d->first, tir_bool(b, true), d->t.state);
+}
+
+static void keep(struct delta *d, struct tir_value row, struct tir_value state)
+{
+    struct tir_builder *b = &d->b;
+    const struct att_variant v = kept(d);
+    att_product_state_store(b, &v, row_at(d, row), d->first, tir_bool(b, true), state);
+}
+
+/* Returns a view of A of a row, from column `first` (i32) on. */
+static struct tir_view transition_of(struct delta *d, struct tir_value row, struct tir_value first)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_add(b, row_at(d, row), tir_i64(b, state_bytes(d)));
+    return (struct tir_view){tir_make_rsrc(b, at, tir_i32(b, transition_bytes(d))),
+                             tir_i32(b, d->v->head_dim * DELTA_ELEM),
+                             att_times(b, first, DELTA_ELEM)};
+}
+
+/* ---- Making ---- */
+
+/* Keeps the state that the sequence begins with, in its first segment. */
+static void keep_first_state(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value is_first = tir_cmp_eq(b, d->segment, tir_i32(b, 0));
+    struct tir_if first = tir_begin_if(b, tir_and(b, is_first, d->seen), false, NULL, 0);
+    keep(d, d->segment_row, delta_load_state(d));
+    tir_end_if(b, &first, NULL);
+}
+
+/* Returns columns of the identity from `first` (i32) on, zeros where that is negative. */
+static struct tir_value identity(struct delta *d, struct tir_value first)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type t = d->t.state;
+    t.dtype = TIR_I32;
+    const struct tir_value col = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t));
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), d->t.state);
+    const struct tir_value one = tir_splat(b, tir_f32(b, 1), d->t.state);
+    return tir_select(b, tir_cmp_eq(b, tir_row_index(b, t), col), one, zero);
+}
+
+static void make_followed(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value column = att_plus(b, d->first, -d->v->head_dim_v);
+    const struct tir_value state = delta_scan_chunks(d, identity(d, column), false);
+    struct tir_if made = tir_begin_if(b, d->seen, false, NULL, 0);
+    keep(d, att_plus(b, d->segment_row, 1), state);
+    tir_else(b, &made, NULL);
+    tir_tile_store(b, transition_of(d, d->segment_row, column), tir_i32(b, 0),
+                   delta_rounded(d, state));
+    tir_end_if(b, &made, NULL);
+}
+
+void delta_make_segment(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    d->seen = tir_cmp_lt(b, d->first, tir_i32(b, d->v->head_dim_v));
+    keep_first_state(d);
+    const struct tir_value some = tir_cmp_lt(b, d->end, d->sequence.end);
+    struct tir_if followed = tir_begin_if(b, some, false, NULL, 0);
+    make_followed(d);
+    tir_end_if(b, &followed, NULL);
+}
+
+/* ---- Use ---- */
+
+/* Returns the state after the segments before this one. */
+static struct tir_value fold(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value row = tir_sub(b, d->segment_row, d->segment), one = tir_i32(b, 1);
+    struct tir_value state = load_kept(d, row);
+    struct tir_loop loop = tir_begin_for(b, row, d->segment_row, one, &state, 1);
+    const struct tir_view view = transition_of(d, loop.index, tir_i32(b, 0));
+    const struct tir_value a = tir_tile_load(b, view, tir_i32(b, 0), d->t.transition);
+    const struct tir_value made = load_kept(d, att_plus(b, loop.index, 1));
+    state = tir_mma(b, d->over_keys, a, delta_operand(d, state), made);
+    tir_end_for(b, &loop, &state, 1);
+    return state;
+}
+
+struct tir_value delta_state_before(struct delta *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value tokens = tir_arg(b, ARG_SEGMENT_LENGTH, TIR_I32);
+    const struct tir_value is_cut = tir_cmp_lt(b, tokens, tir_arg(b, ARG_MAX_SEQLEN, TIR_I32));
+    struct tir_if cut = tir_begin_if(b, is_cut, false, &d->t.state, 1);
+    struct tir_value state = fold(d);
+    tir_else(b, &cut, &state);
+    state = delta_load_state(d);
+    tir_end_if(b, &cut, &state);
+    return state;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests in which launches libattn computes gated_delta_prefill, and the memory for them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/attn.h"
+
+enum { UNITS_MI300X = 304, UNITS_MI308X = 80, K = 128, V = 64 };
+
+static struct attn_gated_delta_prefill_desc layer(enum attn_decay decay, int32_t value_heads)
+{
+    return (struct attn_gated_delta_prefill_desc){.size =
+                                                      sizeof(struct attn_gated_delta_prefill_desc),
+                                                  .head_dim = K,
+                                                  .head_dim_v = V,
+                                                  .heads = 1,
+                                                  .value_heads = value_heads,
+                                                  .decay = decay};
+}
+
+static struct attn_gated_delta_prefill_launches choose(
+    const struct attn_gated_delta_prefill_desc *d, int32_t batch, int32_t tokens, int32_t units)
+{
+    const struct attn_gated_delta_prefill_shape s = {sizeof(s), batch, batch * tokens,
+                                                     tokens,    units, 0};
+    struct attn_gated_delta_prefill_launches found;
+    assert_int_equal(attn_gated_delta_prefill_plan(d, &s, &found), ATTN_OK);
+    return found;
+}
+
+static void one_launch(struct attn_gated_delta_prefill_launches l)
+{
+    assert_int_equal(l.chunk_rows, 0);
+    assert_int_equal(l.segment_rows, 0);
+    assert_int_equal(l.segment_tokens, 0);
+    assert_int_equal(l.chunk_bytes + l.segment_bytes, 0);
+}
+
+static void sequences_that_fill_the_gpu_take_one_launch(void **state)
+{
+    (void)state;
+    const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
+    one_launch(choose(&d, 64, 256, UNITS_MI300X));
+    one_launch(choose(&d, 1, 64, UNITS_MI300X));
+    one_launch(choose(&d, 0, 4096, UNITS_MI300X));
+    one_launch(choose(&d, 4, 0, UNITS_MI300X));
+}
+
+/* The bytes follow from the dimensions in the schema. */
+static void memory_is_that_of_all_rows(void **state)
+{
+    (void)state;
+    const struct attn_gated_delta_prefill_desc head = layer(ATTN_DECAY_HEAD, 4);
+    const struct attn_gated_delta_prefill_desc channel = layer(ATTN_DECAY_CHANNEL, 4);
+    struct attn_gated_delta_prefill_launches l = choose(&head, 1, 16384, UNITS_MI300X);
+    assert_int_equal(l.chunk_rows, 16384 / 64 + 1);
+    assert_int_equal(l.chunk_bytes,
+                     (size_t)l.chunk_rows * 4 * 4 * (2756 + 32 * K + 32 * V + K * V / 2));
+    assert_int_equal(l.segment_tokens % 64, 0);
+    assert_in_range(l.segment_tokens, 64, 8192);
+    assert_int_equal(l.segment_rows, 16384 / l.segment_tokens + 1);
+    assert_int_equal(l.segment_bytes, (size_t)l.segment_rows * 4 * 4 * K * (V + K / 2));
+    l = choose(&channel, 1, 16384, UNITS_MI300X);
+    assert_int_equal(l.chunk_bytes,
+                     (size_t)l.chunk_rows * 4 * 4 * (2752 + 97 * K + 32 * V + K * V / 2));
+}
+
+static void more_sequences_are_cut_less(void **state)
+{
+    (void)state;
+    const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_CHANNEL, 12);
+    const struct attn_gated_delta_prefill_launches one = choose(&d, 1, 32768, UNITS_MI300X);
+    const struct attn_gated_delta_prefill_launches few = choose(&d, 1, 32768, UNITS_MI308X);
+    const struct attn_gated_delta_prefill_launches many = choose(&d, 16, 2048, UNITS_MI300X);
+    assert_true(one.segment_tokens > 0);
+    assert_true(few.segment_tokens == 0 || few.segment_tokens > one.segment_tokens);
+    assert_int_equal(many.segment_tokens, 0);
+    assert_int_equal(many.segment_bytes, 0);
+    assert_int_equal(many.segment_rows, 0);
+}
+
+static void memory_may_be_limited(void **state)
+{
+    (void)state;
+    const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
+    struct attn_gated_delta_prefill_shape s = {sizeof(s), 1, 16384, 16384, UNITS_MI300X, 0};
+    const struct attn_gated_delta_prefill_launches any = choose(&d, 1, 16384, UNITS_MI300X);
+    struct attn_gated_delta_prefill_launches found;
+    s.bytes_most = any.chunk_bytes + any.segment_bytes;
+    assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_OK);
+    assert_int_equal(found.chunk_bytes, any.chunk_bytes);
+    assert_int_equal(found.segment_tokens, any.segment_tokens);
+    s.bytes_most--;
+    assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_OK);
+    one_launch(found);
+}
+
+static void numbers_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 0);
+    struct attn_gated_delta_prefill_shape s = {sizeof(s), 1, 1024, 1024, UNITS_MI300X, 0};
+    struct attn_gated_delta_prefill_launches found;
+#define REFUSED(text)                                                                   \
+    assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT); \
+    assert_non_null(strstr(attn_last_error(), text))
+    REFUSED("value_heads 0 is below 1");
+    d = layer(ATTN_DECAY_HEAD, 4);
+    d.head_dim = 257;
+    REFUSED("head_dim 257");
+    d.head_dim = K;
+    s.batch = 65536;
+    REFUSED("batch 65536 is not in 0 to 65535");
+    s.batch = 1;
+    s.tokens = -1;
+    REFUSED("tokens -1 is negative");
+    s.tokens = 1;
+    s.compute_units = 4097;
+    REFUSED("compute_units 4097 is not in 1 to 4096");
+    s.compute_units = 1;
+    s.size = 1;
+    REFUSED("gated_delta_prefill: shape.size is 1");
+#undef REFUSED
+    s.size = sizeof(s);
+    assert_int_equal(attn_gated_delta_prefill_plan(NULL, &s, &found), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_gated_delta_prefill_plan(&d, NULL, &found), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, NULL), ATTN_BAD_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequences_that_fill_the_gpu_take_one_launch),
+        cmocka_unit_test(memory_is_that_of_all_rows),
+        cmocka_unit_test(more_sequences_are_cut_less),
+        cmocka_unit_test(memory_may_be_limited),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
