@@ -60,6 +60,9 @@ int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_de
                      const struct attn_decode_plan *);
 int attn_ssd_prefill_plan(const struct attn_ssd_prefill_desc *, const struct attn_ssd_prefill_shape *,
                           struct attn_ssd_prefill_segments *);
+int attn_gated_delta_prefill_plan(const struct attn_gated_delta_prefill_desc *,
+                                  const struct attn_gated_delta_prefill_shape *,
+                                  struct attn_gated_delta_prefill_launches *);
 """
 
 

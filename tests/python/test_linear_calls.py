@@ -48,6 +48,8 @@ class Calls(unittest.TestCase):
             {"op": "selective_scan", "head_dim": 16, "head_dim_v": 64, "act": "silu"},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given", "decay": "channel"},
             {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "gates": "given", "decay": ["head", "channel"]},
+            {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "gates": "given",
+             "stage": ["chunks", "segments", "scan", "outputs"]},
             {"op": "gated_rmsnorm", "width": K, "act": ["none", "silu", "sigmoid", "silu_first"]})
         linear.use(device=device)
 
@@ -238,6 +240,28 @@ class Calls(unittest.TestCase):
         self.assertFalse(np.array_equal(last, states))  # sums in another order
         np.testing.assert_allclose(cut, whole, rtol=2e-3, atol=1e-3 * np.abs(whole).max())
         np.testing.assert_allclose(last, states, rtol=1e-4, atol=1e-5 * np.abs(states).max())
+
+    def test_a_long_prompt_takes_several_launches(self):
+        """A prompt of GDN that is cut into segments ends like one in short pieces, which take one launch each."""
+        rng, tokens, piece = np.random.default_rng(19), 1600, 64
+        q, k, v = (rng.standard_normal((1, tokens, 1, K)).astype(np.float16) for _ in range(3))
+        g = -0.02 * rng.random((1, tokens, 1)).astype(np.float32)
+        beta = rng.random((1, tokens, 1)).astype(np.float32)
+
+        def run(first, end, state):
+            return linear.chunk_gated_delta_rule(
+                *(x[:, first:end] for x in (q, k, v, g, beta)), initial_state=state, output_final_state=True,
+                cu_seqlens=np.array([0, end - first], np.int32), use_qk_l2norm_in_kernel=True)
+
+        cut, last = run(0, tokens, np.zeros((1, 1, K, K), np.float32))
+        state, pieces = np.zeros((1, 1, K, K), np.float32), []
+        for first in range(0, tokens, piece):
+            out, state = run(first, first + piece, state)
+            pieces.append(out)
+        whole = np.concatenate(pieces, axis=1).astype(np.float64)
+        self.assertFalse(np.array_equal(last, state))  # the state between segments is rounded
+        np.testing.assert_allclose(cut, whole, rtol=4e-3, atol=4e-3 * np.abs(whole).max())
+        np.testing.assert_allclose(last, state, rtol=4e-3, atol=4e-3 * np.abs(state).max())
 
     def test_forms_that_are_not_served(self):
         x = np.zeros((2, CHANNELS), np.float16)

@@ -9,12 +9,11 @@ prompts: the same names, arguments in the same order, results in the same place.
 A form that no kernel has raises NotServed with the reason. docs/python.md has the table. Tensors may be
 numpy's, on a simulated GPU.
 """
-from attn import _native
-from attn._native import AttnError, check, ffi
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
 from attn.linear import _calls as l
+from attn.linear import _launches as plans
 
 
 def use(*packs, state_layout="v_major", device=None, hip=None, ordinal=0):
@@ -191,33 +190,13 @@ def _states_of(x, like, shape, name):
     return x.to(name, copy=True) if c.is_torch(x) else x.astype(name)
 
 
-def _longest(x, cu_seqlens):
-    """A bound of the tokens of a sequence: the exact one where no GPU has to be waited for."""
-    return x.shape[0] if getattr(cu_seqlens, "is_cuda", False) else int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
-
-
-def _plan_segments(s, longest, batch, fields):
-    """The best segments of prompts: struct attn_ssd_prefill_segments."""
-    dims = {name: fields[name] for name in ("head_dim", "head_dim_v", "heads", "value_heads")}
-    desc = ffi.new("struct attn_ssd_prefill_desc *", {"size": ffi.sizeof("struct attn_ssd_prefill_desc"), **dims})
-    shape = ffi.new("struct attn_ssd_prefill_shape *", {
-        "size": ffi.sizeof("struct attn_ssd_prefill_shape"), "batch": batch, "max_seqlen": longest,
-        "compute_units": s.device.compute_units})
-    found = ffi.new("struct attn_ssd_prefill_segments *")
-    check(_native.lib.attn_ssd_prefill_plan(desc, shape, found))
-    return found
-
-
 def _scan(s, x, batch, fields, given):
     """One launch of ssd_prefill, or two where sequences are better cut and the packs have kernels for it."""
-    found, launches = _plan_segments(s, given["max_seqlen"], batch, fields), []
-    if found.segment_rows:
-        try:
-            launches = [s.op("ssd_prefill", **{**fields, "act": "none"}, segments="states"),
-                        s.op("ssd_prefill", **fields, segments="outputs")]
-        except AttnError as e:
-            if e.status != "ATTN_NO_KERNEL":
-                raise
+    dims = {name: fields[name] for name in ("head_dim", "head_dim_v", "heads", "value_heads")}
+    found = plans.plan(s, "ssd_prefill", "attn_ssd_prefill_segments", dims, batch=batch, max_seqlen=given["max_seqlen"])
+    variants = [{**fields, "act": "none", "segments": "states"}, {**fields, "segments": "outputs"}]
+    makers = [lambda variant=variant: s.op("ssd_prefill", **variant) for variant in variants if found.segment_rows]
+    launches = plans.ops_of(makers)
     if launches:
         heads, p, n = fields["value_heads"], fields["head_dim_v"], fields["head_dim"]
         given = dict(given, segment_states=c.floats(x, (found.segment_rows, heads, p, n)),
@@ -252,7 +231,7 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
     if initial_states is None:
         given["has_state"] = c.reinterpret(c.arange(x, batch) < 0, "uint8")
     given.update(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out,
-                 cu_seqlens=l.indices(cu_seqlens), max_seqlen=_longest(x, cu_seqlens), dt_min=dt_limit[0],
+                 cu_seqlens=l.indices(cu_seqlens), max_seqlen=plans.longest(x, cu_seqlens), dt_min=dt_limit[0],
                  dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1], stream=c.stream(x))
     _scan(s, x, batch, fields, given)
     return states

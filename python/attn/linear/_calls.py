@@ -6,6 +6,7 @@ import sys
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
+from attn.linear import _launches as launches
 
 layouts = {}
 
@@ -98,10 +99,20 @@ def delta(name, q, k, v, state, order, gate, *, decay, l2_norm, scale=None, out=
     """Launches gated_delta or gated_delta_prefill on tensors [1, tokens, heads, ...]. `gate` is gates()'s pair, `wide`
     gated_delta's field beta_wide, and `more` are further arguments. Returns the output, [1, tokens, value heads, V]."""
     kind, tensors = gate
-    op = delta_op(c.session(q), name, q, v, state, kind, order, decay, l2_norm, **there(beta_wide=wide))
+    s = c.session(q)
+
+    def make(**stage):
+        return delta_op(s, name, q, v, state, kind, order, decay, l2_norm, **there(beta_wide=wide), **stage)
+
+    ops, memory = [make()] if name == "gated_delta" else [], {}
+    if not ops:
+        if "cu_seqlens" in more:
+            more["max_seqlen"] = launches.longest(q[0], more["cu_seqlens"])
+        ops, memory = launches.of_delta(s, q, v, decay, more["state_slots"].shape[0], more["max_seqlen"], make)
     out = new_like(v, tuple(v.shape)) if out is None else c.view(out, *v.shape)
-    op(q=q[0], k=k[0], v=v[0], state=state, out=out[0], l2_eps=1e-6, stream=c.stream(q),
-       scale=q.shape[3] ** -0.5 if scale is None else scale, **tensors, **more)
+    for op in ops:
+        op(q=q[0], k=k[0], v=v[0], state=state, out=out[0], l2_eps=1e-6, stream=c.stream(q),
+           scale=q.shape[3] ** -0.5 if scale is None else scale, **tensors, **memory, **more)
     return out
 
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launches of prompts, as libattn plans them: one, or several where few long sequences leave compute units idle."""
+from attn import _native
+from attn._native import AttnError, check, ffi
+from attn.aiter import _common as c
+
+
+def longest(x, cu_seqlens):
+    """Returns a bound of the tokens of a sequence: the exact one where no GPU has to be waited for."""
+    return x.shape[0] if getattr(cu_seqlens, "is_cuda", False) else int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
+
+
+def _sized(name, values):
+    """Returns a new struct of this name with its size and some members set."""
+    return ffi.new(f"struct {name} *", {"size": ffi.sizeof(f"struct {name}"), **values})
+
+
+def plan(s, op, result, desc, **numbers):
+    """Returns struct `result`, which attn_<op>_plan() fills for members of a descriptor and of a shape."""
+    found = ffi.new(f"struct {result} *")
+    shape = _sized(f"attn_{op}_shape", {"compute_units": s.device.compute_units, **numbers})
+    check(getattr(_native.lib, f"attn_{op}_plan")(_sized(f"attn_{op}_desc", desc), shape, found))
+    return found
+
+
+def ops_of(makers):
+    """Returns the ops that functions make, or none where the packs lack a kernel for one."""
+    try:
+        return [make() for make in makers]
+    except AttnError as e:
+        if e.status != "ATTN_NO_KERNEL":
+            raise
+        return []
+
+
+def of_delta(s, q, v, decay, batch, max_seqlen, make):
+    """Returns the ops of gated_delta_prefill for tensors [1, tokens, heads, ...] in their order, and the arguments that
+    these have beside the usual ones. make(stage=...) returns an op."""
+    desc = dict(head_dim=q.shape[3], head_dim_v=v.shape[3], heads=q.shape[2], value_heads=v.shape[2],
+                decay=s.device.enums["attn_decay"][decay])
+    found = plan(s, "gated_delta_prefill", "attn_gated_delta_prefill_launches", desc, batch=batch, tokens=q.shape[1],
+                 max_seqlen=max_seqlen)
+    cut = ["segments"] if found.segment_tokens else []
+    stages = ["chunks", *cut, "scan", "outputs"] if found.chunk_rows else []
+    ops = ops_of([lambda stage=stage: make(stage=stage) for stage in stages])
+    if not ops:
+        return [make()], {}
+    memory = lambda rows, size: c.integers(q, (rows, v.shape[2], size // (4 * rows * v.shape[2])))
+    more = dict(chunks=memory(found.chunk_rows, found.chunk_bytes), segment_tokens=found.segment_tokens)
+    if cut:
+        more["segments"] = memory(found.segment_rows, found.segment_bytes)
+    return ops, more
