@@ -110,6 +110,8 @@ static void write_delta(struct entry_writer *w, const struct model_mixer *x)
     entry_begin(w, "gated_delta_prefill");
     delta_fields(w, x);
     gate_fields(w, x);
+    entry_field(w, "stage: [all, chunks, segments, scan, outputs] # one launch, or several for few "
+                   "long prompts");
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
