@@ -186,8 +186,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Waves that would hold the same columns of S^T have keys of their own, as far as there are rows
- * for an instruction. */
+/* Returns how many bits of a wave's number tell key groups apart. Waves that would hold the same
+ * columns of S^T get keys of their own, while each has rows for an instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
     const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->split.waves - s->split.columns;

@@ -44,7 +44,7 @@ static void store_latent(struct compress *c, struct tir_value token, struct tir_
 
 /* ---- The rotation ---- */
 
-/* Bits of a column's number, of type i32 like a row. */
+/* Returns the bits `mask` of each column's number, as i32 of type t. */
 static struct tir_value column_bits(struct compress *c, struct tir_type t, int mask)
 {
     struct tir_builder *b = &c->b;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * K and V of decode: tiles of a paged cache, straight to registers.
+ * Loads K and V of decode: tiles of a paged cache, from memory to registers.
  *
- * Where pages have a multiple of 16 keys, a block of 16 lies in one: its page number is a scalar
- * and its address a buffer resource that ends at the last key, so that what is beyond reads as 0,
- * which neither a page number nor garbage can spoil. Other pages, and those of any size, are looked
- * up key by key; keys beyond the end repeat the last one.
+ * If pages have a multiple of 16 keys, a block of 16 keys lies in one page. Its page number is a
+ * scalar, and its address a buffer resource that ends after the last key. Keys after it read as 0,
+ * whatever the page table or the page contains there. With other page sizes, or a size that is not
+ * known, each key is looked up by itself, and keys after the last one repeat it.
  *
  * V in NHD is loaded with neighbours of one token in a lane, and used transposed. The lanes of the
  * matrix operand are rows of V^T a load apart, its registers the rows between. O^T has the same
@@ -475,7 +475,7 @@ struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_
     if (!scaled_by_row(d))
         return s;
     if (split_kv_by_lane(d->kv.v)) {
-        /* A group of x tokens has scales after its last token that were never written. */
+        /* A group of x tokens may have unwritten scales after the last token. */
         const struct tir_value group = keys_of(d, &d->kv.value, key);
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
         const struct tir_value keys = tir_min(b, group, like(d, last, group));

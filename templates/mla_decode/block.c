@@ -99,22 +99,23 @@ uint32_t mla_piece_features(const struct mla *s)
 
 /* ---- Steps: from the cache to LDS ---- */
 
-/* Part 0 is the first piece of the latent, 1 its other half, 2 the rotated key. */
+/* Returns piece `part` of a block: 0 is the latent or its first half, 1 its other half, 2 the
+ * rotated key. */
 static struct piece *piece_of(struct mla *s, unsigned part)
 {
     return &s->source.piece[part == 2 ? s->source.n_pieces - 1u : part];
 }
 
-/* The first key to load. Copies that run ahead load the last block again after it, which caches
- * have. */
+/* Returns the first key to load. Copies that run ahead load the last block again after it, since
+ * its rows are in the caches. */
 static struct tir_value key_to_load(struct mla *s)
 {
     const struct tir_value block = mla_block_of(s);
     return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last.block) : block);
 }
 
-/* vmcnt counts in order: numbers that are loaded after the last piece would be waited for with all
- * of it. */
+/* Loads the page numbers of a piece before the piece. vmcnt counts in order: a wait for numbers
+ * that were loaded after the last piece would be a wait for that piece too. */
 static void find_pages(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -173,7 +174,8 @@ static void store_piece(void *context, unsigned part)
     tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->number.kq_bytes)), x, &p->part->lds);
 }
 
-/* The last piece's numbers are one for each token. */
+/* Stores to LDS the entries of a sparse list, which the last piece has as one page number per
+ * token. */
 static void store_entries(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -188,7 +190,7 @@ static void read_entries(void *context)
 
 /* ---- Steps: S^T = K Q^T ---- */
 
-/* A panel's columns of K. */
+/* Reads a panel's columns of K from LDS. */
 static struct tir_value read_panel(struct mla *s, const struct panel *panel)
 {
     struct tir_builder *const b = &s->d.b;
@@ -208,7 +210,7 @@ static void read_early(void *context)
         s->now.k[i] = read_panel(s, &s->query.panel[i]);
 }
 
-/* Q^T, as the right operand of S^T = K Q^T. */
+/* Returns panel n of Q^T, the right operand of S^T = K Q^T, from registers or LDS. */
 static struct tir_value query_panel(struct mla *s, unsigned n)
 {
     const struct panel *const p = &s->query.panel[n];

@@ -25,10 +25,10 @@ enum {
                       the others */
     ,
     LANES = TIR_WAVE_LANES / 2 /* of each half */,
-    OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
-    HALVES = 2 /* of the keys, each of which an instruction takes */,
+    OF_ROWS = 16 /* registers of a block of rows; each has one column per half of the lanes */,
+    HALVES = 2 /* of the keys: an instruction takes one */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    FOLLOWS = 2 /* growth in powers of two from which m follows beside another column's */
+    FOLLOWS = 2 /* growth, powers of two, from which m is raised together with another column's */
 };
 /* ---- Layouts ---- */
 
@@ -37,7 +37,7 @@ enum {
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* Returns the layout of O^T. The product computes O, with columns and rows exchanged. */
+/* Returns the layout of O^T. The product has its rows as columns. */
 static struct tir_layout output(const struct mla *s)
 {
     const unsigned rows = mla_pv(s)->m;
@@ -48,14 +48,14 @@ static struct tir_layout output(const struct mla *s)
     return mla_transpose_columns(&o);
 }
 
-/* Returns the layout of P of n columns, keys x columns. */
+/* Returns the layout of n columns of P, [keys x columns]. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
     const struct tir_layout l = tir_mma_left(mla_pv(s), n, &keys_of_lanes, mla_own_waves(s));
     return tir_layout_transpose(&l);
 }
 
-/* Returns the layout of c of half of the keys, keys x latent. */
+/* Returns the layout of c of half of the keys, [keys x latent]. */
 static struct tir_layout values(const struct mla *s)
 {
     const struct tir_layout right =
@@ -126,7 +126,7 @@ static void load_page(void *context)
     s->now.pages[0] = tir_scalar_load(&s->d.b, s->source.pages.table, s->now.pages[0], TIR_I32);
 }
 
-/* LLVM would load the first number directly before the loop. */
+/* Keeps the load of the first page number early. LLVM would move it to directly before the loop. */
 static void keep_page(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -168,9 +168,9 @@ static void check_max(void *context)
     now->step.grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
 }
 
-/* m follows the largest score of a column where that has outgrown it, and l with it; so do other
- * columns of the wave whose largest has grown by more than FOLLOWS. Sets alpha, the factor of O.
- * Before the first key O has nothing to rescale. */
+/* Raises m to the largest score of each column whose score has grown past it, and rescales l.
+ * Columns of the same wave that have grown by more than FOLLOWS are raised too. Sets alpha, the
+ * factor of O, which is 1 before the first key. */
 static void follow_max(void *context)
 {
     enum { M, L, ALPHA, N };
@@ -223,8 +223,8 @@ static void sum_weights(void *context)
 
 /* ---- Steps: O follows the maximum ---- */
 
-/* Loads alpha of all columns. A lane and the one 32 above it have the factors of one register of
- * O. */
+/* Loads alpha of all columns. One bit of O's columns differs between the halves of the lanes. alpha
+ * has the same bit there, so that each lane holds the factors of its registers of O. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
@@ -274,8 +274,8 @@ static struct tir_value put_part(struct tir_builder *b, struct tir_value a, stru
     return tir_stack(b, half[0], half[1]);
 }
 
-/* Multiplies the columns in register `which` of NEIGHBOURS of a part of O, columns x latent. The
- * factors are alpha's in lane `lane` of each half. */
+/* Multiplies a part of O, [columns x latent]: register `which` of every NEIGHBOURS by alpha of
+ * lane `lane` of each half. */
 static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
                                    unsigned lane, unsigned which)
 {
@@ -298,7 +298,7 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
     return tir_split_blocks(b, all, s->d.value.width);
 }
 
-/* Multiplies register i of the columns of O. */
+/* Multiplies the columns of O that register i of a lane has by their alpha. */
 static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
                                       unsigned i)
 {
@@ -366,7 +366,7 @@ static void rescale(void *context)
 
 /* ---- Steps: the product with c ---- */
 
-/* Part: half of the keys. */
+/* Reads half `part` of the keys of c from LDS. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -389,7 +389,7 @@ static void transpose_c(void *context, unsigned part)
     *c = tir_relayout(&s->d.b, *c, &l);
 }
 
-/* Part: a quarter of the columns. */
+/* Reads the weights of quarter `part` of the columns from LDS. */
 static void read_weights(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -483,7 +483,7 @@ const struct pipe_op mla_dv_product_last = {"PV last keys",
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 
-/* The place of P serves for vectors that waves exchange at the end of an item. */
+/* Waits for all waves at the end of an item and lets them exchange vectors in the LDS of P. */
 static void join(struct mla *s, struct split_kv_state *state)
 {
     (void)state;

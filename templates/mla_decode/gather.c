@@ -26,17 +26,17 @@ enum {
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
-/* Returns the rows of a block that a wave copies. */
+/* Returns how many rows of a block a wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Returns a tile of paged rows with the shape and layout of `t`. */
+/* Describes the cache rows of `t`. The element type of t has no influence. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
         .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
 }
 
-/* Returns the type of a tile that one wave copies, rows x width. */
+/* Returns the type of the tile that one wave copies, [rows x width]. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
     const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->number.kq_bytes);
@@ -58,7 +58,7 @@ struct tir_type mla_gather_rows(struct mla *s)
     return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
 }
 
-/* Returns all rows of a block, one per lane. */
+/* Describes all rows of a block, one lane per row. */
 static struct att_paged_tile block_tile(struct mla *s)
 {
     const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
@@ -74,8 +74,8 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
 /* Returns the layout of the entries of a block's first rows in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-/* Returns the LDS address of the wave's entries of a block. At least 256 bytes are copied there.
- * The place is used again after more iterations than the loop has stages. */
+/* Returns where in LDS the wave has its entries of a block. At least 256 bytes of entries are
+ * copied. A later block reuses the place after as many rounds as the loop has stages. */
 static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
@@ -105,7 +105,7 @@ static void copy_entries(struct mla *s, struct tir_value block)
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
-/* Loads the slots of the rows of t, which begins with the block's row `first`. */
+/* Reads the slots of the rows of t, which begin with the block's row `first`. */
 static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
                                    struct tir_value block, struct tir_value first)
 {
@@ -125,8 +125,8 @@ static struct tir_value own_first(struct mla *s)
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* Loads the slots of keys; below 0: no key. Lists have such entries, and keys after the item's last
- * key become one. */
+/* Reads the slots of keys. A slot below 0 has no key: a list may contain such entries, and keys
+ * after the item's last one become such. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {
@@ -141,7 +141,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                       tir_int_like(b, slots, -1));
 }
 
-/* Returns the number of the lane that has the wave's row i. */
+/* Returns the lane that has the wave's row `row`. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
     return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
@@ -229,8 +229,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns the columns of the wave's row that pass n of the clearing covers, and sets the bytes
- * before them. */
+/* Returns how many columns of the wave's row `row` are cleared at once, the n-th time, and how
+ * many bytes precede them. */
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->source.part->width;
@@ -365,7 +365,7 @@ static void build_copy(void *context)
     copy_rows(s, GROUP, mla_block_of(s), &s->now.found);
 }
 
-/* Waits for the copies of the wave's rows and clears those without a key. */
+/* Clears the wave's rows without a key, after a wait for its copies. */
 static void build_clear(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -58,9 +58,9 @@ static void load_panels(struct mla *s, uint8_t first_stage)
     b->stage = TIR_NO_STAGE;
 }
 
-/* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
- * position sees. A sequence of more queries than tokens has positions below 0, which see none; the
- * division is unsigned. */
+/* Returns the end of the keys that a query at `position` sees. Key j of a shard is token j *
+ * shards + shard of its context. A sequence of more queries than tokens has positions below 0,
+ * which see none; the division is unsigned. */
 static struct tir_value last_seen(struct mla *s, struct tir_value position)
 {
     struct tir_builder *const b = &s->d.b;
@@ -74,7 +74,8 @@ static struct tir_value last_seen(struct mla *s, struct tir_value position)
     return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
 }
 
-/* Masks go by positions in the whole context; keys are those of a shard. */
+/* Finds a query's position for the mask: masks count tokens of the context, and keys count tokens
+ * of a shard. */
 static void find_shard_position(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -316,14 +317,15 @@ void mla_work_on(struct mla *s, struct tir_value index)
     }
 }
 
-/* With 64 keys and 128 columns there are registers for no more operands in flight; 0: as many as
- * the scheduler likes. */
+/* Returns how many operands may be in flight; 0: the scheduler's own number. 64 keys and 128
+ * columns leave no registers for more than 2. */
 static uint8_t read_ahead(const struct mla *s)
 {
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-/* Scaled products are so long that all other work fits under the first of them. */
+/* Adjusts the schedule to the product. Scaled products are so long that all other work fits under
+ * the first of them. */
 static void adjust_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     if (s->type.scaled >= 0)

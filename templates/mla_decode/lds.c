@@ -29,8 +29,8 @@ static bool reads_transposed(const struct mla *s)
     return mla_weights_fp8(s) && s->d.m->has_lds_read_tr;
 }
 
-/* Elements of a key that a lane reads from LDS at once: 16 lanes walk the wave's part of the
- * latent, or the first of several runs of it. */
+/* Returns the bits of how many elements of a key a lane reads from LDS at once. 16 lanes read the
+ * wave's part of the latent in one run or in several. */
 static unsigned v_vector_bits(const struct mla *s)
 {
     if (reads_transposed(s))
@@ -39,7 +39,7 @@ static unsigned v_vector_bits(const struct mla *s)
     return own < 2 ? own : 2;
 }
 
-/* c as it is read from LDS: along the latent. */
+/* Returns the layout of c as LDS reads along the latent produce it. */
 static struct tir_layout values_as_read(const struct mla *s)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
@@ -54,7 +54,8 @@ static struct tir_layout values_as_read(const struct mla *s)
     return tir_spread_layout(&l);
 }
 
-/* O^T = c^T P^T: the rows in the order in which the lanes and registers of c were read. */
+/* Chooses the types of O^T = c^T P^T. Rows of O^T are in the order in which lanes and registers
+ * read c. */
 static void choose_product(struct mla *s)
 {
     struct split_kv *const d = &s->d;
@@ -110,8 +111,8 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
         };
 }
 
-/* The rotated key is divided where a part of it is enough for an instruction, else one part of the
- * waves has all of it. */
+/* Adds the panel of the rotated key. Waves share its columns if a wave's share fills an
+ * instruction; otherwise waves of one depth have all of it. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
@@ -125,8 +126,8 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
     add_panel(s, latent, own, s->d.qk, &k);
 }
 
-/* fp8 has an instruction of twice the rate on some targets, which takes 128 columns at once: a lane
- * has 16 bytes of each half of them, as it has where they are scaled. */
+/* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, which
+ * takes 128 columns at once: a lane has 16 bytes of each half of them, as with scales. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
@@ -237,9 +238,9 @@ static unsigned scale_bytes(const struct mla *s)
     return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
 }
 
-/* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
- * each and 16 from one lane group to the next, then meet every bank once; so do 8 rows of 32 bytes
- * of c, as an instruction transposes them. */
+/* Returns the map of a block in LDS. Rows are 32 bytes apart from a multiple of all banks: 16
+ * lanes that read 16 rows of K, 16 bytes each and 16 from one lane group to the next, meet every
+ * bank once; so do 8 rows of 32 bytes of c in a transposing read. */
 static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
@@ -248,7 +249,8 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
     return map;
 }
 
-/* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
+/* Returns the map of P in LDS: the elements that all lanes of an operand read at once are
+ * contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
     const unsigned all = 1u << s->type.keys.n_reg, most = 128 / tir_dtype_bits(s->number.p);
@@ -276,7 +278,7 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* A block's part of a sparse list. */
+/* Returns the bytes of a block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
 
 /* True if the product with c of a block may run between the first piece of the next one and its
@@ -388,7 +390,7 @@ void mla_take_lds(struct mla *s)
         s->lds.scales = tir_lds_buffer(&d->b, s->lds.p_places * scale_bytes(s), 16);
 }
 
-/* a mod 3, of a below 2^31. */
+/* Returns a mod 3, for a below 2^31. */
 static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
 {
     const struct tir_value wide = tir_mul(b, tir_zext(b, a, TIR_I64), tir_i64(b, 0x55555556));
@@ -396,7 +398,7 @@ static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
     return tir_sub(b, a, att_times(b, third, 3));
 }
 
-/* The number of the block's place in LDS. */
+/* Returns the number of the block's slot in LDS. */
 static struct tir_value slot_of(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;

@@ -400,9 +400,10 @@ void mla_find_passes(struct mla *s);
  * part, side by side, as the parts' waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
-/** P as the second product takes it, and in *sum what l gains by it. */
+/** Rounds P to the type that the second product takes. *sum becomes what the rounded weights add to
+ * l. */
 struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
-/** A scalar as a tile of v's shape. */
+/** Broadcasts a scalar to a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** Returns the first key of a block: att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);

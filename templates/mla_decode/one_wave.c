@@ -48,7 +48,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 
 /* ---- Layouts ---- */
 
-/* The instruction of S^T = K Q^T, which takes no scales. */
+/* Returns the number of the instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
     if (s->split.pairs && !s->source.row_pairs)
@@ -73,10 +73,10 @@ struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
 }
 
-/* Keys of a product with c. */
+/* Returns how many keys one product with c takes. */
 static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
 
-/* Rows of S^T and of K as keys. */
+/* Permutes the rows of a layout of S^T or of K into the order of keys. */
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
@@ -85,11 +85,11 @@ static struct tir_layout with_keys(const struct mla *s, const struct tir_layout 
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
-/* 16 columns that registers of the scores tell apart are in another lane, and four keys the other
- * way round. */
+/* Returns the layout of the weights: S^T with two bits of its layout exchanged. The bit of 16
+ * columns, which S^T has in registers, is in lanes, and the bit of 4 keys in registers. */
 struct tir_layout mla_one_wave_weights(const struct mla *s)
 {
-    enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
+    enum { COLUMNS = 16, ROWS = 4 /* of the instruction in a lane */ };
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     const struct tir_layout plain =
         tir_mma_result(mma, own_keys(s), s->d.columns, mla_own_waves(s));
@@ -97,7 +97,7 @@ struct tir_layout mla_one_wave_weights(const struct mla *s)
     return with_keys(s, &l);
 }
 
-/* Columns of a panel as the product has them: 16 bytes of a lane side by side. */
+/* Returns the order of a panel's columns in the product: 16 contiguous bytes per lane. */
 static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
@@ -120,9 +120,9 @@ static void choose_layouts(struct mla *s)
     d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
 }
 
-/* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
- * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
- * the latter. No chunk leaves its panel. */
+/* Returns the map of fp8 keys in LDS. A wave copies two rows of the latent at once, and 16 of the
+ * rotated key. 16 bytes of padding separate copies of the former; two bits of a row's number
+ * choose the chunk of the latter. No chunk leaves its panel. */
 struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
@@ -161,7 +161,7 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
 }
 
-/* Keys of a block that are certain to lie in one page. */
+/* Returns how many keys of a block lie in one page at least. */
 static unsigned run_of(const struct mla *s)
 {
     unsigned keys = s->d.keys;
@@ -188,7 +188,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
     return tir_scalar_load(&s->d.b, s->source.pages.table, mla_page_offset(s, key), TIR_I32);
 }
 
-/* Rows from `key` on, as far as the item has them, whose page is that one. */
+/* Views the rows from `key` on that lie in page `page`, up to the item's end. */
 static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -205,7 +205,7 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                     (int)(s->d.k.width * s->number.kq_bytes), 0);
 }
 
-/* Copies a run of a block, of which `rows` has as many as there are. */
+/* Copies a run of a block to LDS. `rows` ends where the item's keys end. */
 static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
 {
     struct tir_builder *const b = &s->d.b;
@@ -243,7 +243,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->number.kq_bytes)), t, &map);
 }
 
-/* c^T of some columns of the latent, columns x keys. */
+/* Reads c^T of `width` columns of the latent from column `first` on, [columns x keys]. */
 static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
                                      unsigned width)
 {
@@ -325,8 +325,8 @@ void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, st
     *o = tir_stack(b, half[0], half[1]);
 }
 
-/* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
- * nothing of them to follow. */
+/* Raises m to the largest e where one exceeds it by more than MLA_GROWTH, and rescales O and l.
+ * Before the first key there is nothing to rescale. */
 void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
                              struct tir_value carried[ATT_N_CARRY])
 {
@@ -354,8 +354,8 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
     tir_end_if(b, &branch, carried);
 }
 
-/* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
- * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
+/* Returns 2^(e - m) as e8m0 bytes, one for each column and 32 keys of the weights. Powers below
+ * 2^-MLA_SCALE_BIAS become that power. The lowest byte of the float 2^23 + n is n. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t)
 {
@@ -379,7 +379,7 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-/* Weights relative to 2^e of scores x, e one for each column. */
+/* Returns the weights of scores x relative to 2^e, with one e for each column. */
 static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
     struct tir_builder *const b = &s->d.b;
@@ -405,8 +405,9 @@ static void copy_block(void *context)
         copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->now.pages[i]));
 }
 
-/* An iteration of a pair is short: a block's rows are found beside an earlier product. Page numbers
- * come to lanes, since a wait for LDS waits for all of it while scalars are loaded. */
+/* Loads the page numbers of a block beside an earlier product, since an iteration of a pair is
+ * short. The numbers come to lanes: while scalar loads are in flight, a wait for LDS waits for all
+ * of LDS. */
 static void find_lane_pages(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -473,8 +474,8 @@ static void rescale_scaled(void *context)
     mla_one_wave_rescale_to(s, s->d.attention.now.exponent, s->d.attention.now.carried);
 }
 
-/* The product's operands are made before l: its instruction is assembly that needs a wait state or
- * two after them. */
+/* Rounds P to fp8 and updates l. The product is inline assembly whose operands need a wait state
+ * or two, so they are made before l. */
 static void round_scaled(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -12,7 +12,7 @@ enum one_wave_phase { M1, BEGIN, C1, M2, M3 /* of pairs */, C2 };
 enum one_wave_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 };
 
-/** Returns the number of a stage in this kernel's loop: only pairs have A_FIND. */
+/** Returns the number of a stage in this kernel's loop. Only pairs have A_FIND. */
 static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stage stage)
 {
     return (uint8_t)(stage - (stage > A_FIND && !s->split.pairs));
@@ -54,7 +54,8 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
 enum { MLA_RESCALE_PARTS = 4 /* all of O of pairs at once would take registers */ };
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts);
-/** Returns the product's scales, of type t: weights are relative to e, O is relative to m. */
+/** Returns the product's scales of weights that are relative to e, where O is relative to m; and
+ * their type beside weights of the layout `right`, [columns x keys]. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t);
 /** Returns the type of scales for weights of layout `right`, [columns x keys]. */
@@ -75,7 +76,7 @@ void mla_exchange_load_arguments(struct mla *s);
 void mla_exchange_pass(struct mla *s);
 /** Merges the states of a wave pair. Sets d.output and d.first_value to the wave's half of O. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state);
-/** Returns a layout of S^T or K with rows permuted to keys. */
+/** Permutes the rows of a layout of S^T or of K into the order of keys. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
 /** Allocates LDS for `blocks` blocks, and for the weights that the waves of a pair exchange. */
 void mla_exchange_take_lds(struct mla *s, unsigned blocks);
@@ -92,8 +93,8 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
 
 /* row_pairs.c */
 
-enum { MLA_ROW_PAIR_COLUMNS = 64 /* neighbouring columns of a row in LDS */ };
-/** Returns the bytes of a block. */
+enum { MLA_ROW_PAIR_COLUMNS = 64 /* that lie side by side in LDS */ };
+/** Returns how many bytes a block takes, and how many bytes precede a column of row 0. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
 /** Returns the bytes before a column of row 0. */
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
@@ -118,7 +119,7 @@ unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsi
 struct tir_type mla_gather_rows(struct mla *s);
 /** Issues the copies of rows at these addresses (i64) to the wave's rows of a block. */
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
-/** Issues the copies of all cache lines of the wave's rows of a block. */
+/** Copies the wave's rows of a block line by line. */
 void mla_gather_lines(struct mla *s, int group, struct tir_value block,
                       const struct mla_row_pairs *lines);
 /** Allocates LDS for list entries and for stores that nobody reads. */
@@ -128,7 +129,7 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
 /** Issues the copies of the first block's entries. The loop copies later ones an iteration
  * early. */
 void mla_gather_begin(struct mla *s);
-/** Loads a block's list entries: att_attention.entries. */
+/** Reads a block's entries of a sparse list: att_attention.entries. */
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);
 
 #endif

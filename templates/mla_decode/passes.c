@@ -11,13 +11,15 @@
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/scalar.h"
 
-/* Rows of a pass. */
+/* Returns how many rows of Q a pass takes. */
 static unsigned pass_rows(const struct mla *s)
 {
     return s->d.row_columns ? s->d.row_columns : s->d.columns;
 }
 
-/* Workgroups that add up parts are counted, one for each part. */
+/* Returns how many workgroups share a list of items: one for each pass over the rows of Q. A
+ * kernel that merges partials in the same launch has 1, since it counts the workgroups of each
+ * partial. */
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
@@ -26,8 +28,9 @@ unsigned mla_sharers(const struct mla *s)
     return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }
 
-/* Workgroups of an XCD are ATT_XCDS apart. So are those of a list; those of lists that are left
- * over are neighbours. */
+/* Finds the workgroup's list among those that n workgroups share, and its pass. Workgroups of an
+ * XCD have numbers ATT_XCDS apart, and so have the workgroups of a list. In the last, incomplete
+ * group of lists the workgroups of a list are neighbours. */
 static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 {
     struct tir_builder *const b = &s->d.b;

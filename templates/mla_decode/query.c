@@ -20,7 +20,8 @@ enum {
     MOST_LOADS = 8   /* of a part of a row */
 };
 
-/* Rows 32 bytes apart from a multiple of all banks, as in the blocks of keys. */
+/* Returns the map of a part of Q in LDS. Rows are 32 bytes apart from a multiple of all banks,
+ * like rows of K. */
 static struct tir_layout map_of(const struct mla *s, const struct part *q, unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, q->width);
@@ -48,7 +49,7 @@ void mla_take_query(struct mla *s)
         s->query.part[i].buffer = tir_lds_buffer(&s->d.b, s->query.part[i].bytes, 16);
 }
 
-/* A part of as many rows as all lanes load at once: they walk along a row. */
+/* Returns the type of the rows of a part that all lanes load at once. Lanes go along a row. */
 static struct tir_type loaded(const struct mla *s, const struct part *q)
 {
     const unsigned lanes = s->d.waves * TIR_WAVE_LANES, all = s->d.columns * q->width / lanes;

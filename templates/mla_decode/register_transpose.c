@@ -54,9 +54,9 @@ static void choose_layouts(struct mla *s)
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
 }
 
-/* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
- * from one lane group to the next, meet every bank once. Two rows of the rotated key are copied at
- * once, so that these exchange chunks instead. */
+/* Returns the map of a block's rows in LDS. Rows of the latent are 32 bytes of the banks apart: 16
+ * lanes that read K, 16 bytes each and 16 from one lane group to the next, meet every bank once.
+ * Two rows of the rotated key are copied at once, so their chunks are swizzled instead. */
 static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
                                    unsigned width)
 {
@@ -84,8 +84,8 @@ void mla_transpose_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
-/* Returns n times a stride. Strides are below 4 GiB: libattn checks that. A product of two 32-bit
- * numbers is two instructions, one of 64 bits four. */
+/* Returns n * stride in bytes. Strides are below 4 GiB, which libattn checks. A product of two
+ * values with 32 known bits takes two instructions, one of 64 bits four. */
 static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
 {
     struct tir_builder *const b = &s->d.b;
@@ -154,7 +154,7 @@ static void find_rows(void *context)
     s->now.flight = mla_transpose_find_rows(s, mla_block_of(s), s->now.pages[0]);
 }
 
-/* Issues the copies of half of the rows of the latent. */
+/* Copies half `part` of the rows of the latent to LDS. */
 static void copy_rows(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -165,7 +165,7 @@ static void copy_rows(void *context, unsigned part)
                        MLA_COPIES_LAST);
 }
 
-/* Issues the copies of half of the columns of the latent. */
+/* Copies half `part` of the columns of the latent to LDS. */
 static void copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -226,7 +226,8 @@ static void order_weights(void *context)
     *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->type.weights));
 }
 
-/* Returns the layout of a quarter of c^T as the product's operand, columns x keys. */
+/* Returns the layout of c^T of a quarter of the latent, [columns x keys], as the product takes
+ * it. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
     const struct tir_layout plain =

@@ -33,7 +33,7 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
 
 /** Allocates LDS for blocks. */
 void mla_transpose_take_lds(struct mla *s);
-/** See struct mla_form. */
+/** Appends what comes before the loop over an item's keys: mla_form.begin_pass. */
 void mla_transpose_begin_pass(struct mla *s);
 
 #endif

@@ -51,7 +51,7 @@ static void flip_chunks(struct tir_layout *map)
     tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
 }
 
-/* Rows of which a line of the pairs takes as much as a block's: more of them, of fewer columns. */
+/* Returns the map of `rows` rows of fewer columns, with the line length of a block's rows. */
 static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
 {
     const unsigned span = LINES * line_bytes(s);
@@ -74,7 +74,7 @@ struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct t
     return tir_tile_lds_load_from(b, att_plus(b, at, before), t, &map, inside);
 }
 
-/* A row of this map is half of a line. */
+/* Returns the map of a copy, whose rows are half a line each. */
 static struct tir_layout copy_map(unsigned rows)
 {
     struct tir_layout map = tir_row_major(rows, HALF);

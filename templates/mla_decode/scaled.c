@@ -13,8 +13,8 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    /* P's bytes are those of 2^(e - m - MLA_GROWTH), whose highest bit then says that e is too
-     * high; c has the scale 2^MLA_GROWTH. */
+    /* P has the scale 2^(e - m - MLA_GROWTH). The highest bit of that byte is set if e is too
+     * high. c has the scale 2^MLA_GROWTH. */
     BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
     MOST_BYTE = 255
 };
@@ -33,7 +33,7 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Finds e for the scores x of a wave's own keys. It is no less than a byte can say. */
+/* Finds e for the scores x of a wave's own keys, no less than the smallest one that fits a byte. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -41,8 +41,9 @@ static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct t
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
-/* Weights of an e that is too low for a byte are nothing beside others, whatever scale they have:
- * m may just have grown, or be so large that it is no multiple of 1. */
+/* Returns the scales of weights of e as bytes, relative to m. An e too low for a byte has weights
+ * that vanish beside the others with any scale. m may just have been raised, or be so large that it
+ * is not a multiple of 1. */
 static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
@@ -78,8 +79,8 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* All waves replace m by the largest e where some e is too far above it, and O and l follow. The
- * branch has barriers of its own. */
+/* Raises m of all waves to the largest e where one exceeds it by too much, and rescales O and l.
+ * The branch contains its own barriers. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);

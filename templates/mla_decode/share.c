@@ -114,7 +114,8 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 /* Places after an iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
-/* The last product hides what l takes to be added up and to pass through LDS. */
+/* Ends the loop and exchanges m and l through LDS. The last product hides the time of the sum and
+ * the exchange. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY])
 {

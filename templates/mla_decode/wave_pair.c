@@ -79,7 +79,7 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 
 /* ---- The steps of the loop ---- */
 
-/* Finds the exponent of the block: m, or the wave's largest score if that exceeds m by 2^8. */
+/* Finds the block's exponent: m, or the wave's largest score where it has grown past m. */
 static void find_exponent(void *context)
 {
     struct mla *const s = mla_of(context);

@@ -34,15 +34,15 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns the address of column 0 in a buffer of `bytes` that both waves of a pair share: less by
- * `bytes` for the second wave, whose columns have higher numbers. */
+/* Returns the address of a wave's columns in a buffer with `bytes` bytes for one wave of each pair.
+ * Both waves of a pair have the same columns. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
     return tir_sub(b, buffer, att_times(b, mla_one_wave_half(s), (int)bytes));
 }
 
-/* Loads Q of the wave from the place of a block in LDS. */
+/* Reads Q from LDS. The columns of all waves take twice the rows of a block. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -75,7 +75,7 @@ static struct tir_layout all_weights(struct mla *s)
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_own_waves(s));
 }
 
-/* Returns the neighbouring weights of a lane: 16 bytes. */
+/* Returns how many weights of a lane are contiguous: 16 bytes. */
 static unsigned vector(const struct mla *s) { return 16 / s->number.kq_bytes; }
 
 static struct tir_layout weights_map(struct mla *s)
@@ -91,8 +91,8 @@ static unsigned weights_before(struct mla *s)
     return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->number.kq_bytes);
 }
 
-/* Weights and exponents have one buffer, or two that alternate between blocks. A buffer has columns
- * for one wave of each pair. */
+/* Returns the bytes of a block's weights: the columns of one wave of each pair. LDS has one such
+ * place, or two that blocks alternate between. */
 static unsigned weights_bytes(const struct mla *s)
 {
     return s->d.keys * s->d.row_columns * s->number.kq_bytes;
@@ -182,7 +182,7 @@ static struct tir_value read_weights(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, weights_place(s, block), weights_type(s), &map);
 }
 
-/* Loads the exponents of both waves in the layout of the product's scales. */
+/* Reads the exponents of both waves, as the scales of the product have them. */
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
@@ -199,7 +199,7 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
                    att_times(b, mla_one_wave_half(s), bytes));
 }
 
-/* Returns the type of `width` columns of c, keys x columns. */
+/* Returns the type of `width` columns of c, [keys x columns]. */
 static struct tir_type columns_type(struct mla *s, unsigned width)
 {
     const struct tir_contraction k = keys_order(s);
@@ -208,7 +208,7 @@ static struct tir_type columns_type(struct mla *s, unsigned width)
     return tir_tile(s->d.b.f, s->number.kq, s->d.keys, width, &l);
 }
 
-/* Reads c^T of columns of the wave's half of the latent, columns x keys. */
+/* Reads c^T of columns of the wave's half of the latent, [columns x keys]. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
 {
@@ -221,7 +221,7 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
     return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-/* Reads c^T of the wave's half of the latent, whose first columns are `first`. */
+/* Reads c^T of the wave's half of the latent; `first` has the columns that were read before. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
     struct tir_value v = first;
@@ -278,8 +278,8 @@ static void rescale(void *context)
     mla_one_wave_rescale_to(s, s->now.other_exponent, s->d.attention.now.carried);
 }
 
-/* Computes the product's scales, and l after them: the instruction needs one or two wait states
- * between its scales and itself. */
+/* Sets the product's scales and updates l. The product is inline assembly that needs a wait state
+ * or two after its scales, which the update of l fills. */
 static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -329,6 +329,7 @@ const struct pipe_op mla_lines_product = {
     "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
     .flags = PIPE_PRODUCT};
 
+/* Merges l and the halves of O of a pair. Both waves have the same m. */
 void mla_exchange_join(struct mla *s, struct split_kv_state *state)
 {
     struct tir_builder *const b = &s->d.b;
@@ -380,9 +381,8 @@ void mla_exchange_load_arguments(struct mla *s)
     static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
-/* Q passes through LDS, as in wave_pair.c: through the place of the third block. Its load is issued
- * after the first entries, and its address is computed before, so that HBM is busy until these
- * arrive. */
+/* Loads Q through the LDS of the third block. The address is computed before the first entries are
+ * loaded and the load issued after them, so that HBM has work until they arrive. */
 static void load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -406,7 +406,7 @@ static void load_queries(struct mla *s)
     b->stage = TIR_NO_STAGE;
 }
 
-/* Multiplies the last block's c with its weights, for a part of the wave's half of the latent. */
+/* Multiplies the last block's weights with c, for a part of the wave's half of the latent. */
 static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
                                  struct tir_value weights)
 {

@@ -161,7 +161,7 @@ static void store_weights(void *context)
     mla_end_writers(s, &writers);
 }
 
-/* The same of the wave's own keys, with its m and what that exceeds the common one by. */
+/* Stores the weights of the wave's own keys, its m, and how far that exceeds the common m. */
 static void store_own_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -190,7 +190,7 @@ static void read_alpha(void *context)
         mla_load_vector(s, mla_weights_slot(s, mla_block_of(s)), 0, s->type.vector);
 }
 
-/* O^T of some columns times alpha, where that is not 1. */
+/* Multiplies columns of O^T by alpha, in a branch that is taken unless all of it is 1. */
 static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -209,8 +209,8 @@ static struct tir_value half_of_columns(struct mla *s, unsigned which, struct ti
     return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
 }
 
-/* Columns in different registers have branches of their own: one that has grown seldom has
- * company. */
+/* Multiplies O^T by alpha with one branch for the columns of each register. Seldom has more than
+ * one of them grown. */
 static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;
@@ -237,8 +237,8 @@ static void rescale_by_columns(void *context)
     *o = follow_by_columns(s, *o, s->d.attention.now.step.alpha);
 }
 
-/* All waves take the largest m for the block where one has grown: O and l follow it, and weights
- * are stored once more, with a barrier in the branch. */
+/* Raises m of all waves to the largest one where a score has grown, rescales O and l, and stores
+ * the weights again. The branch contains a barrier. */
 static void agree(void *context)
 {
     struct mla *const s = mla_of(context);

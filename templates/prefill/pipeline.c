@@ -34,9 +34,9 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_transposed,
                                                     &prefill_one_wave_pages, NULL};
 
-/* A loop unrolled by two holds the registers of two iterations. Key groups with 16-bit keys do not
- * have them. Without transposing LDS reads, lanes with more than 32 values of V do not either.
- * D 128 there gains nothing: its loop is within 2 % of its matrix clocks. */
+/* True if the loop is unrolled by two, which takes the registers of two iterations. Key groups
+ * with 16-bit keys do not have them. Without transposing LDS reads, lanes with more than 32 values
+ * of V do not either. D 128 there gains nothing: its loop is within 2 % of its matrix clocks. */
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* of V in a lane */ };
@@ -48,8 +48,8 @@ bool prefill_unrolls(const struct prefill *p)
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
-/* Keeping S until P is ready costs 32 VGPRs. A loop unrolled by two alternates two S buffers and
- * needs no copies. */
+/* True if the loop checks weights, not scores, for growth. S is kept until P is ready, which costs
+ * 32 VGPRs. A loop unrolled by two alternates two S buffers and needs no copies. */
 bool prefill_checks_weights(const struct prefill *p)
 {
     const int most = p->m->has_pk_max3 ? 96 : 64;
@@ -66,15 +66,16 @@ static bool has_long_m2(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail == PREFILL_TAIL_SUM;
 }
 
-/* V of the first keys is read during the check of the weights. The modelled loop of more than 80
- * columns is 1 % longer with it. */
+/* True if V of the first keys is read during the check of the weights. The modelled loop of more
+ * than 80 columns is 1 % longer with it. */
 bool prefill_reads_before_check(const struct prefill *p)
 {
     enum { COLUMNS = 80 };
     return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
-/* Beside a check of the weights the first product has room for half of the exponentials. */
+/* Returns how many eighths of the exponentials run in the second product. Beside a check of the
+ * weights the first product has room for half of them. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };

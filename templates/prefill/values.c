@@ -9,8 +9,9 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/prefill/prefill.h"
 
-/* V is transposed before it is stored to LDS if LDS reads cannot transpose. A lane loads 2 columns
- * of 4 keys, or of 2 keys in small tiles, and exchanges them in registers. */
+/* Returns the type of V of n_keys keys in registers. V is transposed before it is stored to LDS if
+ * LDS reads cannot transpose: a lane loads 2 columns of 4 keys, or of 2 keys in small tiles, and
+ * exchanges them in registers. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds_order)
 {
     const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
@@ -38,8 +39,8 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     return tir_tile(p->b.f, p->shape.dtype, n_keys, dv, &l);
 }
 
-/* A page may hold a NaN after the sequence's last token. Rows before the first visible key come
- * from that key's page, which may be the last one. */
+/* Clears rows of V that no query sees. A page may hold a NaN after the sequence's last token. Rows
+ * before the first visible key come from that key's page, which may be the last one. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &p->b;

@@ -69,9 +69,10 @@ static void find_kv_head(struct prefill *p)
                                 : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Persistent kernels are for work tiles that take about the same time, and for loops with registers
- * to spare. A compute unit has room for one workgroup. Two workgroups per unit run one after the
- * other, which distributes the tiles of a causal mask more evenly. */
+/* Returns the workgroups of a persistent kernel, 0: one per work tile. A kernel is persistent if
+ * its work tiles take about the same time and its loop has registers to spare. A compute unit has
+ * room for one workgroup. Two workgroups per unit run one after the other, which distributes the
+ * tiles of a causal mask more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
@@ -82,8 +83,8 @@ int prefill_workgroups(const struct prefill *p)
     return even && plain ? each * (int)p->m->cus : 0;
 }
 
-/* The last tiles of a causal launch are its shortest and are not split. Kernels with all scalar
- * registers in use do not split either. */
+/* True if the last work tiles are split over keys. The last tiles of a causal launch are its
+ * shortest and are not split. Kernels with all scalar registers in use do not split either. */
 bool prefill_splits_last_tiles(const struct prefill *p)
 {
     const bool full = p->m->has_lds_read_tr && (p->shape.bytes == 1 || p->v->head_dim > 128);

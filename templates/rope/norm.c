@@ -14,7 +14,7 @@ void rope_load_weights(struct rope *p, struct rope_source *s)
                   tir_i32(b, 0), true, s->weights);
 }
 
-/* 1 / rms of each head. */
+/* Returns 1 / rms of each head. */
 static struct tir_value inverse_rms(struct rope *p, const struct rope_shape *s,
                                     const struct rope_parts *x)
 {
