@@ -120,7 +120,7 @@ static const struct {
 } families[] = {
     {"loops", calibrate_loops},     {"products", calibrate_products},
     {"streams", calibrate_streams}, {"attention", calibrate_attention},
-    {"decode", calibrate_decode},
+    {"decode", calibrate_decode},   {"backward", calibrate_backward},
 };
 
 /* Runs a target's rows in a process of its own, since a process simulates one target. */

@@ -77,7 +77,8 @@ void time_decode_shape(struct target *t, const char *shape);     /* decode.c: la
 void time_paged_shape(const struct target *t, const char *text); /* paged.c: decode */
 void time_topk_shape(struct target *t, const char *shape);       /* topk.c: selection */
 void time_object(const struct target *t, const char *path);      /* object.c: any code object */
-void calibrate_decode(struct target *t); /* decode.c: latent attention with public kernels */
+void calibrate_backward(struct target *t); /* backward.c: with public kernels */
+void calibrate_decode(struct target *t);   /* decode.c: latent attention with public kernels */
 
 /* Runs a target's rows with changed parameters, without output. */
 struct tally run_quietly(struct target t, const char *parameters);

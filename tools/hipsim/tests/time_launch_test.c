@@ -530,6 +530,30 @@ static void occupancy_over_time_is_reported(void **state)
     assert_true(parts[0] == 0);
 }
 
+/* Nothing beside the windows and the parts changes, at the first and the last XCD. */
+static void occupancy_stays_within_its_arrays(void **state)
+{
+    (void)state;
+    static struct {
+        struct time_busy busy;
+        double after[2 * TIME_BUSY_WINDOWS];
+    } guarded;
+    float parts[HIPSIM_TIME_PARTS + 1];
+    for (unsigned i = 0; i < 2 * TIME_BUSY_WINDOWS; i++)
+        guarded.after[i] = 1 + i;
+    time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS - 1, 0, TIME_BUSY_WINDOWS);
+    assert_int_equal(guarded.busy.window, 1); /* the last window ends there */
+    time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS - 1, 0, 8 * TIME_BUSY_WINDOWS);
+    assert_int_equal(guarded.busy.window, 8);
+    time_busy_add(&guarded.busy, HIPSIM_TIME_XCDS, 0, 100);
+    for (unsigned i = 0; i < 2 * TIME_BUSY_WINDOWS; i++)
+        assert_true(guarded.after[i] == 1 + i);
+    parts[HIPSIM_TIME_PARTS] = -1;
+    time_busy_parts(&guarded.busy, HIPSIM_TIME_XCDS - 1, 1, 8 * TIME_BUSY_WINDOWS, parts);
+    assert_true(parts[HIPSIM_TIME_PARTS] == -1);
+    assert_true(parts[0] == 1 && parts[HIPSIM_TIME_PARTS - 1] == 1);
+}
+
 static void registers_and_lds_limit_occupancy(void **state)
 {
     (void)state;
@@ -567,6 +591,7 @@ int main(void)
         LAUNCH(traces_and_listings_are_written),
         cmocka_unit_test(workgroups_are_dispatched_round_robin),
         cmocka_unit_test(occupancy_over_time_is_reported),
+        cmocka_unit_test(occupancy_stays_within_its_arrays),
         cmocka_unit_test(registers_and_lds_limit_occupancy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

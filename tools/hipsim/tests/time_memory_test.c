@@ -249,6 +249,69 @@ static void atomics_are_serialised(void **state)
     time_memory_free(&m);
 }
 
+/* Changes `bytes` from `base` on by atomics on dwords, a wave's 64 at a time, all at clock 0.
+ * Returns the clock at which the last one is done. */
+static uint64_t add_to_all(struct time_memory *m, uint64_t base, uint64_t bytes)
+{
+    uint64_t addr[WAVE_LANES], done = 0;
+    for (uint64_t at = 0; at < bytes; at += 4 * WAVE_LANES) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            addr[l] = base + at + 4 * l;
+        done = time_memory_request(m, 0, REQUEST_ATOMIC, 4, UINT64_MAX, addr);
+    }
+    return done;
+}
+
+/* All compute units of an XCD send operands to the channels of its L2, at a fixed rate, and each
+ * has its share. Addresses differ, so that nothing is serialised. */
+static void atomics_are_bound_by_the_channels(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    const struct time_share full = {p.cus, 1, 0, 1};
+    const uint64_t bytes = 1 << 18;
+    struct time_memory m;
+    double clocks[2];
+    p.hbm_gb_per_s = p.mall_gb_per_s = 1e6; /* no bound */
+    for (unsigned i = 0; i < 2; i++) {
+        p.l2_atomic_bytes_per_clk = i ? 32 : 64;
+        assert_true(time_memory_init(&m, &p, &full, p.max_mhz, NULL));
+        clocks[i] = (double)add_to_all(&m, 1 << 20, bytes);
+        const double least = (double)bytes / (p.l2_atomic_bytes_per_clk / (p.cus / p.xcds));
+        assert_true(clocks[i] > least && clocks[i] < 1.1 * least + 4000);
+        assert_true((double)time_memory_drained(&m, 0) >= 0.99 * least);
+        time_memory_free(&m);
+    }
+    assert_true(clocks[1] > 1.8 * clocks[0]);
+}
+
+/* Two compute units of one XCD share its channels, two of different XCDs do not. The few lines
+ * differ in the table of lines that atomics occupy. */
+static void channels_belong_to_an_xcd(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    const struct time_share share = {1, 1, 0, 1};
+    const uint64_t bytes = 2048, clocks = 32 * bytes;
+    struct apart cu;
+    struct time_memory same;
+    p.l2_atomic_bytes_per_clk = 1.0 / 32;
+    open_apart(&cu, &p);
+    assert_true(time_memory_init(&same, &p, &share, p.max_mhz, &cu.xcd[0]));
+    const uint64_t first = add_to_all(&cu.m[0], 1 << 20, bytes);
+    assert_true(first >= clocks && first < clocks + 8000);
+    assert_true(add_to_all(&same, 2 << 20, bytes) > 2 * clocks);
+    assert_true(add_to_all(&cu.m[1], 3 << 20, bytes) < clocks + 8000);
+    time_memory_free(&same);
+    close_apart(&cu);
+}
+
+static void no_cache_may_be_destroyed(void **state)
+{
+    (void)state;
+    time_cache_destroy(NULL);
+}
+
 /* A scalar load waits for the slowest of its 64-byte lines; two of these are one line of the L2. */
 static void scalar_loads_wait_for_their_lines(void **state)
 {
@@ -313,6 +376,9 @@ int main(void)
         cmocka_unit_test(a_line_takes_the_latency_of_its_level),
         cmocka_unit_test(full_spans_defer_bytes),
         cmocka_unit_test(atomics_are_serialised),
+        cmocka_unit_test(atomics_are_bound_by_the_channels),
+        cmocka_unit_test(channels_belong_to_an_xcd),
+        cmocka_unit_test(no_cache_may_be_destroyed),
         cmocka_unit_test(scalar_loads_wait_for_their_lines),
         cmocka_unit_test(write_backs_share_walks),
         cmocka_unit_test(an_invalidation_empties_the_l1),

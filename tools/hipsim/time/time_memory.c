@@ -112,8 +112,9 @@ bool time_behind_init(struct time_behind *b, const struct time_params *p, double
     if (l2) {
         b->l2 = time_cache_create(p->l2_bytes, p->l2_ways, LINE);
         b->l2_pipe = create_pipe(p->l2_bytes_per_clk);
+        b->atomic_pipe = create_pipe(p->l2_atomic_bytes_per_clk);
         b->walk = calloc(1, sizeof(*b->walk));
-        return b->l2 && b->l2_pipe && b->walk;
+        return b->l2 && b->l2_pipe && b->atomic_pipe && b->walk;
     }
     b->mall = time_cache_create(p->mall_bytes, MALL_WAYS, LINE);
     b->mall_pipe = create_pipe(p->mall_gb_per_s / clocks_per_ns);
@@ -127,6 +128,7 @@ void time_behind_free(struct time_behind *b, bool l2)
     if (l2) {
         time_cache_destroy(b->l2);
         destroy_pipe(b->l2_pipe);
+        destroy_pipe(b->atomic_pipe);
         free(b->walk);
         return;
     }
@@ -147,6 +149,8 @@ static void take_share(struct time_memory *m)
     m->own[LEVEL_HBM].bytes_per_clk = p->hbm_gb_per_s / m->clocks_per_ns / active;
     for (unsigned i = 0; i < LEVEL_COUNT; i++)
         m->pipe[i] = &m->own[i];
+    m->own_atomic_pipe.bytes_per_clk = p->l2_atomic_bytes_per_clk / per_xcd;
+    m->atomic_pipe = &m->own_atomic_pipe;
     m->atomics = m->own_atomics;
     m->walk = &m->own_walk;
     /* Each group of sharers has its own set of lines in the L2, so the XCD holds per_xcd / sharers
@@ -172,6 +176,7 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
         m->pipe[LEVEL_L2] = behind->l2_pipe;
         m->pipe[LEVEL_MALL] = behind->mall_pipe;
         m->pipe[LEVEL_HBM] = behind->hbm_pipe;
+        m->atomic_pipe = behind->atomic_pipe;
         m->atomics = behind->atomics;
         m->walk = behind->walk;
     } else {
@@ -218,7 +223,7 @@ static enum time_level serving_level(struct time_memory *m, uint64_t line)
 
 uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
 {
-    const double last = m->pipe[LEVEL_HBM]->free;
+    const double last = fmax(m->pipe[LEVEL_HBM]->free, m->atomic_pipe->free);
     return last > (double)now ? (uint64_t)last : now;
 }
 
@@ -254,15 +259,19 @@ static double take_spans(struct time_pipe *pipe, double now, double bytes)
     return sent;
 }
 
-/* Reserves a level's bandwidth for `bytes`. Returns the clock at which the last byte is sent. */
-static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
+/* Reserves a pipe's bandwidth for `bytes`. Returns the clock at which the last byte is sent. */
+static double reserve(struct time_pipe *pipe, double now, unsigned bytes)
 {
-    struct time_pipe *pipe = m->pipe[level];
     const double sent = pipe->spans ? take_spans(pipe, now, bytes)
                                     : fmax(pipe->free, now) + bytes / pipe->bytes_per_clk;
     pipe->free = fmax(pipe->free, sent);
-    m->bytes[level] += bytes;
     return sent;
+}
+
+static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
+{
+    m->bytes[level] += bytes;
+    return reserve(m->pipe[level], now, bytes);
 }
 
 uint64_t time_memory_accepts(const struct time_memory *m)
@@ -323,14 +332,16 @@ static double load_line(struct time_memory *m, double start, uint64_t line)
 }
 
 /* Returns the completion of an atomic on a line. Lanes at the same address are serialised, and so
- * are all requests for the line. */
-static double atomic_line(struct time_memory *m, double start, uint64_t line, uint64_t lanes,
-                          const uint64_t addr[WAVE_LANES])
+ * are all requests for the line. The L2's channels take the operands of all lines at the rate of
+ * l2_atomic_bytes_per_clk. */
+static double atomic_line(struct time_memory *m, double start, uint64_t line, unsigned bytes,
+                          uint64_t lanes, const uint64_t addr[WAVE_LANES])
 {
-    unsigned turns = 1;
+    unsigned turns = 1, operands = 0;
     for (uint64_t a = lanes; a; a &= a - 1) {
         const uint64_t at = addr[__builtin_ctzll(a)];
         unsigned same = 0;
+        operands += at / LINE == line;
         for (uint64_t b = at / LINE == line ? lanes : 0; b; b &= b - 1)
             same += addr[__builtin_ctzll(b)] == at;
         turns = same > turns ? same : turns;
@@ -338,9 +349,10 @@ static double atomic_line(struct time_memory *m, double start, uint64_t line, ui
     const double there = load_line(m, start, line);
     double *busy = &m->atomics[line * UINT64_C(0x9e3779b97f4a7c15) >> 54];
     /* The operation executes half way between request and answer. */
-    const double begin = fmax(*busy, (start + there) / 2);
-    *busy = begin + turns * m->p->atomic_cycles;
-    return *busy + (there - start) / 2;
+    const double arrives = (start + there) / 2;
+    *busy = fmax(*busy, arrives) + turns * m->p->atomic_cycles;
+    const double taken = reserve(m->atomic_pipe, arrives, operands * bytes);
+    return fmax(*busy, taken) + (there - start) / 2;
 }
 
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
@@ -363,7 +375,7 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
         else if (is_store)
             done = fmax(done, store_line(m, (double)start, lines[i]));
         else if (kind == REQUEST_ATOMIC)
-            done = fmax(done, atomic_line(m, (double)start, lines[i], lanes, addr));
+            done = fmax(done, atomic_line(m, (double)start, lines[i], bytes, lanes, addr));
         else
             done = fmax(done, load_line(m, (double)start, lines[i]));
     }

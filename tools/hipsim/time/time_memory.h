@@ -66,6 +66,7 @@ struct time_pipe {
 struct time_behind {
     struct time_cache *l2, *mall;
     struct time_pipe *l2_pipe, *mall_pipe, *hbm_pipe;
+    struct time_pipe *atomic_pipe; /* operands of atomics, in the L2 of an XCD */
     double *atomics; /* ATOMIC_LINES entries by hash of the line: clock at which the next atomic
                       * can start */
     double *walk;    /* end of the L2's last walk for dirty lines */
@@ -97,6 +98,7 @@ struct time_memory {
     struct time_pipe *pipe[LEVEL_COUNT];
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
+    struct time_pipe own_atomic_pipe, *atomic_pipe;
     double own_walk, *walk; /* end of the L2's last walk for dirty lines */
     uint64_t l1_free;
     uint64_t started[L1_FIFO_MAX]; /* start times of the latest requests; a ring */
