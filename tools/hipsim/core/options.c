@@ -40,6 +40,7 @@ struct options options_default(void)
         .budget = DEFAULT_BUDGET,
         .halt = CHECK_HALTS,
         .hip = 5,
+        .latency = 1,
         .fail_error = 2,
         .summary = 1,
     };

@@ -22,14 +22,17 @@ struct options {
     uint64_t fail_error;
     uint64_t stats;
     uint64_t time;
-    uint64_t sample; /* workgroups; 0: all */
+    uint64_t sample;  /* workgroups; 0: all */
+    uint64_t latency; /* factor, see options.def */
     uint64_t hints;
     uint64_t summary;
     uint64_t exitcode;
     char break_at[OPTION_TEXT]; /* place to stop at; empty: none */
+    char patch[OPTION_TEXT];    /* a changed dword of code; empty: none */
     char suppress[OPTION_TEXT]; /* paths; empty: none */
     char write_suppress[OPTION_TEXT];
     char json[OPTION_TEXT];
+    char counters[OPTION_TEXT];
 };
 
 /** Returns the part that GPU `ordinal` simulates: the listed part of that number, or the last

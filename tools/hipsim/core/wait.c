@@ -248,7 +248,8 @@ static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_coun
 {
     const unsigned transfer = transfer_clocks(w, in, counter, dwords);
     uint64_t *last = &w->last_arrival[counter];
-    const uint64_t arrival = w->clock + latency_of(in, counter);
+    const uint32_t factor = w->launch->latency ? w->launch->latency : 1;
+    const uint64_t arrival = w->clock + (uint64_t)latency_of(in, counter) * factor;
     if (unordered)
         return arrival + transfer;
     *last = (arrival > *last ? arrival : *last) + transfer;

@@ -329,6 +329,7 @@ struct launch {
     uint64_t seed;
     uint64_t budget;     /* instructions per wave, 0: none */
     uint32_t threads;    /* host threads, 0: one per core */
+    uint32_t latency;    /* factor of the latencies of loads; 0: 1 */
     uint32_t keep_going; /* enum check_bits: findings that do not stop the launch, see
                           * wave_finding() */
     bool cooperative;    /* all workgroups are resident together, on one host thread */

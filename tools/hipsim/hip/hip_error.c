@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hip_counters.h"
 #include "hip_debug.h"
 #include "hip_findings.h"
 #include "hip_refused.h"
@@ -55,7 +56,8 @@ static bool read_environment(char *why, size_t why_size)
     const char *text = getenv("HIPSIM");
     if (text && (!options_parse(&runtime.options, text, false, why, why_size) ||
                  !hip_findings_configure(&runtime.options, why, why_size) ||
-                 !hip_debug_configure(&runtime.options, why, why_size))) {
+                 !hip_debug_configure(&runtime.options, why, why_size) ||
+                 !hip_counters_configure(&runtime.options, why, why_size))) {
         runtime.startup = hipErrorInitializationError;
         return false;
     }
@@ -207,7 +209,8 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
     if (ok)
         ok = options_parse(&changed, text, runtime.frozen, why, why_size) &&
              hip_findings_configure(&changed, why, why_size) &&
-             hip_debug_configure(&changed, why, why_size);
+             hip_debug_configure(&changed, why, why_size) &&
+             hip_counters_configure(&changed, why, why_size);
     if (ok && changed.fail_call != not_named)
         arm(&changed);
     if (ok)

@@ -11,6 +11,7 @@
 
 #include "engine.h"
 #include "hip_clock.h"
+#include "hip_counters.h"
 #include "hip_debug.h"
 #include "hip_findings.h"
 #include "hip_order.h"
@@ -285,6 +286,9 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
         modelled >= 0 ? modelled : hip_clock_launch(&thread->stats, device->facts);
     thread->has_launched = true;
     *time += thread->stats.microseconds;
+    struct hipsim_time_report report = {.size = sizeof(report)};
+    const bool timed = modelled >= 0 && hipsim_time_last(&report);
+    hip_counters_write(&thread->stats, timed ? &report : NULL);
     if (print) {
         print_statistics(&thread->stats);
         print_margins(thread->stats.kernel, "registers without waiting for LDS",
@@ -371,6 +375,7 @@ static void configure(struct launch *launch, const struct hip_kernel_work *work,
     launch->budget = options->budget;
     launch->threads = (uint32_t)options->threads;
     launch->sample = options->sample;
+    launch->latency = (uint32_t)options->latency;
     launch->keep_going = (CHECK_ALL & ~(uint32_t)options->halt) | CHECK_HINT;
     launch->cooperative = work->cooperative;
     launch->follows = work->follows;

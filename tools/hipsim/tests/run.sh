@@ -57,6 +57,26 @@ expect 0 '^hipsim: 6 of 100 workgroups' --sample 6 run gfx942.co --grid 100 --bl
     --arg f32:6400=1 --arg f32=1 --arg i32=6400 --dump 1:y.bin
 [ "$(od -An -v -w256 -tf4 y.bin | grep -c ' 2 ')" = 6 ] || fail 'a sample runs other workgroups'
 
+
+# Prints the value of a column in the last row of counters.csv.
+column() {
+    python3 -c 'import csv, sys; print(list(csv.DictReader(open("counters.csv")))[-1][sys.argv[1]])' "$1"
+}
+expect 0 '^argument' --counters counters.csv run gfx942.co --grid 2 --block 64 --arg f32:128=1 --arg f32:128=1 --arg f32=1 \
+    --arg i32=128 --print 1
+[ "$(column SQ_WAVES) $(column SQ_INSTS_VMEM) $(column SQ_INSTS_MFMA) $(column Cycles)" = '2 6 0 ' ] || fail 'wrong counters'
+expect 0 'modelled' --time --counters counters.csv run gfx942.co --grid 2 --block 64 --arg f32:128=1 --arg f32:128=1 \
+    --arg f32=1 --arg i32=128
+[ "$(column Cycles)" -gt 100 ] && [ "$(column Store_Bytes)" = 512 ] && [ "$(column Load_Bytes)" -ge 1024 ] || fail 'wrong modelled counters'
+expect 1 'no/where.csv: No such file' --counters no/where.csv run gfx942.co --grid 1 --block 64 --arg null --arg null \
+    --arg f32=1 --arg i32=0
+
+# A patched dword: s_endpgm at the entry leaves the buffer as it is. A longer latency changes no result.
+expect 0 '^argument 1: 1 1$' --patch axpy+0:bf810000 run gfx942.co --grid 1 --block 64 --arg f32:64=2 --arg f32:64=1 \
+    --arg f32=1 --arg i32=64 --print 1:2
+expect 0 '^argument 1: 3 3$' --patch other+0:bf810000 --latency 1000 run gfx942.co --grid 1 --block 64 --arg f32:64=2 \
+    --arg f32:64=1 --arg f32=1 --arg i32=64 --print 1:2
+
 expect 2 'takes 4 arguments of 8 8 4 4 bytes; the command line has 8$' run gfx942.co --grid 1 --block 64 --arg f32:8=1
 expect 2 'the command line has 8 8 8 4$' run gfx942.co --grid 1 --block 64 --arg f32:8 --arg null --arg f64=1 --arg i32=1
 expect 2 'there is no kernel other' run gfx942.co --kernel other --grid 1 --block 64

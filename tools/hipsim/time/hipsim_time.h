@@ -97,6 +97,11 @@ struct hipsim_time_report {
     double loop_cycles;    /* modelled clocks per iteration of the hottest loop */
     uint64_t issue_cycles; /* wave cycles of the timed workgroups */
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
+    double valu_busy; /* part of the timed workgroups' clocks in which a SIMD's VALU port is busy,
+                          * matrix instructions left out; 0 to 1 */
+    double lds_conflict; /* part of the clocks of busy LDS banks that conflicts take, 0 to 1 */
+    double l2_hit;       /* part of the L2's transfers that need no line of MALL or HBM, 0 to 1 */
+    double hbm_bytes;    /* bytes of `memory_bytes` that HBM transfers, not the MALL */
 };
 
 /** Copies the report of the process's last timed launch to `report`, as far as its size goes.

@@ -318,6 +318,7 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     }
     cu->lds_free = start + cost.clocks;
     cu->result.lds_clocks += cost.clocks;
+    cu->result.lds_conflicts += cost.clocks > cost.floor ? cost.clocks - cost.floor : 0;
     return done + (uint64_t)cu->p->lds_latency;
 }
 
@@ -708,6 +709,7 @@ void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result 
     sum->matrix_clocks += r->matrix_clocks;
     sum->valu_clocks += r->valu_clocks;
     sum->lds_clocks += r->lds_clocks;
+    sum->lds_conflicts += r->lds_conflicts;
     sum->l1_clocks += r->l1_clocks;
     sum->issue += r->issue;
     for (unsigned i = 0; i < MATRIX_CLASSES; i++)

@@ -63,7 +63,8 @@ struct time_cu_result {
     uint64_t matrix_clocks;             /* sum over all SIMDs */
     uint64_t matrix_by[MATRIX_CLASSES]; /* matrix_clocks by operand class */
     uint64_t valu_clocks;
-    uint64_t lds_clocks; /* LDS banks busy */
+    uint64_t lds_clocks;    /* LDS banks busy */
+    uint64_t lds_conflicts; /* part of lds_clocks beyond one for each phase */
     uint64_t l1_clocks;
     uint64_t bytes[LEVEL_COUNT];
     uint64_t stall[HIPSIM_STALL_COUNT]; /* wave clocks */

@@ -611,6 +611,21 @@ static struct time_figures grid_figures(const struct timed *t)
     };
 }
 
+static double part_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/* Computes what rocprof's derived counters have, from the timed workgroups. */
+static void fill_counters(struct timed *t)
+{
+    const struct time_cu_result *sum = &t->sum;
+    struct hipsim_time_report *r = t->report;
+    const double l2 = (double)sum->bytes[LEVEL_L2], hbm = (double)sum->bytes[LEVEL_HBM];
+    const double far = hbm + (double)sum->bytes[LEVEL_MALL];
+    r->valu_busy = part_of((double)sum->valu_clocks, SIMDS * (double)sum->clocks);
+    r->lds_conflict = part_of((double)sum->lds_conflicts, (double)sum->lds_clocks);
+    r->l2_hit = far < l2 ? 1 - far / l2 : 0;
+    r->hbm_bytes = r->memory_bytes * part_of(hbm, far);
+}
+
 static void fill_report(struct timed *t, struct time_dispatch d)
 {
     const struct time_params *p = &t->config->params;
@@ -636,6 +651,7 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->l2_sharers = t->share.sharers;
     r->issue_cycles = t->sum.issue;
     memcpy(r->stall_cycles, t->sum.stall, sizeof(r->stall_cycles));
+    fill_counters(t);
 }
 
 static void start_report(struct timed *t)

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the CSV table of option `counters`. A column that rocprof has too has rocprof's name. */
+#include "hip_counters.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+    pthread_mutex_t lock;
+    FILE *file;
+    char path[OPTION_TEXT];
+    uint64_t rows;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static const char header[] =
+    "Dispatch_ID,Kernel_Name,Grid_Size,Workgroup_Size,LDS_Block_Size,Scratch_Size,VGPR_Count,"
+    "Accum_VGPR_Count,SGPR_Count,SQ_WAVES,SQ_INSTS,SQ_INSTS_SALU,SQ_INSTS_VALU,SQ_INSTS_MFMA,"
+    "SQ_INSTS_VMEM,SQ_INSTS_SMEM,SQ_INSTS_LDS,SQ_INSTS_BRANCH,Findings,Duration_us,Cycles,VALUBusy,"
+    "MfmaUtil,LDSBankConflict,L2CacheHit,HBM_Bytes,Load_Bytes,Store_Bytes\n";
+
+bool hip_counters_configure(const struct options *options, char *why, size_t why_size)
+{
+    pthread_mutex_lock(&table.lock);
+    bool ok = true;
+    if (*options->counters && strcmp(options->counters, table.path) != 0) {
+        FILE *file = fopen(options->counters, "w");
+        ok = file != NULL;
+        if (ok) {
+            if (table.file)
+                fclose(table.file);
+            table.file = file;
+            table.rows = 0;
+            strcpy(table.path, options->counters);
+            fputs(header, file);
+            fflush(file);
+        } else {
+            snprintf(why, why_size, "%s: %s", options->counters, strerror(errno));
+        }
+    }
+    pthread_mutex_unlock(&table.lock);
+    return ok;
+}
+
+/* Writes a name in quotes, each quote in it twice. */
+static void put_name(FILE *file, const char *name)
+{
+    fputc('"', file);
+    for (; *name; name++) {
+        if (*name == '"')
+            fputc('"', file);
+        fputc(*name, file);
+    }
+    fputc('"', file);
+}
+
+static uint64_t product(const uint32_t size[3]) { return (uint64_t)size[0] * size[1] * size[2]; }
+
+void hip_counters_write(const struct hipsim_launch_stats *s, const struct hipsim_time_report *t)
+{
+    pthread_mutex_lock(&table.lock);
+    FILE *file = table.file;
+    if (file) {
+        fprintf(file, "%" PRIu64 ",", ++table.rows);
+        put_name(file, s->kernel);
+        fprintf(file, ",%" PRIu64 ",%" PRIu64 ",%u,%u,%u,%u,%u", product(s->grid),
+                product(s->block), s->lds_bytes, s->private_bytes, s->vgprs, s->agprs, s->sgprs);
+        const uint64_t counts[] = {s->waves, s->instructions, s->salu, s->valu,   s->mfma,
+                                   s->vmem,  s->smem,         s->lds,  s->branch, s->findings};
+        for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+            fprintf(file, ",%" PRIu64, counts[i]);
+        fprintf(file, ",%.3f", s->microseconds);
+        if (t)
+            fprintf(file, ",%.0f,%.2f,%.2f,%.2f,%.2f,%.0f,%.0f,%.0f\n", t->cycles,
+                    100 * t->valu_busy, 100 * t->matrix_fraction, 100 * t->lds_conflict,
+                    100 * t->l2_hit, t->hbm_bytes, t->load_bytes, t->store_bytes);
+        else
+            fputs(",,,,,,,,\n", file); /* the model knows these, and it did not run */
+        fflush(file);
+    }
+    pthread_mutex_unlock(&table.lock);
+}

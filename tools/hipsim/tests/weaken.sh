@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# weaken.sh WEAKEN HIPSIM CLANG: each weakened wait and barrier of a small kernel is caught, and none is where nothing depends
+# on them.
+set -eu
+weaken=$1 hipsim=$(readlink -f "$2") clang=$3
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+cd "$root"
+fail() { echo "weaken: $*" >&2; cat log >&2; exit 1; }
+
+cat >turn.cl <<'END'
+__kernel void turn(const __global float *x, __global float *y)
+{
+    __local float shared[128];
+    const int lane = __builtin_amdgcn_workitem_id_x();
+
+    shared[lane] = x[lane];
+    __builtin_amdgcn_s_waitcnt(0);
+    __builtin_amdgcn_s_barrier();
+    y[lane] = shared[127 - lane];
+}
+END
+"$clang" -w -O2 -target amdgcn-amd-amdhsa -mcpu=gfx950 -nogpulib -mcode-object-version=5 turn.cl -o turn.co
+set -- "$hipsim" run turn.co --grid 1 --block 128 --arg f32:128=ramp --arg f32:128
+"$@" --dump 1:want
+cat >try <<END
+#!/bin/sh
+$* --dump 1:got && cmp got want
+END
+chmod +x try
+python3 -B "$weaken" --list --object turn.co -- ./try >log 2>&1 || fail 'something is missed'
+grep -q 'barrier: 1 caught' log || fail 'the barrier is not caught'
+grep -q '^score: 100.0 % of [1-9]' log || fail 'no score'
+! grep -q missed log || fail 'a missed variant'
+
+# A wrong result that no check sees counts as missed: the checks are off.
+HIPSIM=checks=off python3 -B "$weaken" --object turn.co -- ./try >log 2>&1 && fail 'nothing is missed without checks'
+grep -q '^score: 0.0 %' log || fail 'a score without checks'
+# A kernel that has findings as it is has no score.
+python3 -B "$weaken" --object turn.co -- false >log 2>&1 && fail 'a command that fails as it is'
+grep -q 'not clean as it is' log || fail 'it does not say that the command fails'
+echo 'weakened waits are caught'
