@@ -56,6 +56,7 @@ static void print_help(void)
          "N:FILE]...\n"
          "Launch one kernel of a code object; --grid counts workgroups. Arguments, in order:\n\n"
          "  TYPE=NUMBER        a number; types are i8 u8 i16 u16 f16 bf16 i32 u32 f32 i64 u64 f64\n"
+         "  hex=DIGITS         a struct by its bytes, two digits each\n"
          "  TYPE:COUNT         a buffer of COUNT elements that nobody has written\n"
          "  TYPE:COUNT=FILL    with zero, ramp (0, 1, 2, ...), random (floats in [-1, 1), integers "
          "in\n"
@@ -225,7 +226,7 @@ static const struct kernel_metadata *choose_kernel(const struct run *r)
 
 static size_t arg_bytes(const struct run_arg *arg)
 {
-    return arg->is_buffer || arg->is_null ? sizeof(void *) : run_type_bytes(arg->type);
+    return arg->is_buffer || arg->is_null ? sizeof(void *) : arg->value_bytes;
 }
 
 /* Checks the number and the sizes of the arguments. */

@@ -98,6 +98,20 @@ static bool read_type(const char *form, size_t length, enum run_type *type)
     return false;
 }
 
+/* Reads the bytes of a struct, two digits each. */
+static bool read_hex(const char *digits, struct run_arg *arg)
+{
+    const size_t n = strlen(digits);
+    if (!n || n % 2 || n / 2 > RUN_VALUE_BYTES || strspn(digits, "0123456789abcdefABCDEF") != n)
+        return false;
+    for (size_t i = 0; i < n / 2; i++) {
+        const char byte[3] = {digits[2 * i], digits[2 * i + 1], 0};
+        arg->value[i] = (unsigned char)strtoul(byte, NULL, 16);
+    }
+    arg->value_bytes = n / 2;
+    return true;
+}
+
 static bool refuse(const char *form, const char *what, char *why, size_t why_size)
 {
     snprintf(why, why_size, "argument \"%.80s\": %s", form, what);
@@ -115,10 +129,14 @@ bool run_arg_read(const char *form, struct run_arg *arg, char *why, size_t why_s
         arg->is_buffer = true;
         return read_fill(form, arg) || refuse(form, "no file", why, why_size);
     }
+    if (strncmp(form, "hex=", 4) == 0)
+        return read_hex(form + 4, arg) ||
+               refuse(form, "no pairs of hexadecimal digits", why, why_size);
     const size_t length = strcspn(form, ":=");
     if (!read_type(form, length, &arg->type))
         return refuse(form, "no type; types are i8 u8 i16 u16 f16 bf16 i32 u32 f32 i64 u64 f64",
                       why, why_size);
+    arg->value_bytes = types[arg->type].bytes;
     if (form[length] == '=')
         return read_number(form + length + 1, arg->type, arg->value) ||
                refuse(form, "no number of this type", why, why_size);

@@ -32,19 +32,22 @@ enum run_fill {
     RUN_FILE,   /* the bytes of file `text` */
 };
 
+enum { RUN_VALUE_BYTES = 1024 };
+
 /* One argument of the kernel. */
 struct run_arg {
     bool is_buffer; /* passed as a pointer to device memory */
     bool is_null;   /* a null pointer */
     enum run_type type;
     enum run_fill fill;
-    const char *text;       /* number or path; part of the command line */
-    uint64_t count;         /* elements of a buffer; 0: as many as the file has */
-    unsigned char value[8]; /* bytes of a number, little-endian */
+    const char *text;                     /* number or path; part of the command line */
+    uint64_t count;                       /* elements of a buffer; 0: as many as the file has */
+    unsigned char value[RUN_VALUE_BYTES]; /* bytes of a number or a struct, little-endian */
+    size_t value_bytes; /* bytes of `value` in use; unused by buffers and null pointers */
 };
 
-/** Reads "TYPE=NUMBER", "TYPE:COUNT", "TYPE:COUNT=zero|ramp|random|@FILE|NUMBER", "@FILE" or
- *  "null"; `form` must outlive the result. False with a sentence in `why`. */
+/** Reads "TYPE=NUMBER", "hex=DIGITS", "TYPE:COUNT", "TYPE:COUNT=zero|ramp|random|@FILE|NUMBER",
+ *  "@FILE" or "null"; `form` must outlive the result. False with a sentence in `why`. */
 bool run_arg_read(const char *form, struct run_arg *arg, char *why, size_t why_size);
 
 /** Returns the size of a type in bytes. */

@@ -12,6 +12,7 @@
 #include "hip_counters.h"
 #include "hip_debug.h"
 #include "hip_findings.h"
+#include "hip_patch.h"
 #include "hip_refused.h"
 #include "sized.h"
 
@@ -57,6 +58,7 @@ static bool read_environment(char *why, size_t why_size)
     if (text && (!options_parse(&runtime.options, text, false, why, why_size) ||
                  !hip_findings_configure(&runtime.options, why, why_size) ||
                  !hip_debug_configure(&runtime.options, why, why_size) ||
+                 !hip_patch_configure(&runtime.options, why, why_size) ||
                  !hip_counters_configure(&runtime.options, why, why_size))) {
         runtime.startup = hipErrorInitializationError;
         return false;
@@ -210,6 +212,7 @@ HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
         ok = options_parse(&changed, text, runtime.frozen, why, why_size) &&
              hip_findings_configure(&changed, why, why_size) &&
              hip_debug_configure(&changed, why, why_size) &&
+             hip_patch_configure(&changed, why, why_size) &&
              hip_counters_configure(&changed, why, why_size);
     if (ok && changed.fail_call != not_named)
         arm(&changed);

@@ -2,12 +2,12 @@
 /* This file implements modules and functions, and queries about functions. */
 #include "hip_order.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bundle.h"
 #include "hip_entry.h"
+#include "hip_patch.h"
 #include "source_line.h"
 
 struct managed_variable {
@@ -54,25 +54,6 @@ hipError_t hip_module_read(const char *path, const void *memory, struct image *i
     return hip_module_from_status(status, why);
 }
 
-/* Replaces the dword of code that option `patch` names, before anything has decoded it. */
-static void patch_code(const struct code_object *code)
-{
-    const struct options options = hip_options();
-    const char *plus = strrchr(options.patch, '+');
-    char name[OPTION_TEXT];
-    unsigned long long offset;
-    uint32_t word;
-
-    if (!plus || sscanf(plus, "+%llu:%x", &offset, &word) != 2)
-        return;
-    snprintf(name, sizeof(name), "%.*s", (int)(plus - options.patch), options.patch);
-    const struct kernel *kernel = code_object_kernel(code, name);
-    if (!kernel || kernel->entry + offset < code_address(code->code) ||
-        kernel->entry + offset + 4 > code_address(code->code) + code_size(code->code))
-        return;
-    memcpy((void *)(uintptr_t)(kernel->entry + offset), &word, sizeof(word));
-}
-
 hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **out)
 {
@@ -98,7 +79,7 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
         code_object_destroy(code);
         return hipErrorOutOfMemory;
     }
-    patch_code(code);
+    hip_patch_apply(code);
     module->code = code;
     module->lines = source_lines_create(image->data, image->size);
     pthread_mutex_init(&module->lock, NULL);

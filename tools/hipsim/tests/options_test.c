@@ -25,7 +25,8 @@ static void every_key_sets_its_field(void **state)
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
                                     "threads=3,budget=0,fail=7,error=719,stats=on,"
                                     "time=on,suppress=a/b,json=c d,write_suppress=e,summary=off,"
-                                    "exitcode=3");
+                                    "exitcode=3,sample=5,latency=9,break=k:3,patch=k+0:1,"
+                                    "counters=f");
 
     assert_int_equal(options_part(&o, 0)->target, GFX950);
     assert_int_equal(options_part(&o, 7)->target, GFX950);
@@ -38,6 +39,11 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.fail_call, 7);
     assert_int_equal(o.fail_error, 719);
     assert_int_equal(o.stats, 1);
+    assert_int_equal(o.sample, 5);
+    assert_int_equal(o.latency, 9);
+    assert_string_equal(o.break_at, "k:3");
+    assert_string_equal(o.patch, "k+0:1");
+    assert_string_equal(o.counters, "f");
     assert_int_equal(o.time, 1);
     assert_string_equal(o.suppress, "a/b");
     assert_string_equal(o.json, "c d");

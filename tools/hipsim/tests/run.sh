@@ -51,6 +51,8 @@ expect 0 'modelled, not measured' --time run gfx950.co --grid 1 --block 64 --arg
 expect 0 '^argument 0: 8 8 8$' run two.co --kernel bytes --grid 1 --block 3 --arg u8:3=7 --arg null --arg f64=1 --print 0
 expect 0 '^argument 1: -3 -3$' run two.co --kernel bytes --grid 1,1,1 --block 2,1 --arg u8:2=7 --arg i16:2 \
     --arg f64=-3.5 --print 1
+expect 0 '^argument 1: 1 2 3$' run gfx942.co --grid 1 --block 3 --arg f32:3=ramp --arg f32:3=1 --arg hex=0000803f \
+    --arg hex=03000000 --print 1
 expect 1 'out of bounds' run gfx942.co --grid 1 --block 64 --arg f32:64=ramp --arg f32:63=1 --arg f32=1 --arg i32=64
 expect 1 'undefined value' run gfx942.co --grid 1 --block 64 --arg f32:64=ramp --arg f32:64 --arg f32=1 --arg i32=64
 expect 0 '^hipsim: 6 of 100 workgroups' --sample 6 run gfx942.co --grid 100 --block 64 --arg f32:6400=1 \
@@ -74,6 +76,8 @@ expect 1 'no/where.csv: No such file' --counters no/where.csv run gfx942.co --gr
 # A patched dword: s_endpgm at the entry leaves the buffer as it is. A longer latency changes no result.
 expect 0 '^argument 1: 1 1$' --patch axpy+0:bf810000 run gfx942.co --grid 1 --block 64 --arg f32:64=2 --arg f32:64=1 \
     --arg f32=1 --arg i32=64 --print 1:2
+expect 1 'option patch does not take "axpy+2:0"' --patch axpy+2:0 run gfx942.co --grid 1 --block 64 --arg null --arg null \
+    --arg f32=1 --arg i32=0
 expect 0 '^argument 1: 3 3$' --patch other+0:bf810000 --latency 1000 run gfx942.co --grid 1 --block 64 --arg f32:64=2 \
     --arg f32:64=1 --arg f32=1 --arg i32=64 --print 1:2
 
@@ -87,7 +91,7 @@ expect 2 'one code object is needed' run --grid 1 --block 64
 expect 2 'grid and --block are needed' run gfx942.co --grid 1
 expect 2 'cannot read "0"' run gfx942.co --grid 0 --block 64
 expect 2 'cannot read "1,2,3,4"' run gfx942.co --grid 1,2,3,4 --block 64
-for form in i32 f32:0 f32:x i8=128 i8=-129 u8=256 u16=-1 f16=one i32:4=1.5 i32:4=@ @ int=3 f32:4x; do
+for form in hex= hex=123 hex=0g i32 f32:0 f32:x i8=128 i8=-129 u8=256 u16=-1 f16=one i32:4=1.5 i32:4=@ @ int=3 f32:4x; do
     expect 2 "argument \"$form\"" run gfx942.co --grid 1 --block 64 --arg "$form"
 done
 expect 1 'y.bin has 25600 bytes, 40000 are needed' run gfx942.co --grid 1 --block 64 --arg f32:10000=@y.bin --arg null \
