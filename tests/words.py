@@ -19,6 +19,9 @@ MOST_WORDS = 25
 # Files whose lines are data or other people's words.
 EXEMPT = re.compile(r"(^|/)(words\.py|CHANGELOG\.md|models\.(txt|def)|LICENSE)$|^tests/(fuzz|.*/(golden|data|models))/|^debian/")
 
+# Commits whose subject breaks the rules and that are in the history: it is not rewritten.
+KNOWN_SUBJECTS = {"60343cafa248f1ea3881743b1a23cf58a7d6df77"}
+
 RULES = [
     (r"\?\s*$|\?\s*(\*/|[A-Z])", "a statement instead of a question: 'True if ...' for a predicate"),
     (r"\bso (many|much)\b", "the number's name, or 'n'"),
@@ -171,11 +174,11 @@ def main():
             print("%s: %s" % (subject, wrong))
         return 1 if wrong else 0
     root, bad = sys.argv[1], 0
-    for line in git(root, "log", "--format=%h %s", SINCE + "..HEAD").splitlines():
+    for line in git(root, "log", "--format=%H %s", SINCE + "..HEAD").splitlines():
         commit, _, subject = line.partition(" ")
-        wrong = subject_faults(subject)
+        wrong = None if commit in KNOWN_SUBJECTS else subject_faults(subject)
         if wrong:
-            print("%s %s: %s" % (commit, subject, wrong))
+            print("%s %s: %s" % (commit[:8], subject, wrong))
             bad += 1
     old = moved(root)
     for path, numbers in added_lines(root):
