@@ -8,7 +8,7 @@
  *     register = A r + B l + W w      lane = C r + D l        (w: the wave, which is the same)
  *
  * An instruction either picks a register by a bit of the lane (a select) or moves one register
- * across lanes by a fixed pattern, but not both. So the map is taken apart: with
+ * across lanes by a fixed pattern. None does both. So the map is taken apart: with
  *
  *     r' = r + Y l      lane = C r' + E l      register = P r' + X lane + W w
  *

@@ -25,8 +25,8 @@
  * be in flight while the first tiles' earlier stages wait. An op after the loop that has a stage
  * runs before the epilogue: it uses nothing that the last stage makes.
  *
- * With `drain` the last iterations of the steady state are after the loop, without the stages that
- * have no tile any more, so that no load is issued in vain. With S = 3 and drain 1:
+ * With `drain` the last iterations of the steady state are after the loop. They lack the stages
+ * that have no tile any more, so that no load is issued in vain. With S = 3 and drain 1:
  *
  *     for i in 0..n-2 { d(i); c(i+1); b(i+2); a(i+3) }
  *     if n > 1 { d(n-2); c(n-1) }

@@ -4,10 +4,10 @@
  *
  *     wait {group=0, pending=1}   ->   waitcnt {vm=5, lgkm=-1}
  *
- * vmcnt counts every vector memory op in flight, in order, so the count to wait for is the number
- * of such ops issued after the awaited copy's last one, along the path with the fewest. Ops in a
- * branch without copies of the group may not have been issued: they do not count. Too small a count
- * only waits longer; too large a one would be a race.
+ * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
+ * of such ops issued after the awaited copy's last one. The path with the fewest such ops decides.
+ * Ops in a branch without copies of the group may not have been issued: they do not count. Too
+ * small a count only waits longer; too large a one would be a race.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

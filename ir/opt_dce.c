@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file is dead code elimination. It drops ops without effect whose results are unused, and
- * values that loops and ifs carry without a use.
- *     %3, %4 = for %i = %0 to %n step %1 with (%5 = %a, %6 = %b)     // %4 and %6 unused
- *     -> %3 = for %i = %0 to %n step %1 with (%5 = %a)
- * A carried value that feeds only itself is dead, which use counts do not show. So liveness is
- * marked from the ops with effects.
+ * values that loops and ifs carry without a use. %3, %4 = for %i = %0 to %n step %1 with (%5 = %a,
+ * %6 = %b)     // %4 and %6 unused -> %3 = for %i = %0 to %n step %1 with (%5 = %a). A carried
+ * value that feeds only itself is dead, which use counts do not show. So liveness is marked from
+ * the ops with effects.
  */
 #include <stdlib.h>
 

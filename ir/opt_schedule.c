@@ -7,13 +7,13 @@
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
  * other ops are ordered by the longest path of dependent work, then by program order. By default
  * work is spread evenly: with W slots of work and M matrix instructions, W k / M slots precede the
- * k-th instruction, so that a phase with little work has no gap at its end. `MIXED` alternates ops
- * of several slots with ops of one, as long as they fit under their matrix instruction:
- * consecutive exponentials would exceed some shadows. `FILL` places the machine's shadow_slots of
- * work after each matrix instruction; `even_code` does so too if the even spread does not suffice.
- * A template's schedule chooses the mode that gives the shorter loop
- * (tools/hipsim/docs/timing.md). The results of a phase are anchored at its end, since instruction
- * selection is free to reorder pure values.
+ * k-th instruction. So a phase with little work has no gap at its end. `MIXED` alternates ops of
+ * several slots with ops of one, as long as they fit under their matrix instruction: consecutive
+ * exponentials would exceed some shadows. `FILL` places the machine's shadow_slots of work after
+ * each matrix instruction; `even_code` does so too if the even spread does not suffice. A
+ * template's schedule chooses the mode that gives the shorter loop (tools/hipsim/docs/timing.md).
+ * The results of a phase are anchored at its end, since instruction selection is free to reorder
+ * pure values.
  *
  * `one_wave` is for waves that are the only one of their SIMD. Scalar ops, copies to LDS and loads
  * then take issue slots: they are spread too, an equal part before each matrix instruction.

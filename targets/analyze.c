@@ -2,8 +2,8 @@
  *
  * Reads a kernel back from its code object and says how much of its hot loop the matrix pipe works.
  *
- * The bound is first order: w waves share a SIMD, their MFMAs cannot overlap each other, vector
- * instructions of one wave hide under an MFMA of another as far as its shadow goes, packed f32 ones
+ * The bound is first order. w waves share a SIMD, and their MFMAs cannot overlap each other. Vector
+ * instructions of one wave hide under an MFMA of another as far as its shadow goes; packed f32 ones
  * do not. With M MFMA clocks, U slots of 4 clocks, a shadow of S slots and P packed instructions in
  * one wave's pass through the loop,
  *

@@ -4,7 +4,7 @@
  * Descriptor").
  *
  * LLVM allocates as many registers as the occupancy that its LDS size permits, even if the kernel
- * uses fewer, so that occupancy cannot exceed what LLVM reports.
+ * uses fewer. So occupancy cannot exceed what LLVM reports.
  */
 #include "targets/descriptor.h"
 

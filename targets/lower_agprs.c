@@ -4,9 +4,9 @@
  *
  * A wave with a SIMD to itself has 256 AGPRs besides its 256 vector registers, but the VALU reads
  * vector registers only. LLVM chooses one kind for the results of all matrix instructions of a
- * kernel, so either the scores or O would be copied in every iteration. `mma` names the products
- * that accumulate in AGPRs. They are inline assembly with LLVM's register allocation. Other users
- * of such a value copy it, in a cold block or after the loop.
+ * kernel. Either the scores or O would be copied in every iteration. `mma` names the products that
+ * accumulate in AGPRs. They are inline assembly with LLVM's register allocation. Other users of
+ * such a value copy it, in a cold block or after the loop.
  *
  * LLVM handles no hazards of assembly. Two of them can occur (GCNHazardRecognizer,
  * checkMAIHazards90A and checkMAIVALUHazards, for gfx942 and gfx950): the VALU reads a result in

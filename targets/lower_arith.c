@@ -3,7 +3,7 @@
  * Constants, elementwise arithmetic, comparison and selection.
  *
  * Fast-math flags: none but nnan on min and max, which saves the canonicalising v_max before each.
- * With reassoc LLVM would move a row sum's chain of additions to its end, with contract it would
+ * With reassoc LLVM would move a row sum's chain of additions to its end. With contract it would
  * fuse what the IR keeps apart and the interpreter rounds twice.
  */
 #include "ir/arith.h"

@@ -4,9 +4,9 @@
  * and dequantises them: position seq_starts[s] + i of sequence s becomes row cu_seqlens_k[s] + i
  * of k_out and v_out.
  *
- * A workgroup takes a few positions of one sequence and head, from a multiple of x on, so that x
- * tokens of V's SHUFFLE layout are one load. Every row is read, rows past the end from the last
- * page; their stores fall beyond the output's buffer resource, which drops them.
+ * A workgroup takes a few positions of one sequence and head. They begin at a multiple of x, so
+ * that x tokens of V's SHUFFLE layout are one load. Every row is read, rows past the end from the
+ * last page; their stores fall beyond the output's buffer resource, which drops them.
  */
 #include "ir/builder.h"
 #include "templates/cache/cache.h"

@@ -6,8 +6,8 @@
  * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
  * of a row or more, and stores them at once. V's SHUFFLE layout has tokens side by side: a lane
  * holds x rows, and transposes x tokens in registers if they are neighbours in the cache. K and V
- * have workgroups of their own where a wave would have too much to round, or where one is much
- * wider than the other: the wider one then takes the workgroup's tokens in several passes.
+ * have separate workgroups if a wave would have too much to round, or if one is much wider. The
+ * wider one then takes the workgroup's tokens in several passes.
  *
  * With a scale per page a workgroup takes whole runs of tokens instead: cache/block_scale.h. Its
  * tile then has a row for each token of the page, in the order of memory.

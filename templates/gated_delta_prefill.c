@@ -2,8 +2,8 @@
  *
  * The gated delta rule over prompts, in chunks of 64 tokens: templates/gated_delta_prefill/chunk.h
  * has the formula. A workgroup goes over the chunks of one sequence and value head. Each of its
- * four waves has some value elements of the state in registers, in float, from where it is read to
- * where it is written. The rows of the next chunk are under way while it works on one.
+ * four waves keeps some value elements of the state in registers, in float, between the read and
+ * the write of the state. The rows of the next chunk are under way while it works on one.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/tile.h"

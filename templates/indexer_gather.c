@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Copies keys of the sparse indexer and their scales out of the pages of its cache, one sequence
- * after the other, byte by byte as they are stored.
+ * after the other. Bytes stay as they are stored.
  *
  * A page has all its keys, then their scales. A lane takes 16 bytes of a key, and eight lanes a
  * key; in SHUFFLE, which keeps 16 tokens together, 16 bytes are a block of 16 elements.

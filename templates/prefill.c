@@ -4,9 +4,9 @@
  * with a running maximum m and denominator l (Dao, arXiv 2205.14135; 2307.08691).
  *
  * Everything is computed transposed. S^T = K Q^T leaves each lane with whole columns of scores for
- * one query, so the softmax needs one cross-lane step, and its registers are, unmoved, the operand
- * of O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share
- * the tiles of K and V in LDS.
+ * one query, so the softmax needs one cross-lane step. Its registers are, unmoved, the operand of
+ * O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share the
+ * tiles of K and V in LDS.
  *
  * The loop over tiles of keys is a pipeline: prefill/pipelines/ has its tables, one for each style,
  * and prefill/pipeline.c chooses.

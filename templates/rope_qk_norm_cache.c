@@ -7,10 +7,9 @@
  *   (a, b) = (a cos - b sin, b cos + a sin)       q, k: pairs of elements, by position
  *
  * q goes to its output, k and v to the slot of a paged cache. A wave takes one token at a time, so
- * that its position and its slot are scalars, and walks over the heads, a tile of them after the
- * other; the next tile is on its way while one is worked on. A workgroup takes a run of tokens and
- * reads only once what all of them meet, weights and biases; where there are few tokens its waves
- * share the heads of one.
+ * that its position and its slot are scalars. It goes over the heads tile by tile, and loads the
+ * next tile during the work on one. A workgroup takes a run of tokens and reads only once what all
+ * of them meet, weights and biases; where there are few tokens its waves share the heads of one.
  *
  * The elements a and b of a pair are two tiles with one layout: the rotation needs no cross-lane
  * traffic. NeoX pairs lie rotary_dim / 2 apart, which is two loads; GPT-J pairs are neighbours,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recurrence of Mamba2 and of lightning attention in chunks of 64 tokens. With G the sums of g
- * over a chunk up to each token, and S, N x P, the state before it, transposed as a wave has it:
+ * The recurrence of Mamba2 and of lightning attention in chunks of 64 tokens. G has the sums of g
+ * over a chunk up to each token. S, N x P, is the state before the chunk, transposed as a wave has
+ * it:
  *
  *     M^T[s][t] = (b[s] . c[t]) exp(G[t] - G[s]) w[s] for s <= t, else 0
  *     out^T = exp(G) (S^T c^T) + x^T M^T

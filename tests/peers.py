@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests tools/bench/peers with tools that answer at once: the launches that it makes, the kernel that it
-takes as our fastest, the peer that it compares it with, the page, and ratios in the ranges of parameters.
+takes as our fastest, and its peer. It also tests the page, and ratios in the ranges of parameters.
 
 Usage: peers.py SOURCE
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stages the pages of the site: stage.py SOURCE BUILD STAGE.
 
-Pages are the Markdown files of the repository, the output of `attnc help`, the ops by their schemas,
-and every file or folder of the repository that a page links to. Links are changed to the site's. A link that leads
+Pages are the Markdown files of the repository, the output of `attnc help`, and the ops by their schemas. A file or
+folder of the repository that a page links to is a page too. Links are changed to the site's. A link that leads
 nowhere, and a page that no section of mkdocs.yml has, end the program with a sentence.
 """
 import json

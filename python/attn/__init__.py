@@ -6,8 +6,8 @@
     prefill = device.prefill(dtype="fp16", head_dim=128, heads=4, kv_heads=1)
     prefill(q=q, k=k, v=v, out=out, cu_seqlens_q=cu, cu_seqlens_k=cu)
 
-attn.attention has classes that plan once a step and run once a layer, attn.torch_ops the operators
-for torch.compile, attn.aiter the calls of AITER.
+attn.attention has classes that plan once a step and run once a layer. attn.torch_ops has the
+operators for torch.compile, attn.aiter and attn.linear the calls of other libraries.
 """
 from attn import _native
 from attn._native import AttnError

@@ -125,9 +125,9 @@ class BatchDecode:
     With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
     one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
     `lists` are the workgroups of a launch. The default is choose_split() for max_batch sequences of
-    about kv_len keys, with the planner's costs and, if one_launch is None and the pack has the
-    kernel, its one launch; self.split has the choice. `chunk` is
-    the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
+    about kv_len keys, with the planner's costs. If one_launch is None, it chooses one launch where
+    the pack has the kernel; self.split has the choice. `chunk` is the size of Llama 4's chunks. All
+    memory is allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,

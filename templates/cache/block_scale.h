@@ -6,10 +6,10 @@
  *
  *   s = max(1e-6, max |x|) / largest number of the cache
  *
- * becomes the page's scale where the run begins with the page's first token, or where s is more
- * than the scale that it has, whose tokens before the run are then x * old / s; else the page keeps
- * its scale. The run's tokens are x / scale (reshape_and_cache_with_block_quant in ROCm/aiter's
- * csrc/kernels/cache_kernels.cu).
+ * becomes the page's scale if the run begins with the page's first token. It also becomes the
+ * page's scale if it is larger than the old one: tokens before the run are then x * old / s. Else
+ * the page keeps its scale. The run's tokens are x / scale (reshape_and_cache_with_block_quant in
+ * ROCm/aiter's csrc/kernels/cache_kernels.cu).
  *
  * So a run and head must have one owner: the workgroup that looks at the run's first token.
  */

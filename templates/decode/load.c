@@ -4,8 +4,8 @@
  *
  * If pages have a multiple of 16 keys, a block of 16 keys lies in one page. Its page number is a
  * scalar, and its address a buffer resource that ends after the last key. Keys after it read as 0,
- * whatever the page table or the page contains there. With other page sizes, or a size that is not
- * known, each key is looked up by itself, and keys after the last one repeat it.
+ * whatever the page table or the page contains there. If the page size is another one, or is not
+ * known, each key is looked up by itself. Keys after the last one repeat it.
  *
  * V in NHD is loaded with neighbours of one token in a lane, and used transposed. The lanes of the
  * matrix operand are rows of V^T a load apart, its registers the rows between. O^T has the same

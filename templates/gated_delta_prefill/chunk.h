@@ -2,8 +2,8 @@
  *
  * This file declares what a workgroup of gated_delta_prefill has of a chunk of 64 tokens.
  *
- * With K and Q the raw keys and queries of the chunk, r and s what divides them by their lengths
- * and scales the queries, and D the decays between two tokens, a chunk's coefficients are
+ * K and Q are the raw keys and queries of the chunk. r divides keys by their lengths, s does so for
+ * queries and scales them, and D has the decays between two tokens. A chunk's coefficients are
  *
  *     N[i][j] = r_i D_ij K_i . K_j           below the diagonal
  *     M = (I + diag(beta r) N)^-1 diag(beta r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The coefficients of a chunk: each wave makes the rows of its 16 tokens, as the transposes of
- * products, row j and column i for N[i][j], so that LDS gets four neighbours of a row at once.
+ * The coefficients of a chunk: each wave makes the rows of its 16 tokens. Products are transposed,
+ * with row j and column i for N[i][j], so that LDS gets four neighbours of a row at once.
  *
  * By channel the decays are inside of the products, and both factors are decayed: the later token
  * from a token between the two on, the earlier one up to it. Tokens of one block have the smallest

@@ -3,9 +3,9 @@
  * A record for each chunk and value head: the launches of a call leave it for one another in the
  * argument `chunks`.
  *
- * The rows of sequence s begin with row start / 64 + s, where start is its first token. So they are
- * enough for any lengths, with at most one row too many for each sequence, and the row of a chunk
- * follows from its sequence, without a list.
+ * The rows of sequence s begin with row start / 64 + s, where start is its first token. So there
+ * are enough rows for any lengths, with at most one row too many for each sequence. The row of a
+ * chunk follows from its sequence, without a list.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 

@@ -4,8 +4,8 @@
  *
  * Exponents are log2 of decays, sums from one token to a later one: none is positive, so that no
  * decay is larger than 1. With a decay for the head they are differences of sums from the chunk's
- * first token on. By channel they are sums within a block of 16 tokens and of whole blocks, since
- * each of K channels would lose the low bits of its differences.
+ * first token on. By channel they are sums within a block of 16 tokens and sums of whole blocks.
+ * Differences would lose low bits in each of K channels.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/gates.h"

@@ -129,7 +129,7 @@ static struct tir_value load_fade(struct delta *d)
     return tir_tile_load(b, view, tir_i32(b, 0), delta_by_channel(d) ? d->t.state_rows : d->t.one);
 }
 
-/* The loads of a chunk, in the order of their first use. */
+/* Issues the loads of a chunk, in the order of their first use. */
 static void load_keys(struct delta *d, struct scan_rows *r)
 {
     struct tir_builder *b = &d->b;

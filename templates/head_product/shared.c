@@ -4,9 +4,10 @@
  * latents. It is one matrix product of many tokens with the rows of all heads, bound by the matrix
  * units, or equally by its stores.
  *
- * A wave keeps 32 rows of w in registers, a workgroup 256, and loops over its tiles of tokens.
- * While one half of the waves multiplies, the other half, a phase later on the same SIMDs, stores
- * its last results, reads its first panel of x and issues its part of a later tile's copy to LDS.
+ * A wave keeps 32 rows of w in registers, a workgroup 256, and loops over its tiles of tokens. One
+ * half of the waves multiplies while the other half is a phase later on the same SIMDs. In that
+ * phase a wave stores its last results and reads its first panel of x. It also issues its part of a
+ * later tile's copy to LDS.
  *
  * Loading w takes as long as five tiles. Two tiles are multiplied meanwhile, panel by panel. Each
  * wave has at most three panels in flight, since memory would otherwise serve all panels of the

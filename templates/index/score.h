@@ -8,9 +8,9 @@
  * product and stays in registers; each wave has keys of its own, which go from memory to the right
  * operand as they are. Two rows of one sequence can share the keys that a wave reads.
  *
- * With `pairs` products are scaled by a power of two, so that none is above 1, and rounded to f16:
- * one instruction does that and the relu for two of them, and another one multiplies two with their
- * weights, f16 too, and adds them up in f32.
+ * With `pairs` products are scaled by a power of two, so that none is above 1, and rounded to f16.
+ * One instruction does that and the relu for two products. Another one multiplies two of them by
+ * their weights, f16 too, and adds both to an f32 sum.
  *
  * A wave walks its keys in groups; the next round's keys are on their way while one is scored, and
  * the page numbers of the round after that. What is on its way is carried through the caller's

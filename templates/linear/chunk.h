@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what chunked forms of recurrences share: a workgroup has one sequence, one
- * value head and some of its value elements, and goes over chunks of ATT_CHUNK tokens, which begin
- * at the sequence's first. Products are by matrix instructions of 16 rows and 16 columns. Rows of a
- * chunk beyond the sequence's last token are read as 0 and never written.
+ * This file declares what chunked forms of recurrences share. A workgroup has one sequence, one
+ * value head and some of its value elements. It goes over chunks of ATT_CHUNK tokens from the
+ * sequence's first token on. Products are by matrix instructions of 16 rows and 16 columns. Rows of
+ * a chunk beyond the sequence's last token are read as 0 and never written.
  */
 #ifndef TEMPLATES_LINEAR_CHUNK_H
 #define TEMPLATES_LINEAR_CHUNK_H

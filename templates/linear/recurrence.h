@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what recurrences over tokens share: a wave has a part of the state of one
- * sequence and value head, from where the state is read to where it is written, and goes over the
- * sequence's tokens. The vectors of the next token are under way while it works on one.
+ * This file declares what recurrences over tokens share. A wave keeps a part of the state of one
+ * sequence and value head in registers, and goes over the sequence's tokens. The vectors of the
+ * next token are under way while it works on one.
  *
  * The ops have the same arguments for it: q and k_in of a head, v_in and out of a value head, the
  * state and its slots, and what att_sequence() reads.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With X the inverse of the blocks of h rows on the diagonal of I + A, and N what A has beside them
- * in blocks of 2 h rows, the inverse of these is X - X N X. A product's left operand is the
- * transpose of what a result is, in the same registers: so X is kept with its transpose.
+ * X is the inverse of the blocks of h rows on the diagonal of I + A. N is the rest of A in blocks
+ * of 2 h rows. The inverse of the blocks of 2 h rows is X - X N X. A product's left operand
+ * is the transpose of what a result is, in the same registers: so X is kept with its transpose.
  */
 #include "templates/linear/triangle.h"
 

@@ -3,8 +3,8 @@
  * mla_decode, pipelines whose waves share the scores of a block: the steps that bring a block of
  * the cache to LDS, multiply it with Q, and multiply P with it. weights.c has the steps between.
  *
- * A block passes through registers in one to three pieces, since the cache may have another type
- * than LDS and rows without a token are cleared. The trap: a piece's load and its store share
+ * A block passes through registers in one to three pieces. The cache may have another type than
+ * LDS, and rows without a token are cleared. The trap: a piece's load and its store share
  * registers, so a table may not load a piece again before it is stored.
  */
 #include "ir/bits.h"

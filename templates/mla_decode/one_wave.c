@@ -292,8 +292,8 @@ static struct tir_value read_late(struct mla *s, struct tir_value v)
 
 /* ---- Weights of fp8 ----
  *
- * Weights are rounded relative to the largest of their block: p = 2^(s - e). e is an integer for
- * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
+ * Weights are rounded relative to the largest of their block: p = 2^(s - e). e is the integer that
+ * puts the largest p of a column at the top of fp8's range: (2^7.75, 2^8.75]. The instruction
  * multiplies them by 2^(e - m), where O and l of the column are relative to m. So m may be well
  * below the maximum, whose growth would rescale the 256 registers of O in a third of the blocks. m
  * changes only if an e exceeds it by MLA_GROWTH, which f32 has the range for. That is rare after

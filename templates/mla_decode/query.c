@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode, values_between: Q passes through LDS. A wave of S^T = K Q^T has 16 rows of Q, and a
- * load of its operand has half a cache line of each; waves that split keys load the same lines.
- * The L1 reserves a whole line for each half, so HBM would idle. Here every wave loads whole rows,
+ * mla_decode, values_between: Q passes through LDS. A wave of S^T = K Q^T has 16 rows of Q. A load
+ * of its operand has half a cache line of each row; waves that split keys load the same lines. The
+ * L1 reserves a whole line for each half, so HBM would idle. Here every wave loads whole rows,
  * before the first block, since no page number is needed. They are stored to LDS and read as
  * operands while the first block is in flight.
  */

@@ -15,10 +15,10 @@
  *
  * A wave copies eight pairs, with three addresses: of lines 0 to 3, 4, and 5 to 8. The
  * instruction's offset tells the lines of an address apart. In LDS each line of all pairs takes 4
- * KB. The trap: 64 banks are two lines. 16 lanes that read K differ in the pair's lowest bit, in
- * the half of a line, and in two more bits of the pair's number, which flip chunks of 16 bytes. A
- * transposing read of c takes eight keys and two neighbouring chunks; no bit of these keys flips
- * the lowest bit of a chunk.
+ * KB. The trap: 64 banks are two lines. 16 lanes that read K differ in the half of a line and in
+ * three bits of the pair's number. Of these, the lowest bit flips nothing, and the other two flip
+ * chunks of 16 bytes. A transposing read of c takes eight keys and two neighbouring chunks; no bit
+ * of these keys flips the lowest bit of a chunk.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"

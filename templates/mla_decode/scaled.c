@@ -3,9 +3,9 @@
  * mla_decode: weights of fp8 with scales, for the MFMA that takes a power of two for each column
  * and 32 keys.
  *
- * A wave rounds the weights of its keys relative to their own largest: p = 2^(s - e), e an integer
- * for which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The MFMA
- * multiplies them with 2^(e - m), where O and l of the column are relative to m. So roundings do
+ * A wave rounds the weights of its keys relative to the largest of them: p = 2^(s - e). e is the
+ * integer that puts the largest p of a column at the top of fp8's range: (2^7.75, 2^8.75]. The
+ * MFMA multiplies them by 2^(e - m), where O and l of the column are relative to m. So roundings do
  * not depend on m, on which all waves agree. m changes only where an e is more than MLA_GROWTH
  * above it, since f32 has the range for less; that is rare after the first keys.
  */

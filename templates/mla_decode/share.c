@@ -2,11 +2,11 @@
  *
  * mla_decode, small LDS: the steps of waves that share S^T.
  *
- * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as the MFMA has rows,
- * and further waves split the latent. Waves that split the latent sum their parts through LDS, and
- * each has a softmax of all keys. Waves that only split keys have a softmax of their own keys, and
+ * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as the MFMA has rows.
+ * Further waves split the latent. Waves that split the latent sum their parts through LDS, and each
+ * has a softmax of all keys. Waves that only split keys have a softmax of their own keys, and
  * exchange the largest scores through LDS. Either way a column has one maximum, which all waves
- * know before weights are rounded: O follows it in the iteration of the product, and nothing is
+ * know before weights are rounded. O is rescaled in the iteration of the product, and nothing is
  * done twice.
  */
 #include "ir/address_map.h"

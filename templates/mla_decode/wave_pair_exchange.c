@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode, wave pairs: the exchange of weights through LDS, the exchange of l at the end, and
- * the steps and passes of row_pairs, which is the pipeline of fp8.
+ * the steps and passes of row_pairs, the fp8 pipeline.
  *
  * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c takes
  * a scale for each 32 keys, so no wave needs the other's exponents before that product.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file proves a plan: every value is made before it is used, no branch splits the work under
- * matrix instructions, and no wave reads a tile in LDS before it is there or writes over one that
- * is still read. The least depth of each buffer follows.
+ * This file proves a plan. Every value is made before it is used. No branch splits the work under
+ * matrix instructions. No wave reads a tile in LDS before it is there, or writes over one that is
+ * still read. The least depth of each buffer follows.
  *
  * Time counts phases: row r of tile t runs at (t + stage) P + phase. Waits and barriers end their
  * phase, as lower_pipeline puts them. A wave of role 1 may be one barrier later than a wave of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file has the steps of prefill's loop that bring tiles of K and V from tensors or pages to
+ * This file has the steps of prefill's loop that load tiles of K and V: from tensors or pages to
  * LDS, and from LDS to the products.
  */
 #include "ir/bits.h"

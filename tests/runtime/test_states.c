@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests what libattn says to calls of ops with recurrent states that cannot be right, and
- * what ATTN_CHECK_DATA finds in their slots and spans: the families' own functions, without a
+ * This file tests the errors of libattn for wrong calls of ops with recurrent states, and what
+ * ATTN_CHECK_DATA finds in their slots and spans. It calls the families' functions, without a
  * kernel.
  */
 #include <setjmp.h>

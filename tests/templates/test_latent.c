@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ops around latent attention on every target: the variants of models compile into registers
- * that leave room for as many waves as the template counts on, and what cannot be built says why.
- * Numerics are `attnc verify`'s business.
+ * The ops around latent attention on every target. The variants of models compile into registers
+ * that leave room for as many waves as the template counts on. A variant that cannot be built gets
+ * an error with the reason. Numerics are `attnc verify`'s business.
  */
 #include <string.h>
 

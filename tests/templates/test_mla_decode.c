@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Absorbed latent attention in the interpreter, as the template writes it and after every lowering,
- * against softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged latent cache; and
- * what its machine code is like.
+ * Absorbed latent attention in the interpreter, as the template writes it and after every lowering.
+ * The reference is softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged latent
+ * cache. Further tests look at its machine code.
  */
 #include "ir/arith.h"
 #include "targets/tgt.h"

@@ -3,8 +3,9 @@
  * Random tables over a small family: those that the checker passes compute what the loop computes
  * without a pipeline, after lower_pipeline has rotated it.
  *
- * The family reads a tile of words of each iteration, passes it through LDS so that other waves
- * have its words, makes two values of it, and folds both into what the loop carries.
+ * The family reads a tile of words in each iteration and passes it through LDS, so that other waves
+ * have its words. It makes two values of the tile, and folds both into the values that the loop
+ * carries.
  */
 #include <setjmp.h>
 #include <stdarg.h>

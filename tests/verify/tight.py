@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the bounds of attnc verify are close. Results of these ops end in a rounding to the nearest, of
-up to half a step; among thousands of elements some come near it. So the largest error of a kernel, as a part of
-its bound, is far above one half, unless the bound allows much more than the rounding.
+"""Tests that the bounds of attnc verify are close.
+Results of these ops end in a rounding to the nearest, of up to half a step; among thousands of elements some come
+near it. So the largest error of a kernel is far above half of its bound, unless the bound allows much more than the
+rounding.
 
 Usage: tight.py ATTNC PACK..., with kernels of all these ops for gfx942
 """

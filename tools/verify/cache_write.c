@@ -2,8 +2,8 @@
  *
  * Verification of cache_write kernels: every byte of the cache, before and after.
  *
- * With a scale per page the tokens of a call that go to one page follow each other, so shapes
- * with tokens in any order, or with gaps, have that order page by page.
+ * With a scale per page the tokens of a call that go to one page follow each other. So shapes with
+ * tokens in any order, or with gaps, have that order page by page.
  */
 #include <math.h>
 #include <stdlib.h>

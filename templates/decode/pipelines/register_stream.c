@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Each wave has tiles of keys of its own. K and V of a tile are replaced as soon as they have been
- * used, and the loads of one tile are in flight while another is worked on.
+ * used: loads of one tile are in flight during the work on another.
  *
  *     register_stream: decode: up to 64 rows of queries for a KV head
  *     no other wave needs K or V: they stay in registers, without LDS and barriers

@@ -2,9 +2,9 @@
  *
  * A wave keeps its rows of w in registers, and tiles of x pass through LDS. Each SIMD has a wave of
  * both roles: one multiplies while the other stores its last results, reads its first panel of x
- * and copies its part of a later tile. A tile is copied two tiles early: the second role, a phase
- * later, has its part there before the first role reads it, and four places are enough for what it
- * replaces to have been read by both.
+ * and copies its part of a later tile. A tile is copied two tiles early. The second role is a phase
+ * later, and has its part in LDS before the first role reads it. With four places both roles have
+ * read a tile before another one replaces it.
  *
  *     weight_stationary: head_product of one x for all heads
  *     w is read once; one role stores and copies while the other multiplies

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waves share the blocks of the latent cache in LDS and nothing else. While scores are made of one
- * block, and the product with the weights of the one before, the next has arrived and one more is
- * in flight. With weights of fp8 the softmax has no branch and runs beside the product.
+ * Waves share the blocks of the latent cache in LDS and nothing else. During the scores of one
+ * block and the product of the block before it, the next block is in LDS and one more in flight.
+ * With weights of fp8 the softmax has no branch and runs beside the product.
  *
  *     one_wave: mla_decode: 128 columns in more than one pass, where LDS transposes c
  *     a wave has 32 columns, all keys and all of O: waves exchange nothing

@@ -2,7 +2,7 @@
  *
  * The rows that tables of waves with shared scores have in common: a block to LDS in pieces, S^T,
  * weights to all waves, and the product with c. A table says in which stage and phase each list
- * begins, so that the product may be in the same iteration as the scores, or in the next.
+ * begins. The product may be in the same iteration as the scores, or in the next.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call in a process of its own: HIP does not survive a fork, a simulator is one GPU for the whole
- * life of its process, and what dies or hangs takes nobody with it.
+ * A call in a process of its own. HIP does not survive a fork, and a simulator is one GPU for the
+ * whole life of its process. A call that dies or hangs leaves its caller alive.
  */
 #ifndef TOOLS_ATTNC_CHILD_CALL_H
 #define TOOLS_ATTNC_CHILD_CALL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file compiles the kernels of a step. Each key has a pack of its own, with all kernels that
- * a build makes of the key, so that libattn dispatches a call as it does from the model's pack.
+ * This file compiles the kernels of a step. Each key has a pack of its own, with all kernels that a
+ * build makes of the key. So libattn dispatches a call as it does from the model's pack.
  */
 #include <stdlib.h>
 #include <string.h>

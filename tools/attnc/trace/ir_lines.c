@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From instructions back to the tile IR: a code object that was built with -g holds the IR's text
- * in a section, and DWARF says which of its lines an instruction comes from.
+ * From instructions back to the tile IR. A code object that was built with -g holds the IR's text
+ * in a section. DWARF says which of its lines an instruction comes from.
  */
 #include "tools/attnc/trace/ir_lines.h"
 

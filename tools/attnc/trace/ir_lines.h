@@ -10,9 +10,9 @@ struct attn_pack;
 #define IR_LINE_MARK "  ; "
 
 /**
- * Adds to each line of an annotated disassembly (attnc trace --annotate) of kernel `n` the op of
- * the tile IR that the instruction comes from, and the op's line in the kernel's IR. Leaves the
- * file alone where the kernel was built without -g. Returns an exit code, after a message.
+ * Adds ops of the tile IR to an annotated disassembly (attnc trace --annotate) of kernel `n`. Each
+ * line gets the op that its instruction comes from, and the op's line in the kernel's IR. Leaves
+ * the file alone where the kernel was built without -g. Returns an exit code, after a message.
  */
 int add_ir_lines(const struct attn_pack *pack, uint32_t n, const char *path);
 

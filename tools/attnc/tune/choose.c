@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From times to kernels: the calls of a key are cut by launch values, at the geometric mean of two
- * neighbouring shapes, where that gains most, and each part has the candidate that is fastest on it
- * among those that are slower than what a build makes on none of its shapes. A candidate gets the
+ * From times to kernels. The calls of a key are cut by launch values, at the geometric mean of the
+ * two neighbouring shapes where a cut gains most. Each part gets its fastest candidate. A candidate
+ * that is slower than the build's kernel on any shape of the part is left out. A candidate gets the
  * calls around its shapes; all others are left to the build.
  */
 #include <limits.h>

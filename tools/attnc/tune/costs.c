@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The planner's costs: a call whose keys are split is timed with other costs too, where these make
- * another plan, once it is known which kernel runs it and into how many lists its keys are cut.
+ * The planner's costs. A call whose keys are split is timed with other costs too, if these make
+ * another plan. By then its kernel is known, and into how many lists its keys are cut.
  */
 #include <stdlib.h>
 #include <string.h>

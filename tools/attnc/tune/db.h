@@ -54,7 +54,7 @@ bool tune_db_put_verdict(struct tune_db *db, const struct tune_id *id,
 /**
  * Adds the rows of another database. Of two with the same id the more trustworthy stays: one with a
  * figure before one with a fault, then the narrower confidence interval, then more runs, then the
- * smaller figure, so that the order of merging does not matter. False after a message.
+ * smaller figure. So the order of merging has no influence. False after a message.
  */
 bool tune_db_merge(struct tune_db *db, const char *path);
 

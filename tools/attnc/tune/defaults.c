@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attnc tune --defaults: the fitted knobs of a target, a row for a class of kernels. A row is kept
- * if it gains more with the timing model's open parameters at their middle than it loses at any
+ * if its gain with the timing model's open parameters at their middle exceeds its loss at every
  * corner of their ranges. So a number that only suits the model's middle does not get in.
  *
  * The trap: a gain is measured against the table without the row. Rows that come later may then

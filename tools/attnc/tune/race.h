@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares a race: it finds the fastest of several launches by a clock that is noisy,
- * drifts and fails. Samples are taken in rounds, one of each runner a round in changing order; a
- * runner's figure is the median of its times as a multiple of the first runner's in the same round,
- * so that a clock that drifts or throttles slows all alike. Nothing here knows a GPU: tests give it
- * a false one.
+ * drifts and fails. Samples are taken in rounds, one of each runner a round in changing order. A
+ * runner's figure is the median of its times as a multiple of the first runner's in the same round.
+ * So a clock that drifts or throttles slows all alike. Nothing here knows a GPU: tests pass a false
+ * one.
  */
 #ifndef TOOLS_ATTNC_RACE_H
 #define TOOLS_ATTNC_RACE_H

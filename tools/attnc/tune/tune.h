@@ -178,8 +178,8 @@ void tune_name_device(const struct tune_key *key, const char *parameters, char d
 bool tune_is_late(const struct tune_sweep *sweep);
 
 /**
- * Times every winner of `tuning` again, beside the key's first candidate and the best other, with
- * each parameter of the model that sources leave open at both ends of its range. The row of a
+ * Times every winner of `tuning` again, beside the key's first candidate and the best other. Each
+ * parameter of the model that sources leave open is set to both ends of its range. The row of a
  * winner that would not win there gets the parameters' names. False: the database cannot be
  * written.
  */

@@ -10,10 +10,10 @@
 #include "wave.h"
 
 /*
- * Operand types: the low byte is the number of dwords, the high byte says how an inline constant
- * or literal becomes a value (CDNA3 ISA, "Scalar/vector source operands"): integer constants are
- * sign-extended, 0.5 .. 4.0 and 1/(2 pi) take the format of a float type, a 32-bit literal is the
- * high half of an f64 and zero- or sign-extends into 64-bit integers.
+ * Operand types: the low byte is the number of dwords, the high byte says how an inline constant or
+ * literal becomes a value (CDNA3 ISA, "Scalar/vector source operands"): integer constants are
+ * sign-extended, 0.5 .. 4.0 and 1/(2 pi) take the format of a float type. A 32-bit literal is the
+ * high half of an f64, and zero- or sign-extends into 64-bit integers.
  */
 enum type_class {
     CLASS_BITS, /* no interpretation; float inline constants are f32 (one dword) or f64 (two) */

@@ -7,9 +7,9 @@
  * the lowest.
  *
  * Components that a format lacks are 0, 0, 1 for y, z, w. The manual leaves the conversions to the
- * names; here fractions are exact quotients rounded once, stores round fractions and f16 to nearest
- * even, cut u/sscaled and the floats of 10 and 11 bits toward zero, and keep the low bits of
- * integers. 16-bit registers hold the low bits of integers and f16 otherwise. A store writes the
+ * names. Here fractions are exact quotients rounded once. Stores round fractions and f16 to nearest
+ * even, and cut u/sscaled and the floats of 10 and 11 bits toward zero. Of integers they keep the
+ * low bits. 16-bit registers hold the low bits of integers and f16 otherwise. A store writes the
  * bytes of the components that it has.
  */
 #include <math.h>

@@ -19,15 +19,15 @@
  *   private:    add_tid without idxen; nothing is out of range
  *   structured: idxen and a stride; index >= num_records
  *   raw:        all others; offset + sgpr_offset + bytes > num_records
- * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics
- * go all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h):
- * the SGPR's offset takes part in the check of raw buffers, `offset` wraps at 32 bits and what is
- * added to it does not, and linear buffers with idxen ignore add_tid. LLVM has a negative offset in
- * the register be illegal even if the instruction's makes it positive (splitBufferOffsets() of its
- * AMDGPU backend): CHECK_STRICT reports that.
- * Through a resource whose last dword is zero everything is out of range: the manual calls one
- * that is all zeros unbound, and MIOpen's Winograd kernels clear that dword to drop stores.
- * What is in range of the resource and yet outside of an allocation is an error like any other.
+ * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics go
+ * all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h): the
+ * SGPR's offset takes part in the check of raw buffers. `offset` wraps at 32 bits, and what is
+ * added to it does not. Linear buffers with idxen ignore add_tid. LLVM has a negative offset in the
+ * register be illegal even if the instruction's makes it positive (splitBufferOffsets() of its
+ * AMDGPU backend): CHECK_STRICT reports that. Through a resource whose last dword is zero
+ * everything is out of range: the manual calls one that is all zeros unbound, and MIOpen's Winograd
+ * kernels clear that dword to drop stores. What is in range of the resource and yet outside of an
+ * allocation is an error like any other.
  */
 #include <string.h>
 

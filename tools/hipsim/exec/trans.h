@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exp2, log2, sin and cos in double, without branches so that lane loops vectorise, and without
- * fused operations so that every host computes the same bits. Relative error below 2^-48.
+ * exp2, log2, sin and cos in double. They have no branches, so that lane loops vectorise, and no
+ * fused operations, so that every host computes the same bits. Relative error below 2^-48.
  */
 #ifndef HIPSIM_TRANS_H
 #define HIPSIM_TRANS_H

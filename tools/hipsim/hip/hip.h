@@ -4,9 +4,9 @@
  *
  * Execution model. Work runs in the thread that submits it, at the time of submission; an
  * asynchronous call has finished its work when it returns. That is one of the orders that HIP
- * allows, and it is the same at every run. Only the *modelled* time is asynchronous: every stream
- * has a time at which its last work ends, and events, waits and synchronisation carry these times
- * from stream to stream as the hardware would.
+ * allows, and it is the same at every run. Only the *modelled* time is asynchronous. Every stream
+ * has a time at which its last work ends. Events, waits and synchronisation carry these times from
+ * stream to stream as the hardware would.
  *
  * Locks. A handle is looked up under the registry's lock and then referenced, so that destroying
  * it in another thread is safe. Work of a stream runs under the stream's lock; work of the legacy

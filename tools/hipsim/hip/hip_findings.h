@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * This file declares what the process does with findings: reports with source lines, suppression by
- * rules, counts per kernel, a JSON file, a file of rules, the summary at the end and the exit
- * status.
+ * rules, and counts per kernel. It writes a JSON file, a file of rules and the summary at the end,
+ * and sets the exit status.
  */
 #ifndef HIPSIM_HIP_FINDINGS_H
 #define HIPSIM_HIP_FINDINGS_H

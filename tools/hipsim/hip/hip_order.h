@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the order of the operations of streams, events and the host.
- * Every stream has a slot of a vector clock, in which its operations are numbered. An operation
- * comes after earlier ones of its stream, after those that the host had waited for at submission,
- * and after those that its stream waited for by events. The rules of the legacy null stream add
- * more. All host threads count as one, since their order is not known here. Two operations race if
- * they access the same bytes, neither comes before the other, at least one changes the bytes, and
- * not both are atomic.
- * With option `streams`, work does not run at submission but when somebody waits for it. The order
- * is drawn by the seed among the allowed ones.
+ * This file declares the order of the operations of streams, events and the host. Every stream has
+ * a slot of a vector clock, in which its operations are numbered. An operation comes after earlier
+ * ones of its stream. It also comes after operations that the host had waited for at submission, or
+ * that its stream waited for by events. The rules of the legacy null stream add more. All host
+ * threads count as one, since their order is not known here. Two operations race if they access the
+ * same bytes, neither comes before the other, at least one changes the bytes, and not both are
+ * atomic. With option `streams`, work does not run at submission but when somebody waits for it.
+ * The order is drawn by the seed among the allowed ones.
  */
 #ifndef HIPSIM_HIP_ORDER_H
 #define HIPSIM_HIP_ORDER_H

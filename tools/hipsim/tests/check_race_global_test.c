@@ -6,7 +6,7 @@
 #include "tools/hipsim/tests/device.h"
 
 /*
- * v1 is the byte offset of a lane's own dword in s[2:3], v2 the offset for the same lane of the
+ * v1 is the byte offset of a lane's own dword in s[2:3]. v2 is the offset for the same lane of the
  * next wave, v3 for the next workgroup. s4 is the wave, s5 the workgroup. s[8:9] has locations for
  * atomics, all 0.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program measures how many wave64 instructions per second one core simulates with checks on,
- * by kind of instruction and instruction set of the host, and the ratio of the best to the plain C
- * kernels. `mixed` is the blend of a softmax: what the 15 M/s goal is about.
+ * This program measures how many wave64 instructions per second one core simulates with checks on.
+ * It lists them by kind of instruction and instruction set of the host, with the ratio of the best
+ * to the plain C kernels. `mixed` is the blend of a softmax, which the goal of 15 M/s is for.
  */
 #include <stdio.h>
 #include <stdlib.h>
