@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the words of comments, pages, texts of ops and commit subjects that are newer than SINCE.
+"""Checks the words of comments, pages, texts of ops and commit subjects.
 
-Usage: words.py ROOT             every line that was added since the commit SINCE, and the subjects since then
+Usage: words.py ROOT             every line of the tree, and the commit subjects since SINCE
        words.py --subject FILE   the first line of a commit message, as the hook tools/commit-msg has it
 
 A rule is a regular expression and what to write instead. The rules catch habits that made older text hard to
 read: questions, pronouns for nouns, prepositions in front of the subject, everyday words for terms that
-docs/glossary.md has. Older lines are exempt until somebody changes them. The check needs the history of git.
+docs/glossary.md has. Comments of functions begin with a verb. The check of subjects needs the history of git.
 """
+import ast
 import pathlib
 import re
 import subprocess
@@ -66,25 +67,6 @@ def subject_faults(subject):
     return "ends with a period" if subject.endswith(".") else None
 
 
-def added_lines(root):
-    """Yields each path with the numbers of the lines that were added since SINCE."""
-    path, numbers = None, set()
-    for text in git(root, "diff", "-U0", "--no-renames", "--diff-filter=AM", SINCE, "--").splitlines() + ["+++ "]:
-        if text.startswith("+++ "):
-            if path and numbers:
-                yield path, numbers
-            path, numbers = text[6:], set()
-        elif text.startswith("@@"):
-            first, _, count = text.split(" +")[1].split(" ")[0].partition(",")
-            numbers.update(range(int(first), int(first) + int(count or 1)))
-
-
-def moved(root):
-    """Lines of the tree at SINCE, which stay exempt where a file was moved or split."""
-    old = git(root, "grep", "-h", "-I", "-e", "", SINCE, "--", "*.c", "*.h", "*.def", "*.md", "*.py", "*.sh")
-    return {line.strip() for line in old.splitlines()}
-
-
 def c_comments(lines):
     """Yields (first line number, text) of each comment."""
     text = "".join(lines)
@@ -104,18 +86,14 @@ def paragraphs_of_comments(lines):
 
 def paragraphs_of_python(lines):
     """Comments of whole lines, and docstrings."""
-    inside, start, block = False, 0, []
     for number, line in enumerate(lines, 1):
-        quotes = line.count('"""')
-        if inside or quotes:
-            start = start or number
-            block.append(line.strip().replace('"""', ""))
-            inside ^= quotes == 1
-            if not inside:
-                yield start, block
-                start, block = 0, []
-        elif re.match(r"\s*#(?!!)", line):
+        if re.match(r"\s*#(?!!)", line):
             yield number, [strip_comment(line)]
+    for node in ast.walk(ast.parse("".join(lines))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node):
+            text = node.body[0]
+            block = lines[text.lineno - 1:text.end_lineno]
+            yield text.lineno, [line.strip().replace('"""', "") for line in block]
 
 
 def paragraphs_of_markdown(lines):
@@ -146,24 +124,41 @@ def long_sentences(block):
             yield sentence[:60]
 
 
-def faults(path, lines, numbers, old):
-    """Yields (line number, what) for each fault in the new text of a file."""
-    for first, block in READERS[pathlib.PurePath(path).suffix](lines):
-        touched = [n for n in range(first, first + len(block)) if n in numbers and
-                   lines[n - 1].strip() not in old]
-        if not touched:
-            continue
-        for n in touched:
-            text = re.sub(r"`[^`]*`|\"[^\"]*\"", "x", block[n - first])
+# Folders whose functions have comments that begin with a verb: "Copies ...", "True if ...", "Like f(), ...".
+ROOMS = ("templates/", "ir/", "targets/", "tools/attnc/")
+FUNCTION = re.compile(r"(/\*(?:(?!\*/).)*\*/)\n(?:static |inline |const |extern )*(?:struct |enum )?"
+                      r"\w+[ *]+\w+\([^;{]*\)\s*[;{]", re.S)
+NOUNS = """arguments attributes bits blocks bytes cells columns elements entries heads items its keys kinds lanes
+    layouts members offsets pages parts queries registers rows scalars scores slots states terms this tiles tokens
+    units values waves weights words workgroups""".split()
+
+
+def verbless(path, text):
+    """Yields (line number, what) for each function whose comment does not begin with a verb."""
+    if not path.startswith(ROOMS) or not path.endswith((".c", ".h")):
+        return
+    for match in FUNCTION.finditer(text):
+        first = re.match(r"[\s/*]*(\S+)", match.group(1)).group(1).strip(".,:;")
+        verb = re.fullmatch(r"[A-Z][a-z]+s", first) and first.lower() not in NOUNS
+        if not verb and first not in ("True", "Like") and first.lower() not in VERBS:
+            number = text.count("\n", 0, match.start()) + 1
+            yield number, "a function's comment begins with %r, not with a verb" % first
+
+
+def faults(path, text):
+    """Yields (line number, what) for each fault in a file."""
+    for first, block in READERS[pathlib.PurePath(path).suffix](text.splitlines(keepends=True)):
+        for number, line in enumerate(block, first):
+            plain = re.sub(r"`[^`]*`|\"[^\"]*\"", "x", line)
             for rule, instead in RULES:
-                if re.search(rule, text):
-                    yield n, "%r: write %s" % (re.search(rule, text).group().strip(), instead)
+                if re.search(rule, plain):
+                    yield number, "%r: write %s" % (re.search(rule, plain).group().strip(), instead)
         opening = next((t for t in block if t.strip()), "")
-        if first in touched and LEADING.match(opening):
+        if LEADING.match(opening):
             yield first, "begins with %r: name the subject first" % opening.split()[0]
-        if len(touched) == len([t for t in block if t.strip()]):
-            for sentence in long_sentences(block):
-                yield first, "a sentence of more than %d words: %s..." % (MOST_WORDS, sentence)
+        for sentence in long_sentences(block):
+            yield first, "a sentence of more than %d words: %s..." % (MOST_WORDS, sentence)
+    yield from verbless(path, text)
 
 
 def main():
@@ -180,12 +175,10 @@ def main():
         if wrong:
             print("%s %s: %s" % (commit[:8], subject, wrong))
             bad += 1
-    old = moved(root)
-    for path, numbers in added_lines(root):
+    for path in git(root, "ls-files").splitlines():
         if EXEMPT.search(path) or pathlib.PurePath(path).suffix not in READERS:
             continue
-        lines = (pathlib.Path(root) / path).read_text().splitlines(keepends=True)
-        for number, what in faults(path, lines, numbers, old):
+        for number, what in faults(path, (pathlib.Path(root) / path).read_text()):
             print("%s:%d: %s" % (path, number, what))
             bad += 1
     print("%d faults" % bad)
