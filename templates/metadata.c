@@ -68,7 +68,7 @@ static struct tir_value lengths(struct metadata *d, struct tir_value first)
     return tir_max(&d->b, load(d, ARG_KV_LENS, first), constant(d, 0));
 }
 
-/* Returns P. */
+/* Returns P, the tokens of a page. */
 static struct tir_value page(struct metadata *d) { return tir_arg(&d->b, ARG_PAGE_SIZE, TIR_I32); }
 
 /* Returns ceil(keys / P). */

@@ -65,7 +65,7 @@ unsigned att_parts_elements(const struct att_part_rows *r);
 /** Returns the waves that share a row. */
 unsigned att_parts_row_waves(const struct att_part_rows *r);
 
-/** Sets r->type. */
+/** Divides a row into panels whose widths are powers of two, and sets r->type to their tiles. */
 void att_parts_choose_type(struct att_part_rows *r);
 
 /** Returns the address of the first row in `t`, whose elements have `size` bytes. */

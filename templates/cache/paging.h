@@ -35,7 +35,7 @@ struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
  * blocks. */
 struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v);
 
-/** Returns P, an i32. */
+/** Returns P, the tokens of a page, an i32. */
 struct tir_value att_page_tokens(const struct att_paging *p);
 
 /* Tokens of a sequence: i32 of any shape, not negative. */
