@@ -49,7 +49,7 @@ has '^lds 252: 000000a3 the workgroup has 256 bytes of LDS$'
 has '^  entry+[0-9]*: ' 3
 has '^the wave has ended$'
 
-debug axpy 'd\ng 2 0\nb :9\nc\ng\nd\ni\n' || fail 'the kernel does not end'
+debug axpy 'd\ng 2 0\nb :9\nc\ng\012d\ni\n' || fail 'the kernel does not end'
 has '^stopped before entry+[0-9]* in kernel axpy, workgroup (2, 0, 0)' 1
 has 'written at entry+[0-9]*: '
 
