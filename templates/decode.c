@@ -21,82 +21,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tiles: `keys` at once for `rows` columns, as registers allow. The first match wins, by the larger
- * head dim; the last row of a head dim has the most columns. The last wave to end can use the
- * whole bandwidth if it has 16 + 16 loads of 1 KiB in flight. */
+/* A tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` if page numbers are by
+ * row, for `columns` queries x heads, with `per_simd` waves on a SIMD. */
+#define TILE(dim, columns, n_keys, n_by_row, per_simd)                           \
+    .head_dim = (dim), .head_dim_v = (dim), .rows = (columns), .keys = (n_keys), \
+    .keys_by_row = (n_by_row), .waves = 4, .waves_per_simd = (per_simd)
+
+/* Keys are as many as registers allow. The first match wins, by the larger head dim; the last row
+ * of a head dim has the most columns. The last wave to end can use the whole bandwidth if it has 16
+ * + 16 loads of 1 KiB in flight. */
 static const struct att_tile tiles[] = {
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 16,
-     .keys = 64,
-     .keys_by_row = 32,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "few bytes a key"},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 32,
-     .keys = 64,
-     .keys_by_row = 32,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "O 32"},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 64,
-     .keys = 32,
-     .keys_by_row = 16,
-     .waves = 4,
-     .waves_per_simd = 1,
-     .why = "O 64, Q 32; K and V read once are worth half of the waves"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 16,
-     .keys = 64,
-     .keys_by_row = 32,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "32 + 32 registers of K and V, O 32"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .keys = 32,
-     .keys_by_row = 32,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "O 64"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 64,
-     .keys = 16,
-     .keys_by_row = 16,
-     .waves = 4,
-     .waves_per_simd = 1,
-     .why = "O 128, Q 64"},
-    {.head_dim = 256,
-     .head_dim_v = 256,
-     .rows = 16,
-     .keys = 16,
-     .keys_by_row = 16,
-     .waves = 4,
-     .waves_per_simd = 2,
-     .why = "K and V 32 each, O 64"},
-    {.head_dim = 256,
-     .head_dim_v = 256,
-     .rows = 32,
-     .keys = 16,
-     .keys_by_row = 16,
-     .waves = 4,
-     .waves_per_simd = 1,
-     .why = "O 128, Q 64"},
-    {.head_dim = 512,
-     .head_dim_v = 512,
-     .rows = 16,
-     .keys = 16,
-     .keys_by_row = 16,
-     .waves = 4,
-     .waves_per_simd = 1,
-     .why = "K, V and Q 64 each, O 128"},
+    {TILE(64, 16, 64, 32, 2), .why = "few bytes a key"},
+    {TILE(64, 32, 64, 32, 2), .why = "O 32"},
+    {TILE(64, 64, 32, 16, 1), .why = "O 64, Q 32; K and V read once are worth half of the waves"},
+    {TILE(128, 16, 64, 32, 2), .why = "32 + 32 registers of K and V, O 32"},
+    {TILE(128, 32, 32, 32, 2), .why = "O 64"},
+    {TILE(128, 64, 16, 16, 1), .why = "O 128, Q 64"},
+    {TILE(256, 16, 16, 16, 2), .why = "K and V 32 each, O 64"},
+    {TILE(256, 32, 16, 16, 1), .why = "O 128, Q 64"},
+    {TILE(512, 16, 16, 16, 1), .why = "K, V and Q 64 each, O 128"},
 };
 
 static const struct att_knob knobs[] = {

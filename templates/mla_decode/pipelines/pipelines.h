@@ -117,6 +117,7 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
 extern const struct pipe_buffer mla_shared_buffers[];
+extern const struct pipe_phase mla_shared_phases[];   /* of shared_scores, replicated_scores */
 extern const struct pipe_phase mla_one_wave_phases[]; /* enum one_wave_phase */
 extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs,
     mla_dv_split;

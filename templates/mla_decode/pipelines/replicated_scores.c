@@ -27,13 +27,6 @@ enum { FIRST, PLACE, SCORES, SOFTMAX, VALUES };
 #define HAS(name) (1u << MLA_HAS_##name)
 #define MASK ATT_HAS(MASK_BYTES)
 
-static const struct pipe_phase phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
-                                           [PLACE] = {"PLACE", PIPE_MEMORY, .open = 0},
-                                           [SCORES] = {"SCORES", PIPE_MATRIX, .branches = 1},
-                                           [SOFTMAX] = {"SOFTMAX", PIPE_MEMORY, .open = 0},
-                                           [VALUES] = {"VALUES", PIPE_MATRIX, .open = 0},
-                                           [VALUES + 1] = {0}};
-
 static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
                                        {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
                                        {&pipe_part, QK, SCORES, .rows = mla_rows_scores},
@@ -51,7 +44,7 @@ const struct pipeline mla_replicated_scores = {
     .name = "replicated_scores",
     .when = "mla_decode: up to 16 columns",
     .why = "P needs no exchange: one barrier a block",
-    .phases = phases,
+    .phases = mla_shared_phases,
     .buffers = mla_shared_buffers,
     .slots = att_slots,
     .rows = rows,

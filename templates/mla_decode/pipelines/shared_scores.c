@@ -30,12 +30,12 @@ enum { FIRST, PLACE, SCORES, SOFTMAX, VALUES };
 
 #define SHARED_MAX HAS(SHARED_MAX)
 
-static const struct pipe_phase phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
-                                           [PLACE] = {"PLACE", PIPE_MEMORY, .open = 0},
-                                           [SCORES] = {"SCORES", PIPE_MATRIX, .branches = 1},
-                                           [SOFTMAX] = {"SOFTMAX", PIPE_MEMORY, .open = 0},
-                                           [VALUES] = {"VALUES", PIPE_MATRIX, .open = 0},
-                                           [VALUES + 1] = {0}};
+const struct pipe_phase mla_shared_phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
+                                               [PLACE] = {"PLACE", PIPE_MEMORY, .open = 0},
+                                               [SCORES] = {"SCORES", PIPE_MATRIX, .branches = 1},
+                                               [SOFTMAX] = {"SOFTMAX", PIPE_MEMORY, .open = 0},
+                                               [VALUES] = {"VALUES", PIPE_MATRIX, .open = 0},
+                                               [VALUES + 1] = {0}};
 
 static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
                                        {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
@@ -55,7 +55,7 @@ const struct pipeline mla_shared_scores = {
     .name = "shared_scores",
     .when = "mla_decode: more columns, one block in LDS, or 128 columns with scaled weights",
     .why = "needs LDS for one block, and few registers",
-    .phases = phases,
+    .phases = mla_shared_phases,
     .buffers = mla_shared_buffers,
     .slots = att_slots,
     .rows = rows,

@@ -41,6 +41,10 @@ extern const struct pipe_op prefill_load_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 extern const struct pipe_op prefill_product_qk;
 
+/** Rows of all tables: shared_rows.c. */
+extern const struct pipe_row prefill_rows_mask[], prefill_rows_exponents[];
+extern const struct pipe_row prefill_rows_weights[];
+
 /** Phases, and rows from weights to O, of one_wave_transposed and one_wave_pages. */
 extern const struct pipe_phase prefill_transposed_phases[];
 extern const struct pipe_row prefill_rows_values[];
