@@ -216,9 +216,7 @@ static void sum_weights(void *context)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
-    struct tir_value *const l = &now->carried[ATT_CARRY_L];
-    const struct tir_value wide = tir_convert(b, now->weights.p16, TIR_F32);
-    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, wide)));
+    mla_add_sum(s, tir_col_fold_sum(b, tir_convert(b, now->weights.p16, TIR_F32)));
 }
 
 /* ---- Steps: O follows the maximum ---- */

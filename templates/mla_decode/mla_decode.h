@@ -305,6 +305,10 @@ static inline struct tir_waves mla_own_waves(const struct mla *s)
 /** Adds the panels of K and Q for waves with columns of their own. Instruction `product` takes the
  * columns of a panel in the order k. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
+/** Adds the sum of a block's weights to l. */
+void mla_add_sum(struct mla *s, struct tir_value sum);
+/** Adds the sum of weights relative to `exponent` (of the columns) to l, which is relative to m. */
+void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value exponent);
 /** Returns the part of a block that has a panel: the latent or the rotated key. */
 static inline struct part *mla_part_of(struct mla *s, const struct panel *n)
 {

@@ -481,15 +481,13 @@ static void round_scaled(void *context)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
-    struct tir_value *const l = &now->carried[ATT_CARRY_L];
     const struct tir_value m = now->carried[ATT_CARRY_M], e = s->d.attention.now.exponent;
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
     s->last.scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
-    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    mla_add_scaled_sum(s, sum, e);
     now->weights.p16 = weights;
 }
 

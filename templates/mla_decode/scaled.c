@@ -122,13 +122,7 @@ static void agree(void *context)
 static void sum_weights(void *context)
 {
     struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
-    const struct tir_value scale =
-        tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, carried[ATT_CARRY_M]));
-    *l = tir_named(b, "l",
-                   tir_fma(b, s->d.attention.now.weights.sum,
-                           tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
 static void product(void *context)

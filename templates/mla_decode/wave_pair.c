@@ -129,8 +129,7 @@ static void rescale(void *context)
 static void add_sum(void *context)
 {
     struct mla *const s = mla_of(context);
-    struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
-    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
+    mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
 static void product(void *context, unsigned part)

@@ -284,12 +284,9 @@ static void make_scales(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
-    const struct tir_value m = carried[ATT_CARRY_M], all = s->now.other_exponent;
+    const struct tir_value m = s->d.attention.now.carried[ATT_CARRY_M], all = s->now.other_exponent;
     s->last.scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, m));
-    const struct tir_value beside = tir_broadcast(b, scale, tir_typeof(b->f, *l));
-    *l = tir_named(b, "l", tir_fma(b, s->d.attention.now.weights.sum, beside, *l));
+    mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
 static void product(void *context)

@@ -124,10 +124,18 @@ static void make_weights(void *context)
     now->weights.p16 = mla_round_weights(s, now->p, &s->d.attention.now.weights.sum);
 }
 
-static void add_sum(struct mla *s)
+void mla_add_sum(struct mla *s, struct tir_value sum)
 {
     struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
-    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->d.attention.now.weights.sum));
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, sum));
+}
+
+void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value exponent)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, exponent, carried[ATT_CARRY_M]));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
 
 static void rescale_own(void *context)
@@ -136,7 +144,7 @@ static void rescale_own(void *context)
     const struct att_now *const now = &s->d.attention.now;
     att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_O],
                         &now->carried[ATT_CARRY_L]);
-    add_sum(s);
+    mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
 static void sum_weights(void *context)
@@ -146,7 +154,7 @@ static void sum_weights(void *context)
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
     *l = tir_mul(b, *l, tir_broadcast(b, now->step.alpha, tir_typeof(b->f, *l)));
-    add_sum(s);
+    mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
 /* ---- Steps: weights to all waves ---- */
