@@ -136,7 +136,8 @@ class CacheDesc:
     dtype: of its elements; None: the op's dtype
     layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
         head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes; "shuffle_k",
-        the same with v [page, kv head, D, P]; "packed", rows of latents with their scales
+        the same with v [page, kv head, D, P]; "packed", rows of latents with their scales;
+        "scales_last", rows of 448 fp8 and 64 other elements, [pages, bytes], with the scales after a page's rows
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """

@@ -44,6 +44,15 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
             "%s: a cache with layout PACKED has one head of 512 + 64 elements, dtype "
             "ATTN_FP8 and scale NONE or E8M0; here head_dim is %d, head_dim_v %d, dtype %s",
             op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
+    const bool mixed = h->kv_heads == 1 && h->head_dim == 512 && h->head_dim_v == 512 &&
+                       d->dtype == ATTN_FP8 && d->scale == ATTN_KV_SCALE_NONE;
+    if (d->layout == ATTN_KV_SCALES_LAST && !mixed)
+        return attn_fail(
+            ATTN_BAD_ARGUMENT,
+            "%s: a cache with layout SCALES_LAST has one head of 512 elements that are "
+            "key and value, dtype ATTN_FP8 and scale NONE; here head_dim is %d, "
+            "head_dim_v %d, dtype %s",
+            op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
     return ATTN_OK;
 }
 
@@ -94,6 +103,12 @@ static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int6
                          int64_t strides[3])
 {
     const bool shuffle = attn_is_shuffled(d);
+    if (d->layout == ATTN_KV_SCALES_LAST) {
+        strides[1] = strides[2] = ATTN_MIXED_ROW;
+        if (strides[0] == 0)
+            strides[0] = attn_mixed_page(d->page_size);
+        return;
+    }
     if (strides[2] == 0)
         strides[2] = shuffle ? dim * d->page_size : dim;
     if (strides[1] == 0 || shuffle)
@@ -248,7 +263,7 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {
-    if (d->layout == ATTN_KV_PACKED)
+    if (d->layout == ATTN_KV_PACKED || d->layout == ATTN_KV_SCALES_LAST)
         return attn_latent_fill(d, heads, c, values);
     return fill_sides(d, heads, c, values);
 }

@@ -14,6 +14,15 @@ struct attn_cache_heads {
  * elements of 16 bits. */
 enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 
+/* Bytes of a row with layout SCALES_LAST, 448 fp8 elements and 64 of 16 bits, and of its scales. */
+enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
+
+/* Returns the bytes of a page of that layout, a multiple of 16. */
+static inline int64_t attn_mixed_page(int64_t tokens)
+{
+    return (tokens * (ATTN_MIXED_ROW + ATTN_MIXED_SCALES) + 15) / 16 * 16;
+}
+
 /* Returns the bytes of an element; 0: unknown dtype. */
 int attn_dtype_size(enum attn_dtype dtype);
 

@@ -72,6 +72,10 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         k = k_joined;
         w = v_joined;
     }
+    if (d->cache.layout == ATTN_KV_SCALES_LAST) {
+        k = (struct parts){.outer = 1, .inner = 1, .run = attn_mixed_page(d->cache.page_size)};
+        w = (struct parts){.outer = 1, .inner = 1};
+    }
     if (packed)
         w.run = 0; /* the rows of K contain the values */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)

@@ -2,13 +2,20 @@
 /* Describes the tensors of a paged cache and of its page lists. */
 #include "runtime/tensors.h"
 
-/* NHD and PACKED: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page,
- * head, D / x, token, x], V [page, head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
+/* NHD and PACKED: [page, token, head, element]. SCALES_LAST: [page, byte]. SHUFFLE, with x elements
+ * in 16 bytes: K [page, head, D / x, token, x], V [page, head, token / x, D, x]; SHUFFLE_K: V
+ * [page, head, D, token]. */
 static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
                            bool value, int32_t *pages, struct attn_tensor *t)
 {
     const int64_t tokens = d->page_size, x = 16 / attn_dtype_size(d->dtype);
     t->dims[0] = (struct attn_dimension){pages, 0, 0};
+    if (d->layout == ATTN_KV_SCALES_LAST) {
+        t->ndim = 2;
+        t->free = 1;
+        t->dims[1].more = attn_mixed_page(tokens);
+        return;
+    }
     if (!attn_is_shuffled(d)) {
         const int64_t dims[] = {tokens, kv_heads, dim};
         t->ndim = 4;
@@ -53,6 +60,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             bool optional, struct attn_tensor *t)
 {
     const bool packed = desc->layout == ATTN_KV_PACKED;
+    const bool mixed = desc->layout == ATTN_KV_SCALES_LAST;
     for (int value = 0; value < 2; value++) {
         const int dim = value ? heads->head_dim_v : heads->head_dim;
         t[value] = (struct attn_tensor){
@@ -66,8 +74,9 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                            &c->page_count, &t[value]);
         const bool nhd = !attn_is_shuffled(desc);
         t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
-        t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
-        if (nhd)
+        if (!mixed)
+            t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
+        if (nhd && !mixed)
             t[value].strides[1] = value ? &c->v_token_stride : &c->k_token_stride;
         t[2 + value] = scale_tensor(desc, heads->kv_heads, c);
         t[2 + value].name = value ? "v_scale" : "k_scale";
@@ -75,7 +84,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
     }
     for (int i = 0; i < 4; i++) {
         t[i].needed = needed && (i < 2 || attn_has_scale_tensors(desc));
-        t[i].needed &= i != 1 || !packed; /* values are part of the rows at k */
+        t[i].needed &= i != 1 || !(packed || mixed); /* values are part of the rows at k */
         t[i].optional = optional;
         t[i].written = true;
         t[i].paged = true;

@@ -171,7 +171,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_MASK,
                           "mla_decode has no window and no chunks: causal, custom or none");
     if (att_is_shuffled(v))
-        return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "a latent cache has kv_layout nhd, packed or scales_last");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
@@ -183,7 +184,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;
-    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
+    return att_latent_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
 /* Returns how many bits of a wave's number tell key groups apart. Waves that would hold the same
@@ -268,7 +269,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.v = &s->variant;
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->number.q = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
-    s->number.kq = v->kv_layout == ATT_KV_LAYOUT_PACKED ? dtype : s->number.q;
+    s->number.kq = att_is_packed(v) ? dtype : s->number.q;
     s->number.kq_bytes = tir_dtype_bits(s->number.kq) / 8;
     s->number.p = s->number.kq; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);

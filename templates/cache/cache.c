@@ -13,6 +13,7 @@ enum {
     LANES = TIR_WAVE_LANES,
     F32_RUN = 128, /* elements of a packed row that share a scale */
     E8M0_RUN = 32,
+    MIXED_RUN = 64,     /* of scales_last, whose scales are e8m0 */
     MANTISSA_BITS = 23, /* of f32 */
 };
 
@@ -29,6 +30,11 @@ unsigned att_cache_dtype(const struct att_variant *v)
 bool att_is_shuffled(const struct att_variant *v)
 {
     return v->kv_layout == ATT_KV_LAYOUT_SHUFFLE || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K;
+}
+
+bool att_is_packed(const struct att_variant *v)
+{
+    return v->kv_layout == ATT_KV_LAYOUT_PACKED || v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
 }
 
 bool att_cache_check(const struct att_variant *v, struct att_why *why)
@@ -51,6 +57,8 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
+    if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
+        return att_reject(why, ATT_KV_LAYOUT, "rows of scales_last are read by mla_decode alone");
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
@@ -59,6 +67,19 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
                           "keeps 16 bytes together",
                           v->page_size, x);
     return true;
+}
+
+bool att_latent_check(const struct att_variant *v, struct att_why *why)
+{
+    if (v->kv_layout != ATT_KV_LAYOUT_SCALES_LAST)
+        return att_cache_check(v, why);
+    if (v->head_dim == 512 && v->head_dim_v == 512 && v->kv_dtype == ATT_KV_DTYPE_FP8 &&
+        v->kv_scale == ATT_KV_SCALE_NONE)
+        return true;
+    return att_reject(
+        why, ATT_KV_LAYOUT,
+        "scales_last is rows of 512 elements that are key and value, kv_dtype fp8 and "
+        "kv_scale none");
 }
 
 /* Returns the bytes between pages, tokens or heads. The argument's name is `key` for keys, else
@@ -85,15 +106,19 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     const unsigned dtype = att_cache_dtype(v);
     const int size = (int)tir_dtype_bits(dtype) / 8;
     const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
+    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
     struct att_cache c = {
         .b = b,
         .value = value,
         .shuffle = att_is_shuffled(v),
         .columns = value && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K,
         .page_size = v->page_size,
-        .packed = v->kv_layout == ATT_KV_LAYOUT_PACKED,
-        .run = e8m0 ? E8M0_RUN : F32_RUN,
-        .scale_size = e8m0 ? 1 : (int)sizeof(float),
+        .packed = att_is_packed(v),
+        .scales_last = mixed,
+        .run = mixed  ? MIXED_RUN
+               : e8m0 ? E8M0_RUN
+                      : F32_RUN,
+        .scale_size = e8m0 || mixed ? 1 : (int)sizeof(float),
         .scaling = e8m0 ? ATT_KV_SCALE_NONE : v->kv_scale,
         .dtype = dtype,
         .size = size,
@@ -110,6 +135,8 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
     if (!c.shuffle)
         c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
+    if (mixed)
+        c.token_stride = tir_i64(b, ATT_MIXED_ROW);
     c.pages = att_paging(b, v);
     if (c.shuffle && !value)
         c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);

@@ -25,6 +25,7 @@ struct att_cache {
     bool shuffle;        /* SHUFFLE, and SHUFFLE_K */
     bool columns;        /* V of SHUFFLE_K */
     bool packed;         /* latent rows: see ATT_PACKED_SCALES */
+    bool scales_last;    /* rows of SCALES_LAST, which are packed too */
     int run, scale_size; /* packed: elements that share a scale, and bytes of the scale: 1 is e8m0,
                             4 is f32 */
     enum att_kv_scale scaling;
@@ -46,6 +47,12 @@ struct att_cache {
  * elements. */
 enum { ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
 
+/** Bytes of kv_layout scales_last: elements of fp8 in a row, a row, and a row's scales. */
+enum { ATT_MIXED_FP8 = 448, ATT_MIXED_ROW = 576, ATT_MIXED_SCALES = 8 };
+
+/** True if rows of the cache have scales among their elements, or after a page's rows. */
+bool att_is_packed(const struct att_variant *v);
+
 /** Returns the rotated elements of packed rows as a cache of their own: V, while K is the latent
  * part. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
@@ -58,6 +65,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
 /** Checks what every op with a cache requires: dtype against scale, and page size against
  * layout. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
+
+/** Checks the same for an op whose rows are key and value, which may be of scales_last. */
+bool att_latent_check(const struct att_variant *v, struct att_why *why);
 
 /** Returns the dtype of the cache's elements. */
 unsigned att_cache_dtype(const struct att_variant *v);

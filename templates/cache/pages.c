@@ -267,6 +267,50 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
+/* Loads scales of scales_last, which lie after the rows of the token's page. */
+static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
+                                         const struct att_paged_tile *t, struct tir_value page,
+                                         struct tir_value token)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value inside = att_page_place(&p->paging, token);
+    const struct tir_value own = tir_mul(b, inside, tir_int_like(b, inside, ATT_MIXED_SCALES));
+    const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
+    const struct tir_value at =
+        tir_add(b, tir_add(b, own, block_of(b, t, row)), splat_like(b, rows, own));
+    return tir_tile_gather(
+        b, t->cache.base,
+        tir_add(b, page_offset(b, page, t->cache.page_stride), tir_zext(b, at, TIR_I64)),
+        tir_i32(b, (int)t->first / t->cache.run), of_rows(b, t->gathered, TIR_I8));
+}
+
+/* True if a tile has elements of scales_last that are of the op's dtype. */
+static bool has_rotated(const struct att_paged_tile *t)
+{
+    return t->cache.scales_last && t->first + t->cols > ATT_MIXED_FP8;
+}
+
+/* Loads the last 64 elements of a tile's rows, for each of their runs. A run begins at `at`. */
+static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
+                                     const struct att_paged_tile *t, struct tir_value at)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value block = block_of(b, t, row);
+    const struct tir_value back =
+        tir_shl(b, block, tir_int_like(b, block, tir_bits((unsigned)t->cache.run)));
+    return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
+                           tir_i32(b, ATT_MIXED_FP8), tir_with_dtype(t->gathered, att_dtype(p->v)));
+}
+
+/* Puts the last 64 elements of rows in place of what was read as fp8. */
+static struct tir_value place_rotated(struct tir_builder *b, const struct att_paged_tile *t,
+                                      struct tir_value rotated, struct tir_value x)
+{
+    const struct tir_value row = tir_row_index(b, tir_with_dtype(t->gathered, TIR_I32));
+    const int last = (ATT_MIXED_FP8 - (int)t->first) / t->cache.run * (int)t->tokens;
+    return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
+}
+
 /* Finds the page of a row's token, and the token's number, which gives its place in the page. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
@@ -304,8 +348,12 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
     if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
         d.scale = load_scales(b, p, t, page, token);
-    if (t->cache.packed)
+    if (t->cache.scales_last)
+        d.scale = load_last_scales(b, p, t, page, token);
+    else if (t->cache.packed)
         d.scale = load_packed_scales(b, t, row, at);
+    if (has_rotated(t))
+        d.rotated = load_rotated(b, p, t, at);
     return d;
 }
 
@@ -336,6 +384,8 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)
         x = tir_convert(b, x, dtype);
+    if (d.rotated.id)
+        x = place_rotated(b, t, d.rotated, x);
     if (t->cache.shuffle || t->blocks)
         x = tir_join_blocks(b, x, t->blocks ? t->tokens : t->cols);
     return t->cache.shuffle && t->cache.value ? tir_transpose(b, x) : x;

@@ -72,6 +72,7 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
  * one for each element if it holds several tokens. */
 struct att_paged_data {
     struct tir_value bits, scale;
+    struct tir_value rotated; /* of scales_last: the row's last 64 elements, in each of its runs */
 };
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value key,

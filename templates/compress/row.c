@@ -117,22 +117,29 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-/* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less: what is above one in the
+static float largest_fp8(const struct compress *c) { return c->m->fp8_is_fnuz ? 240.0f : 448.0f; }
+
+/* Returns the least powers of two that are no less than `scale`, f32: what is above one in the
  * mantissa carries into the exponent. */
-static struct tir_value find_scale(struct compress *c, struct tir_value y)
+static struct tir_value power_above(struct tir_builder *b, struct tir_value scale)
 {
-    struct tir_builder *b = &c->b;
-    const float largest = c->m->fp8_is_fnuz ? 240.0f : 448.0f;
-    const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
-    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1.0f / largest));
     const struct tir_type t = tir_typeof(b->f, scale);
     const struct tir_value bits = tir_bitcast(b, scale, tir_with_dtype(t, TIR_I32));
     const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
                                         tir_int_like(b, bits, -0x800000));
+    return tir_bitcast(b, up, t);
+}
+
+/* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less. */
+static struct tir_value find_scale(struct compress *c, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
+    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
+    const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1 / largest_fp8(c)));
     const struct tir_value round =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
-    return tir_select(b, round, tir_bitcast(b, up, t), scale);
+    return tir_select(b, round, power_above(b, scale), scale);
 }
 
 /* A row of the pool. */
@@ -171,11 +178,55 @@ static void store_fp8(struct compress *c, const struct place *p, struct tir_valu
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 
+/* Returns the byte offsets `at` of the runs among `these` as i64, and -1, where nothing is stored,
+ * of the others. */
+static struct tir_value only(struct tir_builder *b, struct tir_value these, struct tir_value at)
+{
+    const struct tir_value wide = tir_convert(b, at, TIR_I64);
+    return tir_select(b, these, wide, tir_int_like(b, wide, -1));
+}
+
+/* Stores a row of scales_last: runs of 64 elements of fp8, the last of dtype, and the runs' scales
+ * after the rows of the page. */
+static void store_mixed(struct compress *c, const struct place *p, struct tir_value y)
+{
+    enum { RUN = 64, MANTISSA = 23 };
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value runs = tir_split_blocks(b, y, RUN);
+    const struct tir_value absmax = att_norm_over_rows(b, &runs, 1, true);
+    const struct tir_value share =
+        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest_fp8(c)));
+    const struct tir_value scale =
+        power_above(b, tir_max(b, share, tir_float_like(b, share, 1e-4f)));
+    const struct tir_type column = tir_with_dtype(tir_typeof(b->f, scale), TIR_I32);
+    const struct tir_value run = tir_row_index(b, column);
+    const struct tir_value narrow = tir_cmp_lt(b, run, tir_int_like(b, run, ATT_MIXED_FP8 / RUN));
+    const struct tir_value last = tir_cmp_ge(b, run, tir_int_like(b, run, ATT_MIXED_FP8 / RUN));
+    const struct tir_value at = tir_mul(b, run, tir_int_like(b, run, RUN));
+    const struct tir_value row =
+        tir_add(b, p->page, att_wide(b, att_times(b, p->inside, ATT_MIXED_ROW)));
+    const struct tir_value inverse = tir_broadcast(b, tir_rcp(b, scale), tir_typeof(b->f, runs));
+    tir_tile_scatter(b, row, only(b, narrow, at), zero,
+                     tir_convert(b, tir_mul(b, runs, inverse), TIR_FP8));
+    tir_tile_scatter(b, row, only(b, last, at), zero, tir_convert_short(b, runs, att_dtype(c->v)));
+    const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
+    const struct tir_value own = tir_add(b, rows, att_times(b, p->inside, ATT_MIXED_SCALES));
+    const struct tir_value bits = tir_bitcast(b, scale, column);
+    const struct tir_value exponent = tir_shr(b, bits, tir_int_like(b, bits, MANTISSA));
+    tir_tile_scatter(b, tir_add(b, p->page, att_wide(b, own)), only(b, narrow, run), zero,
+                     tir_convert(b, exponent, TIR_I8));
+}
+
 static void store_row(struct compress *c, const struct place *p, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
     const int bytes = c->v->head_dim * ELEM;
     const struct tir_value zero = tir_i32(b, 0);
+    if (c->v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST) {
+        store_mixed(c, p, y);
+        return;
+    }
     if (c->v->kv_dtype == ATT_KV_DTYPE_FP8) {
         store_fp8(c, p, y);
         return;

@@ -278,14 +278,20 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes of a block's part of a sparse list. */
-static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
+/* Returns the bytes of a block's part of a sparse list. Rows of scales_last have no piece with one
+ * entry for each key, so that all runs of a key store its entry. */
+static unsigned entry_bytes(const struct mla *s)
+{
+    const bool mixed = s->d.v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    const unsigned runs = mixed ? s->d.value.width / PANEL : 1;
+    return s->d.keys * runs * (unsigned)sizeof(int32_t);
+}
 
 /* True if the product with c of a block may run between the first piece of the next one and its
  * others. Masks and rows that are converted would have the loop wait. */
 static bool fits_between(const struct mla *s)
 {
-    const bool packed = s->d.v->kv_layout == ATT_KV_LAYOUT_PACKED;
+    const bool packed = att_is_packed(s->d.v);
     const bool three =
         s->lds.most_blocks > 2 || s->type.scaled >= 0; /* the tile does not want two */
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
@@ -425,7 +431,7 @@ static struct tir_value entries_at(struct mla *s, struct tir_value block)
 
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries)
 {
-    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    const struct tir_layout map = tir_row_major(tir_typeof(s->d.b.f, entries).rows, 1);
     tir_tile_lds_store(&s->d.b, entries_at(s, block), entries, &map);
 }
 

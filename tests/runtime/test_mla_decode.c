@@ -244,6 +244,11 @@ static void packed_rows_are_of_one_kind(void **state)
     assert_int_equal(handed(fake, AT_TOKEN, 8), 656);
     assert_int_equal(handed(fake, AT_PAGE, 8), 16 * 656);
     attn_op_destroy(op);
+    d.cache.layout = ATTN_KV_SCALES_LAST;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("a cache with layout SCALES_LAST has one head of 512 elements that are key and value");
+    d.head_dim = 512;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
     close_bench(&b);
 }
 

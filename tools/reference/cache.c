@@ -23,6 +23,17 @@ int64_t ref_packed_element(int d)
     return d < REF_PACKED_LATENT ? d : REF_PACKED_SCALES + 2 * d - REF_PACKED_LATENT;
 }
 
+int64_t ref_mixed_element(int token, int d)
+{
+    const int more = d > REF_MIXED_FP8 ? d - REF_MIXED_FP8 : 0;
+    return (int64_t)token * REF_MIXED_ROW + d + more;
+}
+
+int64_t ref_mixed_scale(int tokens, int token, int d)
+{
+    return (int64_t)tokens * REF_MIXED_ROW + token * REF_MIXED_SCALES + d / REF_MIXED_RUN;
+}
+
 int ref_packed_scale_size(enum ref_scale s) { return s == REF_SCALE_E8M0 ? 1 : 4; }
 
 int ref_packed_run(enum ref_scale s)
@@ -54,6 +65,18 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
+static double mixed_value(const struct ref_cache *c, const char *page, int token, int d)
+{
+    uint32_t bits = 0;
+    const bool narrow = d < REF_MIXED_FP8;
+    memcpy(&bits, page + ref_mixed_element(token, d), narrow ? 1 : 2);
+    if (!narrow)
+        return c->decode(c->rotated, bits);
+    uint32_t scale = 0;
+    memcpy(&scale, page + ref_mixed_scale(c->page_size, token, d), 1);
+    return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
+}
+
 /* Returns an offset in floats. */
 static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
@@ -66,6 +89,8 @@ static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, 
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d)
 {
     uint32_t bits = 0;
+    if (c->scales_last)
+        return mixed_value(c, (const char *)c->elements + page * c->page_stride, token, d);
     if (c->packed)
         return packed_value(
             c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);

@@ -32,10 +32,20 @@ struct ref_cache {
      * for each 128 of them, or an e8m0 exponent for each 32; then elements of 16 bits. Strides are
      * in bytes. */
     bool packed;
+    /* Rows of REF_MIXED_FP8 elements of one byte and 64 of 16 bits. The rows of a page are followed
+     * by 8 bytes for each: e8m0 exponents of 64 elements of one byte. Strides are in bytes. */
+    bool scales_last;
     const void *rotated; /* type of the rotated elements, an argument of decode */
 };
 
 enum { REF_PACKED_LATENT = 512, REF_PACKED_SCALES = 16, REF_PACKED_ROW = 656 };
+
+enum { REF_MIXED_FP8 = 448, REF_MIXED_ROW = 576, REF_MIXED_SCALES = 8, REF_MIXED_RUN = 64 };
+
+/* Return the byte offsets of element d of a row of scales_last, and of its scale, in a page of
+ * `tokens` tokens. */
+int64_t ref_mixed_element(int token, int d);
+int64_t ref_mixed_scale(int tokens, int token, int d);
 
 /* Return the number of elements that share a scale, and the bytes of a scale. */
 int ref_packed_run(enum ref_scale s);

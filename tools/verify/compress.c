@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "tools/reference/cache.h"
 #include "tools/reference/compress.h"
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
@@ -71,8 +72,15 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 
 static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
 
+static bool is_mixed(const struct call *c)
+{
+    return c->desc.compress.layout == ATTN_KV_SCALES_LAST;
+}
+
 static int row_bytes(const struct call *c)
 {
+    if (is_mixed(c))
+        return REF_MIXED_ROW;
     return c->desc.compress.head_dim * (is_fp8(c) ? 1 : 2);
 }
 
@@ -132,7 +140,8 @@ static void size(struct call *c)
     a->overlap = is(c, OVERLAPS);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
-    a->page_stride = (int64_t)a->page_size * (row_bytes(c) + (is_fp8(c) ? 4 : 0));
+    const int scales = is_mixed(c) ? REF_MIXED_SCALES : is_fp8(c) ? 4 : 0;
+    a->page_stride = (int64_t)a->page_size * (row_bytes(c) + scales);
     a->page_stride = (a->page_stride + (is(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
     a->max_position = POSITIONS;
     a->first_slot = is(c, PADDED);
@@ -342,13 +351,13 @@ static void make_group(struct call *c, struct group *g)
         &g->made);
 }
 
-/* Compares a row of 16-bit numbers. */
-static void compare_plain(struct call *c, const struct group *g, int64_t page, int64_t inside)
+/* Compares the elements of a row from `first` on, 16-bit numbers at byte `start`. */
+static void compare_plain(struct call *c, const struct group *g, int64_t start, int first)
 {
     struct operand *pool = call_operand(c, COMPRESS_POOL);
     const struct precision *p = call_operand(c, COMPRESS_LATENT)->precision;
-    for (int d = 0; d < c->desc.compress.head_dim; d++) {
-        const int64_t at = page + inside * row_bytes(c) + 2 * d;
+    for (int d = first; d < c->desc.compress.head_dim; d++) {
+        const int64_t at = start + 2 * (d - first);
         const unsigned low = (unsigned)operand_result_int(pool, AT(at)) & 0xff;
         const unsigned high = (unsigned)operand_result_int(pool, AT(at + 1)) & 0xff;
         double bound;
@@ -384,6 +393,37 @@ static void compare_fp8(struct call *c, const struct group *g, int64_t page, int
     }
 }
 
+/* Compares a row of scales_last. The scale of a run may be either neighbour where its number is
+ * close to a power of two. */
+static void compare_mixed(struct call *c, const struct group *g, int64_t page, int inside)
+{
+    const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
+    const int rows = c->args.compress.page_size;
+    struct operand *pool = call_operand(c, COMPRESS_POOL);
+    for (int first = 0; first < REF_MIXED_FP8; first += REF_MIXED_RUN) {
+        const int64_t byte = page + ref_mixed_scale(rows, inside, first);
+        const double scale = exp2((double)(operand_result_int(pool, AT(byte)) & 0xff) - 127);
+        double absmax = 0, error = 0;
+        operand_allow(pool, AT(byte));
+        for (int d = first; d < first + REF_MIXED_RUN; d++) {
+            absmax = fmax(absmax, fabs(g->made.row[d]));
+            error = fmax(error, g->made.row_error[d]);
+        }
+        const double f = STORED_F * 2 * absmax, least = 1e-4 * fp8->limit;
+        if (!scaled_row_has(scale, fmax(absmax, least), error + f, fp8->limit, true))
+            verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
+                        first, g->number, g->sequence, scale, absmax);
+        for (int d = first; d < first + REF_MIXED_RUN; d++) {
+            const int64_t at = page + ref_mixed_element(inside, d);
+            const double got =
+                decode_element(fp8, (uint16_t)operand_result_int(pool, AT(at)) & 0xff);
+            call_compare_value(c, pool, AT(at), got * scale, g->made.row[d],
+                               scaled_row_bound(fp8, g->made.row[d], g->made.row_error[d], scale));
+        }
+    }
+    compare_plain(c, g, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
+}
+
 static void compare_group(struct call *c, struct group *g)
 {
     const struct attn_compress_args *a = &c->args.compress;
@@ -399,10 +439,12 @@ static void compare_group(struct call *c, struct group *g)
     if (slot < 0)
         return;
     const int64_t page = slot / a->page_size * a->page_stride, inside = slot % a->page_size;
-    if (is_fp8(c))
+    if (is_mixed(c))
+        compare_mixed(c, g, page, (int)inside);
+    else if (is_fp8(c))
         compare_fp8(c, g, page, inside);
     else
-        compare_plain(c, g, page, inside);
+        compare_plain(c, g, page + inside * row_bytes(c), 0);
 }
 
 /* Compares the rows of a ring that are written. */

@@ -541,8 +541,9 @@ static double least_bytes(const struct call *c)
     const double scales = cache->scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
                                                                 : 0;
-    const int key = cache->layout == ATTN_KV_PACKED
-                        ? REF_PACKED_ROW
+    const int key = cache->layout == ATTN_KV_PACKED ? REF_PACKED_ROW
+                    : cache->layout == ATTN_KV_SCALES_LAST
+                        ? REF_MIXED_ROW + REF_MIXED_SCALES
                         : (is_latent(c) ? dim : dim + dim_v) * attn_dtype_size(cache->dtype);
     const int q_scale_size = has_q_scales(c) ? 4 : 0;
     double bytes = (double)batch * seen * kv_heads(c) * (key + scales) +

@@ -163,7 +163,7 @@ void decode_compare(struct call *c)
     struct comparison comparison = {
         .precision = precision,
         .attention = &e.reference.attention,
-        .inputs = DESC(c, cache).layout == ATTN_KV_PACKED ? precision->unit : 0,
+        .inputs = DESC(c, cache).layout == ATTN_KV_PACKED ? precision->unit : 0, /* else exact */
         .tasks = ARG(c, batch) * kv_heads(c),
         .task = compare_kv_head,
         .problem = &e,

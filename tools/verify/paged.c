@@ -22,6 +22,8 @@ static bool is_shuffled(const struct attn_cache_desc *d)
 
 static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED; }
 
+static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_SCALES_LAST; }
+
 /* Returns the cache with the element types of packed rows. Every op's descriptor begins with its
    size and its dtype. */
 static struct paged packed_of(struct call *c, unsigned first, struct paged p)
@@ -31,7 +33,7 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
     p.parts = CACHE_PARTS;
     p.kv_heads = 1;
     p.page_count = (int)rows->dims[0];
-    p.dim[CACHE_K] = REF_PACKED_LATENT;
+    p.dim[CACHE_K] = is_mixed(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
     p.dim[CACHE_V] = PACKED_ROTATED;
     for (int part = 0; part < CACHE_PARTS; part++) {
         p.elements[part] = rows;
@@ -49,7 +51,7 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
         .precision = find_cache_precision(desc->dtype, c->target),
         .parts = latent ? 1 : CACHE_PARTS,
     };
-    if (desc->layout == ATTN_KV_PACKED)
+    if (desc->layout == ATTN_KV_PACKED || is_mixed(&p))
         return packed_of(c, first, p);
     for (int part = 0; part < p.parts; part++) {
         struct operand *o = operand_of(c, first, part, false, latent);
@@ -94,7 +96,10 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int64_t column[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d, s.token};
     const int64_t row[ATTN_DIMENSIONS_MAX] = {
         s.page, s.token, 0, ref_packed_element(part == CACHE_V ? REF_PACKED_LATENT + d : d)};
-    const int64_t *from = is_packed(p)                        ? row
+    const int64_t byte[ATTN_DIMENSIONS_MAX] = {
+        s.page, ref_mixed_element(s.token, part == CACHE_V ? REF_MIXED_FP8 + d : d)};
+    const int64_t *from = is_mixed(p)                         ? byte
+                          : is_packed(p)                      ? row
                           : p->desc.layout == ATTN_KV_NHD     ? nhd
                           : part == CACHE_K                   ? k
                           : p->desc.layout == ATTN_KV_SHUFFLE ? v
@@ -102,33 +107,61 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     return memcpy(at, from, sizeof(nhd));
 }
 
-/* Returns `bytes` bytes of a packed row from byte `first` on, as an integer. */
+/* True if rows have elements of one byte and of two. */
+static bool has_rows(const struct paged *p) { return is_packed(p) || is_mixed(p); }
+
+/* Returns which index of element_at() counts the bytes of packed rows. */
+static int byte_axis(const struct paged *p) { return is_mixed(p) ? 1 : 3; }
+
+/* Returns the indices of byte `first` of a packed row, or of scales_last of its page. */
+static const int64_t *byte_at(const struct paged *p, struct slot s, int64_t first, int64_t at[])
+{
+    const int64_t row[ATTN_DIMENSIONS_MAX] = {s.page, s.token, 0, first};
+    const int64_t page[ATTN_DIMENSIONS_MAX] = {s.page, first};
+    return memcpy(at, is_mixed(p) ? page : row, sizeof(row));
+}
+
+/* Returns `bytes` bytes from byte `first` on, as an integer. */
 static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
                          uint32_t (*of)(const struct operand *, const int64_t *))
 {
+    int64_t at[ATTN_DIMENSIONS_MAX];
     uint32_t bits = 0;
     for (int i = 0; i < bytes; i++)
-        bits |= of(p->elements[CACHE_K], AT(s.page, s.token, 0, first + i)) << 8 * i;
+        bits |= of(p->elements[CACHE_K], byte_at(p, s, first + i, at)) << 8 * i;
     return bits;
 }
 
 static void set_row_bits(struct paged *p, struct slot s, int64_t first, int bytes, uint32_t bits)
 {
+    int64_t at[ATTN_DIMENSIONS_MAX];
     for (int i = 0; i < bytes; i++)
-        operand_set_bits(p->elements[CACHE_K], AT(s.page, s.token, 0, first + i),
-                         bits >> 8 * i & 0xff);
+        operand_set_bits(p->elements[CACHE_K], byte_at(p, s, first + i, at), bits >> 8 * i & 0xff);
 }
 
-static enum ref_scale scale_kind(const struct paged *p) { return (enum ref_scale)p->desc.scale; }
+static enum ref_scale scale_kind(const struct paged *p)
+{
+    return is_mixed(p) ? REF_SCALE_E8M0 : (enum ref_scale)p->desc.scale;
+}
 
-int packed_run(const struct paged *p) { return ref_packed_run(scale_kind(p)); }
+int packed_run(const struct paged *p)
+{
+    return is_mixed(p) ? REF_MIXED_RUN : ref_packed_run(scale_kind(p));
+}
+
+/* Returns the byte of the scale of element d. */
+static int64_t scale_byte(const struct paged *p, struct slot s, int d)
+{
+    return is_mixed(p) ? ref_mixed_scale(p->desc.page_size, s.token, d)
+                       : ref_packed_scale(scale_kind(p), d);
+}
 
 static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
     const enum ref_scale kind = scale_kind(p);
-    return ref_packed_decode(
-        kind, row_bits(p, s, ref_packed_scale(kind, d), ref_packed_scale_size(kind), of));
+    return ref_packed_decode(kind,
+                             row_bits(p, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
 }
 
 static double packed_scale(const struct paged *p, struct slot s, int d)
@@ -148,9 +181,10 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
     const double got = packed_result_scale(p, s, d), limit = p->precision->limit;
     const double least = fmax((largest - off) / limit, 1e-12),
                  most = fmax((largest + off) / limit, 1e-12);
+    int64_t at[ATTN_DIMENSIONS_MAX];
     int exponent;
     for (int i = 0; i < ref_packed_scale_size(kind); i++)
-        operand_allow(p->elements[CACHE_K], AT(s.page, s.token, 0, ref_packed_scale(kind, d) + i));
+        operand_allow(p->elements[CACHE_K], byte_at(p, s, scale_byte(p, s, d) + i, at));
     const bool right = kind == REF_SCALE_E8M0
                            ? frexp(got, &exponent) == 0.5 && got >= least && got < 2 * most
                            : fabs(got * limit - largest) <= off;
@@ -162,7 +196,7 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
 /* True if a rotated element has a second byte, which is allowed with the first. */
 static bool has_two_bytes(const struct paged *p, enum cache_part part)
 {
-    return is_packed(p) && part == CACHE_V;
+    return has_rows(p) && part == CACHE_V;
 }
 
 static const struct precision *precision_of(const struct paged *p, enum cache_part part)
@@ -192,6 +226,7 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
         .columns = p->desc.layout == ATTN_KV_SHUFFLE_K,
         .transposed = part == CACHE_V,
         .packed = p->desc.layout == ATTN_KV_PACKED,
+        .scales_last = is_mixed(p),
         .page_size = p->desc.page_size,
         .dim = dim,
         .element_size = p->precision->size,
@@ -213,7 +248,7 @@ uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, 
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    return has_two_bytes(p, part) ? row_bits(p, s, at[3], 2, operand_bits)
+    return has_two_bytes(p, part) ? row_bits(p, s, at[byte_axis(p)], 2, operand_bits)
                                   : operand_bits(p->elements[part], at);
 }
 
@@ -221,7 +256,7 @@ uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct s
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    return has_two_bytes(p, part) ? row_bits(p, s, at[3], 2, operand_result_bits)
+    return has_two_bytes(p, part) ? row_bits(p, s, at[byte_axis(p)], 2, operand_result_bits)
                                   : operand_result_bits(p->elements[part], at);
 }
 
@@ -230,7 +265,7 @@ static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
     if (has_two_bytes(p, part))
-        set_row_bits(p, s, at[3], 2, bits);
+        set_row_bits(p, s, at[byte_axis(p)], 2, bits);
     else
         operand_set_bits(p->elements[part], at, bits);
 }
@@ -256,14 +291,14 @@ void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, doubl
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     const double scale =
-        is_packed(p) && part == CACHE_K ? packed_scale(p, s, d) : paged_scale(p, part, s);
+        has_rows(p) && part == CACHE_K ? packed_scale(p, s, d) : paged_scale(p, part, s);
     return decode_element(precision_of(p, part), (uint16_t)paged_bits(p, part, s, d)) * scale;
 }
 
 static double result_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
-    const double scale = is_packed(p) && part == CACHE_K ? packed_result_scale(p, s, d)
-                                                         : paged_result_scale(p, part, s);
+    const double scale = has_rows(p) && part == CACHE_K ? packed_result_scale(p, s, d)
+                                                        : paged_result_scale(p, part, s);
     return decode_element(precision_of(p, part), (uint16_t)paged_result_bits(p, part, s, d)) *
            scale;
 }
@@ -272,7 +307,7 @@ void paged_allow(struct paged *p, enum cache_part part, struct slot s, int d)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     operand_allow(p->elements[part], element_at(p, part, s, d, at));
-    at[3] += 1;
+    at[byte_axis(p)] += 1;
     if (has_two_bytes(p, part))
         operand_allow(p->elements[part], at);
 }
@@ -289,7 +324,7 @@ void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct
     int64_t at[ATTN_DIMENSIONS_MAX];
     call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
                        result_value(p, part, s, d), expected, bound);
-    at[3] += 1;
+    at[byte_axis(p)] += 1;
     if (has_two_bytes(p, part))
         operand_allow(p->elements[part], at);
 }
@@ -323,7 +358,7 @@ void paged_touch(struct paged *p, int64_t page)
  * 2. */
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
-    if (is_packed(p))
+    if (has_rows(p))
         return part == CACHE_K ? 16 : 2;
     if (p->desc.scale == ATTN_KV_SCALE_NONE)
         return 2;
@@ -347,7 +382,7 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
     memcpy(&bits, &scale, sizeof(bits));
     if (kind == REF_SCALE_E8M0)
         bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
-    set_row_bits(p, s, ref_packed_scale(kind, d), ref_packed_scale_size(kind), bits);
+    set_row_bits(p, s, scale_byte(p, s, d), ref_packed_scale_size(kind), bits);
 }
 
 void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
@@ -357,7 +392,7 @@ void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random
             const struct slot s = {page, token, head};
             if (p->scales[part]->given)
                 fill_scale(p, part, s, random);
-            for (int d = 0; is_packed(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
+            for (int d = 0; has_rows(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
                 fill_packed_scale(p, s, d, random);
             for (int d = 0; d < p->dim[part]; d++)
                 set_bits(p, part, s, d,
@@ -474,7 +509,7 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
 /* Fills all tokens of a traced cache from a small table, in the order of memory, which is fast. */
 static bool fill_traced(struct call *c, struct paged *p)
 {
-    if (!c->traced || p->desc.layout == ATTN_KV_PACKED)
+    if (!c->traced || has_rows(p))
         return false;
     for (int part = 0; part < p->parts; part++) {
         operand_set_table(p->elements[part], stored_limit(p, part), &c->random);
