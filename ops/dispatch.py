@@ -51,29 +51,30 @@ def constant(name, op):
 
 
 def check_key(k, op, schema):
-    name = f"d->{k.name}"
+    # Formats are the same in many ops, so that the library has them once.
+    name, subject = f"d->{k.name}", quoted(f"{op.name}: {k.name}")
     if k.kind == "dtype":
         bad = " && ".join(f"{name} != {constant(n, op)}" for n in k.only)
         what = " nor ".join(DTYPES[n][0] if n in DTYPES else n for n in k.only)
         neither = "neither" if len(k.only) > 1 else "not"
-        return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name}"
-                f" %d is {neither} {what}\", (int){name});\n")
+        return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"%s %d is "
+                f"{neither} {what}\", {subject}, (int){name});\n")
     if k.kind.startswith("enum "):
         enum = schema.enums[k.kind]
         if k.only:
             bad = " && ".join(f"{name} != {enum.prefix}{n.upper()}" for n in k.only)
             what = ", ".join(f"{enum.prefix}{n.upper()}" for n in k.only)
-            return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: "
-                    f"{k.name} %d is none of {what}\", (int){name});\n")
+            return (f"    if ({bad})\n        return attn_fail(ATTN_BAD_ARGUMENT, \"%s %d is none "
+                    f"of {what}\", {subject}, (int){name});\n")
         last = enum.constants()[-1]
         guard = f"{expression(k.when, op, False)} && " if k.when else ""
         return (f"    if ({guard}(unsigned){name} > {last})\n"
-                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name} %d is none of "
-                f"{k.kind}\", (int){name});\n")
+                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"%s %d is none of {k.kind}\", "
+                f"{subject}, (int){name});\n")
     if k.kind == "int":
         return (f"    if ({name} < {k.low} || {name} > {k.high})\n"
-                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"{op.name}: {k.name} %d is not "
-                f"{k.low} to {k.high}\", {name});\n")
+                f"        return attn_fail(ATTN_BAD_ARGUMENT, \"%s %d is not {k.low} to {k.high}\", "
+                f"{subject}, {name});\n")
     return ""
 
 
@@ -305,9 +306,10 @@ def refuse_strides(t, op, indent):
     what = (f"{low}, {most}, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or {most}")
     limits = ", ".join(f"(long long)({stride_most(t, axis, op)})" for axis in t.strides)
-    sentence = quoted(f"{op.name}: {' or '.join(names)} is {what}")
-    return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT,\n{indent}                 {sentence},\n"
-            f"{indent}                 {limits});\n")
+    # The format is the same in many ops, so that the library has it once.
+    subject = quoted(f"{op.name}: {' or '.join(names)}")
+    return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT, {quoted('%s is ' + what)},\n"
+            f"{indent}                 {subject}, {limits});\n")
 
 
 def may_exceed(t):
