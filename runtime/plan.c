@@ -359,6 +359,48 @@ ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *give
     return ATTN_OK;
 }
 
+ATTN_PUBLIC int attn_decode_plan_place(const struct attn_decode_plan_shape *given, void *memory,
+                                       size_t *bytes, struct attn_decode_plan *plan)
+{
+    enum { ALIGN = 16 };
+    struct attn_decode_plan_shape shape;
+    struct attn_decode_plan_sizes sizes;
+    struct attn_decode_plan placed = {0};
+    int r = adopt_shape(given, &shape);
+    if (!r)
+        r = attn_decode_plan_sizes(given, &sizes);
+    if (r)
+        return r;
+    if (!bytes || (memory && !plan) || (uintptr_t)memory % ALIGN)
+        return attn_fail_fixed(
+            ATTN_BAD_ARGUMENT,
+            "plan: bytes is NULL, or plan is, or memory is not aligned to 16 bytes");
+    const struct {
+        int32_t **tensor;
+        size_t count; /* of integers */
+    } rows[] = {
+        {&placed.work_indptr, (size_t)shape.lists + 1},
+        {&placed.work_info, 8 * (size_t)sizes.work_items},
+        {&placed.reduce_indptr, (size_t)sizes.tiles + 1},
+        {&placed.reduce_final_map, 2 * (size_t)sizes.tiles},
+        {&placed.reduce_partial_map, (size_t)sizes.partials},
+        {&placed.tile_info, shape.q_tile ? 5 * (size_t)sizes.tiles : 0},
+    };
+    *bytes = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (memory)
+            *rows[i].tensor = (int32_t *)((char *)memory + *bytes);
+        /* At least one integer, so that no two tensors are at one address. */
+        *bytes += ((rows[i].count ? rows[i].count : 1) * sizeof(int32_t) + ALIGN - 1) &
+                  ~(size_t)(ALIGN - 1);
+    }
+    if (!shape.q_tile)
+        placed.tile_info = NULL;
+    if (plan)
+        *plan = placed;
+    return ATTN_OK;
+}
+
 ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *given,
                                  const struct attn_decode_plan_lengths *lengths,
                                  const struct attn_decode_plan *plan)

@@ -532,9 +532,57 @@ static void bad_shapes_are_refused(void **state)
     says("kv_lens is NULL");
 }
 
+static void a_plan_fits_into_one_allocation(void **state)
+{
+    (void)state;
+    struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape), .batch = 3, .q_len = 2, .heads = 8, .kv_heads = 2, .lists = 8};
+    const int32_t kv_lens[] = {900, 0, 70};
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = kv_lens};
+    for (int tiled = 0; tiled < 2; tiled++) {
+        struct attn_decode_plan_sizes sizes;
+        struct attn_decode_plan plan;
+        size_t bytes, again;
+        shape.q_tile = tiled;
+        assert_int_equal(attn_decode_plan_sizes(&shape, &sizes), ATTN_OK);
+        assert_int_equal(attn_decode_plan_place(&shape, NULL, &bytes, NULL), ATTN_OK);
+        char *memory = aligned_alloc(16, bytes + 16);
+        memset(memory, 1, bytes + 16);
+        assert_int_equal(attn_decode_plan_place(&shape, memory, &again, &plan), ATTN_OK);
+        assert_int_equal(bytes, again);
+        const int32_t *const starts[] = {plan.work_indptr,           plan.work_info,
+                                         plan.reduce_indptr,         plan.reduce_final_map,
+                                         plan.reduce_partial_map,    plan.tile_info,
+                                         (int32_t *)(memory + bytes)};
+        const int32_t counts[] = {shape.lists + 1, 8 * sizes.work_items, sizes.tiles + 1,
+                                  2 * sizes.tiles, sizes.partials,       5 * sizes.tiles};
+        assert_ptr_equal(starts[0], memory);
+        assert_true((starts[5] != NULL) == tiled);
+        for (int i = 0; i < (tiled ? 6 : 5); i++) {
+            const int32_t *const end = starts[i + 1] ? starts[i + 1] : starts[6];
+            assert_int_equal((uintptr_t)starts[i] % 16, 0);
+            assert_true(end >= starts[i] + counts[i] && end > starts[i]);
+        }
+        assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
+        for (size_t i = 0; i < 16; i++)
+            assert_int_equal(memory[bytes + i], 1);
+        assert_int_equal(attn_decode_plan_place(&shape, memory + 4, &bytes, &plan),
+                         ATTN_BAD_ARGUMENT);
+        says("not aligned to 16 bytes");
+        assert_int_equal(attn_decode_plan_place(&shape, memory, &bytes, NULL), ATTN_BAD_ARGUMENT);
+        assert_int_equal(attn_decode_plan_place(&shape, NULL, NULL, NULL), ATTN_BAD_ARGUMENT);
+        free(memory);
+    }
+    shape.lists = 0;
+    size_t bytes;
+    assert_int_equal(attn_decode_plan_place(&shape, NULL, &bytes, NULL), ATTN_BAD_ARGUMENT);
+    says("lists 0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_fits_into_one_allocation),
         cmocka_unit_test(plans_of_random_batches_keep_their_promises),
         cmocka_unit_test(a_long_sequence_is_cut),
         cmocka_unit_test(pieces_are_equal_where_lists_suffice),
