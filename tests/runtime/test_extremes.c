@@ -116,6 +116,7 @@ static const struct {
     {"gates", ATTN_GATES_SOFTPLUS, "gated_delta"},
     {"state_steps", 4, "gated_delta"},
     {"gates", ATTN_GATES_SOFTPLUS, "gated_delta_prefill"},
+    {"segment_tokens", 0, NULL},
     {"q_channels", 64, "conv1d"},
     {"k_channels", 64, "conv1d"},
     {"out_channels", 64, "conv1d"},
