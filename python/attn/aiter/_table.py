@@ -156,7 +156,8 @@ _MSA = "scores and choices of MiniMax-M3's blocks are not ops of attnc; fused_qk
 _PACKED = "the segmented layout is of gfx1250"
 _PARTS = "the norm, the rotation and attention are launches of their own: fused_qkv_split_qk_norm_rope_cache has the first two"
 _ROPE = "it is a class with tables of its own, not a call; the calls rope_cached_* rotate by an engine's table"
-_V4 = "DeepSeek-V4's two caches and compressed keys are not ops of attnc"
+_V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-V4, and mla_gluon attends to "
+       "lists of them")
 _FP4 = "keys of 4 bits are not read"
 
 # (call, engines, why not)
