@@ -120,19 +120,38 @@ void delta_make_segment(struct delta *d)
 
 /* ---- Use ---- */
 
-/* Returns the state after the segments before this one. */
+/* A and B of a segment that comes before. */
+struct followed {
+    struct tir_value a, made;
+};
+
+static struct followed load_followed(struct delta *d, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_view view = transition_of(d, row, tir_i32(b, 0));
+    struct followed f = {.a = tir_tile_load(b, view, tir_i32(b, 0), d->t.transition)};
+    f.made = load_kept(d, att_plus(b, row, 1));
+    return f;
+}
+
+/* Returns the state after the segments before this one. A and B of the next segment are on their
+ * way during the product with one; those after the last one are loaded in vain. */
 static struct tir_value fold(struct delta *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value row = tir_sub(b, d->segment_row, d->segment), one = tir_i32(b, 1);
+    const struct tir_value last = tir_max(b, att_plus(b, d->segment_row, -1), tir_i32(b, 0));
     struct tir_value state = load_kept(d, row);
-    struct tir_loop loop = tir_begin_for(b, row, d->segment_row, one, &state, 1);
-    const struct tir_view view = transition_of(d, loop.index, tir_i32(b, 0));
-    const struct tir_value a = tir_tile_load(b, view, tir_i32(b, 0), d->t.transition);
-    const struct tir_value made = load_kept(d, att_plus(b, loop.index, 1));
-    state = tir_mma(b, d->over_keys, a, delta_operand(d, state), made);
-    tir_end_for(b, &loop, &state, 1);
-    return state;
+    const struct followed first = load_followed(d, tir_min(b, row, last));
+    struct tir_value carried[] = {state, first.a, first.made};
+    struct tir_loop loop = tir_begin_for(b, row, d->segment_row, one, carried, 3);
+    const struct tir_value operand = delta_operand(d, carried[0]);
+    carried[0] = tir_mma(b, d->over_keys, carried[1], operand, carried[2]);
+    const struct followed next = load_followed(d, tir_min(b, att_plus(b, loop.index, 1), last));
+    carried[1] = next.a;
+    carried[2] = next.made;
+    tir_end_for(b, &loop, carried, 3);
+    return carried[0];
 }
 
 struct tir_value delta_state_before(struct delta *d)
