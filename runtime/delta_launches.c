@@ -7,8 +7,9 @@
 #include "runtime/op.h"
 
 /* Tokens of a chunk; value elements of a workgroup of one launch where there are few, and where
-   there are many; value elements of a wave of a scan; the most segments of a sequence. */
-enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, SEGMENTS_MOST = 64 };
+   there are many; value elements of a wave of the scan, and columns of one that
+   makes a segment; the most segments of a sequence. */
+enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, WIDE_SLICE = 32, SEGMENTS_MOST = 64 };
 enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
 
 /* Bytes of a record of `chunks`: coefficients and their factors; the fade of a head. */
@@ -23,13 +24,14 @@ struct costs {
     int wide;    /* a chunk in the wide kernel of one launch */
     int chunk;   /* of a compute unit for a value head's chunk in the launch of chunks */
     int scan;    /* of a wave for a chunk in the scan */
-    int another; /* of it for each further wave of the compute unit */
+    int segment; /* likewise in the launch of segments */
+    int another; /* of either for each further wave of the compute unit */
     int fold;    /* of a wave for the fold of a segment */
     int output;  /* like `chunk`, in the launch of outputs */
     int launch;
 };
-static const struct costs of_head = {135, 78, 28, 7, 30, 110, 85};
-static const struct costs of_channel = {120, 105, 12, 4, 12, 55, 37};
+static const struct costs of_head = {135, 78, 28, 42, 7, 30, 110, 85};
+static const struct costs of_channel = {120, 105, 12, 19, 4, 12, 55, 37};
 
 /* A call, in chunks. */
 struct shape {
@@ -53,28 +55,28 @@ static int64_t time_of_one(const struct shape *s)
     return s->longest * 100 * ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
-/* Returns the time of a scan in which each of `waves` goes over `chunks`. */
-static int64_t time_of_scan(const struct shape *s, int64_t waves, int64_t chunks)
+/* Returns the time in which each of `waves` goes over `chunks`, a chunk in time `cost` where a
+ * compute unit has one wave. */
+static int64_t time_of_waves(const struct shape *s, int64_t waves, int cost, int64_t chunks)
 {
     enum { SIMDS = 4 };
     const int64_t each = ceiling(waves, s->units), rounds = ceiling(each, SIMDS);
     const int64_t others = (each < SIMDS ? each : SIMDS) - 1;
-    return chunks * rounds * (s->costs->scan + others * s->costs->another);
+    return chunks * rounds * (cost + others * s->costs->another);
 }
 
 /* Returns the time of several launches, where each sequence is cut into n segments. */
 static int64_t time_of_several(const struct shape *s, int64_t n)
 {
     const struct costs *const c = s->costs;
-    const int64_t each = ceiling(s->longest, n), slices = s->values / SLICE;
+    const int64_t each = ceiling(s->longest, n), columns = (s->values + s->keys) / WIDE_SLICE;
     const int64_t parallel = ceiling(s->all, s->units) * (c->chunk + c->output);
-    const int64_t scan = time_of_scan(s, s->heads * n * slices, each);
+    const int64_t scan = time_of_waves(s, s->heads * n * (s->values / SLICE), c->scan, each);
     const int64_t whole = parallel + scan + 2 * c->launch;
     if (n == 1)
         return whole;
-    const int64_t columns = slices + s->keys / SLICE;
-    return whole + time_of_scan(s, s->heads * (n - 1) * columns, each) + (n - 1) * c->fold +
-           c->launch;
+    return whole + time_of_waves(s, s->heads * (n - 1) * columns, c->segment, each) +
+           (n - 1) * c->fold + c->launch;
 }
 
 /* Returns the best number of segments; 0: one launch is better. */

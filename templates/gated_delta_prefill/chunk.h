@@ -82,7 +82,7 @@ struct delta_lds {
     struct tir_value sums;         /* by wave, a line each: enum delta_line */
     struct tir_value scales;       /* lines r and s of all rows */
     struct tir_value totals;       /* by channel: K floats for each block */
-    struct tir_value scratch;      /* by channel, of the wave: two strips */
+    struct tir_value scratch;      /* by channel, of the wave: a strip */
     struct tir_value v;            /* of the wave: its value elements; for scans in stages */
 };
 

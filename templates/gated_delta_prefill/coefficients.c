@@ -195,15 +195,22 @@ struct pair {
     struct tir_value k, q;
 };
 
-static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
+/* Returns a strip as an operand, by way of the wave's scratch. */
+static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value second = att_plus(b, d->lds.scratch, strip_bytes(d));
-    delta_store_strip(d, d->lds.scratch, k);
-    delta_store_strip(d, second, q);
+    delta_store_strip(d, d->lds.scratch, strip);
     tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value right = load_right(d, d->lds.scratch);
-    const struct pair p = {right, load_right(d, second)};
+    tir_wait(b, TIR_LDS_ORDER, 0);
+    return right;
+}
+
+static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
+{
+    struct pair p;
+    p.k = through_scratch(d, k);
+    p.q = through_scratch(d, q);
     return p;
 }
 

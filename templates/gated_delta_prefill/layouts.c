@@ -184,11 +184,14 @@ static unsigned sums_bytes(const struct att_variant *v)
     return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
 }
 
-/* Returns the bytes of keys, queries and keys as columns. A launch for chunks has none of a decay
- * for the head: what a later launch reads is in memory. */
+/* Returns the bytes of keys, queries and keys as columns. The launch of chunks leaves these in
+ * memory. By channel it has the keys of strips before others, and the scratch of each wave. */
 static unsigned factors_bytes(const struct att_variant *v)
 {
-    return v->stage == ATT_STAGE_CHUNKS && v->decay == ATT_DECAY_HEAD ? 0 : 3 * rows_bytes(v);
+    enum { EARLY = DELTA_BLOCKS - 1 };
+    if (v->stage != ATT_STAGE_CHUNKS)
+        return 3 * rows_bytes(v);
+    return v->decay == ATT_DECAY_HEAD ? 0 : (EARLY + DELTA_WAVES) * rows_bytes(v) / DELTA_BLOCKS;
 }
 
 static unsigned triangles_bytes(const struct att_variant *v)
@@ -234,8 +237,12 @@ static void choose_lds(struct delta *d)
     l->scales = tir_lds_buffer(b, 2 * LINE_BYTES, 0);
     if (delta_by_channel(d))
         l->totals = tir_lds_buffer(b, totals_bytes(d->v), 0);
-    if (factors_bytes(d->v))
-        l->scratch = delta_own(d, l->q, 2 * rows / DELTA_WAVES);
+    if (factors_bytes(d->v)) {
+        const int strip = rows / DELTA_BLOCKS;
+        const struct tir_value scratch =
+            d->v->stage == ATT_STAGE_CHUNKS ? att_plus(b, l->k, rows - strip) : l->q;
+        l->scratch = delta_own(d, scratch, strip);
+    }
 }
 
 struct tir_value delta_own(struct delta *d, struct tir_value region, int bytes)
