@@ -28,7 +28,7 @@ python3 - there/out/on-gpu.json "$root" <<'END' || fail 'facts are wrong'
 import json, sys
 text = open(sys.argv[1]).read()
 facts = json.loads(text)
-assert facts['simulated'] is True and facts['short'] is True
+assert facts['simulated'] is True and facts['short'] is True and facts['device'] == 'hip'
 assert facts['gpu']['target'] == 'gfx950' and facts['gpu']['compute_units'] == 256, facts['gpu']
 assert facts['gpu']['engine_mhz'] == 2400 and facts['gpu']['hip_version'] > 0, facts['gpu']
 assert facts['host']['kernel'] and facts['host']['system'] and 'rocm' in facts['host']
@@ -45,6 +45,12 @@ unset LD_LIBRARY_PATH
 for line in 'SIMULATED' 'gfx950 --parameters (nothing changes)' 'root mean square'; do
     grep -qF -- "$line" fit || { cat fit; fail "$line is missing"; }
 done
+# An archive of the simulator has loops, and no launches that were measured.
+sed 's/"device": "hip"/"device": "sim"/' there/out/on-gpu.json >facts && mv facts there/out/on-gpu.json
+rm there/out/loops
+tar -C there -czf sim.tar.gz out
+"$attnc" calibrate sim.tar.gz >fit || { cat fit; exit 1; }
+grep -q 'no loops' fit && grep -q 'Launches: none' fit || { cat fit; fail 'fits what was not measured'; }
 "$attnc" calibrate d.yaml 2>none && fail 'took a description'
 grep -q 'not an archive' none || fail 'no reason'
 

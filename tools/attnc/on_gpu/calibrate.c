@@ -75,9 +75,9 @@ static int read_facts(struct visit *v)
 static void print_facts(const struct visit *v)
 {
     const bool simulated = strcmp(text_at(v, NULL, "simulated"), "false") != 0;
-    printf("%s (%s), %s of %s\n", text_at(v, "gpu", "name"), text_at(v, "gpu", "target"),
-           simulated ? "SIMULATED: nothing here was measured on hardware" : "measured",
-           text_at(v, NULL, "date"));
+    printf("%s (%s), %s, %s\n", text_at(v, "gpu", "name"), text_at(v, "gpu", "target"),
+           text_at(v, NULL, "date"),
+           simulated ? "SIMULATED: nothing here was measured on hardware" : "measured");
     printf("driver %s, kernel %s, HIP %s, ROCm %s, %s MHz, memory %s MHz\n",
            text_at(v, "driver", "amdgpu"), text_at(v, "host", "kernel"),
            text_at(v, "gpu", "hip_version"), text_at(v, "host", "rocm"),
@@ -147,6 +147,10 @@ static int fit_launches(struct visit *v)
 {
     char path[PATH_MAX];
     struct step_line line = {0};
+    if (!strcmp(text_at(v, NULL, "device"), "sim")) {
+        puts("\nLaunches: none, since the tuning ran on the timing model.");
+        return EXIT_GOOD;
+    }
     step_add(&line, NULL);
     step_add(&line, "tune");
     if (!add_descriptions(v, &line))

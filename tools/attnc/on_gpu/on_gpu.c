@@ -330,6 +330,7 @@ static int write_facts(const struct visit *v)
     json_string(&j, "date", date);
     json_string(&j, "attnc", ATTNC_PROVENANCE);
     json_flag(&j, "simulated", v->gpu.id.simulated);
+    json_string(&j, "device", v->simulator ? "sim" : "hip"); /* --device */
     json_flag(&j, "short", args.is_short);
     machine_write(&j, &v->gpu);
     json_begin_list(&j, "descriptions");
