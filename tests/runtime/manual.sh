@@ -5,7 +5,7 @@
 set -eu
 library=$1 reference=$2 commands=$3 manual=$4 failed=0
 
-functions=$(nm -D --defined-only "$library" | awk '{ print $3 }')
+functions=$(nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }')
 for function in $functions; do
     # Its entry: from the bold line with its name to .RE; text is what is neither request nor bold.
     awk -v name="$function" '
@@ -17,7 +17,7 @@ for function in $functions; do
         failed=1
     }
 done
-for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$commands"); do
+for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$commands" | tr _ -); do
     grep -q "^\.SS attnc $command\$" "$manual" || {
         echo "$manual has no section on $command" >&2
         failed=1
