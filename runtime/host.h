@@ -48,6 +48,9 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
 
+/* The same, and that each position has a row of cos_sin. */
+int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *args);
+
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
 
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a);

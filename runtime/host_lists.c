@@ -257,19 +257,19 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
     return check_work(&(struct work){op->device, &decode, &args, 1});
 }
 
-/* Checks that each position of a stream has a row of the table. */
-static int check_stream(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
-                        const int64_t *positions)
+/* Checks that each of `count` positions has one of `rows` rows of the table. */
+static int check_stream(const struct attn_op *op, const int64_t *positions, int32_t count,
+                        int32_t rows, void *stream)
 {
     const struct attn_elements e = {
         .name = "positions",
         .data = positions,
         .size = sizeof(*positions),
-        .count = a->tokens,
+        .count = count,
         .least = 0,
-        .most = a->max_position - 1,
+        .most = rows - 1,
     };
-    return attn_check_elements(op->device, &e, a->stream);
+    return attn_check_elements(op->device, &e, stream);
 }
 
 int attn_rope_check_positions(const struct attn_op *op,
@@ -280,8 +280,37 @@ int attn_rope_check_positions(const struct attn_op *op,
     const int64_t stride = a->positions_stride ? a->positions_stride : a->tokens;
     int r = ATTN_OK;
     for (int i = 0; i < streams && !r && d->rope != ATTN_ROPE_NONE && a->max_position; i++)
-        r = check_stream(op, a, a->positions + i * stride);
+        r = check_stream(op, a->positions + i * stride, a->tokens, a->max_position, a->stream);
     return r;
+}
+
+int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *a)
+{
+    const struct attn_rope_decode_desc *d = &op->desc.rope_decode;
+    const struct attn_decode_desc decode = {
+        .heads = d->heads,
+        .kv_heads = d->kv_heads,
+        .q_len = d->q_len,
+        .one_launch = d->one_launch,
+        .cache.page_size = d->cache.page_size,
+    };
+    const struct attn_decode_args args = {
+        .batch = a->batch,
+        .total_q = a->total_q,
+        .q_len = a->q_len,
+        .pages = a->pages,
+        .work_indptr = a->work_indptr,
+        .work_info = a->work_info,
+        .work_lists = a->work_lists,
+        .partial_rows = a->partial_rows,
+        .reduce_indptr = a->reduce_indptr,
+        .tickets = a->tickets,
+        .stream = a->stream,
+    };
+    const int r = check_work(&(struct work){op->device, &decode, &args, 1});
+    if (r || d->rope == ATTN_ROPE_NONE || !a->max_position)
+        return r;
+    return check_stream(op, a->positions, a->total_q, a->max_position, a->stream);
 }
 
 int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metadata_args *a)

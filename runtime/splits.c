@@ -29,6 +29,8 @@ enum {
 
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
 
+static bool is_step(const struct attn_op *op) { return op->family == &attn_family_rope_decode; }
+
 static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
 
 /* Sets the query tokens whose heads fill a workgroup of prefill. A second kernel, for small tiles,
@@ -59,6 +61,9 @@ static struct wanted wanted_of(const struct attn_op *op, const struct attn_decod
     } else if (is_prefill(op)) {
         w.heads = op->desc.prefill.heads;
         w.kv_heads = op->desc.prefill.kv_heads;
+    } else if (is_step(op)) {
+        w.heads = op->desc.rope_decode.heads;
+        w.kv_heads = op->desc.rope_decode.kv_heads;
     } else {
         w.heads = op->desc.decode.heads;
         w.kv_heads = op->desc.decode.kv_heads;
@@ -70,6 +75,8 @@ static bool launches_once(const struct attn_op *op)
 {
     if (is_prefill(op))
         return op->desc.prefill.one_launch;
+    if (is_step(op))
+        return op->desc.rope_decode.one_launch;
     return is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch;
 }
 
@@ -77,7 +84,7 @@ static bool has_splits(const struct attn_op *op)
 {
     if (!op)
         return false;
-    return op->family == &attn_family_decode || is_mla(op) ||
+    return op->family == &attn_family_decode || is_step(op) || is_mla(op) ||
            (is_prefill(op) && op->desc.prefill.planned);
 }
 

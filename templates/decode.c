@@ -30,7 +30,7 @@
 /* Keys are as many as registers allow. The first match wins, by the larger head dim; the last row
  * of a head dim has the most columns. The last wave to end can use the whole bandwidth if it has 16
  * + 16 loads of 1 KiB in flight. */
-static const struct att_tile tiles[] = {
+const struct att_tile decode_tiles[DECODE_TILES] = {
     {TILE(64, 16, 64, 32, 2), .why = "few bytes a key"},
     {TILE(64, 32, 64, 32, 2), .why = "O 32"},
     {TILE(64, 64, 32, 16, 1), .why = "O 64, Q 32; K and V read once are worth half of the waves"},
@@ -74,14 +74,14 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
  * several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t)
 {
-    for (size_t i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
-        if (tiles[i].head_dim == t->head_dim && tiles[i].rows > t->rows &&
-            has_registers(v, &tiles[i]))
+    for (size_t i = 0; i < DECODE_TILES; i++)
+        if (decode_tiles[i].head_dim == t->head_dim && decode_tiles[i].rows > t->rows &&
+            has_registers(v, &decode_tiles[i]))
             return false;
     return true;
 }
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
@@ -314,12 +314,27 @@ static void product_qk(void *context)
     struct decode *const d = family_of(context);
     struct tir_builder *b = &d->kv.b;
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->kv.scores);
-    const struct tir_value k = decode_use_k(d, d->now.k), q = read_q(d);
+    const struct tir_value k = d->now.k_used.id ? d->now.k_used : decode_use_k(d, d->now.k);
+    const struct tir_value q = read_q(d);
     const struct tir_value s = tir_named(b, "s", tir_mma(b, d->kv.qk, k, q, zero));
     const struct tir_value scaled = decode_scale(d, s, &d->now.k_scales);
     d->kv.attention.now.s =
         d->query.scales.id ? tir_mul(b, scaled, tir_broadcast(b, d->query.scales, d->kv.scores))
                            : scaled;
+}
+
+static void take_new_keys(void *context)
+{
+    struct decode *const d = family_of(context);
+    d->now.k_used = d->arrivals->replace_keys(d, decode_use_k(d, d->now.k),
+                                              tile_key(d, d->kv.attention.now.block.index));
+}
+
+static void take_new_values(void *context)
+{
+    struct decode *const d = family_of(context);
+    d->now.v_used = d->arrivals->replace_values(d, decode_widen_v(d, d->now.v),
+                                                tile_key(d, d->kv.attention.now.block.index));
 }
 
 static void scale_p(void *context)
@@ -331,7 +346,8 @@ static void scale_p(void *context)
 static void use_v(void *context)
 {
     struct decode *const d = family_of(context);
-    d->kv.attention.now.v = decode_use_v(d, d->now.v, tile_key(d, d->kv.attention.now.block.index));
+    const struct tir_value v = d->now.v_used.id ? d->now.v_used : decode_widen_v(d, d->now.v);
+    d->kv.attention.now.v = decode_use_v(d, v, tile_key(d, d->kv.attention.now.block.index));
 }
 
 const struct pipe_op decode_find_tile = {"find pages", find_pages, 0,
@@ -343,6 +359,10 @@ const struct pipe_op decode_issue_mask = {"load mask", load_mask, ATT_SLOT(K_PAG
 const struct pipe_op decode_issue_v = {"load V", load_v, ATT_SLOT(V_PAGES), ATT_SLOT(V_DATA),
                                        .flags = 0};
 const struct pipe_op decode_keep_step = {"keep step", meet, .flags = PIPE_BRANCH};
+const struct pipe_op decode_new_keys = {"new keys", take_new_keys, ATT_SLOT(K_DATA),
+                                        ATT_SLOT(K_DATA), .flags = PIPE_BRANCH};
+const struct pipe_op decode_new_values = {"new values", take_new_values, ATT_SLOT(V_DATA),
+                                          ATT_SLOT(V_DATA), .flags = PIPE_BRANCH};
 const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), ATT_SLOT(S),
                                           .flags = PIPE_PRODUCT};
 const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
@@ -360,6 +380,8 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
         v.has |= 1u << DECODE_HAS_LANE_PAGES;
     if (d->kv.v->mask == ATT_MASK_CUSTOM)
         v.has |= ATT_HAS(MASK_BYTES);
+    if (d->arrivals)
+        v.has |= 1u << DECODE_HAS_ARRIVALS;
     const bool planned = pipe_resolve(&decode_register_stream, &v, &d->plan, why);
     assert(planned);
     (void)planned;
@@ -405,12 +427,16 @@ static struct split_kv_state walk_keys(struct decode *d)
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     split_kv_find_position(&d->kv);
+    if (d->arrivals)
+        d->arrivals->ask(d);
     b->stage = d->compute; /* after the first loads of K */
     const struct tir_value asked = split_kv_ask_for_parts(&d->kv);
     if (asked.id)
         tir_anchor(b, asked);
+    if (d->arrivals)
+        d->query.q = d->arrivals->prepare(d);
     b->stage = TIR_NO_STAGE;
-    if (keeps_q(d))
+    if (keeps_q(d) && !d->arrivals)
         load_q(d);
     if (d->kv.v->q_scale == ATT_Q_SCALE_TOKEN)
         d->query.scales = load_q_scales(d);
@@ -470,6 +496,8 @@ static void work_on(struct decode *d, struct tir_value index)
     tir_end_for(b, &pass, NULL, 0);
     if (d->kv.v->one_launch)
         split_kv_join_parts(&d->kv);
+    if (d->arrivals)
+        d->arrivals->store(d);
 }
 
 /* True if two heads have elements in one cache line. Their workgroups are neighbours in the grid,
@@ -483,21 +511,25 @@ static bool shares_lines(const struct decode *d)
 }
 
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
-                           const struct att_tile *t)
+                           const struct att_tile *t, const struct decode_arrivals *arrivals)
 {
     const unsigned dtype = att_dtype(v);
     struct decode d = {
-        .kv = {
-            .v = v,
-            .m = m,
-            .dtype = dtype,
-            .kv_dtype = att_cache_dtype(v),
-            .waves = t->waves,
-            .waves_per_simd = t->waves_per_simd,
-            .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
-            .k = split_kv_cache(v->head_dim),
-            .value = split_kv_cache(v->head_dim_v),
-        }};
+        .kv =
+            {
+                .v = v,
+                .m = m,
+                .dtype = dtype,
+                .kv_dtype = att_cache_dtype(v),
+                .waves = t->waves,
+                .waves_per_simd = t->waves_per_simd,
+                .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
+                .k = split_kv_cache(v->head_dim),
+                .value = split_kv_cache(v->head_dim_v),
+                .new_rows = arrivals != NULL,
+            },
+        .arrivals = arrivals,
+    };
     choose_pipeline(&d, t->own[AHEAD]);
     d.kv.kv_bytes = tir_dtype_bits(d.kv.kv_dtype) / 8;
     d.kv.columns = t->rows;
@@ -524,16 +556,39 @@ static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
     return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
 }
 
-static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+/* Chooses layouts and reserves LDS. */
+static void reserve(struct decode *d)
+{
+    struct tir_builder *const b = &d->kv.b;
+    decode_choose_layouts(d);
+    d->kv.lds = tir_lds_buffer(b, split_kv_merge_bytes(&d->kv), 16);
+    d->query.lds = tir_lds_buffer(b, q_bytes(d), 16);
+    d->kv.wave = tir_wave_id(b);
+    if (d->arrivals)
+        d->arrivals->begin(d);
+}
+
+unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine *m,
+                          const struct att_tile *t, const struct decode_arrivals *arrivals,
+                          void *arriving)
+{
+    struct decode d = begin(v, m, t, arrivals);
+    d.arriving = arriving;
+    reserve(&d);
+    const unsigned bytes = d.kv.b.f->lds_bytes;
+    tir_func_destroy(d.kv.b.f);
+    return bytes;
+}
+
+void decode_build(const struct att_variant *v, const struct tir_machine *m,
+                  const struct decode_arrivals *arrivals, void *arriving, struct att_kernel *k)
 {
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct decode d = begin(v, m, &tile);
+    struct decode d = begin(v, m, &tile, arrivals);
+    d.arriving = arriving;
     struct tir_builder *const b = &d.kv.b;
-    decode_choose_layouts(&d);
-    d.kv.lds = tir_lds_buffer(b, split_kv_merge_bytes(&d.kv), 16);
-    d.query.lds = tir_lds_buffer(b, q_bytes(&d), 16);
-    d.kv.wave = tir_wave_id(b);
+    reserve(&d);
     split_kv_ask_arguments(&d.kv, false);
     keep_step(&d);
     d.kv.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
@@ -555,14 +610,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
              d.kv.keys, d.kv.waves, d.plan.stages);
 }
 
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    decode_build(v, m, NULL, NULL, k);
+}
+
 const struct att_template att_template_decode = {
     .name = "decode",
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
     .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
-    ATT_TILES(tiles, knobs),
+    ATT_TILES(decode_tiles, knobs),
     .pipelines = decode_pipelines,
-    .own = {"ahead", "in_order"},
-    .fits = fits,
+    .own = DECODE_OWN,
+    .fits = decode_fits,
     .check = check,
     .build = build,
 };

@@ -33,6 +33,7 @@ templates/head_product ops ir templates/template templates/variant templates/wor
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill
 templates/split_kv ops ir templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv
 templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv templates/decode
+templates/rope_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv templates/decode templates/rope templates/rope_decode
 templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/split_kv templates/mla_decode
 templates/ssd_prefill ops ir templates/template templates/variant templates/workgroup templates/linear templates/ssd_prefill
 targets ir targets

@@ -7,6 +7,7 @@
 
 #include "templates/pipeline/pipeline.h"
 #include "templates/split_kv/split_kv.h"
+#include "templates/template.h"
 
 enum { DECODE_MAX_BLOCKS = 4 /* of SPLIT_KV_BLOCK keys, in a tile */ };
 
@@ -40,10 +41,32 @@ struct decode_query {
 
 /** Values of the tile of keys that the pipeline's steps work on. */
 struct decode_now {
-    struct tir_value key; /* i32: its first key, in the stage of the page numbers */
-    struct tir_value k, v;
+    struct tir_value key;  /* i32: its first key, in the stage of the page numbers */
+    struct tir_value k, v; /* as loaded */
+    struct tir_value k_used,
+        v_used; /* with rows of new tokens, in the type of the products; none */
     struct decode_pages pages;
     struct decode_scales k_scales, v_scales;
+};
+
+struct decode;
+
+/** The functions of a family whose newest keys are arguments and not in the cache yet. None is
+ * NULL. */
+struct decode_arrivals {
+    /** Reserves LDS, before the items. */
+    void (*begin)(struct decode *d);
+    /** Issues the loads of rows of q, k and v, before the loads of the first tile of K. */
+    void (*ask)(struct decode *d);
+    /** Puts queries, keys and values of the new tokens into LDS, and returns Q^T as `decode` holds
+     * it. */
+    struct tir_value (*prepare)(struct decode *d);
+    /** Replace the rows of new tokens in a tile of K or of V, and their scales in d->now. The tile
+     * has elements of the product's type and begins at `key`. */
+    struct tir_value (*replace_keys)(struct decode *d, struct tir_value k, struct tir_value key);
+    struct tir_value (*replace_values)(struct decode *d, struct tir_value v, struct tir_value key);
+    /** Writes the new tokens of an item to the cache. All waves have read their tiles. */
+    void (*store)(struct decode *d);
 };
 
 struct decode {
@@ -55,7 +78,31 @@ struct decode {
     struct decode_query query;
     struct tir_value in_step; /* i1: true: waves meet once a tile; none: they never do */
     struct decode_now now;
+    const struct decode_arrivals *arrivals; /* NULL: all keys are in the cache */
+    void *arriving;                         /* the state of `arrivals` */
 };
+
+/* decode.c */
+
+enum { DECODE_TILES = 9 };
+extern const struct att_tile decode_tiles[DECODE_TILES];
+
+/** Names of att_tile.own in rows of decode_tiles. */
+#define DECODE_OWN {"ahead", "in_order"}
+
+/** Builds the kernel of a variant of `decode`. With new tokens `arrivals` is not NULL, and its
+ * functions find `arriving` in the state. */
+void decode_build(const struct att_variant *v, const struct tir_machine *m,
+                  const struct decode_arrivals *arrivals, void *arriving, struct att_kernel *k);
+
+/** Returns the bytes of LDS that decode_build() would reserve with this tile. */
+unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine *m,
+                          const struct att_tile *t, const struct decode_arrivals *arrivals,
+                          void *arriving);
+
+/** True if a row of decode_tiles is for a variant: the member `fits` of a template. */
+bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why);
 
 /* load.c */
 
@@ -78,7 +125,9 @@ struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_
                                         struct tir_value key, const struct decode_pages *pages);
 /** Converts a loaded tile to the left operand of S^T = K Q^T, or of O^T += V^T P^T. */
 struct tir_value decode_use_k(struct decode *d, struct tir_value loaded);
-struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key);
+struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_value key);
+/** Returns a loaded tile of V with elements of the product's type, for decode_use_v(). */
+struct tir_value decode_widen_v(struct decode *d, struct tir_value loaded);
 /** Multiplies rows of `a`, of the scores' type, by the scales of their keys. Returns `a` if rows
  * have no scales of their own. */
 struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct decode_scales *s);

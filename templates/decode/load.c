@@ -275,7 +275,12 @@ static struct tir_value load_shuffled_k(struct decode *d, const struct block *k,
     struct tir_builder *b = &d->kv.b;
     const struct split_kv_cache *const c = &d->kv.k;
     struct att_cache at = c->c;
-    at.base = in_page(d, k, at.base, at.page_stride, tir_i64(b, 16));
+    struct block own = *k;
+    if (d->kv.new_rows) { /* a block after the item may be another workgroup's to write */
+        const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
+        own.key = tir_min(b, own.key, tir_and(b, last, tir_i32(b, -SPLIT_KV_BLOCK)));
+    }
+    at.base = in_page(d, &own, at.base, at.page_stride, tir_i64(b, 16));
     const struct tir_layout rows = tir_layout_slice(&tile_of(d, c)->part, 1);
     const struct tir_value row =
         tir_row_index(b, tir_tile(b->f, TIR_I32, SPLIT_KV_BLOCK, 1, &rows));
@@ -430,10 +435,14 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
     return v;
 }
 
-struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key)
+struct tir_value decode_widen_v(struct decode *d, struct tir_value loaded)
+{
+    return as_elements(d, loaded, d->kv.dtype);
+}
+
+struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
-    struct tir_value v = as_elements(d, loaded, d->kv.dtype);
     if (shuffled(d))
         v = zero_beyond(d, v, key);
     return tir_transpose(b, tir_relayout(b, v, &d->v_operand));

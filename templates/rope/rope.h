@@ -65,6 +65,7 @@ struct rope {
     struct att_cache cache[2];      /* k, v */
     struct tir_value token;         /* i32 */
     struct tir_value slot;          /* i64; negative: not stored */
+    struct tir_value position[3];   /* i64: of the token, one or three */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
     struct tir_value inverse; /* inverse of a page's scales: a head column */
 };
@@ -170,6 +171,14 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 
 /** Sets cos and sin of the token. */
 void rope_find_angles(struct rope *p);
+/** Loads the token's position. This and the next two are rope_find_angles() of one position. */
+void rope_ask_positions(struct rope *p);
+/** Loads cos and sin in the table's type. */
+void rope_load_angles(struct rope *p);
+/** Converts them to f32. */
+void rope_widen_angles(struct rope *p);
+/** Returns the table's type: enum tir_dtype. */
+unsigned rope_angle_dtype(const struct rope *p);
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
 /* visit.c */
@@ -232,6 +241,11 @@ struct rope_slot rope_open_slot(struct rope *p, bool value);
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x,
                       const struct tir_value *raw);
+/** Store a tile of heads in a slot as the cache has them, and their scales. */
+void rope_store_slot(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
+                     struct tir_value row, const struct tir_value *stored);
+void rope_store_scales(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
+                       struct tir_value row, struct tir_value scale);
 /** Stores a tile of heads in a tensor. */
 void rope_write_dense(struct rope *p, const struct rope_source *s, const struct rope_tensor *t,
                       struct tir_value row, const struct tir_value *raw);

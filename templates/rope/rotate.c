@@ -26,7 +26,7 @@ static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first
     return span->vector;
 }
 
-/* Loads cosines (0) or sines (1) of a position for a piece of the pairs, f32. */
+/* Loads cosines (0) or sines (1) of a position for a piece of the pairs, as the table has them. */
 static struct tir_value load_angles(struct rope *p, struct tir_value position, unsigned piece,
                                     int which)
 {
@@ -37,10 +37,21 @@ static struct tir_value load_angles(struct rope *p, struct tir_value position, u
                                           tir_mul(b, position, tir_i64(b, 2 * half * size)));
     int first;
     struct tir_type t = pairs_of(p, piece, &first);
-    t.dtype = (uint8_t)(wide ? TIR_F32 : p->dtype);
+    t.dtype = (uint8_t)rope_angle_dtype(p);
     const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 2 * half * size),
                                           2 * half * size, (which * half + first) * size);
-    return rope_short_nan(p, rope_to_f32(p, tir_tile_load(b, view, tir_i32(b, 0), t)));
+    return tir_tile_load(b, view, tir_i32(b, 0), t);
+}
+
+unsigned rope_angle_dtype(const struct rope *p)
+{
+    return p->v->cos_sin == ATT_COS_SIN_F32 ? TIR_F32 : p->dtype;
+}
+
+/* Returns loaded cosines or sines in f32. */
+static struct tir_value widen(struct rope *p, struct tir_value x)
+{
+    return rope_short_nan(p, rope_to_f32(p, x));
 }
 
 static struct tir_value load_position(struct rope *p, int stream)
@@ -112,25 +123,45 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
 
 static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
 {
-    struct tir_value of[3], cos = load_angles(p, position[0], piece, 0);
-    struct tir_value sin = load_angles(p, position[0], piece, 1);
+    struct tir_value of[3], cos = widen(p, load_angles(p, position[0], piece, 0));
+    struct tir_value sin = widen(p, load_angles(p, position[0], piece, 1));
     if (p->v->mrope != ATT_MROPE_NONE) {
         choose_streams(p, piece, of);
         for (int i = 1; i < 3; i++) {
-            cos = choose(p, of[i], cos, load_angles(p, position[i], piece, 0));
-            sin = choose(p, of[i], sin, load_angles(p, position[i], piece, 1));
+            cos = choose(p, of[i], cos, widen(p, load_angles(p, position[i], piece, 0)));
+            sin = choose(p, of[i], sin, widen(p, load_angles(p, position[i], piece, 1)));
         }
     }
     p->cos[piece] = tir_named(&p->b, "cos", cos);
     p->sin[piece] = tir_named(&p->b, "sin", sin);
 }
 
-void rope_find_angles(struct rope *p)
+void rope_ask_positions(struct rope *p)
 {
-    struct tir_value position[3];
     const int streams = p->v->mrope == ATT_MROPE_NONE ? 1 : 3;
     for (int i = 0; i < streams; i++)
-        position[i] = load_position(p, i);
+        p->position[i] = load_position(p, i);
+}
+
+void rope_load_angles(struct rope *p)
+{
+    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
+        p->cos[i] = load_angles(p, p->position[0], i, 0);
+        p->sin[i] = load_angles(p, p->position[0], i, 1);
+    }
+}
+
+void rope_widen_angles(struct rope *p)
+{
+    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
+        p->cos[i] = tir_named(&p->b, "cos", widen(p, p->cos[i]));
+        p->sin[i] = tir_named(&p->b, "sin", widen(p, p->sin[i]));
+    }
+}
+
+void rope_find_angles(struct rope *p)
+{
+    rope_ask_positions(p);
     for (unsigned i = 0; i < p->rotated.n_turning; i++)
-        find_piece(p, i, position);
+        find_piece(p, i, p->position);
 }

@@ -48,12 +48,17 @@ static struct tir_view scales_of(struct rope *p, const struct rope_source *s,
     return att_view(&p->b, t->scales, s->end, t->scale_stride, sizeof(float), 0);
 }
 
+void rope_store_scales(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
+                       struct tir_value row, struct tir_value scale)
+{
+    tir_tile_store(&p->b, scales_of(p, s, t), row, scale);
+}
+
 /* Returns the factor for storing x. A scale per token is computed here and stored. */
 static struct tir_value quantum(struct rope *p, const struct rope_source *s,
                                 const struct rope_slot *t, struct tir_value row,
                                 const struct rope_parts *x)
 {
-    struct tir_builder *b = &p->b;
     const struct att_cache *c = &t->cache;
     if (c->scaling == ATT_KV_SCALE_NONE)
         return (struct tir_value){0};
@@ -63,7 +68,7 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
         return p->inverse;
     const struct tir_value absmax = rope_absmax(p, s->shape, x);
     const struct tir_value scale = att_cache_scale_of(c, absmax);
-    tir_tile_store(b, scales_of(p, s, t), row, scale);
+    rope_store_scales(p, s, t, row, scale);
     return att_cache_inverse(c, scale);
 }
 
@@ -96,6 +101,18 @@ static void scatter(struct rope *p, const struct rope_source *s, const struct ro
     }
 }
 
+void rope_store_slot(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
+                     struct tir_value row, const struct tir_value *stored)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_cache *c = &t->cache;
+    if (c->shuffle)
+        scatter(p, s, t, row, stored);
+    else
+        rope_store(p, s->shape, tir_add(b, c->base, t->at), s->end,
+                   tir_convert(b, t->head_stride, TIR_I32), c->size, row, stored);
+}
+
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x, const struct tir_value *raw)
 {
@@ -111,11 +128,7 @@ void rope_write_cache(struct rope *p, const struct rope_source *s, const struct 
             q.v[i] = att_cache_quantise(c, x->v[i], inverse);
         rope_pack(p, s->shape, &q, stored);
     }
-    if (c->shuffle)
-        scatter(p, s, t, row, stored);
-    else
-        rope_store(p, s->shape, tir_add(b, c->base, t->at), s->end,
-                   tir_convert(b, t->head_stride, TIR_I32), c->size, row, stored);
+    rope_store_slot(p, s, t, row, stored);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }

@@ -56,6 +56,14 @@ void split_kv_ask_arguments(struct split_kv *d, bool latent)
         {ARG_HEADS, TIR_I32, NOW},
         {ARG_PARTIAL_OUT, TIR_I64, LATER},
         {ARG_PARTIAL_LSE, TIR_I64, latent ? NOW : NEVER},
+        {ARG_POSITIONS, TIR_I64, d->new_rows ? NOW : NEVER},
+        {ARG_COS_SIN, TIR_I64, d->new_rows ? NOW : NEVER},
+        {ARG_K_IN, TIR_I64, d->new_rows ? NOW : NEVER},
+        {ARG_K_IN_TOKEN_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
+        {ARG_K_IN_HEAD_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
+        {ARG_V_IN, TIR_I64, d->new_rows ? LATER : NEVER},
+        {ARG_V_IN_TOKEN_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
+        {ARG_V_IN_HEAD_STRIDE, TIR_I64, d->new_rows ? NOW : NEVER},
     };
     enum { N = sizeof(args) / sizeof(args[0]) };
     struct tir_value asked[N];

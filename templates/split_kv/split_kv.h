@@ -53,6 +53,7 @@ struct split_kv {
                                      repeat; 0: all columns */
     bool own_columns;             /* true: no two waves have the same column of O^T */
     bool zero_late;               /* true: O is set to zero after the first loads of K */
+    bool new_rows;                /* true: the newest rows of k and v are arguments of the call */
     bool neighbours;              /* true: items with neighbouring numbers go to one XCD */
     int qk, pv;                   /* matrix instructions of the two products */
     struct tir_value first_value; /* i32: the first element of head_dim_v that the wave writes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of decode and mla_decode kernels: the shapes and the inputs. The latter is decode of
- * one kv head over a cache without V, which is the first elements of K. compare.c derives the
- * bounds.
+ * Verification of decode, rope_decode and mla_decode kernels: the shapes and the inputs. The last
+ * is decode of one kv head over a cache without V, which is the first elements of K. compare.c
+ * derives the bounds.
  */
 #include <math.h>
 #include <stdio.h>
@@ -143,7 +143,7 @@ static void size_heads(struct call *c)
     cache->page_size = paged_size(cache, s->page_size, c->step % steps);
     DESC(c, heads) = heads;
     if (!is_latent(c))
-        c->desc.decode.kv_heads = kv;
+        PLAIN_DESC(c, kv_heads) = kv;
 }
 
 static int count_queries(const struct call *c, int s)
@@ -217,8 +217,8 @@ static int32_t plan_window(const struct call *c)
 {
     if (is(c, UNSEEN))
         return 0;
-    return DESC(c, mask) == ATTN_MASK_WINDOW  ? c->args.decode.window_left + 1
-           : DESC(c, mask) == ATTN_MASK_CHUNK ? c->args.decode.chunk
+    return DESC(c, mask) == ATTN_MASK_WINDOW  ? PLAIN_ARG(c, window_left) + 1
+           : DESC(c, mask) == ATTN_MASK_CHUNK ? PLAIN_ARG(c, chunk)
                                               : 0;
 }
 
@@ -275,10 +275,10 @@ static void size(struct call *c)
     set_lengths(c);
     ARG(c, scale) = is(c, OWN_SCALE) ? 0.3f : model_scale(c);
     if (!is_latent(c)) {
-        c->args.decode.soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
-        c->args.decode.window_left = c->traced ? s->window - 1 : windows[turn].left;
-        c->args.decode.window_right = !c->traced ? windows[turn].right : s->window ? 0 : -1;
-        c->args.decode.chunk = c->traced ? 8192 : 16 << c->number % 5;
+        PLAIN_ARG(c, soft_cap) = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
+        PLAIN_ARG(c, window_left) = c->traced ? s->window - 1 : windows[turn].left;
+        PLAIN_ARG(c, window_right) = !c->traced ? windows[turn].right : s->window ? 0 : -1;
+        PLAIN_ARG(c, chunk) = c->traced ? 8192 : 16 << c->number % 5;
     }
     if (is_sharded(c)) {
         c->args.mla_decode.shards = c->traced ? 1 : 2 + (int32_t)c->number % 7;
@@ -286,6 +286,8 @@ static void size(struct call *c)
     }
     size_lists(c);
     size_work(c);
+    if (is_step(c))
+        rope_decode_size(c);
 }
 
 static void place_work(struct call *c)
@@ -309,16 +311,25 @@ static void place_work(struct call *c)
     operand_leave_out(OPERAND(c, TICKETS));
 }
 
+/* Returns the number of the cache's first operand. */
+static unsigned cache_operand(const struct call *c)
+{
+    return is_latent(c) ? MLA_DECODE_K_CACHE : is_step(c) ? ROPE_DECODE_K_CACHE : DECODE_K_CACHE;
+}
+
 static void place(struct call *c)
 {
     const struct own *own = c->own;
     if (is(c, FAR))
-        paged_spread(c, is_latent(c) ? MLA_DECODE_K_CACHE : DECODE_K_CACHE, PAGES_FAR_STRIDE);
+        paged_spread(c, cache_operand(c), PAGES_FAR_STRIDE);
     if (!is(c, UNEVEN))
         operand_leave_out(OPERAND(c, QO_INDPTR));
     if (is_sparse(c) && is(c, PADDED))
         operand_leave_out(OPERAND(c, KV_LENS));
-    operand_resize(OPERAND(c, CUSTOM_MASK), 0, own->mask_indptr[ARG(c, batch)]);
+    if (is_step(c))
+        call_operand(c, ROPE_DECODE_COS_SIN)->align = 16;
+    else
+        operand_resize(SEPARATE_OPERAND(c, CUSTOM_MASK), 0, own->mask_indptr[ARG(c, batch)]);
     place_work(c);
 }
 
@@ -336,10 +347,12 @@ static bool descends(int t, int node)
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
-    struct operand *mask = OPERAND(c, CUSTOM_MASK);
-    for (int s = 0; mask->given && s <= ARG(c, batch); s++)
-        operand_set_int(OPERAND(c, MASK_INDPTR), AT(s), own->mask_indptr[s]);
-    for (int s = 0; mask->given && s < ARG(c, batch); s++) {
+    if (!has_masks(c))
+        return;
+    struct operand *mask = SEPARATE_OPERAND(c, CUSTOM_MASK);
+    for (int s = 0; s <= ARG(c, batch); s++)
+        operand_set_int(SEPARATE_OPERAND(c, MASK_INDPTR), AT(s), own->mask_indptr[s]);
+    for (int s = 0; s < ARG(c, batch); s++) {
         const int queries = own->qo[s + 1] - own->qo[s], keys = own->kv_lens[s];
         for (int64_t i = 0; i < (int64_t)queries * keys; i++) {
             const int t = (int)(i / keys), node = (int)(i % keys) - (keys - queries);
@@ -353,23 +366,35 @@ static void fill_mask(struct call *c)
 static void hide_pages(struct call *c)
 {
     struct own *own = c->own;
-    const struct attn_decode_args *a = &c->args.decode;
     if (is_latent(c) || is_sparse(c))
         return;
-    if (DESC(c, mask) == ATTN_MASK_WINDOW && a->window_left >= 0)
-        page_lists_hide(c, &own->pages, own->qo, a->window_left, 0);
+    if (DESC(c, mask) == ATTN_MASK_WINDOW && PLAIN_ARG(c, window_left) >= 0)
+        page_lists_hide(c, &own->pages, own->qo, PLAIN_ARG(c, window_left), 0);
     if (DESC(c, mask) == ATTN_MASK_CHUNK)
-        page_lists_hide(c, &own->pages, own->qo, 0, a->chunk);
+        page_lists_hide(c, &own->pages, own->qo, 0, PLAIN_ARG(c, chunk));
+}
+
+/* Fills the cache: of rope_decode without the new tokens. */
+static void fill_tokens(struct call *c)
+{
+    struct own *own = c->own;
+    for (int s = 0; is_step(c) && s < ARG(c, batch); s++)
+        own->cached[s] -= rope_decode_cached(c, s);
+    page_lists_fill_tokens(c, &own->pages, &own->cache);
+    for (int s = 0; is_step(c) && s < ARG(c, batch); s++)
+        own->cached[s] += rope_decode_cached(c, s);
 }
 
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
-    const unsigned first = is_latent(c) ? MLA_DECODE_K_CACHE : DECODE_K_CACHE;
-    const unsigned lists = is_latent(c) ? MLA_DECODE_KV_LENS : DECODE_KV_LENS;
+    const unsigned first = cache_operand(c);
+    const unsigned lists = is_latent(c) ? MLA_DECODE_KV_LENS
+                           : is_step(c) ? ROPE_DECODE_KV_LENS
+                                        : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
     hide_pages(c);
-    page_lists_fill_tokens(c, &own->pages, &own->cache);
+    fill_tokens(c);
     if (has_blocks(c))
         own->there =
             block_lists_fill(c, &own->blocks, &own->slots, &own->pages, &own->cache, lists);
@@ -395,12 +420,14 @@ static void fill_work(struct call *c)
 
 double decode_q_scale(struct call *c, int64_t token, int64_t head)
 {
-    return has_q_scales(c) ? operand_value(OPERAND(c, Q_SCALE), AT(token, head)) : 1;
+    return has_q_scales(c) ? operand_value(SEPARATE_OPERAND(c, Q_SCALE), AT(token, head)) : 1;
 }
 
 static void fill_q_scales(struct call *c)
 {
-    struct operand *scale = OPERAND(c, Q_SCALE);
+    if (is_step(c))
+        return;
+    struct operand *scale = SEPARATE_OPERAND(c, Q_SCALE);
     if (scale->given && !has_q_scales(c))
         operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5); /* see late_query() */
     if (!scale->given || !has_q_scales(c))
@@ -413,7 +440,7 @@ static void fill_q_scales(struct call *c)
 
 struct ref_attention decode_attention(struct call *c)
 {
-    const struct operand *scale = OPERAND(c, Q_SCALE);
+    const struct operand *scale = is_step(c) ? NULL : SEPARATE_OPERAND(c, Q_SCALE);
     struct ref_attention a = {
         .dim = DESC(c, head_dim),
         .dim_v = DESC(c, head_dim_v),
@@ -421,10 +448,10 @@ struct ref_attention decode_attention(struct call *c)
         .logits = c->hook ? hook_function(c->hook) : NULL,
         .logits_arg = c->hook_arg,
     };
-    if (scale->given && !has_q_scales(c))
+    if (scale && scale->given && !has_q_scales(c))
         a.scale *= operand_value(scale, AT(0));
-    if (!is_latent(c) && c->desc.decode.soft_cap)
-        a.soft_cap = c->args.decode.soft_cap;
+    if (!is_latent(c) && PLAIN_DESC(c, soft_cap))
+        a.soft_cap = PLAIN_ARG(c, soft_cap);
     return a;
 }
 
@@ -485,9 +512,10 @@ static void fill(struct call *c)
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     call_fill_sinks(c, OPERAND(c, SINKS));
-    if (is_latent(c))
-        return;
-    c->args.decode.hook_arg = call_fill_hook(c);
+    if (is_step(c))
+        rope_decode_fill(c);
+    else if (!is_latent(c))
+        c->args.decode.hook_arg = call_fill_hook(c);
 }
 
 static const char *covers(const struct call *c)
@@ -500,13 +528,16 @@ static const char *covers(const struct call *c)
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
-    const struct attn_decode_desc *d = &c->desc.decode;
     const int ratio = call_ratio(c);
-    const bool extras = DESC(c, sinks) || (!is_latent(c) && (d->soft_cap || d->logits));
+    const bool hook = !is_latent(c) && !is_step(c) && c->desc.decode.logits;
+    const bool extras = DESC(c, sinks) || hook || (!is_latent(c) && PLAIN_DESC(c, soft_cap));
     if (is(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
     if (is(c, UNSEEN))
-        return !is_latent(c) && (d->mask == ATTN_MASK_WINDOW || d->mask == ATTN_MASK_CHUNK);
+        return !is_latent(c) &&
+               (DESC(c, mask) == ATTN_MASK_WINDOW || DESC(c, mask) == ATTN_MASK_CHUNK);
+    if (is_step(c) && is(c, HUGE_LOGIT | LATE))
+        return false; /* q is not what scores are made of */
     return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->lists || at_once(c)) &&
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
@@ -536,7 +567,10 @@ static double least_bytes(const struct call *c)
     const struct attn_cache_desc *cache = &DESC(c, cache);
     const int dim = DESC(c, head_dim), dim_v = DESC(c, head_dim_v), batch = ARG(c, batch);
     const double rows = (double)ARG(c, total_q) * DESC(c, heads);
-    const int q_size = attn_dtype_size(DESC(c, q_dtype));
+    const enum attn_dtype q_dtype = is_latent(c) ? c->desc.mla_decode.q_dtype
+                                    : is_step(c) ? c->desc.rope_decode.dtype
+                                                 : c->desc.decode.q_dtype;
+    const int q_size = attn_dtype_size(q_dtype);
     const int seen = s->window && s->window + s->q <= s->kv[0] ? s->window + s->q - 1 : s->kv[0];
     const double scales = cache->scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
@@ -597,6 +631,9 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_decode =
     VERIFY_OP("decode", "batch=1,k=1024", "batch=8,k=1024", "batch=64,k=1024", "batch=256,k=512",
+              "batch=1,k=16384,lists=128", "batch=8,k=4096,lists=256");
+const struct verify_op verify_rope_decode =
+    VERIFY_OP("rope_decode", "batch=1,k=1024", "batch=8,k=1024", "batch=64,k=1024",
               "batch=1,k=16384,lists=128", "batch=8,k=4096,lists=256");
 const struct verify_op verify_mla_decode =
     VERIFY_OP("mla_decode", "batch=1,k=1024", "batch=64,k=1024", "batch=8,k=4096,lists=128");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what making calls of decode and mla_decode (decode.c) and comparing their
- * results (decode_compare.c) share.
+ * This file declares what making calls of decode, rope_decode and mla_decode (decode.c), the new
+ * tokens of rope_decode (rope_decode.c) and comparing results (decode_compare.c) share.
  */
 #ifndef TOOLS_VERIFY_DECODE_H
 #define TOOLS_VERIFY_DECODE_H
@@ -32,14 +32,32 @@ struct own {
 
 static inline bool is_latent(const struct call *c) { return c->op == &verify_mla_decode; }
 
-/* Members of descriptors and arguments, and tensors, that decode and mla_decode both have. */
-#define DESC(c, name) (*(is_latent(c) ? &(c)->desc.mla_decode.name : &(c)->desc.decode.name))
-#define ARG(c, name) (*(is_latent(c) ? &(c)->args.mla_decode.name : &(c)->args.decode.name))
-#define OPERAND(c, name) call_operand(c, is_latent(c) ? MLA_DECODE_##name : DECODE_##name)
+/** True for decode with the steps before it. */
+static inline bool is_step(const struct call *c) { return c->op == &verify_rope_decode; }
+
+/* Members of descriptors and arguments, and tensors, that decode and rope_decode both have. */
+#define PLAIN_DESC(c, name) (*(is_step(c) ? &(c)->desc.rope_decode.name : &(c)->desc.decode.name))
+#define PLAIN_ARG(c, name) (*(is_step(c) ? &(c)->args.rope_decode.name : &(c)->args.decode.name))
+#define PLAIN_OPERAND(c, name) call_operand(c, is_step(c) ? ROPE_DECODE_##name : DECODE_##name)
+
+/* Those that mla_decode has too. */
+#define DESC(c, name) (*(is_latent(c) ? &(c)->desc.mla_decode.name : &PLAIN_DESC(c, name)))
+#define ARG(c, name) (*(is_latent(c) ? &(c)->args.mla_decode.name : &PLAIN_ARG(c, name)))
+#define OPERAND(c, name) \
+    (is_latent(c) ? call_operand(c, MLA_DECODE_##name) : PLAIN_OPERAND(c, name))
+
+/* Tensors of decode and mla_decode that rope_decode lacks. */
+#define SEPARATE_OPERAND(c, name) call_operand(c, is_latent(c) ? MLA_DECODE_##name : DECODE_##name)
 
 static inline int kv_heads(const struct call *c)
 {
-    return is_latent(c) ? 1 : c->desc.decode.kv_heads;
+    return is_latent(c) ? 1 : PLAIN_DESC(c, kv_heads);
+}
+
+/** True if the kernel reads masks of the caller. */
+static inline bool has_masks(struct call *c)
+{
+    return !is_step(c) && SEPARATE_OPERAND(c, CUSTOM_MASK)->given;
 }
 
 static inline bool at_once(const struct call *c) { return DESC(c, one_launch); }
@@ -55,7 +73,7 @@ static inline bool is_split(const struct call *c) { return ARG(c, work_lists) > 
  * scale. */
 static inline bool has_q_scales(const struct call *c)
 {
-    return !is_latent(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
+    return !is_latent(c) && !is_step(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
 }
 
 /** Returns the lists by which the kernel finds its keys: pages or slots. */
@@ -67,7 +85,22 @@ double decode_q_scale(struct call *c, int64_t token, int64_t head);
 /** Returns the call as a problem for the reference. */
 struct ref_attention decode_attention(struct call *c);
 
-/** The member `compare` of both ops. */
+/** The member `compare` of all ops. */
 void decode_compare(struct call *c);
+
+/* rope_decode.c: the new tokens. */
+
+/** Sets sizes, and values of tensors, that rope_decode has and decode has not. */
+void rope_decode_size(struct call *c);
+void rope_decode_fill(struct call *c);
+/** Returns the new tokens of a sequence whose keys are in the cache after the launch. */
+int rope_decode_cached(const struct call *c, int s);
+/** Returns an element of q after norm and rotation, of [total_q, heads, head_dim], not rounded. */
+double *rope_decode_queries(struct call *c);
+/** Compares the rows that a launch added to the cache. */
+void rope_decode_compare_cache(struct call *c);
+/** Gives the last keys and values of a sequence, rows as of ref_decode_gather(), what the launch
+ * left in the cache. */
+void rope_decode_replace(struct call *c, int s, int kv_head, double *k, double *v);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comparison of the results of decode and mla_decode kernels with the reference: whole sequences,
+ * Comparison of the results of decode, rope_decode and mla_decode kernels with the reference: whole
+ * sequences,
  * and the parts that a work list makes of them. A task is one kv head of one sequence.
  */
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 /* True if the kernel rounds its weights to fp8. decode has 16-bit weights whatever q's type. */
 static bool has_weights_fp8(const struct call *c)
 {
-    return is_latent(c) && DESC(c, q_dtype) == ATTN_FP8 && DESC(c, cache).layout == ATTN_KV_NHD;
+    return is_latent(c) && c->desc.mla_decode.q_dtype == ATTN_FP8 &&
+           DESC(c, cache).layout == ATTN_KV_NHD;
 }
 
 struct expectation {
@@ -86,6 +88,8 @@ static void compare_kv_head(struct comparison *comparison, int task)
         .scratch = verify_allocate(room, sizeof(double)),
     };
     ref_decode_gather(&e->reference, s, kv_head, k, v);
+    if (is_step(c))
+        rope_decode_replace(c, s, kv_head, k, v);
     if (is_split(c))
         compare_items(comparison, &piece);
     if (!is_split(c) || at_once(c)) {
@@ -99,15 +103,16 @@ static void compare_kv_head(struct comparison *comparison, int task)
 
 static void set_window(const struct call *c, struct ref_decode *r)
 {
-    const struct attn_decode_args *a = &c->args.decode;
     const bool window = !is_latent(c) && DESC(c, mask) == ATTN_MASK_WINDOW;
-    r->left = window && a->window_left >= 0 ? a->window_left : INT32_MAX;
-    r->right = window && a->window_right >= 0 ? a->window_right : INT32_MAX;
+    const int left = window ? PLAIN_ARG(c, window_left) : -1;
+    const int right = window ? PLAIN_ARG(c, window_right) : -1;
+    r->left = left >= 0 ? left : INT32_MAX;
+    r->right = right >= 0 ? right : INT32_MAX;
     if (DESC(c, mask) == ATTN_MASK_CAUSAL && !is_sharded(c))
         r->right = 0;
     if (DESC(c, mask) == ATTN_MASK_CHUNK) {
         r->right = 0;
-        r->chunk = a->chunk;
+        r->chunk = PLAIN_ARG(c, chunk);
     }
 }
 
@@ -116,8 +121,9 @@ static void read_inputs(struct call *c)
     struct own *own = c->own;
     const struct operand *q = OPERAND(c, Q), *sinks = OPERAND(c, SINKS);
     const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
-    own->q = call_allocate(c, (size_t)count + 1, sizeof(*own->q));
-    for (int64_t i = 0; i < count; i++) {
+    own->q =
+        is_step(c) ? rope_decode_queries(c) : call_allocate(c, (size_t)count + 1, sizeof(*own->q));
+    for (int64_t i = 0; i < count && !is_step(c); i++) {
         const int64_t token = i / row, head = i % row / q->dims[2];
         own->q[i] =
             operand_value(q, AT(token, head, i % q->dims[2])) * decode_q_scale(c, token, head);
@@ -129,10 +135,17 @@ static void read_inputs(struct call *c)
         own->sinks[h] = operand_value(sinks, AT(h));
 }
 
+/* Returns the relative error of what products take. Queries of rope_decode are rounded once, by
+ * u |q|. The arithmetic before that is off by 2^-16 of the magnitudes of its terms. Another u
+ * covers it if these, summed over a head, are below 2^7 times q (fp16: 2^5). */
+static double inputs_error(const struct call *c, const struct precision *p)
+{
+    return is_step(c) ? 2 * p->unit : DESC(c, cache).layout == ATTN_KV_PACKED ? p->unit : 0;
+}
+
 void decode_compare(struct call *c)
 {
     const struct own *own = c->own;
-    const struct operand *mask = OPERAND(c, CUSTOM_MASK);
     const enum cache_part value = is_latent(c) ? CACHE_K : CACHE_V;
     read_inputs(c);
     struct expectation e = {
@@ -151,7 +164,7 @@ void decode_compare(struct call *c)
                 .heads = DESC(c, heads),
                 .kv_heads = kv_heads(c),
                 .sinks = own->sinks,
-                .mask = mask->given ? mask->image : own->seen,
+                .mask = has_masks(c) ? SEPARATE_OPERAND(c, CUSTOM_MASK)->image : own->seen,
                 .mask_indptr = own->mask_indptr,
             },
     };
@@ -163,10 +176,12 @@ void decode_compare(struct call *c)
     struct comparison comparison = {
         .precision = precision,
         .attention = &e.reference.attention,
-        .inputs = DESC(c, cache).layout == ATTN_KV_PACKED ? precision->unit : 0, /* else exact */
+        .inputs = inputs_error(c, precision),
         .tasks = ARG(c, batch) * kv_heads(c),
         .task = compare_kv_head,
         .problem = &e,
     };
+    if (is_step(c))
+        rope_decode_compare_cache(c);
     comparison_run(&comparison, c->row);
 }

@@ -295,7 +295,7 @@ double paged_value(const struct paged *p, enum cache_part part, struct slot s, i
     return decode_element(precision_of(p, part), (uint16_t)paged_bits(p, part, s, d)) * scale;
 }
 
-static double result_value(const struct paged *p, enum cache_part part, struct slot s, int d)
+double paged_result_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     const double scale = has_rows(p) && part == CACHE_K ? packed_result_scale(p, s, d)
                                                         : paged_result_scale(p, part, s);
@@ -323,7 +323,7 @@ void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
-                       result_value(p, part, s, d), expected, bound);
+                       paged_result_value(p, part, s, d), expected, bound);
     at[byte_axis(p)] += 1;
     if (has_two_bytes(p, part))
         operand_allow(p->elements[part], at);

@@ -44,8 +44,10 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
 uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
 
-/** Returns the value of an element: the stored number times its scale. */
+/** Return the value of an element, the stored number times its scale: as uploaded, or as the launch
+ * left it. */
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d);
+double paged_result_value(const struct paged *p, enum cache_part part, struct slot s, int d);
 
 /** Returns the scale of a slot; 1 if there is none. */
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what rope_qk_norm_cache.c and rope_compare.c share. */
+/* This file declares what rope_qk_norm_cache.c, rope_decode.c and rope_compare.c share. */
 #ifndef TOOLS_VERIFY_ROPE_H
 #define TOOLS_VERIFY_ROPE_H
 
@@ -26,6 +26,34 @@ int rope_stream(const struct call *c, int i);
 
 /** True if q is overwritten. */
 bool rope_q_in_place(const struct call *c);
+
+/** The steps that q and k go through. */
+struct rope_steps {
+    bool bias;
+    enum attn_norm norm;
+    enum attn_rope rope;
+    int head_dim;
+};
+
+/** Returns the error of a head's elements, relative to the magnitudes of their terms. */
+double rope_arithmetic_error(const struct rope_steps *s);
+
+/** The place to which a head is written. */
+struct rope_target {
+    struct operand *operand; /* NULL: the cache */
+    struct paged *cache;
+    enum cache_part part;
+    struct slot slot;
+    const struct precision *type;
+    double scale; /* 0: stored without a scale */
+};
+
+struct ref_rope_head;
+
+/** Compares a token's row of the cache, and its scale, with the expected head `r`. Elements are off
+ * by `arithmetic` times the magnitudes of their terms. */
+void rope_compare_cached(struct call *c, struct rope_target t, int token,
+                         const struct ref_rope_head *r, double arithmetic);
 
 /** Compares every result with the reference. */
 void rope_compare(struct call *c);

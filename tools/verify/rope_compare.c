@@ -29,16 +29,21 @@
  */
 static const double f = 0x1p-24;
 
-static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
+double rope_arithmetic_error(const struct rope_steps *s)
 {
-    double roundings = d->bias ? 1 : 0;
-    if (d->norm == ATTN_NORM_FULL)
+    double roundings = s->bias ? 1 : 0;
+    if (s->norm == ATTN_NORM_FULL)
         roundings += 5;
-    else if (d->norm != ATTN_NORM_NONE)
-        roundings += (d->head_dim + 5) / 2.0 + 5;
-    if (d->rope != ATTN_ROPE_NONE)
+    else if (s->norm != ATTN_NORM_NONE)
+        roundings += (s->head_dim + 5) / 2.0 + 5;
+    if (s->rope != ATTN_ROPE_NONE)
         roundings += 2;
     return roundings * f;
+}
+
+static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
+{
+    return rope_arithmetic_error(&(struct rope_steps){d->bias, d->norm, d->rope, d->head_dim});
 }
 
 /* The source of a head of q, k or v. */
@@ -113,19 +118,9 @@ static void expected_head(struct call *c, const struct source *s, int token, int
     ref_rope_head(&reference, r);
 }
 
-/* The place to which a head is written. */
-struct target {
-    struct operand *operand; /* NULL: the cache */
-    struct paged *cache;
-    enum cache_part part;
-    struct slot slot;
-    const struct precision *type;
-    double scale; /* 0: stored without a scale */
-};
-
 /* Returns the number that is stored for x. *bound is its error; `terms` is the error of x
    itself. */
-static double expected_value(const struct target *t, double x, double terms, double *bound)
+static double expected_value(const struct rope_target *t, double x, double terms, double *bound)
 {
     const double u = t->type->unit;
     if (t->type->size == 2) {
@@ -140,7 +135,7 @@ static double expected_value(const struct target *t, double x, double terms, dou
     return stored;
 }
 
-static void compare_head(struct call *c, const struct target *t, int token, int head,
+static void compare_head(struct call *c, const struct rope_target *t, int token, int head,
                          const struct ref_rope_head *r, double arithmetic)
 {
     for (int d = 0; d < r->dim; d++) {
@@ -156,7 +151,7 @@ static void compare_head(struct call *c, const struct target *t, int token, int 
     }
 }
 
-static void fail_scale(struct call *c, const struct target *t, double expected)
+static void fail_scale(struct call *c, const struct rope_target *t, double expected)
 {
     verify_fail(c->row, "the scale of %s of page %lld, token %d, head %d is %g, expected %g",
                 t->part == CACHE_K ? "k" : "v", (long long)t->slot.page, t->slot.token,
@@ -176,8 +171,8 @@ static void note_largest(const struct ref_rope_head *r, double arithmetic, struc
     }
 }
 
-static void compare_cached(struct call *c, struct target t, int token,
-                           const struct ref_rope_head *r, double arithmetic)
+void rope_compare_cached(struct call *c, struct rope_target t, int token,
+                         const struct ref_rope_head *r, double arithmetic)
 {
     const double limit = t.type->limit;
     struct largest l = {0};
@@ -194,7 +189,7 @@ static void compare_cached(struct call *c, struct target t, int token,
 
 /* Compares the scale of a page that the call's tokens from t on may have raised. Compares the
  * page's older tokens too, which are then rounded again. */
-static void compare_run(struct call *c, struct target t, const struct largest *l)
+static void compare_run(struct call *c, struct rope_target t, const struct largest *l)
 {
     const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);
     const struct attn_rope_qk_norm_cache_desc *desc = &c->desc.rope_qk_norm_cache;
@@ -227,12 +222,12 @@ static void compare_q(struct call *c)
     const struct source source = source_of(c, ROPE_QK_NORM_CACHE_Q);
     const struct source gate_source = {
         .x = source.x, .bias = source.bias, .dim = d->head_dim, .first = d->head_dim};
-    const struct target q = {
+    const struct rope_target q = {
         .operand = out,
         .type = out->precision,
         .scale = scale->given ? operand_value(scale, AT(0)) : 0,
     };
-    const struct target gate = {.operand = gates, .type = gates->precision};
+    const struct rope_target gate = {.operand = gates, .type = gates->precision};
     struct ref_rope_head r;
     for (int token = 0; token < c->args.rope_qk_norm_cache.tokens; token++) {
         for (int head = 0; head < d->heads; head++) {
@@ -247,7 +242,7 @@ static void compare_q(struct call *c)
 }
 
 /* Compares the tokens of a call page by page, since a page's tokens share its scale. */
-static void compare_runs(struct call *c, const struct source *source, struct target t,
+static void compare_runs(struct call *c, const struct source *source, struct rope_target t,
                          const int64_t *slots, double error)
 {
     const int tokens = c->args.rope_qk_norm_cache.tokens, size = t.cache->desc.page_size;
@@ -275,8 +270,8 @@ static void compare_kv(struct call *c, enum cache_part part)
     struct operand *out =
         call_operand(c, (back ? ROPE_QK_NORM_CACHE_K : ROPE_QK_NORM_CACHE_K_OUT) + part);
     struct paged p = cached ? rope_cache(c) : (struct paged){0};
-    const struct target kept = {.operand = out, .type = out->precision};
-    struct target target = {.cache = &p, .part = part, .type = p.precision};
+    const struct rope_target kept = {.operand = out, .type = out->precision};
+    struct rope_target target = {.cache = &p, .part = part, .type = p.precision};
     const double error = part == CACHE_K ? arithmetic_error(d) : d->bias ? f : 0;
     struct ref_rope_head r;
     for (int token = 0; token < c->args.rope_qk_norm_cache.tokens; token++) {
@@ -288,7 +283,7 @@ static void compare_kv(struct call *c, enum cache_part part)
                 continue;
             const int size = p.desc.page_size;
             target.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
-            compare_cached(c, target, token, &r, error);
+            rope_compare_cached(c, target, token, &r, error);
         }
     }
     if (cached && p.desc.scale == ATTN_KV_SCALE_BLOCK)

@@ -14,6 +14,7 @@ enum decode_stage { DECODE_LOOKUP, DECODE_LOAD, DECODE_USE };
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum decode_feature {
     DECODE_HAS_LANE_PAGES = ATT_HAS_FAMILY, /* a lane looks up the page of each of its keys */
+    DECODE_HAS_ARRIVALS,                    /* the newest keys are not in the cache */
 };
 extern const char *const decode_features[];
 
@@ -21,6 +22,7 @@ extern const char *const decode_features[];
 extern const struct pipe_op decode_find_tile; /* page numbers */
 extern const struct pipe_op decode_issue_k, decode_issue_v, decode_issue_mask;
 extern const struct pipe_op decode_keep_step; /* waves meet, where many workgroups limit memory */
+extern const struct pipe_op decode_new_keys, decode_new_values; /* those not in the cache */
 extern const struct pipe_op decode_product_qk, decode_scale_p, decode_convert_v;
 
 /** All of decode's pipelines; NULL at the end. */

@@ -5,11 +5,11 @@
  *
  *     register_stream: decode: up to 64 rows of queries for a KV head
  *     no other wave needs K or V: they stay in registers, without LDS and barriers
- *     SCORES  matrix    keep step[2], QK[2]
+ *     SCORES  matrix    keep step[2], (new keys[2]), QK[2]
  *     FIND    memory    (find pages[0])
  *     NEXT_K  memory    load K[1], (load mask[1])
  *     SOFTMAX memory    (mask[2]), max[2], exponents[2], exp2.0[2], rescale[2], exp2.1[2]
- *     VALUES  matrix    sum P[2], scale P[2], round P[2], convert V[2], PV[2]
+ *     VALUES  matrix    (new values[2]), sum P[2], scale P[2], round P[2], convert V[2], PV[2]
  *     NEXT_V  memory    load V[1], (find pages[0])
  *     LDS               not used
  *     waves             all run the same phase
@@ -20,6 +20,7 @@ enum { LOOKUP = DECODE_LOOKUP, LOAD = DECODE_LOAD, USE = DECODE_USE };
 enum { SCORES, FIND, NEXT_K, SOFTMAX, VALUES, NEXT_V };
 
 #define LANE_PAGES (1u << DECODE_HAS_LANE_PAGES)
+#define ARRIVALS (1u << DECODE_HAS_ARRIVALS)
 
 static const struct pipe_phase phases[] = {{"SCORES", PIPE_MATRIX, .open = 0},
                                            {"FIND", PIPE_MEMORY, .open = 0},
@@ -38,6 +39,7 @@ static const struct pipe_row rows[] = {
     {&decode_issue_mask, LOAD, NEXT_K, .needs = ATT_HAS(MASK_BYTES)},
     {&decode_issue_v, LOAD, NEXT_V, .part = 0},
     {&decode_keep_step, USE, SCORES, .part = 0},
+    {&decode_new_keys, USE, SCORES, .needs = ARRIVALS},
     {&decode_product_qk, USE, SCORES, .part = 0},
     {&att_mask, USE, SOFTMAX, .unless = ATT_HAS(MASK_BYTES)},
     {&att_mask_bytes, USE, SOFTMAX, .needs = ATT_HAS(MASK_BYTES)},
@@ -46,6 +48,7 @@ static const struct pipe_row rows[] = {
     {&att_exp2, USE, SOFTMAX, .part = 0},
     {&att_rescale, USE, SOFTMAX, .part = 0},
     {&att_exp2, USE, SOFTMAX, .part = 1},
+    {&decode_new_values, USE, VALUES, .needs = ARRIVALS},
     {&att_sum, USE, VALUES, .part = 0},
     {&decode_scale_p, USE, VALUES, .part = 0},
     {&att_round, USE, VALUES, .part = 0},
@@ -53,9 +56,11 @@ static const struct pipe_row rows[] = {
     {&att_product, USE, VALUES, .part = 0},
     {0}};
 
-const char *const decode_features[] = {"checks scores", "checks the previous m", "checks weights",
-                                       "fp8 weights",   "l in rows of O",        "last rows of O",
-                                       "custom mask",   "page numbers by lane",  NULL};
+const char *const decode_features[] = {"checks scores",  "checks the previous m",
+                                       "checks weights", "fp8 weights",
+                                       "l in rows of O", "last rows of O",
+                                       "custom mask",    "page numbers by lane",
+                                       "new tokens",     NULL};
 
 const struct pipeline decode_register_stream = {
     .name = "register_stream",

@@ -22,7 +22,7 @@ enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
 
 static struct {
     const char *output, *ranks, *page_size, *kv_dtype, *kv_scale, *kv_layout, *draft_tokens;
-    bool json;
+    bool separate, json;
 } args;
 
 static const struct option_row options[] = {
@@ -41,6 +41,9 @@ static const struct option_row options[] = {
      "speculative tokens of a step (default: 3 where the model drafts, "
      "else 0)",
      &args.draft_tokens, NULL},
+    {"separate", 0, NULL,
+     "leave out kernels that have decode and the steps before it in one launch", NULL,
+     &args.separate},
     {"json", 0, NULL, "print what was read and what is missing as a JSON object; needs -o", NULL,
      &args.json},
     {0},
@@ -72,6 +75,7 @@ static int read_deployment(struct deployment *d)
         .kv_layout = args.kv_layout ? args.kv_layout : "nhd",
         .draft_tokens = -1,
         .one_launch = true,
+        .whole = !args.separate,
     };
     int code = read_ranks(d);
     if (code == EXIT_GOOD)

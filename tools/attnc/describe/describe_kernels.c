@@ -183,6 +183,49 @@ static void write_prefix(struct entry_writer *w, const struct model_group *g)
     entry_end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
 }
 
+static const char *const ropes[] = {"none", "neox", "gptj"};
+
+static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
+
+/* Adds the fields of bias, norm and rotation, without positions of images. */
+static void turn_fields(struct entry_writer *w, const struct model_group *g)
+{
+    entry_field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
+    if (g->rotates && g->rotary_dim != g->head_dim)
+        entry_field(w, "rotary_dim: %ld", g->rotary_dim);
+    if (w->m->norm)
+        entry_field(w, "norm: %s", norms[w->m->norm]);
+    if (w->m->bias)
+        entry_field(w, "bias: true");
+}
+
+/* Writes rope_qk_norm_cache and decode of few sequences in one launch, if every target has that
+ * kernel. */
+static void write_rope_decode(struct entry_writer *w, const struct model_group *g,
+                              const char *ratios, long q_len)
+{
+    char good[64], bad[64], why[200];
+    const bool images = g->rotates && w->m->mrope;
+    if (!w->d->whole || images || w->m->gate || w->m->norm > MODEL_NORM_GEMMA_RMS)
+        return;
+    entry_begin(w, "rope_decode");
+    score_fields(w, g);
+    entry_field(w, "gqa: %s", ratios);
+    if (q_len > 1)
+        entry_field(w, "q_len: %ld", q_len);
+    turn_fields(w, g);
+    entry_field(w, "page_size: %s", w->d->page_size);
+    cache_fields(w);
+    entry_field(w, "one_launch: true");
+    entry_sort_targets(w, good, bad, why);
+    if (bad[0])
+        return;
+    entry_end(w, "",
+              q_len > 1 ? "The same with the steps before it, which verifies draft tokens."
+                        : "Steps of up to 64 sequences: the steps before attention, and decode, in "
+                          "one launch.");
+}
+
 /* Writes the kernels of one kind of attention layer: prefill from tensors and from pages, and
  * decode. A prefill kernel takes any ratio of heads; in decode the ratio decides the rows of a
  * tile. */
@@ -210,6 +253,9 @@ static void write_group(struct entry_writer *w, const struct model_group *g)
     write_decode(w, g, ratios, 1, seen);
     if (w->d->draft_tokens > 0)
         write_decode(w, g, ratios, w->d->draft_tokens + 1, seen);
+    write_rope_decode(w, g, ratios, 1);
+    if (w->d->draft_tokens > 0)
+        write_rope_decode(w, g, ratios, w->d->draft_tokens + 1);
 }
 
 /* Writes the prefill of a prompt's earlier chunks: every query sees all of their keys, and
@@ -235,25 +281,16 @@ static void write_context_chunk(struct entry_writer *w, const struct model_group
     entry_end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
-static const char *const ropes[] = {"none", "neox", "gptj"};
-
 static void write_rope(struct entry_writer *w, const struct model_group *g)
 {
-    static const char *const norms[] = {"none", "rms", "gemma_rms", "full", "none", "none"};
     static const char *const mropes[] = {"none", "sections", "interleaved"};
     char label[80];
     snprintf(label, sizeof(label), "rope_qk_norm_cache at head_dim %ld", g->head_dim);
     entry_begin(w, "rope_qk_norm_cache");
     head_fields(w, g);
-    entry_field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
-    if (g->rotates && g->rotary_dim != g->head_dim)
-        entry_field(w, "rotary_dim: %ld", g->rotary_dim);
+    turn_fields(w, g);
     if (g->rotates && w->m->mrope)
         entry_field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
-    if (w->m->norm)
-        entry_field(w, "norm: %s", norms[w->m->norm]);
-    if (w->m->bias)
-        entry_field(w, "bias: true");
     if (w->m->gate)
         entry_field(w, "gate: true");
     cache_fields(w);

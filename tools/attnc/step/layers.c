@@ -11,6 +11,9 @@
 
 enum { PROBE_KEYS = 64, DECODE_QUERIES = 64, ANY_PAGE = 16 };
 
+/* The most new tokens of a sequence, and sequences, of steps that rope_decode is for. */
+enum { WHOLE_QUERIES = 8, WHOLE_BATCH = 64 };
+
 static void add_field(struct step_call *c, enum att_field field, int value)
 {
     c->fields[c->field_count].field = field;
@@ -39,6 +42,7 @@ static long page_size(const struct step_load *l) { return l->page_size ? l->page
 struct attention {
     const char *op;
     const struct step_load *load;
+    const struct step_call *rope; /* the launch before it, which rope_decode includes; NULL: none */
     long head_dim, head_dim_v, heads, kv_heads;
     long batch, queries, keys; /* as they are passed: lists of slots have a sequence for a query */
     long window;               /* tokens; 0: none */
@@ -69,10 +73,11 @@ static void add_dims(struct step_call *c, long head_dim, long head_dim_v)
     add_field(c, ATT_HEAD_DIM_V, (int)head_dim_v);
 }
 
+/* Adds decode, or with `whole` rope_decode, which does the work of the stage before it too. */
 static void add_decode(struct step_stage *stage, const struct attention *a, const char *name,
-                       bool split, bool one_launch)
+                       bool whole, bool split, bool one_launch)
 {
-    struct step_way *w = add_way(stage, name, a->op);
+    struct step_way *w = add_way(stage, name, whole ? "rope_decode" : a->op);
     struct step_call *c = &w->launches[0].call;
     add_dims(c, a->head_dim, a->head_dim_v);
     add_field(c, ATT_GQA, (int)(a->heads / a->kv_heads));
@@ -81,6 +86,12 @@ static void add_decode(struct step_stage *stage, const struct attention *a, cons
     add_field(c, ATT_SPARSE, a->sparse);
     add_field(c, ATT_SINKS, a->sinks);
     add_field(c, ATT_ONE_LAUNCH, one_launch);
+    for (unsigned i = 0; whole && i < a->rope->field_count; i++) {
+        const enum att_field field = a->rope->fields[i].field;
+        if (field == ATT_ROPE || field == ATT_ROTARY_DIM)
+            add_field(c, field, a->rope->fields[i].value);
+    }
+    w->whole = whole;
     w->split = split;
     write_shape(a, a->batch, a->keys, c->shape);
     write_probe(a, w->probe);
@@ -108,9 +119,13 @@ static void add_attention(struct step_kind *k, const struct attention *a)
 {
     struct step_stage *stage = &k->stages[k->count++];
     if (a->queries <= DECODE_QUERIES) {
-        add_decode(stage, a, "one launch", true, true);
-        add_decode(stage, a, "plan and combine", true, false);
-        add_decode(stage, a, "no plan", false, false);
+        add_decode(stage, a, "one launch", false, true, true);
+        add_decode(stage, a, "plan and combine", false, true, false);
+        add_decode(stage, a, "no plan", false, false, false);
+    }
+    if (a->rope && a->queries <= WHOLE_QUERIES && a->batch <= WHOLE_BATCH) {
+        add_decode(stage, a, "rope_decode in one launch", true, true, true);
+        add_decode(stage, a, "rope_decode, no plan", true, false, true);
     }
     if (a->queries > 1 && !strcmp(a->op, "decode")) {
         add_paged_prefill(stage, a, "planned prefill in one launch", true, true);
@@ -136,8 +151,9 @@ static enum att_mask mask_of(const struct model_group *g)
                           : ATT_MASK_CAUSAL;
 }
 
-static void add_rope(struct step_kind *k, const struct model *m, const struct model_group *g,
-                     const struct step_load *l, long tokens)
+static const struct step_call *add_rope(struct step_kind *k, const struct model *m,
+                                        const struct model_group *g, const struct step_load *l,
+                                        long tokens)
 {
     static const enum att_rope ropes[] = {[MODEL_ROPE_NO_ROPE] = ATT_ROPE_NONE,
                                           [MODEL_ROPE_NEOX] = ATT_ROPE_NEOX,
@@ -151,6 +167,7 @@ static void add_rope(struct step_kind *k, const struct model *m, const struct mo
     add_field(c, ATT_KEEP_KV, g->both_ways);
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld,kv_heads=%ld,page_size=%ld", tokens,
              k->heads, k->kv_heads, page_size(l));
+    return c;
 }
 
 /* Adds attention without a mask, which has no cache: all tokens of a sequence are queries of one
@@ -191,7 +208,8 @@ static void list_group(const struct model *m, const struct model_group *g, struc
     k->layers = g->layers;
     k->heads = r.heads;
     k->kv_heads = r.kv_heads;
-    add_rope(k, m, g, l, l->batch * (g->both_ways ? l->context : l->queries));
+    const struct step_call *rope =
+        add_rope(k, m, g, l, l->batch * (g->both_ways ? l->context : l->queries));
     if (g->both_ways) {
         add_encoder(k, g, l);
         return;
@@ -199,6 +217,7 @@ static void list_group(const struct model *m, const struct model_group *g, struc
     const struct attention a = {
         .op = "decode",
         .load = l,
+        .rope = rope,
         .head_dim = g->head_dim,
         .head_dim_v = g->head_dim_v,
         .heads = r.heads,

@@ -25,7 +25,8 @@ double step_way_us(const struct step *s, const struct step_way *way)
 
 const struct step_way *step_best_way(const struct step_stage *stage)
 {
-    const struct step_way *best = stage->count ? &stage->ways[stage->best] : NULL;
+    const bool works = stage->count && !stage->idle;
+    const struct step_way *best = works ? &stage->ways[stage->best] : NULL;
     return best && !best->fault[0] ? best : NULL;
 }
 
@@ -218,20 +219,27 @@ static bool time_way(struct work *w, struct step_way *way)
            (!combine.op[0] || time_combine(w, way, v, &combine));
 }
 
-/* Times the ways of a stage and chooses the fastest. False: none works. */
-static bool time_stage(struct work *w, struct step_stage *stage)
+/* Times the ways of a stage and chooses the fastest. `before` is the stage before it, or NULL: ways
+ * that do its work save its time. False: no way works. */
+static bool time_stage(struct work *w, struct step_stage *before, struct step_stage *stage)
 {
+    const struct step_way *const other = before ? step_best_way(before) : NULL;
+    const double saved = other ? step_way_us(w->step, other) : 0;
     double least = INFINITY;
     for (unsigned i = 0; i < stage->count; i++) {
         struct step_way *way = &stage->ways[i];
-        const double us = time_way(w, way) ? step_way_us(w->step, way) : INFINITY;
+        double us = time_way(w, way) ? step_way_us(w->step, way) : INFINITY;
         if (us < INFINITY)
             way->fault[0] = '\0';
+        if (way->whole)
+            us -= saved;
         if (us < least) {
             least = us;
             stage->best = i;
         }
     }
+    if (before)
+        before->idle = least < INFINITY && stage->ways[stage->best].whole;
     return least < INFINITY;
 }
 
@@ -279,7 +287,7 @@ static void time_kind(struct work *w, struct step_kind *k, struct step_count *co
     for (unsigned i = 0; i < k->count; i++) {
         struct step_stage *stage = &k->stages[i];
         const struct step_way *first = &stage->ways[0];
-        if (time_stage(w, stage)) {
+        if (time_stage(w, i ? &k->stages[i - 1] : NULL, stage)) {
             count->timed++;
             continue;
         }

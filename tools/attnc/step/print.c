@@ -77,7 +77,7 @@ static void print_kind(const struct step *s, const struct step_kind *k)
         const struct step_way *best = step_best_way(&k->stages[i]);
         for (unsigned j = 0; best && j < best->count; j++)
             print_launch(s, &best->launches[j], n++, whole);
-        if (!best)
+        if (!best && !k->stages[i].idle)
             printf("  %-18s %9s\n", k->stages[i].ways[0].launches[0].call.op, "-");
     }
     const double launches = s->launch_us + (n ? n - 1 : 0) * s->node_us;

@@ -133,6 +133,7 @@ static int read_deployment(struct run *r)
         .kv_layout = args.kv_layout ? args.kv_layout : "nhd",
         .draft_tokens = l->queries <= 64 ? l->queries - 1 : 0,
         .one_launch = true,
+        .whole = true,
     };
     if (!check_deployment(d, why))
         return complain(EXIT_USER, "step: the cache: %s", why);

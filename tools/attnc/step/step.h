@@ -11,9 +11,9 @@
 #include "tools/attnc/tune/tune.h"
 
 enum {
-    STEP_FIELDS = 10,
+    STEP_FIELDS = 12,
     STEP_LAUNCHES = 2,
-    STEP_WAYS = 6,
+    STEP_WAYS = 9,
     STEP_STAGES = 8,
     STEP_KINDS = MODEL_MAX_GROUPS + 1 + MODEL_RECURRENCES, /* a latent group may be two kinds */
     STEP_PACKS = 64,
@@ -57,6 +57,7 @@ struct step_way {
     const char *name;
     struct step_launch launches[STEP_LAUNCHES]; /* the second: combine, if keys are split */
     unsigned count;
+    bool whole;                  /* true: it does the work of the stage before it, too */
     bool split;                  /* keys are split by a plan, in as many lists as libattn says */
     char probe[TUNE_SHAPE_TEXT]; /* a small shape of the kernel, to look its op up */
     char plan[TUNE_SHAPE_TEXT];  /* shape of the plan that it follows; "": none */
@@ -67,6 +68,7 @@ struct step_way {
 struct step_stage {
     struct step_way ways[STEP_WAYS];
     unsigned count, best;
+    bool idle; /* true: the next stage's way does its work */
 };
 
 /** Layers whose launches are the same. */

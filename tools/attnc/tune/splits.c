@@ -16,7 +16,8 @@ enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };
 
 static bool has_lists(const struct att_variant *v)
 {
-    return !strcmp(v->op->name, "decode") || !strcmp(v->op->name, "mla_decode");
+    return !strcmp(v->op->name, "decode") || !strcmp(v->op->name, "rope_decode") ||
+           !strcmp(v->op->name, "mla_decode");
 }
 
 static bool is_open(const struct tune_shapes *shapes, const char *op)

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A decode step of a layer in one launch: rope_qk_norm_cache, then decode.
+ *
+ *     q, k = rotate(norm(x + bias)), v = x + bias     of the new tokens
+ *     O = softmax(scale q K^T + mask) V               over the cache and the new tokens
+ *
+ * No wave waits for another one to write the cache. Each makes the queries of its item anew. The
+ * wave whose tile has the key of a new token makes that key and value. They pass through LDS, which
+ * no other wave reads. The loop of decode reads tiles of the cache as if all keys were there. It
+ * replaces rows of new tokens before a product takes them. The wave that made a row also writes it
+ * to the cache, after all waves of the workgroup have read their tiles. Other waves may load the
+ * same row beside rows of their own, and do not use it.
+ *
+ * A tile of heads has one token's query heads in its rows. Its further rows are zero in LDS until
+ * the next token's tile overwrites them. Another tile has k in the upper half of its rows and v in
+ * the lower half. Loads of q and of the token's position come before all loads of the cache, loads
+ * of angles, k and v among its first ones. The arithmetic comes while these are on their way.
+ */
+#include "templates/decode/pipelines/pipelines.h"
+#include "templates/rope_decode/rope_decode.h"
+#include "templates/workgroup/scalar.h"
+
+#include "ir/address_map.h"
+
+/* Returns the elements of a head in a lane. With a norm rope_qk_norm_cache has as many, so that
+ * sums have the same order. Without one they are fewer if a tile then has room for all heads. */
+static int lane_elements(const struct att_variant *v)
+{
+    enum { MOST = 16, LEAST = 4 };
+    int n = MOST;
+    while (v->norm == ATT_NORM_NONE && n > LEAST && TIR_WAVE_LANES * n / v->head_dim / 2 >= v->gqa)
+        n /= 2;
+    return n;
+}
+
+/* Returns the same for tiles of k and v, which have two rows if there are no sums. */
+static int kv_lane_elements(const struct att_variant *v)
+{
+    return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / TIR_WAVE_LANES;
+}
+
+static bool check_heads(const struct att_variant *v, struct att_why *why)
+{
+    if (v->head_dim & (v->head_dim - 1) || v->head_dim < 64 || v->head_dim > 256)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not 64, 128 or 256", v->head_dim);
+    if (v->head_dim_v != v->head_dim)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not head_dim %d", v->head_dim_v,
+                          v->head_dim);
+    const int rotary = rope_rotary_dim(v), half = rotary / 2;
+    if (rotary > v->head_dim || half & (half - 1) || (rotary && half < 8))
+        return att_reject(why, ATT_ROTARY_DIM,
+                          "half of rotary_dim %d is not a power of two from 8 to %d", rotary,
+                          v->head_dim / 2);
+    if (v->norm == ATT_NORM_FULL)
+        return att_reject(why, ATT_NORM, "full is rope_qk_norm_cache's");
+    return true;
+}
+
+static bool check_rows(const struct att_variant *v, struct att_why *why)
+{
+    enum { MOST = 64 };
+    if (v->gqa == 0)
+        return att_reject(why, ATT_GQA, "a kernel is for one number of query heads of a key head");
+    if (v->gqa * v->q_len > MOST)
+        return att_reject(why, ATT_Q_LEN, "gqa times q_len is %d, more than %d", v->gqa * v->q_len,
+                          MOST);
+    if (v->gqa * v->q_len > ROPE_DECODE_BLOCK && ROPE_DECODE_BLOCK % v->gqa &&
+        v->gqa % ROPE_DECODE_BLOCK)
+        return att_reject(why, ATT_GQA,
+                          "gqa times q_len above %d is for a gqa of 2, 4, 8 or multiples of %d",
+                          ROPE_DECODE_BLOCK, ROPE_DECODE_BLOCK);
+    return true;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    if (v->kv_scale == ATT_KV_SCALE_BLOCK)
+        return att_reject(why, ATT_KV_SCALE, "block is rope_qk_norm_cache's");
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "custom is decode's");
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
+    return check_heads(v, why) && check_rows(v, why) && att_cache_check(v, why) &&
+           att_find_tile(v, m, &tile, why);
+}
+
+static void begin(struct decode *d)
+{
+    struct rope_decode *s = rope_decode_of(d);
+    struct tir_builder *b = &d->kv.b;
+    s->rope = (struct rope){.v = d->kv.v, .m = d->kv.m, .b = *b, .dtype = d->kv.dtype};
+    s->kv = s->rope;
+    s->rope.elements = lane_elements(d->kv.v);
+    s->kv.elements = kv_lane_elements(d->kv.v);
+    rope_choose_shapes(&s->rope);
+    rope_choose_shapes(&s->kv);
+    s->tiles = (d->kv.v->gqa + s->rope.rows - 1) / s->rope.rows;
+    rope_decode_reserve(d);
+}
+
+static void ask(struct decode *d)
+{
+    struct rope_decode *s = rope_decode_of(d);
+    const uint8_t stage = d->kv.b.stage;
+    rope_decode_ask_queries(d, 0, pipe_stage(&d->plan, DECODE_LOAD), &s->first);
+    d->kv.b.stage = pipe_stage(&d->plan, DECODE_LOAD);
+    rope_decode_ask_news(d, 0, &s->first.rope, &s->first_news);
+    d->kv.b.stage = stage;
+}
+
+/* Clears the rows of the wave's block of q from `first` on, which have no query. */
+static void clear_rows(struct decode *d, int first)
+{
+    struct rope_decode *s = rope_decode_of(d);
+    struct tir_builder *b = &d->kv.b;
+    const struct rope_shape *const shape = &s->rope.rotated;
+    struct tir_value zero[ROPE_MAX_SPANS];
+    for (unsigned i = 0; i < shape->n_spans; i++) {
+        const struct tir_type t = shape->spans[i].heads;
+        zero[i] = tir_splat(b, t.dtype == TIR_I32 ? tir_i32(b, 0) : tir_f32(b, 0), t);
+        if (t.dtype != TIR_I32)
+            zero[i] = tir_convert_short(b, zero[i], d->kv.dtype);
+    }
+    for (int row = first; row < ROPE_DECODE_BLOCK; row += s->rope.rows)
+        rope_decode_put(d, shape, att_plus(b, s->lds_q, row * rope_decode_q_bytes(d)), ROPE_ELEM,
+                        ROPE_DECODE_PAD, zero);
+}
+
+/* Reads a block of the wave's queries out of LDS, columns x head_dim. */
+static struct tir_value read_block(struct decode *d)
+{
+    struct tir_builder *b = &d->kv.b;
+    const unsigned dim = (unsigned)d->kv.v->head_dim;
+    const struct tir_layout l = tir_mma_right(&d->kv.m->mma[d->kv.qk], ROPE_DECODE_BLOCK,
+                                              &d->query.depth, (struct tir_waves){0});
+    struct tir_layout map = tir_row_major(ROPE_DECODE_BLOCK, dim);
+    tir_map_pad(&map, dim, ROPE_DECODE_PAD);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    return tir_tile_lds_load(b, rope_decode_of(d)->lds_q,
+                             tir_tile(b->f, d->kv.dtype, ROPE_DECODE_BLOCK, dim, &l), &map);
+}
+
+/* Stacks the blocks and transposes them to Q^T. */
+static struct tir_value stack(struct decode *d, struct tir_value *block)
+{
+    struct tir_builder *b = &d->kv.b;
+    const struct tir_layout l = tir_mma_right(&d->kv.m->mma[d->kv.qk], d->kv.columns,
+                                              &d->query.depth, (struct tir_waves){0});
+    for (unsigned n = d->kv.columns / ROPE_DECODE_BLOCK; n > 1; n /= 2)
+        for (unsigned i = 0; i < n / 2; i++)
+            block[i] = tir_stack(b, block[2 * i], block[2 * i + 1]);
+    return tir_named(b, "q", tir_transpose(b, tir_relayout(b, block[0], &l)));
+}
+
+static struct tir_value prepare(struct decode *d)
+{
+    struct rope_decode *s = rope_decode_of(d);
+    struct tir_value block[4];
+    struct rope_decode_queries now = s->first, next;
+    struct rope_decode_news w = s->first_news;
+    int row = 0, blocks = 0; /* row: of all queries x heads */
+    for (int t = 0; t < d->kv.v->q_len; t++) {
+        if (t > 0)
+            rope_decode_ask_news(d, t, &now.rope, &w);
+        if (t + 1 < d->kv.v->q_len)
+            rope_decode_ask_queries(d, t + 1, d->kv.b.stage, &next);
+        row = t * d->kv.v->gqa;
+        for (int i = 0; i < s->tiles; i++, row += s->rope.rows) {
+            if (row / ROPE_DECODE_BLOCK > blocks)
+                block[blocks++] = read_block(d);
+            rope_decode_make_queries(d, &now, i, row % ROPE_DECODE_BLOCK);
+        }
+        rope_decode_make_news(d, &w, t);
+        if (t + 1 < d->kv.v->q_len)
+            now = next;
+    }
+    row = d->kv.v->q_len * d->kv.v->gqa - blocks * ROPE_DECODE_BLOCK;
+    for (; blocks < (int)d->kv.columns / ROPE_DECODE_BLOCK; row = 0) {
+        clear_rows(d, row);
+        block[blocks++] = read_block(d);
+    }
+    return stack(d, block);
+}
+
+static const struct decode_arrivals arrivals = {
+    .begin = begin,
+    .ask = ask,
+    .prepare = prepare,
+    .replace_keys = rope_decode_replace_keys,
+    .replace_values = rope_decode_replace_values,
+    .store = rope_decode_store,
+};
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct rope_decode s = {0};
+    decode_build(v, m, &arrivals, &s, k);
+}
+
+/* Refuses tiles that need several passes, or more LDS than there is. */
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    if (v->gqa * v->q_len > t->rows)
+        return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
+                          v->gqa * v->q_len);
+    if (!decode_fits(v, t, m, why))
+        return false;
+    struct rope_decode s = {0};
+    const unsigned bytes = decode_lds_bytes(v, m, t, &arrivals, &s);
+    if (bytes > m->lds_bytes)
+        return att_reject(why, ATT_TILE, "takes %u bytes of LDS, %s has %u", bytes, m->name,
+                          m->lds_bytes);
+    return true;
+}
+
+static const struct att_knob knobs[] = {
+    {"keys", 3, {16, 32, 64}},   {"keys_by_row", 2, {16, 32}},  {"waves", 1, {8}},
+    {"hoist_vgprs", 2, {4, 16}}, {"waves_per_simd", 2, {1, 2}}, {"ahead", 1, {1}},
+    {"in_order", 1, {1}},
+};
+
+const struct att_template att_template_rope_decode = {
+    .name = "rope_decode",
+    .description = "rotary embedding, QK norm, cache write and decode in one launch",
+    .takes = OP_TAKES_ROPE_DECODE | ATT_BIT(TILE),
+    ATT_TILES(decode_tiles, knobs),
+    .own = DECODE_OWN,
+    .fits = fits,
+    .check = check,
+    .build = build,
+};
