@@ -26,8 +26,8 @@ static const struct recurrent_shape shapes[] = {
     {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 0, {66, 20, 0, 2}},
     {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 0, {67, 18}},
     {{"long", FRESH}, 1, 1, 2, 0, 0, {1031, 320}},
-    {{"segments", FRESH | PADDED | PLAIN}, 1, 2, 6, 0, 2, {300, 128, 0, 129, 1, 192}},
-    {{"segments of extremes", EXTREMES | FORKS}, 1, 1, 2, 0, 1, {197, 64}},
+    {{"segments", FRESH | PADDED | PLAIN}, 1, 1, 5, 0, 1, {70, 130, 0, 64, 1}},
+    {{"segments of extremes", EXTREMES | FORKS}, 1, 1, 2, 0, 2, {197, 64}},
 };
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 2, 4, 1, 4096, 0, {0}};
@@ -61,6 +61,18 @@ static void size(struct call *c)
         a->segment_rows = a->tokens / a->segment_tokens + a->batch;
     if (!c->traced) /* all launches have the tensors of the last one */
         *stage = ATTN_STAGE_OUTPUTS;
+}
+
+/* The kernel of outputs is verified with all launches before it, so the other kernels of a call need
+ * few shapes. One launch does not cut sequences. */
+static bool takes(const struct call *c)
+{
+    const bool cut = ((const struct recurrent_shape *)c->shape)->steps > 0;
+    switch (c->desc.gated_delta_prefill.stage) {
+    case ATTN_STAGE_ALL: return !cut;
+    case ATTN_STAGE_OUTPUTS: return true;
+    default: return cut && !(c->flags & EXTREMES);
+    }
 }
 
 /* Sets the launch of a call in several. */
@@ -551,6 +563,7 @@ const struct verify_op verify_gated_delta_prefill = {
              "chunks of a segment; 0: sequences are not cut"},
         },
     .own_size = sizeof(struct own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,
