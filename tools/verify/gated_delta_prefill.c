@@ -63,8 +63,8 @@ static void size(struct call *c)
         *stage = ATTN_STAGE_OUTPUTS;
 }
 
-/* The kernel of outputs is verified with all launches before it, so the other kernels of a call need
- * few shapes. One launch does not cut sequences. */
+/* True if the shape is for the kernel. The kernel of outputs is verified with all launches before
+ * it, so their kernels have few shapes. One launch does not cut sequences. */
 static bool takes(const struct call *c)
 {
     const bool cut = ((const struct recurrent_shape *)c->shape)->steps > 0;
