@@ -115,7 +115,7 @@ def says(*arguments):
 
 def write_commands():
     usage = says("help")
-    commands = re.findall(r"^  ([a-z]+)  +[A-Z]", usage, flags=re.M)
+    commands = re.findall(r"^  ([a-z-]+)  +[A-Z]", usage, flags=re.M)
     text = "# attnc\n\n" + block(usage)
     for command in commands:
         text += f"\n## attnc {command}\n\n" + block(says("help", command))

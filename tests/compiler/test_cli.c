@@ -67,9 +67,12 @@ static void every_command_has_help(void **state)
 #include "tools/attnc/cli/commands.def"
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        char args[64], usage[64];
-        snprintf(args, sizeof(args), "%s --help", names[i]);
-        snprintf(usage, sizeof(usage), "Usage: attnc %s ", names[i]);
+        char name[32], args[64], usage[64];
+        snprintf(name, sizeof(name), "%s", names[i]);
+        for (char *c = name; *c; c++)
+            *c = *c == '_' ? '-' : *c; /* on_gpu is `attnc on-gpu` */
+        snprintf(args, sizeof(args), "%s --help", name);
+        snprintf(usage, sizeof(usage), "Usage: attnc %s ", name);
         expect(args, 0, usage, "");
     }
 }

@@ -18,7 +18,7 @@ for function in $functions; do
     }
 done
 for command in $(sed -n 's/^COMMAND(\(.*\))/\1/p' "$commands" | tr _ -); do
-    grep -q "^\.SS attnc $command\$" "$manual" || {
+    grep -qxF ".SS attnc $(echo "$command" | sed 's/-/\\-/g')" "$manual" || {
         echo "$manual has no section on $command" >&2
         failed=1
     }

@@ -23,8 +23,8 @@ attnc \\- ahead\\-of\\-time compiler for attention kernels on AMD GPUs
 END
 says help
 echo '.SH COMMANDS'
-"$attnc" help | sed -n 's/^  \([a-z]*\)  *[A-Z].*/\1/p' | while read -r command; do
-    echo ".SS attnc $command"
+"$attnc" help | sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' | while read -r command; do
+    echo ".SS attnc $command" | sed 's/-/\\-/g'
     says "$command" --help
 done
 for topic in fields ops targets passes; do
