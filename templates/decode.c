@@ -57,8 +57,8 @@ static bool in_parts(const struct att_variant *v)
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
-/* True if registers suffice for the tile's rows. Page numbers by row take registers, and so do
- * scales, caps and hooks: O gets fewer. */
+/* True if registers suffice for the tile's rows. Page numbers by row and hooks take registers: O
+ * gets fewer. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 {
     const bool by_lane = split_kv_by_lane(v);
@@ -66,7 +66,7 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
     if (by_lane && (scaled || att_is_shuffled(v)))
         return t->rows <= 16;
-    const bool plain = !by_lane && !scaled && !v->soft_cap && !v->logits && !window;
+    const bool plain = !by_lane && !v->logits && !window;
     return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 

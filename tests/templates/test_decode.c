@@ -571,14 +571,22 @@ static void what_cannot_be_built_says_why(void **state)
 static void tiles_are_as_wide_as_the_rows(void **state)
 {
     static const struct {
-        int dim, gqa, q_len, mask;
+        int dim, gqa, q_len;
+        struct setting more;
         unsigned rows;
     } cases[] = {
-        {128, 8, 1, ATT_MASK_CAUSAL, 16},  {128, 8, 4, ATT_MASK_CAUSAL, 32},
-        {128, 16, 4, ATT_MASK_CAUSAL, 64}, {128, 64, 1, ATT_MASK_CAUSAL, 64},
-        {128, 32, 4, ATT_MASK_CAUSAL, 64}, {64, 5, 8, ATT_MASK_CAUSAL, 64},
-        {256, 8, 4, ATT_MASK_CAUSAL, 32},  {512, 64, 1, ATT_MASK_CAUSAL, 16},
-        {128, 8, 8, ATT_MASK_CUSTOM, 64},  {256, 8, 4, ATT_MASK_CUSTOM, 32},
+        {128, 8, 1, {ATT_LSE, 0}, 16},
+        {128, 8, 4, {ATT_LSE, 0}, 32},
+        {128, 16, 4, {ATT_LSE, 0}, 64},
+        {128, 64, 1, {ATT_LSE, 0}, 64},
+        {128, 32, 4, {ATT_LSE, 0}, 64},
+        {64, 5, 8, {ATT_LSE, 0}, 64},
+        {256, 8, 4, {ATT_LSE, 0}, 32},
+        {512, 64, 1, {ATT_LSE, 0}, 16},
+        {128, 8, 8, {ATT_MASK, ATT_MASK_CUSTOM}, 64},
+        {256, 8, 4, {ATT_MASK, ATT_MASK_CUSTOM}, 32},
+        {128, 8, 8, {ATT_SOFT_CAP, 1}, 64},
+        {128, 8, 8, {ATT_PAGE_SIZE, 1}, 32},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -587,12 +595,11 @@ static void tiles_are_as_wide_as_the_rows(void **state)
         att_set(&v, ATT_HEAD_DIM_V, cases[i].dim);
         att_set(&v, ATT_GQA, cases[i].gqa);
         att_set(&v, ATT_Q_LEN, cases[i].q_len);
-        att_set(&v, ATT_MASK, cases[i].mask);
+        att_set(&v, cases[i].more.field, cases[i].more.value);
         struct att_tile tile;
         assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
         if (tile.rows != cases[i].rows)
-            fail_msg("head_dim %d, gqa %d, q_len %d, mask %d: a tile of %u rows", cases[i].dim,
-                     cases[i].gqa, cases[i].q_len, cases[i].mask, tile.rows);
+            fail_msg("case %zu: a tile of %u rows", i, tile.rows);
     }
 }
 
