@@ -40,7 +40,7 @@ for f in $files; do
     fi
 done
 # The simulator's tables of instructions (vop_*.c, tables.c) keep their rows as they are.
-formatted=$(echo "$files" | grep '[.][ch]$' | grep -vE '/(vop_[a-z_]*|tables)[.]c$')
+formatted=$(echo "$files" | grep '[.][ch]$' | grep -vE '/(vop_[a-z_0-9]*|tables)[.]c$')
 # shellcheck disable=SC2086
 if ! clang-format-22 --dry-run -Werror $formatted; then
     echo "not as clang-format writes it: tools/format mends it"

@@ -13,6 +13,7 @@
 
 const struct parts simulator_parts = {
     .rows = exec_tables,
+    .aliases = exec_aliases,
     .clocks = time_classify,
     .execute = uninit_execute,
     .checks =

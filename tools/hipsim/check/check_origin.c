@@ -11,7 +11,7 @@
 
 /* For every register, the load that its undefined lanes come from: 1 + code offset, or 0 if
  * unknown. Rows as in wave->bits, then SGPRs, then SCC. */
-#define ORIGIN_ROWS (2 * VGPR_FILE + SGPR_FILE + 1)
+#define ORIGIN_ROWS (VGPR_FILE + AGPR_FILE + SGPR_FILE + 1)
 struct origins {
     uint32_t load[ORIGIN_ROWS];
 };
@@ -22,7 +22,7 @@ static unsigned origin_row(const struct opnd *o)
     switch (o->kind) {
     case OPND_VGPR: return o->reg;
     case OPND_AGPR: return VGPR_FILE + o->reg;
-    case OPND_SGPR: return 2 * VGPR_FILE + o->reg;
+    case OPND_SGPR: return VGPR_FILE + AGPR_FILE + o->reg;
     case OPND_SPECIAL: return o->reg == SPECIAL_SCC ? ORIGIN_ROWS - 1 : ORIGIN_ROWS;
     default: return ORIGIN_ROWS;
     }

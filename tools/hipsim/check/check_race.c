@@ -555,8 +555,8 @@ static void settle(void *state, struct wave *w, const struct inst *in)
 /* Begins a launch. A single wave cannot race, so it is not watched. */
 static void *launch_begin(const struct launch *l, uint64_t first, uint64_t last, bool *watches)
 {
-    *watches =
-        l->block[0] * l->block[1] * l->block[2] > WAVE_LANES || last > first + 1 || l->touched;
+    *watches = l->block[0] * l->block[1] * l->block[2] > code_isa(l->code)->lanes ||
+               last > first + 1 || l->touched;
     return *watches ? race_shadow_begin() : NULL;
 }
 

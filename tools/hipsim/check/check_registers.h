@@ -3,11 +3,11 @@
 #ifndef HIPSIM_CHECK_REGISTERS_H
 #define HIPSIM_CHECK_REGISTERS_H
 
-#include "inst.h"
+#include "wave.h"
 
 /* A bit per register: SGPRs, then VGPRs, then AGPRs. */
 struct registers {
-    uint64_t bits[(SGPR_FILE + 512) / 64];
+    uint64_t bits[(SGPR_FILE + VGPR_FILE + AGPR_FILE) / 64];
 };
 
 enum registers_change { REGISTERS_ASK, REGISTERS_ADD, REGISTERS_REMOVE };
@@ -19,7 +19,7 @@ static inline bool registers_of(struct registers *r, const struct opnd *o,
 {
     const unsigned first = o->kind == OPND_SGPR   ? 0
                            : o->kind == OPND_VGPR ? SGPR_FILE
-                                                  : SGPR_FILE + 256;
+                                                  : SGPR_FILE + VGPR_FILE;
     bool found = false;
 
     if (o->kind != OPND_SGPR && o->kind != OPND_VGPR && o->kind != OPND_AGPR)

@@ -146,7 +146,8 @@ static void add_piece(struct trial *t, const struct opnd *o, unsigned dword, uns
 
 static bool keeps_some(const struct inst *in)
 {
-    return in->form & (FORM_DPP | FORM_SDWA | FORM_OP_SEL) || in->row->flags & ROW_PARTIAL;
+    return in->form & (FORM_DPP | FORM_SDWA | FORM_OP_SEL | FORM_HALF) ||
+           in->row->flags & ROW_PARTIAL;
 }
 
 static void gather(struct trial *t)
@@ -354,7 +355,7 @@ void uninit_execute(struct wave *w, const struct inst *in)
     if (w->copies && in->row && in->row->flags & ROW_LOAD)
         bits_forget(w, &in->dst);
     in->exec(w, in);
-    if (w->copies && in->row) {
+    if (w->copies && in->row && !in->pair[0]) { /* a pair was executed one by one */
         track_copies(w, in);
         origins_follow(w, in);
     }

@@ -10,7 +10,6 @@
 #include "memory.h"
 
 #define DESCRIPTOR_BYTES 64
-#define MAX_LDS_BYTES (160u * 1024)
 #define MAX_PRIVATE_BYTES (4u * 1024 * 1024)
 
 struct collect {
@@ -76,7 +75,7 @@ static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
  * allocated in units of 16; the field is 2 * units - 2. AMDGPUUsage, compute_pgm_rsrc1 and
  * compute_pgm_rsrc3 for GFX90A and GFX940.
  */
-static void derive(struct kernel *kernel)
+static void derive_gfx9(struct kernel *kernel)
 {
     const struct kernel_descriptor *d = &kernel->descriptor;
     uint32_t total = (field(d->rsrc1, 0, 6) + 1) * 8;
@@ -99,6 +98,24 @@ static void derive(struct kernel *kernel)
         kernel->mode |= MODE_FP16_OVFL;
 }
 
+/*
+ * Computes the same for gfx1250: VGPRs in units of 16, no AGPRs, all SGPRs. The user SGPR count
+ * has 6 bits, the last of them gfx9's trap handler bit. The two bits of MODE that gfx9 can clear
+ * are set: this machine always clamps NaNs to 0 and makes signalling NaNs quiet.
+ */
+static void derive_gfx1250(struct kernel *kernel)
+{
+    const struct kernel_descriptor *d = &kernel->descriptor;
+
+    kernel->vgprs = (field(d->rsrc1, 0, 6) + 1) * 16;
+    kernel->agprs = 0;
+    kernel->sgprs = 0;
+    kernel->user_sgprs = field(d->rsrc2, 1, 6);
+    kernel->mode = field(d->rsrc1, 12, 8) | MODE_DX10_CLAMP | MODE_IEEE;
+    if (field(d->rsrc1, 26, 1))
+        kernel->mode |= MODE_FP16_OVFL;
+}
+
 /* Returns why a descriptor cannot be launched; NULL if it can. */
 static const char *descriptor_problem(const struct kernel *kernel, const struct code *code)
 {
@@ -107,15 +124,16 @@ static const char *descriptor_problem(const struct kernel *kernel, const struct 
     if (!code || kernel->entry < code_address(code) ||
         kernel->entry - code_address(code) >= code_size(code) || kernel->entry & 3)
         return "its entry point lies outside the code";
-    if (d->properties & KERNEL_WAVEFRONT_SIZE32)
-        return "it asks for waves of 32 lanes";
-    if (d->group_segment_bytes > MAX_LDS_BYTES)
+    const struct isa *isa = isa_of(kernel->object->target);
+    if (!(d->properties & KERNEL_WAVEFRONT_SIZE32) != (isa->lanes == 64))
+        return isa->lanes == 64 ? "it asks for waves of 32 lanes" : "it asks for waves of 64 lanes";
+    if (d->group_segment_bytes > (isa->lanes == 64 ? 160u * 1024 : isa->lds_bytes))
         return "it asks for more LDS than any target has";
     if (d->private_segment_bytes > MAX_PRIVATE_BYTES)
         return "its private segment is absurdly large";
     if (d->kernarg_bytes > 64 * 1024)
         return "its kernel argument segment is absurdly large";
-    if (kernel->user_sgprs > 16 || enabled_user_sgprs(d) > kernel->user_sgprs)
+    if (kernel->user_sgprs > isa->user_sgprs || enabled_user_sgprs(d) > kernel->user_sgprs)
         return "it enables more user SGPRs than it allocates";
     if (((uint64_t)d->preload_offset + d->preload_dwords) * 4 > d->kernarg_bytes + 3)
         return "it preloads bytes beyond its kernel argument segment";
@@ -164,7 +182,10 @@ static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym
         .object = object,
     };
     kernel->entry = kernel->descriptor_address + (uint64_t)kernel->descriptor.entry_offset;
-    derive(kernel);
+    if (object->target == GFX1250)
+        derive_gfx1250(kernel);
+    else
+        derive_gfx9(kernel);
     return true;
 }
 

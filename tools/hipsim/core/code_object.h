@@ -51,7 +51,7 @@ struct kernel {
     struct kernel_metadata metadata; /* only kernarg_bytes is set if the note lacks the kernel */
     const struct code_object *object;
 
-    /* Derived from the descriptor for gfx942 and gfx950. */
+    /* Derived from the descriptor. */
     uint32_t vgprs; /* architectural */
     uint32_t agprs;
     uint32_t sgprs;
@@ -92,7 +92,7 @@ const struct kernel *code_object_kernel(const struct code_object *object, const 
 const struct global_variable *code_object_variable(const struct code_object *object,
                                                    const char *name);
 
-/** Returns "gfx942" or "gfx950". */
+/** Returns the processor name of a target, such as "gfx942". */
 const char *gfx_name(enum gfx_target target);
 
 #endif

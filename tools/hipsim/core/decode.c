@@ -33,6 +33,7 @@ enum {
 
 struct code {
     enum gfx_target target;
+    const struct isa *isa;
     const uint8_t *bytes;
     size_t size;
     uint64_t va;
@@ -42,9 +43,13 @@ struct code {
     struct inst *_Atomic slots[];
 };
 
-/* Open-addressed table of rows by name, one per target, filled at first use. */
+/* Open-addressed tables of rows by mnemonic, one per target, filled at first use. */
 #define ROW_SLOTS 8192
-static const struct op_row *row_slots[2][ROW_SLOTS];
+struct row_slot {
+    const char *name;
+    const struct op_row *row;
+};
+static struct row_slot row_slots[3][ROW_SLOTS];
 static pthread_once_t row_once = PTHREAD_ONCE_INIT;
 
 static uint32_t name_hash(const char *name, size_t length)
@@ -55,12 +60,34 @@ static uint32_t name_hash(const char *name, size_t length)
     return h;
 }
 
-static void row_insert(const struct op_row **slots, const struct op_row *row)
+/* Returns the slot of a name, or the free slot for it. */
+static struct row_slot *slot_of(struct row_slot *slots, const char *name, size_t length)
 {
-    uint32_t h = name_hash(row->name, strlen(row->name)) % ROW_SLOTS;
-    while (slots[h] && strcmp(slots[h]->name, row->name) != 0)
-        h = (h + 1) % ROW_SLOTS;
-    slots[h] = row;
+    uint32_t h = name_hash(name, length) % ROW_SLOTS;
+    for (; slots[h].name; h = (h + 1) % ROW_SLOTS)
+        if (strlen(slots[h].name) == length && memcmp(slots[h].name, name, length) == 0)
+            break;
+    return &slots[h];
+}
+
+static void row_insert(struct row_slot *slots, const char *name, const struct op_row *row)
+{
+    *slot_of(slots, name, strlen(name)) = (struct row_slot){name, row};
+}
+
+/* gfx1250 has the rows of gfx950, most of them under other names, and its own. */
+static void collect_gfx1250(void)
+{
+    struct row_slot *slots = row_slots[2];
+    for (const struct row_alias *alias = simulator_parts.aliases; alias->name; alias++) {
+        const struct row_slot *from = slot_of(row_slots[1], alias->row, strlen(alias->row));
+        assert(from->row);
+        row_insert(slots, alias->name, from->row);
+    }
+    for (const struct op_row *const *table = simulator_parts.rows(); *table; table++)
+        for (const struct op_row *row = *table; row->name; row++)
+            if (row->targets & GFX1250)
+                row_insert(slots, row->name, row);
 }
 
 static void rows_collect(void)
@@ -69,11 +96,12 @@ static void rows_collect(void)
         for (const struct op_row *row = *table; row->name; row++) {
             unsigned targets = row->flags & ROW_GFX950 ? GFX950 : row->targets;
             if (!targets || targets & GFX942)
-                row_insert(row_slots[0], row);
+                row_insert(row_slots[0], row->name, row);
             if (!targets || targets & GFX950)
-                row_insert(row_slots[1], row);
+                row_insert(row_slots[1], row->name, row);
         }
     }
+    collect_gfx1250();
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
@@ -96,12 +124,7 @@ const struct op_row *row_find(enum gfx_target target, const char *mnemonic)
 {
     pthread_once(&row_once, rows_collect);
     size_t length = base_length(mnemonic);
-    const struct op_row **slots = row_slots[target == GFX950];
-    uint32_t h = name_hash(mnemonic, length) % ROW_SLOTS;
-    for (; slots[h]; h = (h + 1) % ROW_SLOTS)
-        if (strlen(slots[h]->name) == length && memcmp(slots[h]->name, mnemonic, length) == 0)
-            return slots[h];
-    return NULL;
+    return slot_of(row_slots[target == GFX1250 ? 2 : target == GFX950], mnemonic, length)->row;
 }
 
 struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va)
@@ -113,11 +136,12 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
         return NULL;
     code->found = calloc(slots + 1, sizeof(code->found[0]));
     code->target = target;
+    code->isa = isa_of(target);
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    code->disasm = LLVMCreateDisasmCPUFeatures(
-        "amdgcn-amd-amdhsa", target == GFX950 ? "gfx950" : "gfx942", "", NULL, 0, NULL, NULL);
+    code->disasm =
+        LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, "", NULL, 0, NULL, NULL);
     if (!code->disasm || !code->found) {
         LLVMDisasmDispose(code->disasm);
         free(code->found);
@@ -129,12 +153,24 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     return code;
 }
 
+/* Frees an instruction, its variants and their halves. */
+static void inst_free(struct inst *in)
+{
+    while (in) {
+        struct inst *next = in->variant;
+        free(in->pair[0]);
+        free(in->pair[1]);
+        free(in);
+        in = next;
+    }
+}
+
 void code_destroy(struct code *code)
 {
     if (!code)
         return;
     for (size_t i = 0; i < code->size / 4; i++)
-        free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
+        inst_free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
     LLVMDisasmDispose(code->disasm);
     pthread_mutex_destroy(&code->lock);
     free(code->found);
@@ -166,6 +202,8 @@ struct code_noted code_noted(const struct code *code, uint64_t offset, enum faul
 }
 
 enum gfx_target code_target(const struct code *code) { return code->target; }
+
+const struct isa *code_isa(const struct code *code) { return code->isa; }
 
 uint64_t code_address(const struct code *code) { return code->va; }
 
@@ -220,9 +258,10 @@ static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t
     uint32_t w[INST_MAX_DWORDS + 1] = {0};
     uint64_t left = code->size - offset;
     memcpy(w, code->bytes + offset, left < sizeof(w) ? left : sizeof(w));
-    if (crashes_llvm(w))
+    if (code->target != GFX1250 && crashes_llvm(w))
         return 0;
-    if ((w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) && w[1] == CODE_LITERAL)
+    if (code->target != GFX1250 && (w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) &&
+        w[1] == CODE_LITERAL)
         w[1] = 0;
     size_t size = LLVMDisasmInstruction(code->disasm, (uint8_t *)w, sizeof(w), code->va + offset,
                                         text, bytes);
@@ -239,7 +278,7 @@ static void fault_unsupported(struct wave *w, const struct inst *in)
     wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
 }
 
-static struct inst *decode(struct code *code, uint64_t offset)
+static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
 {
     struct inst *in = calloc(1, sizeof(*in));
     if (!in)
@@ -251,6 +290,9 @@ static struct inst *decode(struct code *code, uint64_t offset)
     in->ndwords = in->size / 4 < INST_MAX_DWORDS ? in->size / 4 : INST_MAX_DWORDS;
     memcpy(in->raw, code->bytes + offset, (size_t)in->ndwords * 4);
     in->max_vgpr = in->max_agpr = in->max_sgpr = -1;
+    in->counter[0] = WAIT_VM;
+    in->counter[1] = WAIT_LGKM;
+    in->vgpr_msb = msb;
     in->encoding = ENC_UNKNOWN;
     if (!size) {
         in->exec = fault_unknown;
@@ -263,11 +305,13 @@ static struct inst *decode(struct code *code, uint64_t offset)
         return in;
     }
     in->exec = in->row->exec;
-    if (!decode_fields(in)) {
+    if (!code->isa->fields(in)) {
         in->row = NULL;
         in->exec = fault_unknown;
         return in;
     }
+    for (unsigned i = 0; i < 2 && in->pair[i]; i++)
+        checks_decoded(code->target, in->pair[i]);
     simulator_parts.clocks(code->target, in);
     checks_decoded(code->target, in);
     return in;
@@ -284,11 +328,35 @@ const struct inst *code_inst(struct code *code, uint64_t offset)
     pthread_mutex_lock(&code->lock);
     in = atomic_load_explicit(slot, memory_order_relaxed);
     if (!in) {
-        in = decode(code, offset);
+        in = decode(code, offset, 0);
         atomic_store_explicit(slot, in, memory_order_release);
     }
     pthread_mutex_unlock(&code->lock);
     return in;
+}
+
+/* Returns the instruction among the variants of `in`, or NULL. */
+static struct inst *find_variant(const struct inst *in, uint8_t msb)
+{
+    struct inst *v = __atomic_load_n(&in->variant, __ATOMIC_ACQUIRE);
+    while (v && v->vgpr_msb != msb)
+        v = v->variant;
+    return v;
+}
+
+const struct inst *code_variant(struct code *code, const struct inst *in, uint8_t msb)
+{
+    struct inst *v = find_variant(in, msb);
+    if (v)
+        return v;
+    pthread_mutex_lock(&code->lock);
+    v = find_variant(in, msb);
+    if (!v && (v = decode(code, in->offset, msb))) {
+        v->variant = in->variant;
+        __atomic_store_n(&((struct inst *)(uintptr_t)in)->variant, v, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&code->lock);
+    return v;
 }
 
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes)

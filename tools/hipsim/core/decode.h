@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "isa.h"
 #include "row.h"
 
 struct code;
@@ -18,6 +19,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
 void code_destroy(struct code *code);
 
 enum gfx_target code_target(const struct code *code);
+const struct isa *code_isa(const struct code *code);
 uint64_t code_address(const struct code *code);
 size_t code_size(const struct code *code);
 
@@ -27,6 +29,12 @@ size_t code_size(const struct code *code);
  * functions, yield an instruction with an `exec` that faults.
  */
 const struct inst *code_inst(struct code *code, uint64_t offset);
+
+/*
+ * Returns the instruction `in` of `code`, which takes_msb, with its operands decoded for
+ * wave->vgpr_msb = `msb`. Safe from several threads. NULL without memory.
+ */
+const struct inst *code_variant(struct code *code, const struct inst *in, uint8_t msb);
 
 /*
  * The decoded instructions of a range, one slot per dword; NULL if code_inst() has not decoded it.

@@ -7,16 +7,6 @@
 
 #include <string.h>
 
-static uint32_t bits(uint32_t word, unsigned high, unsigned low)
-{
-    return word >> low & (uint32_t)((UINT64_C(1) << (high - low + 1)) - 1);
-}
-
-static int32_t sign_extend(uint32_t value, unsigned width)
-{
-    return (int32_t)(value << (32 - width)) >> (32 - width);
-}
-
 static enum encoding encoding_of(const struct inst *in)
 {
     uint32_t w = in->raw[0];
@@ -82,7 +72,7 @@ static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned 
     }
 }
 
-static uint64_t literal_value(uint16_t type, uint32_t literal)
+uint64_t literal_value(uint16_t type, uint32_t literal)
 {
     switch (TYPE_CLASS(type)) {
     case CLASS_F64: return (uint64_t)literal << 32;
@@ -91,13 +81,11 @@ static uint64_t literal_value(uint16_t type, uint32_t literal)
     }
 }
 
-static void set_register(struct opnd *o, enum opnd_kind kind, unsigned reg, uint16_t type)
+uint64_t inline_constant(uint16_t type, unsigned code)
 {
-    o->kind = (uint8_t)kind;
-    o->reg = (uint16_t)reg;
-    o->type = type;
-    o->dwords = (uint8_t)TYPE_DWORDS(type);
-    o->sel = SDWA_DWORD;
+    if (code >= 240)
+        return float_constant(TYPE_CLASS(type), TYPE_DWORDS(type), code);
+    return code <= 192 ? code - 128 : (uint64_t)(int64_t)(192 - (int)code);
 }
 
 /* Decodes a 9-bit source field: scalar, constant or VGPR. */
@@ -108,15 +96,11 @@ static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t 
         set_register(o, OPND_VGPR, code - 256, type);
         return true;
     }
-    if (code < SGPR_FILE)
+    if (code < SGPR_CODES)
         return true;
     o->kind = OPND_IMM;
-    if (code <= 192) {
-        o->imm = code - 128;
-    } else if (code <= 208) {
-        o->imm = (uint64_t)(int64_t)(192 - (int)code);
-    } else if (code >= 240 && code <= 248) {
-        o->imm = float_constant(TYPE_CLASS(type), o->dwords, code);
+    if (code <= 208 || (code >= 240 && code <= 248)) {
+        o->imm = inline_constant(type, code);
     } else if (code == 255) {
         if (in->ndwords < 2)
             return false;
@@ -177,7 +161,7 @@ static bool decode_smem(struct inst *in)
     return true;
 }
 
-static void set_dpp(struct inst *in, uint32_t w)
+void set_dpp(struct inst *in, uint32_t w)
 {
     in->form |= FORM_DPP;
     in->dpp_ctrl = (uint16_t)bits(w, 16, 8);
@@ -496,7 +480,7 @@ static void set_implicit(struct inst *in)
         in->dst.kind = in->src[0].kind = OPND_AGPR;
 }
 
-static bool track_operand(struct inst *in, const struct opnd *o)
+static bool track_operand(struct inst *in, const struct opnd *o, int vgprs, int sgprs)
 {
     int last = o->reg + o->dwords - 1;
     int16_t *max = NULL;
@@ -506,7 +490,7 @@ static bool track_operand(struct inst *in, const struct opnd *o)
     case OPND_SGPR: max = &in->max_sgpr; break;
     default: return true;
     }
-    if (last >= (o->kind == OPND_SGPR ? SGPR_FILE : VGPR_FILE))
+    if (last >= (o->kind == OPND_SGPR ? sgprs : vgprs))
         return false;
     if (o->kind == OPND_SGPR && last >= SGPR_FLAT_SCRATCH) /* always allocated */
         return true;
@@ -515,8 +499,7 @@ static bool track_operand(struct inst *in, const struct opnd *o)
     return true;
 }
 
-/* Counts sources, sets the form bits and checks that all registers exist. */
-static bool summarize(struct inst *in)
+bool summarize(struct inst *in, int vgprs, int sgprs)
 {
     bool packed = in->encoding == ENC_VOP3P || in->encoding == ENC_MAI;
     for (unsigned i = 0; i < INST_MAX_SRC; i++) {
@@ -525,14 +508,14 @@ static bool summarize(struct inst *in)
             in->nsrc = (uint8_t)(i + 1);
         if (!packed && (o->neg || o->abs))
             in->form |= FORM_SRC_MODS;
-        if (!track_operand(in, o))
+        if (!track_operand(in, o, vgprs, sgprs))
             return false;
     }
     if (in->clamp || in->omod)
         in->form |= FORM_OUT_MODS;
     if (in->encoding == ENC_VOP3 && in->op_sel)
         in->form |= FORM_OP_SEL;
-    return track_operand(in, &in->dst) && track_operand(in, &in->dst2);
+    return track_operand(in, &in->dst, vgprs, sgprs) && track_operand(in, &in->dst2, vgprs, sgprs);
 }
 
 bool decode_fields(struct inst *in)
@@ -556,11 +539,11 @@ bool decode_fields(struct inst *in)
     case ENC_FLAT: ok = in->ndwords == 2 && decode_flat(in); break;
     case ENC_MUBUF:
     case ENC_MTBUF: ok = in->ndwords == 2 && decode_mubuf(in); break;
-    case ENC_UNKNOWN: break;
+    default: break;
     }
     if (!ok)
         return false;
     limit_selects(in);
     set_implicit(in);
-    return summarize(in);
+    return summarize(in, 256, SGPR_CODES);
 }

@@ -10,4 +10,41 @@
  */
 bool decode_fields(struct inst *in);
 
+/* The same for gfx1250. The VGPR numbers follow from in->vgpr_msb; sets in->takes_msb. */
+bool decode_fields_gfx1250(struct inst *in);
+
+/* Returns bits `high` to `low` of a word. */
+static inline uint32_t bits(uint32_t word, unsigned high, unsigned low)
+{
+    return word >> low & (uint32_t)((UINT64_C(1) << (high - low + 1)) - 1);
+}
+
+static inline int32_t sign_extend(uint32_t value, unsigned width)
+{
+    return (int32_t)(value << (32 - width)) >> (32 - width);
+}
+
+/* Makes `o` the registers of a type from `reg` on, without modifiers. */
+static inline void set_register(struct opnd *o, enum opnd_kind kind, unsigned reg, uint16_t type)
+{
+    o->kind = (uint8_t)kind;
+    o->reg = (uint16_t)reg;
+    o->type = type;
+    o->dwords = (uint8_t)TYPE_DWORDS(type);
+    o->sel = SDWA_DWORD;
+}
+
+/* Returns the value of an inline constant, 128 to 208 or 240 to 248, for an operand of a type. */
+uint64_t inline_constant(uint16_t type, unsigned code);
+
+/* Returns the value of a 32-bit literal for an operand of a type. */
+uint64_t literal_value(uint16_t type, uint32_t literal);
+
+/* Sets src[0] as an 8-bit VGPR, abs, neg and the DPP fields from the dword of a DPP16 operand. */
+void set_dpp(struct inst *in, uint32_t word);
+
+/* Counts sources, finds the highest registers and sets the form bits of the modifiers. `vgprs` and
+ * `sgprs` are the numbers of registers. False if an operand has a register that does not exist. */
+bool summarize(struct inst *in, int vgprs, int sgprs);
+
 #endif

@@ -48,6 +48,7 @@ static const struct {
     {0x04c, "gfx942", GFX942},
     {0x04f, "gfx950", GFX950},
     {0x05f, "gfx9-4-generic", GFX942 | GFX950},
+    {0x049, "gfx1250", GFX1250},
     {0x030, "gfx908", 0},
     {0x03f, "gfx90a", 0},
     {0x040, "gfx940", 0},
@@ -59,7 +60,7 @@ static const struct {
     {0x051, "gfx9-generic", 0},
 };
 
-const char *gfx_name(enum gfx_target target) { return target == GFX950 ? "gfx950" : "gfx942"; }
+const char *gfx_name(enum gfx_target target) { return isa_of(target)->name; }
 
 static enum code_object_status refuse(const struct elf_image *image, enum code_object_status status,
                                       const char *format, ...)
@@ -96,14 +97,14 @@ static enum code_object_status check_target(const struct elf_image *image, enum 
         return refuse(image, CODE_OBJECT_OTHER_TARGET,
                       "the code object is for %s, the simulated GPU is a %s", name,
                       gfx_name(target));
-    if ((flags & FLAG_XNACK) == FLAG_XNACK_ON)
+    if ((flags & FLAG_XNACK) == FLAG_XNACK_ON && target != GFX1250)
         return refuse(image, CODE_OBJECT_OTHER_TARGET,
-                      "the code object needs xnack+, the simulated GPU is %s:sramecc+:xnack-",
-                      gfx_name(target));
+                      "the code object needs xnack+, the simulated GPU is %s%s", gfx_name(target),
+                      isa_of(target)->features);
     if ((flags & FLAG_SRAMECC) == FLAG_SRAMECC_OFF)
         return refuse(image, CODE_OBJECT_OTHER_TARGET,
-                      "the code object needs sramecc-, the simulated GPU is %s:sramecc+:xnack-",
-                      gfx_name(target));
+                      "the code object needs sramecc-, the simulated GPU is %s%s", gfx_name(target),
+                      isa_of(target)->features);
     return CODE_OBJECT_OK;
 }
 

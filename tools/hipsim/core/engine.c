@@ -117,13 +117,15 @@ static double seconds(void)
 
 static void start_others(struct host *first);
 
-/* Returns the number of workgroups that a GPU can hold: 32 waves per compute unit (CDNA3 ISA,
- * 3.1). */
+/* Returns the number of workgroups that a GPU can hold. A compute unit of gfx9 has 32 waves (CDNA3
+ * ISA, 3.1). */
 static uint32_t residents_of_hardware(const struct launch *l)
 {
     const struct gfx_part *part = l->part ? l->part : gfx_part_of(code_target(l->code));
-    const uint32_t waves = (l->block[0] * l->block[1] * l->block[2] + WAVE_LANES - 1) / WAVE_LANES;
-    return part->compute_units * 32 / waves;
+    const struct isa *isa = code_isa(l->code);
+    const uint32_t items = l->block[0] * l->block[1] * l->block[2];
+    const uint32_t waves = (items + isa->lanes - 1) / isa->lanes;
+    return part->compute_units * 4 * isa->wave_slots / waves;
 }
 
 static bool all_wait(const struct engine *e, uint64_t changes)
@@ -307,8 +309,11 @@ static int prepare(struct engine *e, struct launch *l)
         if (__builtin_mul_overflow(groups, e->groups[d], &groups))
             return refuse(l, "the grid has more than 2^64 workgroups");
     }
-    if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
+    if (l->nvgpr > VGPR_FILE || l->nagpr > AGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
+    l->checks &= code_isa(l->code)->checks;
+    if (items > 16 * code_isa(l->code)->lanes) /* check_race.c has 16 bits for waves */
+        l->checks &= ~(uint32_t)CHECK_RACE;
     for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime initialises them */
         l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
     e->next = l->first_workgroup;

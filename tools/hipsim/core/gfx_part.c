@@ -11,6 +11,8 @@ enum {
 #include "gfx942.def"
 #define P(field, value, ...) GFX950_##field = (int)(value),
 #include "gfx950.def"
+#define F(field, value, ...) GFX1250_##field = (int)(value),
+#include "gfx1250.def"
 };
 
 const struct gfx_part gfx_parts[PARTS] = {

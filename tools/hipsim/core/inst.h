@@ -16,19 +16,24 @@
 struct wave;
 struct op_row;
 
-/* Register numbers of the scalar file, as encoded. The array sgpr[128] holds all of them. */
+/* Register numbers of the scalar file, as gfx9 encodes them. gfx1250 encodes NULL, M0 as 124, 125;
+ * its decoder renumbers them. */
 enum sgpr_number {
     SGPR_FLAT_SCRATCH = 102, /* 102, 103 */
     SGPR_XNACK_MASK = 104,   /* 104, 105 */
     SGPR_VCC = 106,          /* 106, 107 */
     SGPR_TTMP0 = 108,        /* 108 .. 123 */
     SGPR_M0 = 124,
-    SGPR_EXEC = 126, /* 126, 127 */
-    SGPR_FILE = 128,
+    SGPR_EXEC = 126,  /* 126, 127 */
+    SGPR_CODES = 128, /* end of the encoded numbers */
+    SGPR_NULL = 128,  /* 128 .. 143: takes what is written to gfx1250's NULL; never read */
+    SGPR_FILE = 192,
 };
 
 /* Encoded sources after the scalar file (OPND_SPECIAL). */
 enum special_source {
+    SPECIAL_FLAT_SCRATCH_LO = 230, /* gfx1250 */
+    SPECIAL_FLAT_SCRATCH_HI = 231,
     SPECIAL_SHARED_BASE = 235,
     SPECIAL_SHARED_LIMIT = 236,
     SPECIAL_PRIVATE_BASE = 237,
@@ -57,12 +62,14 @@ enum encoding {
     ENC_FLAT,
     ENC_MUBUF,
     ENC_MTBUF,
+    ENC_VOPD, /* gfx1250: two vector instructions */
+    ENC_TENSOR,
     ENC_UNKNOWN,
 };
 
 enum opnd_kind {
     OPND_NONE,
-    OPND_VGPR,    /* reg: 0 .. 255 */
+    OPND_VGPR,    /* reg: 0 .. 255, on gfx1250 0 .. 1023 */
     OPND_AGPR,    /* reg: 0 .. 255 */
     OPND_SGPR,    /* reg: enum sgpr_number */
     OPND_IMM,     /* imm: inline constant or literal, already expanded to the operand's type */
@@ -102,9 +109,13 @@ enum inst_form {
     FORM_OUT_MODS = 1 << 3, /* clamp or omod */
     FORM_OP_SEL = 1 << 4,   /* VOP3 op_sel other than zero */
     FORM_LITERAL = 1 << 5,  /* a 32-bit literal follows */
+    FORM_HALF = 1 << 6, /* gfx1250: a 16-bit result, which keeps the other half of its register */
 };
 
-#define INST_MAX_SRC 5
+/* inst->dpp_ctrl of DPP8, which has no DPP_CTRL; beyond the values that DPP16 encodes. */
+#define DPP_CTRL_8 0x200
+
+#define INST_MAX_SRC 6
 #define INST_MAX_DWORDS 4
 
 struct inst {
@@ -119,14 +130,19 @@ struct inst {
      * FLAT:  0 vaddr (or none: off), 1 data, 2 saddr (or none).
      * MUBUF: 0 vaddr (1 or 2 registers by offen+idxen, or none), 1 data, 2 srsrc, 3 soffset.
      * MAI:   0 A, 1 B, 2 C (SMFMAC: index), 3 and 4 the scales of the scaled forms.
+     * VOPD:  sources of both instructions, for the checks.
+     * TENSOR: 0 to 3, the groups of the descriptor (2 and 3: or none).
      * FLAT and MUBUF stores and atomics take their data from src[1]; loads have it NONE.
      */
     struct opnd src[INST_MAX_SRC];
     uint8_t nsrc;
 
-    uint8_t encoding; /* enum encoding */
-    uint8_t form;     /* enum inst_form bits */
-    uint8_t size;     /* bytes */
+    uint8_t encoding;   /* enum encoding */
+    uint8_t form;       /* enum inst_form bits */
+    uint8_t size;       /* bytes */
+    uint8_t counter[2]; /* enum wait_counter in place of WAIT_VM, WAIT_LGKM */
+    uint8_t vgpr_msb;   /* wave->vgpr_msb for which the operands are decoded */
+    bool takes_msb;     /* gfx1250: some register number depends on wave->vgpr_msb */
     uint8_t ndwords;
     uint64_t offset; /* of the instruction in its code range, in bytes */
     uint32_t raw[INST_MAX_DWORDS];
@@ -137,8 +153,10 @@ struct inst {
     uint8_t op_sel, op_sel_hi; /* bit per source; VOP3 op_sel bit 3 is the destination */
     uint8_t neg_lo, neg_hi;    /* VOP3P */
     uint16_t dpp_ctrl;
+    uint32_t dpp_lanes; /* DPP_CTRL_8: the lane of a group of 8 that each lane reads, 3 bits each */
     uint8_t row_mask, bank_mask;
     bool bound_ctrl;             /* set: a lane without a source reads zero */
+    bool fetch_inactive;         /* set: DPP reads lanes that EXEC excludes */
     uint8_t dst_sel, dst_unused; /* SDWA */
     uint8_t cbsz, abid, blgp;    /* MAI; byte selects of the f8f6f4 scales are op_sel, op_sel_hi */
     uint8_t bitop3;              /* V_BITOP3_*: truth table */
@@ -152,6 +170,7 @@ struct inst {
     int32_t imm_offset;       /* SMEM, FLAT, MUBUF: sign-extended as the format says */
     uint8_t offset0, offset1; /* DS; imm_offset is the combined 16-bit value */
     bool offen, idxen, lds, gds, sc0, sc1, nt;
+    bool scale_offset; /* gfx1250: the address offset counts elements */
 
     /* Highest register used in each file, -1 for none; compared with the kernel's allocation. */
     int16_t max_vgpr, max_agpr, max_sgpr;
@@ -166,6 +185,10 @@ struct inst {
                            * of hazards */
     uint16_t hazard_others_free; /* the same, if no matrix instruction is among the last ones */
     uint8_t bit_op;              /* check_uninit.c: operation for bit tracking, 0: none */
+
+    struct inst *variant; /* atomic: the same instruction decoded for another wave->vgpr_msb; NULL:
+                           * none so far */
+    struct inst *pair[2]; /* ENC_VOPD: the two instructions; else NULL */
 };
 
 #endif

@@ -9,7 +9,6 @@
 
 #define MAX_THREADS 1024u
 #define SIMDS 4u
-#define VGPRS_PER_SIMD 512u
 #define QUEUE_BYTES 256
 #define PACKET_BYTES 64
 #define GRID_SYNC_BYTES 48
@@ -76,7 +75,8 @@ static enum dispatch_status check_resources(const struct dispatch_request *r, ch
                                             size_t why_size)
 {
     uint64_t lds = (uint64_t)r->kernel->descriptor.group_segment_bytes + r->dynamic_lds;
-    uint32_t waves = (r->block[0] * r->block[1] * r->block[2] + WAVE_LANES - 1) / WAVE_LANES;
+    const struct isa *isa = isa_of(r->kernel->object->target);
+    uint32_t waves = (r->block[0] * r->block[1] * r->block[2] + isa->lanes - 1) / isa->lanes;
     uint32_t registers = r->kernel->vgprs + r->kernel->agprs;
 
     if (lds > r->lds_limit) {
@@ -86,7 +86,7 @@ static enum dispatch_status check_resources(const struct dispatch_request *r, ch
                  (unsigned long long)lds, r->dynamic_lds, r->lds_limit);
         return DISPATCH_TOO_LARGE;
     }
-    if ((waves + SIMDS - 1) / SIMDS * registers > VGPRS_PER_SIMD) {
+    if ((waves + SIMDS - 1) / SIMDS * registers > isa->vgprs) {
         snprintf(why, why_size, "%u waves of %u vector registers do not fit a compute unit", waves,
                  registers);
         return DISPATCH_TOO_LARGE;
@@ -277,19 +277,21 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
 {
     const struct kernel *kernel = r->kernel;
     uint32_t rsrc2 = kernel->descriptor.rsrc2;
+    /* gfx1250 has the workgroup's number in trap temporaries. */
+    const bool gfx9 = kernel->object->target != GFX1250;
 
     launch->code = kernel->object->code;
     launch->kernel = kernel->name;
     /* "Preloaded Kernel Arguments": firmware that preloads skips the first 256 bytes. Those load
-     * the arguments on other firmware. */
+     * the arguments on other firmware. gfx1250 has no such code. */
     launch->entry_pc = kernel->entry;
-    launch->entry_skip = kernel->descriptor.preload_dwords ? 256 : 0;
+    launch->entry_skip = gfx9 && kernel->descriptor.preload_dwords ? 256 : 0;
     for (unsigned i = 0; i < 3; i++) {
         launch->grid[i] = r->grid[i];
         launch->block[i] = r->block[i];
-        launch->sgpr_workgroup_id[i] = rsrc2 >> (7 + i) & 1;
+        launch->sgpr_workgroup_id[i] = gfx9 && rsrc2 >> (7 + i) & 1;
     }
-    launch->sgpr_workgroup_info = rsrc2 >> 10 & 1;
+    launch->sgpr_workgroup_info = gfx9 && rsrc2 >> 10 & 1;
     launch->nvgpr = kernel->vgprs;
     launch->nagpr = kernel->agprs;
     launch->nsgpr = kernel->sgprs;

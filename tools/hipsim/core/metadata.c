@@ -212,8 +212,8 @@ static bool read_kernel(const msgpack_object *entry, struct kernel_metadata *ker
         *problem = "a kernel argument segment is absurdly large";
         return false;
     }
-    if (wave != 64) {
-        *problem = "a kernel's .wavefront_size is not 64";
+    if (wave != 32 && wave != 64) { /* the descriptor says which of the two it is */
+        *problem = "a kernel's .wavefront_size is neither 32 nor 64";
         return false;
     }
     kernel->kernarg_bytes = (uint32_t)kernarg;

@@ -57,7 +57,7 @@ bool register_find(const char *name, struct opnd *o)
                           : *name == 'a' ? OPND_AGPR
                           : *name == 's' ? OPND_SGPR
                                          : OPND_NONE;
-    const unsigned limit = kind == OPND_SGPR ? SGPR_FILE : VGPR_FILE;
+    const unsigned limit = kind == OPND_SGPR ? SGPR_CODES : VGPR_FILE;
     unsigned first, last;
     char end = 0;
     if (sscanf(name + 1, "[%u:%u%c", &first, &last, &end) != 3 || end != ']') {

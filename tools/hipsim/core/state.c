@@ -230,11 +230,13 @@ void wave_undefine_results(struct wave *w, const struct inst *in)
 static uint64_t special_value(const struct wave *w, unsigned reg)
 {
     switch (reg) {
+    case SPECIAL_FLAT_SCRATCH_LO: return PRIVATE_APERTURE;
+    case SPECIAL_FLAT_SCRATCH_HI: return PRIVATE_APERTURE >> 32;
     case SPECIAL_SHARED_BASE: return SHARED_APERTURE;
     case SPECIAL_SHARED_LIMIT: return SHARED_APERTURE + APERTURE_BYTES - 1;
     case SPECIAL_PRIVATE_BASE: return PRIVATE_APERTURE;
     case SPECIAL_PRIVATE_LIMIT: return PRIVATE_APERTURE + APERTURE_BYTES - 1;
-    case SPECIAL_VCCZ: return sgpr_read64(w, SGPR_VCC) == 0;
+    case SPECIAL_VCCZ: return wave_mask(w, SGPR_VCC) == 0;
     case SPECIAL_EXECZ: return wave_exec(w) == 0;
     case SPECIAL_SCC: return w->scc;
     default: return 0;
@@ -249,7 +251,7 @@ uint64_t src_scalar(const struct wave *w, const struct opnd *o)
     case OPND_SPECIAL: {
         /* A 32-bit read of an aperture returns its high half; the low half is zero. */
         uint64_t value = special_value(w, o->reg);
-        bool aperture = o->reg <= SPECIAL_PRIVATE_LIMIT;
+        bool aperture = o->reg >= SPECIAL_SHARED_BASE && o->reg <= SPECIAL_PRIVATE_LIMIT;
         return o->dwords >= 2 ? value : (uint32_t)(aperture ? value >> 32 : value);
     }
     default: return 0;

@@ -110,7 +110,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             continue;
         o->reg = (uint16_t)(o->reg + (m0 & 0xff));
         bool exists = o->reg + o->dwords <= (is_agpr ? nagpr : nvgpr + nagpr);
-        if (!is_agpr && o->reg + o->dwords > VGPR_FILE) { /* v256 and up have AGPR names only */
+        if (!is_agpr && o->reg + o->dwords > 256) { /* v256 and up have AGPR names only */
             exists &= o->reg >= nvgpr;
             o->kind = OPND_AGPR;
             o->reg = (uint16_t)(o->reg - nvgpr);
@@ -212,6 +212,8 @@ const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
         in = atomic_load_explicit(&code->slots[offset / 4], memory_order_acquire);
     if (!in)
         in = code_inst(w->launch->code, offset);
+    if (w->vgpr_msb && in && in->takes_msb)
+        in = code_variant(w->launch->code, in, w->vgpr_msb);
     if (!in)
         wave_fault(w, NULL, FAULT_DECODE, 0, "the program counter 0x%llx lies outside of the code",
                    (unsigned long long)w->pc);
@@ -299,6 +301,12 @@ static void report_unequal(struct workgroup *wg, struct wave *first, const struc
                  (long long)(ended->pc - 4 - l->entry_pc));
 }
 
+/* True if the wave has signalled the barrier and runs on: the barrier need not wait for it. */
+static bool has_signalled(const struct workgroup *wg, const struct wave *w)
+{
+    return w->signalled && w->signalled_at == wg->barriers && w->state == WAVE_RUNNING;
+}
+
 void turn_release(struct workgroup *wg)
 {
     uint64_t clock = 0;
@@ -306,7 +314,7 @@ void turn_release(struct workgroup *wg)
     const struct wave *missing = NULL;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         const struct wave *w = wg->waves[i];
-        waiting += w->state == WAVE_AT_BARRIER;
+        waiting += w->state == WAVE_AT_BARRIER || has_signalled(wg, w);
         ended += w->state == WAVE_ENDED;
         if (w->state == WAVE_ENDED && !left_early(w))
             missing = w;
@@ -322,6 +330,7 @@ void turn_release(struct workgroup *wg)
         if (w->state != WAVE_AT_BARRIER)
             continue;
         w->state = WAVE_RUNNING;
+        w->signalled = false;
         w->clock = clock;
         first = first ? first : w;
     }
@@ -329,7 +338,7 @@ void turn_release(struct workgroup *wg)
     wg->barriers++;
     lds_deliver(wg, clock);
     checks_barrier(wg);
-    if (missing && wg->launch->checks & CHECK_BARRIER)
+    if (first && missing && wg->launch->checks & CHECK_BARRIER)
         report_unequal(wg, first, missing, waiting);
 }
 

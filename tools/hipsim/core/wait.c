@@ -35,14 +35,7 @@ enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
  */
 static const uint8_t lds_phases[2][5] = {
     {0, 2, 4, 6, 8}, /* gfx942 */
-    {0, 1, 2, 8, 4}, /* gfx950 */
-};
-
-/* Maxima of the counters, 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
-static const uint8_t counter_max[WAIT_COUNTERS] = {
-    [WAIT_VM] = 63,
-    [WAIT_LGKM] = 15,
-    [WAIT_EXP] = 7,
+    {0, 1, 2, 8, 4}, /* gfx950; assumed for gfx1250 */
 };
 
 /* Returns the row of a register. The file is unified: a[i] is v[nvgpr + i]. */
@@ -227,18 +220,18 @@ static void hold_above(struct wave *w, struct pending *load)
 static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
                                 enum wait_counter counter, unsigned dwords)
 {
-    if (counter != WAIT_LGKM)
-        return 4 * dwords; /* vector memory: 64 bytes per clock (l1_bytes_per_clk) */
     if (in->row->flags & ROW_SMEM)
         return 0;
-    return lds_phases[code_target(w->launch->code) == GFX950][dwords];
+    if (counter != WAIT_LGKM)
+        return 4 * dwords; /* vector memory: 64 bytes per clock (l1_bytes_per_clk) */
+    return lds_phases[code_target(w->launch->code) != GFX942][dwords];
 }
 
 static unsigned latency_of(const struct inst *in, enum wait_counter counter)
 {
-    if (counter != WAIT_LGKM)
-        return VECTOR_LATENCY;
-    return in->row->flags & ROW_SMEM ? SCALAR_LATENCY : LDS_LATENCY;
+    if (in->row->flags & ROW_SMEM)
+        return SCALAR_LATENCY;
+    return counter == WAIT_LGKM ? LDS_LATENCY : VECTOR_LATENCY;
 }
 
 /* Returns the clock at which the data arrive. Ordered operations of a counter arrive one after the
@@ -259,7 +252,7 @@ static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_coun
 /* Stalls the wave until a full counter has room. */
 static void make_room(struct wave *w, enum wait_counter counter)
 {
-    wave_wait(w, counter, counter_max[counter] - 1u);
+    wave_wait(w, counter, code_isa(w->launch->code)->counter_max[counter] - 1u);
     if (w->npending[counter] == PENDING_MAX)
         wave_wait(w, counter, 0);
 }
@@ -267,14 +260,15 @@ static void make_room(struct wave *w, enum wait_counter counter)
 void wave_make_room(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
-    make_room(w, (enum wait_counter)(row->wait - 1));
+    make_room(w, wave_counter(in, (enum wait_counter)(row->wait - 1)));
     if (row->wait_also)
-        make_room(w, (enum wait_counter)(row->wait_also - 1));
+        make_room(w, wave_counter(in, (enum wait_counter)(row->wait_also - 1)));
 }
 
-static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter counter,
+static struct pending *issue(struct wave *w, const struct inst *in, enum wait_counter count_in,
                              bool unordered, unsigned dwords)
 {
+    const enum wait_counter counter = wave_counter(in, count_in);
     assert(w->npending[counter] < PENDING_MAX); /* wave_make_room() */
     struct pending *p = &w->pending[counter][w->npending[counter]++];
     *p = (struct pending){
@@ -411,10 +405,11 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
     const struct op_row *row = in->row;
     if (!row->wait || row->flags & ROW_SMEM || o != &in->dst)
         return false;
+    const unsigned counter = wave_counter(in, (enum wait_counter)(row->wait - 1));
     for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
         for (unsigned i = 0; i < w->npending[c]; i++) {
             const struct pending *p = &w->pending[c][i];
-            if (overlaps(w, p, o) && (c != row->wait - 1u || p->unordered))
+            if (overlaps(w, p, o) && (c != counter || p->unordered))
                 return false;
         }
     }

@@ -32,6 +32,12 @@ struct kept {
  */
 void wave_make_room(struct wave *w, const struct inst *in);
 
+/** Returns the counter of the target for what gfx9 counts in `counter`. */
+static inline enum wait_counter wave_counter(const struct inst *in, enum wait_counter counter)
+{
+    return counter < WAIT_EXP ? (enum wait_counter)in->counter[counter] : counter;
+}
+
 /** Saves the destination registers of the load `in` before it runs. */
 void wave_keep(struct wave *w, const struct inst *in);
 
@@ -53,6 +59,19 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
 
 /** Issues a load to LDS that has already written its data. `e` is the result of lds_keep(). */
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e);
+
+/* Bytes of LDS that one operation writes; `end` 0: none. */
+struct lds_range {
+    uint32_t first, end;
+};
+
+/** Marks the bytes that the lanes of `to`, `bytes` each, have written as in flight, and extends the
+ *  range to them. */
+void lds_mark(struct wave *w, const struct lane_mem *to, unsigned bytes, struct lds_range *range);
+
+/** Counts an operation that has marked the bytes of `range`; once waited for they are there. */
+void lds_issue_range(struct wave *w, const struct inst *in, enum wait_counter counter,
+                     const struct lds_range *range);
 
 /** Records how close the instruction at `offset` came to data that arrive at `arrival` without a
  *  wait. */

@@ -146,14 +146,44 @@ void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
     wg->nlate++;
 }
 
+void lds_mark(struct wave *w, const struct lane_mem *to, unsigned bytes, struct lds_range *range)
+{
+    unsigned l;
+    FOR_LANES(l, to->lanes)
+    {
+        const uint32_t first = (uint32_t)to->addr[l], end = first + bytes;
+        for (uint32_t i = first; i < end; i++)
+            w->wg->lds_valid[i] |= LDS_IN_FLIGHT;
+        range->first = !range->end || first < range->first ? first : range->first;
+        range->end = end > range->end ? end : range->end;
+    }
+}
+
+void lds_issue_range(struct wave *w, const struct inst *in, enum wait_counter counter,
+                     const struct lds_range *range)
+{
+    wave_issue(w, in, counter, OPND_NONE, 0, 0, false);
+    if (!range->end)
+        return;
+    const enum wait_counter c = wave_counter(in, counter);
+    struct pending *p = &w->pending[c][w->npending[c] - 1];
+    p->lds_first = range->first;
+    p->lds_bytes = range->end - range->first;
+    w->wg->lds_in_flight++;
+}
+
 const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte, uint32_t *wave)
 {
+    static const enum wait_counter counters[] = {WAIT_VM, WAIT_ASYNC, WAIT_TENSOR};
     for (*wave = 0; *wave < wg->nwaves; ++*wave) {
         const struct wave *w = wg->waves[*wave];
-        for (unsigned i = 0; i < w->npending[WAIT_VM]; i++) {
-            const struct pending *p = &w->pending[WAIT_VM][i];
-            if (p->lds_first <= byte && byte < (uint64_t)p->lds_first + p->lds_bytes)
-                return p;
+        for (unsigned k = 0; k < 3; k++) {
+            const enum wait_counter c = counters[k];
+            for (unsigned i = 0; i < w->npending[c]; i++) {
+                const struct pending *p = &w->pending[c][i];
+                if (p->lds_first <= byte && byte < (uint64_t)p->lds_first + p->lds_bytes)
+                    return p;
+            }
         }
     }
     return NULL;

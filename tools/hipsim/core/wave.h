@@ -23,8 +23,10 @@
 
 #include "inst.h"
 
+/* Lanes of a register row. Waves of 32 lanes use the lower half of it. */
 #define WAVE_LANES 64
-#define VGPR_FILE 256
+#define VGPR_FILE 1024 /* the most VGPRs that a wave of any target has */
+#define AGPR_FILE 256
 #define WAVE_TRAIL 256 /* instructions in which reports look for the writer of a register */
 
 /* 64-bit apertures of the flat address space, above all host addresses. */
@@ -32,7 +34,7 @@
 #define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
 #define APERTURE_BYTES UINT64_C(0x100000000)
 
-enum gfx_target { GFX942 = 1, GFX950 = 2 };
+enum gfx_target { GFX942 = 1, GFX950 = 2, GFX1250 = 4 };
 
 /* MODE register, in the layout of hwreg(HW_REG_MODE). */
 enum mode_bits {
@@ -58,7 +60,18 @@ enum wave_state {
     WAVE_FAULTED
 };
 
-enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
+/* Counters of outstanding operations. gfx1250 splits the first two: WAIT_VM is LOADcnt and
+ * WAIT_LGKM DScnt there. */
+enum wait_counter {
+    WAIT_VM,
+    WAIT_LGKM,
+    WAIT_EXP,
+    WAIT_STORE,
+    WAIT_KM,
+    WAIT_ASYNC,
+    WAIT_TENSOR,
+    WAIT_COUNTERS
+};
 
 /* One outstanding memory operation and the registers that it writes. */
 struct pending {
@@ -92,14 +105,8 @@ struct wave {
     uint32_t (*v)[WAVE_LANES];
     uint32_t (*a)[WAVE_LANES];
     alignas(64) uint32_t sgpr[SGPR_FILE];
-    uint64_t v_valid[VGPR_FILE]; /* bit per lane */
-    uint64_t a_valid[VGPR_FILE];
-    uint32_t s_valid[SGPR_FILE]; /* bit per bit: a lane mask is valid lane by lane */
-    /* Lanes with an undefined value from memory that was only moved since. */
-    uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
-    uint64_t s_copied[SGPR_FILE]; /* all ones or 0 */
-    /* Partial lanes, see bits.h. */
-    uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
+    uint32_t s_valid[SGPR_FILE];  /* bit per bit: a lane mask is valid lane by lane */
+    uint64_t s_copied[SGPR_FILE]; /* all ones or 0, see v_copied */
     uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL while no lane is partial */
     bool copies;                  /* copied or partial lanes exist */
     uint8_t scc;
@@ -118,6 +125,12 @@ struct wave {
                                  * n % WAVE_TRAIL */
     uint32_t id;                /* index in the workgroup */
     uint64_t lanes;             /* EXEC at launch: the lanes that a partial wave has */
+    uint64_t all;               /* the lanes of a whole wave */
+    /* gfx1250, S_SET_VGPR_MSB: two upper bits of the VGPR numbers of src0, src1, src2 and the
+     * destination, from bit 0 on. */
+    uint8_t vgpr_msb;
+    bool signalled; /* gfx1250: it has signalled the workgroup's barrier and not waited yet */
+    uint64_t signalled_at; /* number of openings of the barrier at that time */
 
     /* WAVE_AT_GRID_BARRIER: index of the barrier, and its count of openings at arrival. */
     uint32_t grid_barrier;
@@ -128,10 +141,9 @@ struct wave {
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
     uint64_t barrier_at;      /* code offset of that barrier */
 
-    struct pending pending[WAIT_COUNTERS][PENDING_MAX];
-    uint8_t npending[WAIT_COUNTERS];
-    uint32_t issued[WAIT_COUNTERS]; /* number of operations so far */
-    uint16_t outstanding;           /* sum of npending */
+    uint8_t npending[WAIT_COUNTERS]; /* entries of `pending` */
+    uint32_t issued[WAIT_COUNTERS];  /* number of operations so far */
+    uint16_t outstanding;            /* sum of npending */
     /* The last read of a register before the wait for its load. */
     struct stale_read {
         bool any;
@@ -139,7 +151,7 @@ struct wave {
         uint16_t reg;
         uint64_t read, load; /* code offsets of the two instructions */
     } stale;
-    uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, from v[0] on */
+    uint64_t busy[VGPR_FILE / 64]; /* rows that an outstanding operation writes, from v[0] on */
     uint64_t busy_s[SGPR_FILE / 64];
     uint64_t last_arrival[WAIT_COUNTERS]; /* of the ordered operations */
     struct kept *kept;                    /* wait.h */
@@ -153,6 +165,14 @@ struct wave {
     struct launch *launch;
     struct mem_access access;
     struct spin *spin; /* NULL: the wave is not watched */
+
+    /* A bit per lane. A wave only clears the registers that its target has. */
+    uint64_t v_valid[VGPR_FILE], a_valid[AGPR_FILE];
+    /* Lanes with an undefined value from memory that was only moved since. */
+    uint64_t v_copied[VGPR_FILE], a_copied[AGPR_FILE];
+    /* Partial lanes, see bits.h. */
+    uint64_t v_part[VGPR_FILE], a_part[AGPR_FILE];
+    struct pending pending[WAIT_COUNTERS][PENDING_MAX];
 };
 
 /* State of an LDS byte. LDS_IN_FLIGHT: a load to it was issued and not waited for. LDS_LATE: that
@@ -160,7 +180,7 @@ struct wave {
  * stored it had read a register before its s_waitcnt. */
 enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4, LDS_STALE = 8 };
 
-#define WAVES_MAX 16 /* per workgroup: it has 1024 work-items at most */
+#define WAVES_MAX 32 /* per workgroup: it has 1024 work-items at most */
 
 /* Maximum number of checks. */
 enum { CHECKS_MAX = 5 };
@@ -404,12 +424,18 @@ static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
     return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;
 }
 
+/* Returns the lanes of VCC or EXEC. */
+static inline uint64_t wave_mask(const struct wave *w, unsigned reg)
+{
+    return sgpr_read64(w, reg) & w->all;
+}
+
 /* True if it is known whether VCC or EXEC is zero: all lanes are defined, or one defined lane is
  * set. */
 static inline bool mask_known(const struct wave *w, unsigned reg)
 {
-    const uint64_t valid = sgpr_valid64(w, reg);
-    return valid == UINT64_MAX || (sgpr_read64(w, reg) & valid) != 0;
+    const uint64_t valid = sgpr_valid64(w, reg) | ~w->all;
+    return valid == UINT64_MAX || (wave_mask(w, reg) & valid) != 0;
 }
 
 /*

@@ -37,7 +37,8 @@ bool worker_init(struct worker *k, struct engine *e)
     uint32_t items = l->block[0] * l->block[1] * l->block[2];
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
-    *k = (struct worker){.engine = e, .nwaves = (items + WAVE_LANES - 1) / WAVE_LANES};
+    const uint32_t lanes = code_isa(l->code)->lanes;
+    *k = (struct worker){.engine = e, .nwaves = (items + lanes - 1) / lanes, .lanes = lanes};
     k->code = code_slots(l->code);
     k->waves = allocate(k->nwaves * sizeof(*k->waves));
     for (uint32_t i = 0; k->waves && i < k->nwaves; i++)
@@ -66,6 +67,28 @@ bool worker_init(struct worker *k, struct engine *e)
     return true;
 }
 
+/*
+ * Initialises the trap temporaries that gfx1250 has the workgroup's number in (CDNA5 ISA, 3.5.3):
+ * x in TTMP9, y and z in TTMP7, the wave's number in TTMP8. TTMP6, the place in a cluster, is 0.
+ */
+static void init_ttmps(struct wave *w)
+{
+    const uint32_t *id = w->wg->id;
+    const struct {
+        unsigned reg;
+        uint32_t value;
+    } set[] = {
+        {SGPR_TTMP0 + 6, 0},
+        {SGPR_TTMP0 + 7, (id[1] & 0xffff) | id[2] << 16},
+        {SGPR_TTMP0 + 8, w->id << 25 | 1u << 30},
+        {SGPR_TTMP0 + 9, id[0]},
+    };
+    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++) {
+        w->sgpr[set[i].reg] = set[i].value;
+        w->s_valid[set[i].reg] = UINT32_MAX;
+    }
+}
+
 /* Initialises the SGPRs: user SGPRs, then the system SGPRs in the order of the AMDGPU ABI. */
 static void init_sgprs(struct wave *w)
 {
@@ -87,6 +110,8 @@ static void init_sgprs(struct wave *w)
         w->s_valid[n++] = UINT32_MAX;
     sgpr_write64(w, SGPR_FLAT_SCRATCH, (uint64_t)(uintptr_t)w->scratch, true);
     sgpr_write64(w, SGPR_EXEC, w->lanes, true);
+    if (w->all != UINT64_MAX)
+        init_ttmps(w);
 }
 
 /* Computes the workgroup's size; the last one of a dimension may be partial. */
@@ -100,14 +125,14 @@ static void group_extent(const struct workgroup *wg, uint32_t extent[3])
 }
 
 /* Initialises v0 with the work-item id: x, y, z of 10 bits each. */
-static void init_lanes(struct wave *w)
+static void init_lanes(struct wave *w, uint32_t lanes)
 {
     uint32_t extent[3];
     group_extent(w->wg, extent);
     uint32_t items = extent[0] * extent[1] * extent[2];
     w->lanes = 0;
-    for (uint32_t lane = 0; lane < WAVE_LANES; lane++) {
-        uint32_t item = w->id * WAVE_LANES + lane;
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        uint32_t item = w->id * lanes + lane;
         uint32_t x = item % extent[0], y = item / extent[0] % extent[1];
         uint32_t z = item / extent[0] / extent[1];
         if (item < items)
@@ -118,13 +143,27 @@ static void init_lanes(struct wave *w)
     w->v_valid[0] = UINT64_MAX;
 }
 
+/* Zeroes the wave. Arrays for every VGPR are cleared for the registers that gfx9 can name and for
+ * the `rows` allocated ones. */
+static void clear_wave(struct wave *w, size_t rows)
+{
+    const size_t first = offsetof(struct wave, v_valid), n = rows > 256 ? rows : 256;
+    memset(w, 0, first);
+    memset(w->v_valid, 0, n * sizeof(*w->v_valid));
+    memset(w->v_copied, 0, n * sizeof(*w->v_copied));
+    memset(w->v_part, 0, n * sizeof(*w->v_part));
+    memset(w->a_valid, 0, sizeof(w->a_valid));
+    memset(w->a_copied, 0, sizeof(w->a_copied));
+    memset(w->a_part, 0, sizeof(w->a_part));
+}
+
 static void init_wave(struct worker *k, struct wave *w, uint32_t id)
 {
     const struct launch *l = k->engine->launch;
     size_t nrows = (size_t)l->nvgpr + l->nagpr;
     size_t scratch = (size_t)l->private_bytes * WAVE_LANES;
     uint32_t (*bits)[WAVE_LANES] = w->bits;
-    memset(w, 0, sizeof(*w));
+    clear_wave(w, nrows);
     w->bits = bits;
     uint32_t *rows = k->rows + id * nrows * WAVE_LANES;
     memset(rows, 0, nrows * WAVE_LANES * sizeof(uint32_t));
@@ -140,7 +179,8 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     w->keeping = NO_SLOT;
     w->mode = l->mode;
     w->pc = l->entry_pc + l->entry_skip;
-    init_lanes(w);
+    w->all = k->lanes == WAVE_LANES ? UINT64_MAX : UINT32_MAX;
+    init_lanes(w, k->lanes);
     init_sgprs(w);
 }
 
@@ -161,7 +201,7 @@ void worker_begin(struct worker *k, uint64_t index)
     memset(wg->lds_valid, 0, wg->lds_bytes);
     uint32_t extent[3];
     group_extent(wg, extent);
-    wg->nwaves = (extent[0] * extent[1] * extent[2] + WAVE_LANES - 1) / WAVE_LANES;
+    wg->nwaves = (extent[0] * extent[1] * extent[2] + k->lanes - 1) / k->lanes;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         k->list[i] = &k->waves[i];
         init_wave(k, &k->waves[i], i);

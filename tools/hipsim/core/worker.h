@@ -42,6 +42,7 @@ struct worker {
     struct spin *spin; /* detects polling waves; NULL: not created yet */
     struct counters counters;
     uint32_t nwaves;
+    uint32_t lanes; /* of a wave */
     bool busy;      /* its workgroup has not ended */
     uint64_t turn;  /* steps left in the time slice; 0: it is over */
     uint64_t step;  /* instructions per step (a power of two) minus 1 */

@@ -33,8 +33,8 @@ static bool condition(const struct wave *w, enum branch_on on)
     case ON_ALWAYS: return true;
     case ON_SCC0: return !w->scc;
     case ON_SCC1: return w->scc;
-    case ON_VCCZ: return sgpr_read64(w, SGPR_VCC) == 0;
-    case ON_VCCNZ: return sgpr_read64(w, SGPR_VCC) != 0;
+    case ON_VCCZ: return wave_mask(w, SGPR_VCC) == 0;
+    case ON_VCCNZ: return wave_mask(w, SGPR_VCC) != 0;
     case ON_EXECZ: return wave_exec(w) == 0;
     case ON_EXECNZ: return wave_exec(w) != 0;
     default: return false; /* the debugger's conditions are never set */
@@ -125,7 +125,8 @@ static void exec_saveexec(struct wave *w, const struct inst *in)
     uint64_t known = src_scalar_bits(w, &in->src[0]), old_known = sgpr_valid64(w, SGPR_EXEC);
     uint64_t valid = combine_valid(op, (uint64_t[]){s & known, s | ~known},
                                    (uint64_t[]){old & old_known, old | ~old_known});
-    uint64_t now = combine(op, s, old);
+    uint64_t now = combine(op, s, old) & w->all;
+    valid |= ~w->all;
     struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
     salu_write(w, &exec, now, valid);
     const bool writes = in->row->arg & EXEC_WRITES;
@@ -409,7 +410,7 @@ static void exec_setkill(struct wave *w, const struct inst *in)
  * in the program all work-items must reach it. Lanes that ended by an early return never become
  * active again; lanes that do have skipped the barrier.
  */
-static void check_divergence(struct wave *w, const struct inst *in)
+void salu_check_divergence(struct wave *w, const struct inst *in)
 {
     uint64_t exec = wave_exec(w), skipped = exec & w->skipped_barrier;
     uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
@@ -427,7 +428,7 @@ static void exec_barrier(struct wave *w, const struct inst *in)
 {
     w->state = WAVE_AT_BARRIER;
     if (w->launch->checks & CHECK_DIVERGE)
-        check_divergence(w, in);
+        salu_check_divergence(w, in);
 }
 
 static void exec_setprio(struct wave *w, const struct inst *in) { w->priority = in->simm16 & 3; }
@@ -473,6 +474,14 @@ static void exec_refused(struct wave *w, const struct inst *in)
      .src = {T_B64},        \
      .arg = how,            \
      .flags = ROW_SALU}
+#define SAVEEXEC32(op, how) \
+    {.name = #op,           \
+     .exec = exec_saveexec, \
+     .dst = T_B32,          \
+     .src = {T_B32},        \
+     .arg = how,            \
+     .flags = ROW_SALU,     \
+     .targets = GFX1250}
 #define CMPK(op, how) \
     {.name = #op, .exec = exec_cmpk, .src = {T_I32}, .arg = how, .flags = ROW_SALU}
 #define BRANCH(op, on) CONTROL(op, exec_branch, on, ROW_BRANCH)
@@ -509,6 +518,18 @@ const struct op_row exec_control_rows[] = {
     SAVEEXEC(s_orn1_saveexec_b64, EXEC_ORN1),
     SAVEEXEC(s_andn1_wrexec_b64, EXEC_ANDN1 | EXEC_WRITES),
     SAVEEXEC(s_andn2_wrexec_b64, EXEC_ANDN2 | EXEC_WRITES),
+    SAVEEXEC32(s_and_saveexec_b32, EXEC_AND),
+    SAVEEXEC32(s_or_saveexec_b32, EXEC_OR),
+    SAVEEXEC32(s_xor_saveexec_b32, EXEC_XOR),
+    SAVEEXEC32(s_and_not1_saveexec_b32, EXEC_ANDN2),
+    SAVEEXEC32(s_or_not1_saveexec_b32, EXEC_ORN2),
+    SAVEEXEC32(s_nand_saveexec_b32, EXEC_NAND),
+    SAVEEXEC32(s_nor_saveexec_b32, EXEC_NOR),
+    SAVEEXEC32(s_xnor_saveexec_b32, EXEC_XNOR),
+    SAVEEXEC32(s_and_not0_saveexec_b32, EXEC_ANDN1),
+    SAVEEXEC32(s_or_not0_saveexec_b32, EXEC_ORN1),
+    SAVEEXEC32(s_and_not0_wrexec_b32, EXEC_ANDN1 | EXEC_WRITES),
+    SAVEEXEC32(s_and_not1_wrexec_b32, EXEC_ANDN2 | EXEC_WRITES),
     {.name = "s_movk_i32", .exec = exec_movk, .dst = T_I32, .flags = ROW_SALU},
     {.name = "s_cmovk_i32", .exec = exec_movk, .dst = T_I32, .arg = 1, .flags = ROW_SALU},
     {.name = "s_addk_i32", .exec = exec_addk, .dst = T_I32, .flags = ROW_SALU | ROW_DST_IS_SRC},

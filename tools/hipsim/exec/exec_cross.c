@@ -35,8 +35,10 @@ void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d)
     }
 }
 
-/* Writes a lane of src0 to an SGPR: V_READFIRSTLANE, V_READLANE; lane number modulo 64, EXEC
- * ignored. */
+static unsigned last_lane(const struct wave *w) { return w->all == UINT64_MAX ? 63 : 31; }
+
+/* Writes a lane of src0 to an SGPR: V_READFIRSTLANE, V_READLANE; lane number modulo the lanes of a
+ * wave, EXEC ignored. */
 static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
 {
     uint32_t tmp[WAVE_LANES];
@@ -48,7 +50,7 @@ static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
 /* The lane number is defined if all lanes up to the first set one are. */
 static void exec_readfirstlane(struct wave *w, const struct inst *in)
 {
-    const uint64_t exec = wave_exec(w), unknown = ~sgpr_valid64(w, SGPR_EXEC);
+    const uint64_t exec = wave_exec(w), unknown = ~sgpr_valid64(w, SGPR_EXEC) & w->all;
     write_scalar(w, in, exec ? (unsigned)__builtin_ctzll(exec) : 0);
     if (unknown & (exec ? exec ^ (exec - 1) : UINT64_MAX))
         w->s_valid[in->dst.reg] = 0;
@@ -56,14 +58,14 @@ static void exec_readfirstlane(struct wave *w, const struct inst *in)
 
 static void exec_readlane(struct wave *w, const struct inst *in)
 {
-    write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & 63);
+    write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & last_lane(w));
 }
 
 /* Clang spills lane masks into lanes of a VGPR. Bits for absent lanes may be undefined, but a VGPR
  * lane has one valid bit: it counts as defined if any bit of the mask is. */
 static void exec_writelane(struct wave *w, const struct inst *in)
 {
-    unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & 63;
+    unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & last_lane(w);
     w->v[in->dst.reg][lane] = (uint32_t)src_scalar(w, &in->src[0]);
     uint64_t bit = UINT64_C(1) << lane;
     w->v_valid[in->dst.reg] &= ~bit;

@@ -23,6 +23,7 @@ enum dpp_ctrl {
     DPP_ROW_BCAST15 = 0x142,
     DPP_ROW_BCAST31 = 0x143,
     DPP_ROW_NEWBCAST = 0x150, /* 0x150 .. 0x15f */
+    DPP_ROW_XMASK = 0x160,    /* gfx1250 */
 };
 
 /* Returns the lane that `lane` reads, or -1 if there is none. */
@@ -36,6 +37,7 @@ static int dpp_source(unsigned ctrl, int lane)
     case DPP_ROW_SHR: return in_row >= n ? lane - n : -1;
     case DPP_ROW_ROR: return row | ((in_row - n) & 15);
     case DPP_ROW_NEWBCAST: return row | n;
+    case DPP_ROW_XMASK: return lane ^ n;
     default: break;
     }
     switch (ctrl) {
@@ -51,7 +53,7 @@ static int dpp_source(unsigned ctrl, int lane)
     }
 }
 
-#define DPP_CTRLS (DPP_ROW_NEWBCAST + 16)
+#define DPP_CTRLS (DPP_ROW_XMASK + 16)
 
 /* The lane that each lane reads (itself if there is none), and the mask of lanes with a source. */
 static struct dpp_map {
@@ -76,6 +78,15 @@ static const struct dpp_map *dpp_map(unsigned ctrl)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_dpp_maps);
     return ctrl < DPP_CTRLS ? &dpp_maps[ctrl] : &none;
+}
+
+/* Fills in the map of DPP8: `lanes` has 3 bits per lane of a group of 8. */
+static const struct dpp_map *dpp8_map(uint32_t lanes, struct dpp_map *map)
+{
+    for (unsigned lane = 0; lane < WAVE_LANES; lane++)
+        map->source[lane] = (uint8_t)((lane & ~7u) | (lanes >> 3 * (lane & 7) & 7));
+    map->there = UINT64_MAX;
+    return map;
 }
 
 /* Permutes a lane mask: bit i of the result is bit source[i] of `mask`. */
@@ -130,8 +141,12 @@ const uint32_t *LOCAL(dpp_permute)(const struct wave *w, const struct inst *in,
                                    const uint32_t *from, uint32_t *to, uint64_t *lanes,
                                    uint64_t *valid)
 {
+    struct dpp_map eight;
     const struct dpp_map *map = dpp_map(in->dpp_ctrl);
-    const uint64_t there = map->there & permute_mask(map, wave_exec(w));
+    if (in->dpp_ctrl == DPP_CTRL_8)
+        map = dpp8_map(in->dpp_lanes, &eight);
+    const uint64_t active = in->fetch_inactive ? UINT64_MAX : wave_exec(w);
+    const uint64_t there = map->there & permute_mask(map, active);
     for (unsigned r = 0; r < in->src[0].dwords; r++) {
         uint32_t *o = to + r * WAVE_LANES;
         permute_row(map, from + r * WAVE_LANES, o);

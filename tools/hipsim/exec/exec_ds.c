@@ -131,6 +131,15 @@ static void exec_atomic(struct wave *w, const struct inst *in)
         ds_issue(w, in);
 }
 
+/* DS_CMPSTORE: the new value comes first, then the comparand. */
+static void exec_cmpstore(struct wave *w, const struct inst *in)
+{
+    struct inst swapped = *in;
+    swapped.src[SRC_DATA] = in->src[SRC_DATA2];
+    swapped.src[SRC_DATA2] = in->src[SRC_DATA];
+    exec_atomic(w, &swapped);
+}
+
 /* Executes the instructions with two exchanges. */
 static void exec_exchange2(struct wave *w, const struct inst *in)
 {
@@ -232,7 +241,21 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
 #define BOTH(n, s32, s64, op) ATOMIC(n, s32, T_B32, 4, op), ATOMIC(n, s64, T_B64, 8, op)
 #define BOTH2(n, s32, s64, op) ATOMIC2(n, s32, T_B32, 4, op), ATOMIC2(n, s64, T_B64, 8, op)
 
+#define CMPSTORE(n, d, t, bytes)            \
+    {.name = "ds_cmpstore_" n,              \
+     .exec = exec_cmpstore,                 \
+     .dst = d,                              \
+     .src = {T_B32, t, t},                  \
+     .flags = FLAGS | ROW_LOAD | ROW_STORE, \
+     .wait = LGKM,                          \
+     .targets = GFX1250,                    \
+     .arg = MEM_ARG(bytes, 0, 0, ATOMIC_CMPSWAP)}
+
 const struct op_row exec_ds_rows[] = {
+    CMPSTORE("b32", T_NONE, T_B32, 4),
+    CMPSTORE("b64", T_NONE, T_B64, 8),
+    CMPSTORE("rtn_b32", T_B32, T_B32, 4),
+    CMPSTORE("rtn_b64", T_B64, T_B64, 8),
     READ("u8", T_B32, MEM_ARG(1, PART_ALL, 0, 0)),
     READ("i8", T_B32, MEM_ARG(1, PART_ALL, 1, 0)),
     READ("u16", T_B32, MEM_ARG(2, PART_ALL, 0, 0)),

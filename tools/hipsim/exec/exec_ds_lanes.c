@@ -38,9 +38,11 @@ static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m
 }
 
 /* Returns the lane that a lane's address selects. */
-static unsigned named_lane(const struct inst *in, const struct lane_move *m, unsigned lane)
+static unsigned named_lane(const struct wave *w, const struct inst *in, const struct lane_move *m,
+                           unsigned lane)
 {
-    return (m->addr[lane] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
+    const unsigned lanes = w->all == UINT64_MAX ? 64 : 32;
+    return (m->addr[lane] + (uint32_t)in->imm_offset) / 4 % lanes;
 }
 
 /* DS_PERMUTE_B32 (push): the highest source lane wins; lanes without a source get zero. */
@@ -55,7 +57,7 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
         return;
     FOR_LANES(l, m.exec)
     {
-        unsigned to = named_lane(in, &m, l);
+        unsigned to = named_lane(w, in, &m, l);
         out[to] = m.data[l];
         valid = (valid & ~(UINT64_C(1) << to)) | (data_valid >> l & 1) << to;
     }
@@ -75,7 +77,7 @@ void ds_exec_bpermute(struct wave *w, const struct inst *in)
     data_valid |= ~m.exec;
     FOR_LANES(l, m.exec)
     {
-        unsigned from = named_lane(in, &m, l);
+        unsigned from = named_lane(w, in, &m, l);
         out[l] = m.exec >> from & 1 ? m.data[from] : 0;
         valid |= (data_valid >> from & 1) << l;
     }

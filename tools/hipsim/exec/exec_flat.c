@@ -9,7 +9,9 @@
  */
 #include <string.h>
 
+#include "check.h"
 #include "decode.h"
+#include "exec_flat.h"
 #include "mem.h"
 #include "tables.h"
 
@@ -21,10 +23,19 @@ static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
 
+/* Adds gfx1250's lane offsets, which are signed and may count elements (CDNA5 ISA, 10.2). */
+static void signed_offsets(const struct inst *in, uint64_t base, const uint32_t *offset,
+                           uint64_t addr[WAVE_LANES])
+{
+    const int64_t unit = in->scale_offset ? MEM_BYTES(in->row->arg) : 1;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = base + (uint64_t)((int32_t)offset[l] * unit);
+}
+
 /* Computes addresses. GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 +
  * offset. */
-static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
-                           uint64_t addr[WAVE_LANES])
+bool flat_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
+                    uint64_t addr[WAVE_LANES])
 {
     const struct opnd *v = &in->src[SRC_ADDR], *s = &in->src[SRC_SADDR];
     uint64_t offset = (uint64_t)(int64_t)in->imm_offset;
@@ -39,6 +50,10 @@ static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes
             return false;
         offset += src_scalar(w, s);
         const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
+        if (low && v->type == T_I32) {
+            signed_offsets(in, offset, low, addr);
+            return true;
+        }
         for (unsigned l = 0; l < WAVE_LANES; l++)
             addr[l] = offset + (low ? low[l] : 0);
         return true;
@@ -65,8 +80,9 @@ static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t la
         offset += (uint32_t)src_scalar(w, s);
     }
     const uint32_t *low = has(v) ? src_rows(w, v, tmp) : NULL;
+    const uint32_t unit = in->scale_offset ? MEM_BYTES(in->row->arg) : 1;
     for (unsigned l = 0; l < WAVE_LANES; l++)
-        addr[l] = offset + (low ? low[l] : 0);
+        addr[l] = offset + (low ? low[l] * unit : 0);
     return true;
 }
 
@@ -105,7 +121,7 @@ static void exec_global(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};
 
-    if (wide_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
+    if (flat_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
         issue(w, in, WAIT_VM, true, false);
 }
 
@@ -118,6 +134,30 @@ static void exec_scratch(struct wave *w, const struct inst *in)
 }
 
 /*
+ * Removes the lane from gfx1250's flat addresses of private memory, which have it in bits 56:52
+ * (CDNA5 ISA, 10.2). False after a report: a lane can only reach its own private memory here.
+ */
+static bool own_private(struct wave *w, const struct inst *in, uint64_t exec,
+                        uint64_t addr[WAVE_LANES])
+{
+    unsigned l;
+    FOR_LANES(l, exec)
+    {
+        const uint64_t plain = addr[l] & ~(UINT64_C(31) << 52);
+        if (plain - PRIVATE_APERTURE >= APERTURE_BYTES)
+            continue;
+        if ((addr[l] >> 52 & 31) != l) {
+            wave_fault(w, in, FAULT_TRAP, UINT64_C(1) << l,
+                       "lane %u accesses the private memory of lane %u, which is not simulated", l,
+                       (unsigned)(addr[l] >> 52 & 31));
+            return false;
+        }
+        addr[l] = plain;
+    }
+    return true;
+}
+
+/*
  * Executes FLAT. It counts in both counters and is unordered in both (CDNA3 ISA, 10.4 "Ordering").
  * Data arrive in order with the counter of the memory that the addresses are in. For code that
  * cannot reach LDS (-mtgsplit), Clang waits for vmcnt only and relies on that order.
@@ -127,7 +167,8 @@ static void exec_flat(struct wave *w, const struct inst *in)
     uint64_t exec = wave_exec(w), addr[WAVE_LANES], space[3] = {0};
     unsigned l;
 
-    if (!wide_addresses(w, in, exec, addr))
+    if (!flat_addresses(w, in, exec, addr) ||
+        (w->all != UINT64_MAX && !own_private(w, in, exec, addr)))
         return;
     FOR_LANES(l, exec)
     {
@@ -230,7 +271,48 @@ static void exec_flat(struct wave *w, const struct inst *in)
         ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
         ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
 
+/* Executes gfx1250's cache control, which has no effect here: every store is visible at once. */
+static void exec_cache(struct wave *w, const struct inst *in)
+{
+    checks_cache(w, in);
+    wave_issue(w, in, in->row->arg ? WAIT_STORE : WAIT_VM, OPND_NONE, 0, 0, false);
+}
+
+static void exec_nothing(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
 #define TO_LDS (ROW_LOAD | ROW_LDS_DMA)
+/* `arg`: it writes back, which STOREcnt counts. */
+#define CACHE(n, arg_, counter) \
+    {.name = n,                 \
+     .exec = exec_cache,        \
+     .flags = FLAGS,            \
+     .wait = 1 + (counter),     \
+     .arg = arg_,               \
+     .targets = GFX1250}
+#define PREFETCH(n) {.name = n, .exec = exec_nothing, .flags = ROW_VMEM, .targets = GFX1250}
+#define OWN_FLAT(n, d, a)                    \
+    {.name = n,                              \
+     .exec = exec_flat,                      \
+     .dst = d,                               \
+     .src = {T_B64},                         \
+     .flags = FLAGS | ROW_ADDR64 | ROW_LOAD, \
+     .wait = VM,                             \
+     .wait_also = 1 + WAIT_LGKM,             \
+     .targets = GFX1250,                     \
+     .arg = a}
+#define OWN_GLOBAL(n, d, f, a)          \
+    {.name = n,                         \
+     .exec = exec_global,               \
+     .dst = d,                          \
+     .src = {T_B64, T_NONE, T_B64},     \
+     .flags = FLAGS | ROW_ADDR64 | (f), \
+     .wait = VM,                        \
+     .targets = GFX1250,                \
+     .arg = a}
 
 const struct op_row exec_flat_rows[] = {
     LOAD_STORE(GLOBAL),
@@ -250,5 +332,19 @@ const struct op_row exec_flat_rows[] = {
     SCRATCH("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),
     SCRATCH("load_lds_sshort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 1, 0)),
     SCRATCH("load_lds_dword", T_NONE, T_NONE, TO_LDS, MEM_ARG(4, 0, 0, 0)),
+    CACHE("global_inv", 0, WAIT_VM),
+    CACHE("global_wb", 1, WAIT_STORE),
+    CACHE("global_wbinv", 1, WAIT_STORE),
+    PREFETCH("global_prefetch_b8"),
+    PREFETCH("flat_prefetch_b8"),
+    OWN_GLOBAL("global_load_monitor_b32", T_B32, ROW_LOAD, MEM_ARG(4, 0, 0, 0)),
+    OWN_GLOBAL("global_load_monitor_b64", T_B64, ROW_LOAD, MEM_ARG(8, 0, 0, 0)),
+    OWN_GLOBAL("global_load_monitor_b128", T_B128, ROW_LOAD, MEM_ARG(16, 0, 0, 0)),
+    OWN_FLAT("flat_load_monitor_b32", T_B32, MEM_ARG(4, 0, 0, 0)),
+    OWN_FLAT("flat_load_monitor_b64", T_B64, MEM_ARG(8, 0, 0, 0)),
+    OWN_FLAT("flat_load_monitor_b128", T_B128, MEM_ARG(16, 0, 0, 0)),
+    OWN_GLOBAL("cluster_load_b32", T_B32, ROW_LOAD, MEM_ARG(4, 0, 0, 0)),
+    OWN_GLOBAL("cluster_load_b64", T_B64, ROW_LOAD, MEM_ARG(8, 0, 0, 0)),
+    OWN_GLOBAL("cluster_load_b128", T_B128, ROW_LOAD, MEM_ARG(16, 0, 0, 0)),
     {.name = NULL},
 };

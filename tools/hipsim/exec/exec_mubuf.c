@@ -38,12 +38,34 @@
 
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
+/*
+ * Reads gfx1250's resource (CDNA5 ISA, table 57): base 56:0, num_records in bytes 101:57, stride
+ * 121:108 with its scale 123:122, swizzle 124, OOB select 125. False after a report: swizzling is
+ * not simulated.
+ */
+static bool read_gfx1250(struct wave *w, const struct inst *in, struct buffer_resource *r)
+{
+    static const uint8_t scales[4] = {1, 4, 8, 32};
+    const uint32_t *d = w->sgpr + in->src[SRC_RSRC].reg;
+    *r = (struct buffer_resource){
+        .base = d[0] | (uint64_t)(d[1] & 0x1ffffff) << 32,
+        .num_records = d[1] >> 25 | (uint64_t)d[2] << 7 | (uint64_t)(d[3] & 0x3f) << 39,
+        .stride = (d[3] >> 12 & 0x3fff) * scales[d[3] >> 26 & 3],
+        .soffset = (uint32_t)src_scalar(w, &in->src[SRC_SOFFSET]),
+        .within_stride = d[3] >> 29 & 1,
+    };
+    if (d[3] >> 28 & 1)
+        wave_fault(w, in, FAULT_TRAP, 0, "swizzled buffers are not simulated on this target");
+    return !(d[3] >> 28 & 1);
+}
+
 static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
                           struct buffer_resource *r)
 {
     const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
     const uint32_t *d = w->sgpr + rsrc->reg;
-    bool unbound = !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
+    bool unbound =
+        code_target(w->launch->code) != GFX1250 && !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
 
     if (mem_checks(w, CHECK_UNINIT) && wave_exec(w) && !unbound) {
         uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
@@ -56,6 +78,8 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
             !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
             return false;
     }
+    if (code_target(w->launch->code) == GFX1250)
+        return read_gfx1250(w, in, r);
     *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
@@ -91,9 +115,10 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
         index = in->idxen ? rows : NULL;
         offset = in->offen ? rows + (in->idxen ? WAVE_LANES : 0) : NULL;
     }
-    b->range = in->idxen && r->stride     ? RANGE_RECORDS
-               : !in->idxen && r->add_tid ? RANGE_PRIVATE
-                                          : RANGE_BYTES;
+    b->range = code_target(w->launch->code) == GFX1250 ? RANGE_LINEAR
+               : in->idxen && r->stride                ? RANGE_RECORDS
+               : !in->idxen && r->add_tid              ? RANGE_PRIVATE
+                                                       : RANGE_BYTES;
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
         b->offset[l] = (offset ? offset[l] : 0) + (uint32_t)in->imm_offset;
@@ -148,6 +173,14 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
     if (b->range == RANGE_RECORDS) {
         for (unsigned l = 0; l < WAVE_LANES; l++)
             ok |= (uint64_t)(b->index[l] - (r->add_tid ? l : 0) < r->num_records) << l;
+        return ok & lanes;
+    }
+    if (b->range == RANGE_LINEAR) { /* 9.4.1 */
+        for (unsigned l = 0; l < WAVE_LANES; l++) {
+            const bool inside = b->linear[l] + end <= r->num_records &&
+                                (!r->within_stride || b->offset[l] + end <= r->stride);
+            ok |= (uint64_t)inside << l;
+        }
         return ok & lanes;
     }
     if (end > r->num_records)

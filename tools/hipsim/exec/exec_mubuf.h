@@ -14,12 +14,13 @@
 struct buffer_resource {
     uint64_t base;
     uint32_t stride;
-    uint32_t num_records;
+    uint64_t num_records;
     uint32_t soffset;
     uint16_t select; /* three bits per component, for format loads */
     uint8_t num_format, data_format;
     uint8_t index_stride;
     bool add_tid, swizzled;
+    bool within_stride; /* gfx1250: the offset must be less than the stride, too */
 };
 
 struct buffer_access {
@@ -28,7 +29,7 @@ struct buffer_access {
     uint64_t offset[WAVE_LANES]; /* vgpr_offset + inst_offset, modulo 2^32 */
     uint64_t index[WAVE_LANES];
     uint64_t linear[WAVE_LANES]; /* stride * index + offset */
-    enum { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE } range;
+    enum { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE, RANGE_LINEAR } range;
 };
 
 /** Reads the resource and the lanes' offsets; `formatted` selects the interpretation for format

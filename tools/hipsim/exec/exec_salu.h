@@ -7,4 +7,7 @@
 /* Writes one or two scalar registers with their defined bits. */
 void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t valid);
 
+/* Reports lanes that skipped a barrier, and remembers which lanes skip this one. */
+void salu_check_divergence(struct wave *w, const struct inst *in);
+
 #endif

@@ -59,13 +59,31 @@ static uint64_t buffer_size(const uint32_t *d)
     return stride ? (uint64_t)stride * d[2] : d[2];
 }
 
+/* Returns the base address of a buffer resource. */
+static uint64_t base_of(const struct wave *w, const struct inst *in)
+{
+    const uint64_t mask =
+        code_target(w->launch->code) == GFX1250 ? ~UINT64_C(0) >> 7 : ~UINT64_C(0) >> 16;
+    return sgpr_read64(w, in->src[SRC_BASE].reg) & mask;
+}
+
+/* Returns the bytes of a buffer resource; on gfx1250 num_records counts bytes in bits 101:57. */
+static uint64_t size_of(const struct wave *w, const struct inst *in)
+{
+    const uint32_t *d = w->sgpr + in->src[SRC_BASE].reg;
+    if (code_target(w->launch->code) != GFX1250)
+        return buffer_size(d);
+    return d[1] >> 25 | (uint64_t)d[2] << 7 | (uint64_t)(d[3] & 0x3f) << 39;
+}
+
 static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     const struct opnd *base = &in->src[SRC_BASE], *s = &in->src[SRC_SOFFSET];
     enum smem_kind kind = SMEM_KIND(in->row->arg);
     uint64_t soffset = s->kind != OPND_NONE ? (uint32_t)src_scalar(w, s) : 0;
-    uint64_t offset = (uint64_t)(int64_t)in->imm_offset + soffset * (kind == SMEM_SCRATCH ? 64 : 1);
     unsigned bytes = MEM_BYTES(in->row->arg);
+    const unsigned unit = kind == SMEM_SCRATCH ? 64 : in->scale_offset ? bytes : 1;
+    uint64_t offset = (uint64_t)(int64_t)in->imm_offset + soffset * unit;
 
     if (!operands_valid(w, in))
         return false;
@@ -73,14 +91,14 @@ static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
     m->lanes = 1;
     m->addr[0] = sgpr_read64(w, base->reg) + offset;
     if (kind == SMEM_BUFFER) {
-        const uint32_t *d = w->sgpr + base->reg;
-        m->addr[0] = (sgpr_read64(w, base->reg) & 0xffffffffffff) + (offset & ~UINT64_C(3));
-        if (MEM_ATOMIC(in->row->arg) && offset + bytes > buffer_size(d)) {
+        const uint64_t dword = bytes < 4 ? 0 : 3;
+        m->addr[0] = base_of(w, in) + (offset & ~dword);
+        if (MEM_ATOMIC(in->row->arg) && offset + bytes > size_of(w, in)) {
             m->lanes = 0;
             m->dropped = 1;
         }
     }
-    if (m->addr[0] & 3) {
+    if (bytes >= 4 && m->addr[0] & 3) {
         if (mem_checks(w, CHECK_ALIGN)) {
             wave_fault(w, in, FAULT_ALIGN, 0,
                        "scalar access at 0x%llx: the address must be a "
@@ -97,12 +115,11 @@ static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
 static unsigned dwords_in_range(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
-    const uint32_t *d = w->sgpr + in->src[SRC_BASE].reg;
 
     if (SMEM_KIND(in->row->arg) != SMEM_BUFFER)
         return dwords;
-    uint64_t offset = m->addr[0] - (sgpr_read64(w, in->src[SRC_BASE].reg) & 0xffffffffffff);
-    uint64_t size = buffer_size(d);
+    uint64_t offset = m->addr[0] - base_of(w, in);
+    uint64_t size = size_of(w, in);
     if (offset >= size)
         return 0;
     return (size - offset) / 4 < dwords ? (unsigned)((size - offset) / 4) : dwords;
@@ -143,6 +160,34 @@ static void exec_load(struct wave *w, const struct inst *in)
         w->copies |= !valid;
     }
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, dwords, true);
+}
+
+/* Loads 8 or 16 bits, extended (CDNA5 ISA, 8.1.3). Buffers have the range of their resource. */
+static void exec_load_small(struct wave *w, const struct inst *in)
+{
+    const uint32_t arg = in->row->arg;
+    const unsigned bytes = MEM_BYTES(arg);
+    struct lane_mem m = {.lanes = 0};
+    uint32_t value = 0;
+
+    if (!address(w, in, &m))
+        return;
+    const bool inside =
+        SMEM_KIND(arg) != SMEM_BUFFER || m.addr[0] - base_of(w, in) < size_of(w, in);
+    if (inside && !mem_resolve(w, in, &m, bytes, MEM_READ))
+        return;
+    note(w, &m, 1, MEM_READ);
+    const bool reads = inside && m.lanes;
+    if (reads)
+        memcpy(&value, m.ptr[0], bytes);
+    if (MEM_SEXT(arg))
+        value = bytes == 1 ? (uint32_t)(int8_t)value : (uint32_t)(int16_t)value;
+    const bool valid = !reads || mem_written(w, &m, 0, bytes);
+    w->sgpr[in->dst.reg] = value;
+    w->s_valid[in->dst.reg] = valid ? UINT32_MAX : 0;
+    w->s_copied[in->dst.reg] = valid ? 0 : UINT64_MAX;
+    w->copies |= !valid;
+    wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, 1, true);
 }
 
 static void exec_store(struct wave *w, const struct inst *in)
@@ -207,6 +252,12 @@ static void exec_atomic(struct wave *w, const struct inst *in)
 
 /* Executes scalar cache control, which has no effect here: the simulator has no caches. */
 static void exec_cache(struct wave *w, const struct inst *in) { checks_cache(w, in); }
+
+static void exec_nothing(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
 
 static void exec_probe(struct wave *w, const struct inst *in)
 {
@@ -275,6 +326,23 @@ static void exec_time(struct wave *w, const struct inst *in)
             SMEM_ARG(kind, 4, ATOMIC_CMPSWAP)),                                                 \
         ROW(prefix "atomic_cmpswap_x2", exec_atomic, T_B64, base, T_B128, ROW_LOAD | ROW_STORE, \
             SMEM_ARG(kind, 8, ATOMIC_CMPSWAP))
+/* gfx1250's loads of 8 and 16 bits and of three dwords. */
+#define OWN(n, run, d, base, kind, bytes, sext) \
+    {.name = n,                                 \
+     .exec = run,                               \
+     .dst = d,                                  \
+     .src = {base, T_U32},                      \
+     .flags = ROW_SMEM | ROW_SHARED | ROW_LOAD, \
+     .wait = LGKM,                              \
+     .targets = GFX1250,                        \
+     .arg = SMEM_ARG(kind, bytes, ATOMIC_NONE) | MEM_ARG(0, 0, sext, 0)}
+#define SMALL(prefix, base, kind)                                    \
+    OWN(prefix "u8", exec_load_small, T_B32, base, kind, 1, 0),      \
+        OWN(prefix "i8", exec_load_small, T_B32, base, kind, 1, 1),  \
+        OWN(prefix "u16", exec_load_small, T_B32, base, kind, 2, 0), \
+        OWN(prefix "i16", exec_load_small, T_B32, base, kind, 2, 1), \
+        OWN(prefix "b96", exec_load, T_B96, base, kind, 12, 0)
+#define PREFETCH(n) {.name = n, .exec = exec_nothing, .flags = ROW_SMEM, .targets = GFX1250}
 #define CACHE(n) {.name = n, .exec = exec_cache, .flags = ROW_SMEM}
 
 const struct op_row exec_smem_rows[] = {
@@ -292,6 +360,13 @@ const struct op_row exec_smem_rows[] = {
      .flags = ROW_SMEM,
      .wait = LGKM,
      .arg = 1},
+    SMALL("s_load_", T_B64, SMEM_GLOBAL),
+    SMALL("s_buffer_load_", T_B128, SMEM_BUFFER),
+    PREFETCH("s_prefetch_inst"),
+    PREFETCH("s_prefetch_inst_pc_rel"),
+    PREFETCH("s_prefetch_data"),
+    PREFETCH("s_prefetch_data_pc_rel"),
+    PREFETCH("s_buffer_prefetch_data"),
     CACHE("s_dcache_inv"),
     CACHE("s_dcache_wb"),
     CACHE("s_dcache_inv_vol"),

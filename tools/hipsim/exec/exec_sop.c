@@ -44,6 +44,10 @@ void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t v
         w->sgpr[o->reg + 1] = (uint32_t)(value >> 32);
         w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
     }
+    if (o->reg + o->dwords > SGPR_EXEC + 1) { /* a wave of 32 lanes has no upper lanes */
+        w->sgpr[SGPR_EXEC + 1] &= (uint32_t)(w->all >> 32);
+        w->s_valid[SGPR_EXEC + 1] |= ~(uint32_t)(w->all >> 32);
+    }
 }
 
 /* Returns whether a nonzero test is defined: one defined bit is set, or all bits are defined. */
@@ -283,5 +287,22 @@ static uint64_t magnitude_bits(const struct sop *s)
      .kernel = (void (*)(void))do_##fn},
 const struct op_row exec_sop_rows[] = {
 #include "exec_sop.def"
+    {.name = NULL},
+};
+
+/* gfx1250 has these as well. Sums and products of 64 bits are defined when both sources are. */
+#define NEW(op, fn, t)   \
+    {.name = #op,        \
+     .exec = exec_sop,   \
+     .dst = t,           \
+     .src = {t, t},      \
+     .flags = ROW_SALU,  \
+     .targets = GFX1250, \
+     .kernel = (void (*)(void))do_##fn}
+const struct op_row exec_sop_gfx1250_rows[] = {
+    NEW(s_add_nc_u64, add_u64, T_U64),
+    NEW(s_sub_nc_u64, sub_u64, T_U64),
+    NEW(s_mul_u64, mul_u64, T_U64),
+    NEW(s_pack_hl_b32_b16, pack_hl, T_B32),
     {.name = NULL},
 };

@@ -350,15 +350,18 @@ static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d
 {
     if (in->op_sel & 8) {
         EACH_LANE d[i] = d[i] << 16 | (old[i] & 0xffff);
-    } else if (in->row->flags & ROW_PARTIAL) {
+    } else if (in->row->flags & ROW_PARTIAL || in->form & FORM_HALF) {
         EACH_LANE d[i] = (d[i] & 0xffff) | (old[i] & 0xffff0000);
     }
 }
 
 static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uint64_t valid)
 {
-    sgpr_write64(w, o->reg, lanes, true);
+    w->sgpr[o->reg] = (uint32_t)lanes;
     w->s_valid[o->reg] = (uint32_t)valid;
+    if (o->dwords == 1) /* waves of 32 lanes */
+        return;
+    w->sgpr[o->reg + 1] = (uint32_t)(lanes >> 32);
     w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
 }
 
@@ -446,7 +449,8 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
     const struct inst *in = x->in;
     const uint32_t flags = in->row->flags;
     const uint16_t type = in->row->src[0];
-    const bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
+    const unsigned unprepared = FORM_LITERAL | FORM_OUT_MODS | FORM_HALF;
+    const bool plain = !(in->form & ~unprepared) && in->encoding != ENC_VOP3P;
     const bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && type && flushes(w, type, 0));
     const uint64_t known = sgpr_valid64(w, SGPR_EXEC);
     struct fetched f = {.lanes = x->exec, .known = known, .valid = known, .low_valid = known};
@@ -488,7 +492,7 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     const bool alias = f->alias && TYPE_CLASS(row->dst) >= CLASS_F16;
     /* op_sel[3] has no effect on whole-register results: v_mad_u32_u16, v_pack_b32_f16. */
     const bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
-    const bool merge = flags & ROW_PARTIAL || high;
+    const bool merge = flags & ROW_PARTIAL || high || in->form & FORM_HALF;
     const bool direct = !alias && !flush && !merge && f->lanes == UINT64_MAX &&
                         !(in->form & (FORM_OUT_MODS | FORM_SDWA));
 

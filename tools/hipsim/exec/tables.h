@@ -2,6 +2,7 @@
 #ifndef HIPSIM_TABLES_H
 #define HIPSIM_TABLES_H
 
+#include "parts.h"
 #include "row.h"
 
 /* Instruction sets of the host for which the lane kernels are compiled. */
@@ -25,6 +26,14 @@ enum host_isa host_isa(void);
  * for this CPU.
  */
 const struct op_row *const *exec_tables(void);
+extern const struct row_alias exec_aliases[];
+extern const struct op_row exec_gfx1250_rows[];
+extern const struct op_row exec_sfloat_rows[];
+extern const struct op_row exec_permute_rows[];
+extern const struct op_row exec_sop_gfx1250_rows[];
+extern const struct op_row exec_async_rows[];
+extern const struct op_row exec_transpose_rows[];
+extern const struct op_row exec_wmma_rows[];
 extern const struct op_row exec_sop_rows[];
 extern const struct op_row exec_control_rows[];
 extern const struct op_row exec_cross_rows[];

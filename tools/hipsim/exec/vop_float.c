@@ -359,7 +359,14 @@ static inline int32_t pick(int32_t a, int32_t b, bool max)
 #define E3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64, T_F64)
 #define L2(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
 #define L64(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
+/* gfx1250's v_fma_f64 with a constant of 64 bits. */
+#define FUSED64(n, at) \
+    {.name = n, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_v_fma_f64, .arg = at, \
+     .flags = ROW_VALU | ROW_ROUNDS | ROW_LITERAL_K, .dst = T_F64, .src = {T_F64, T_F64, T_F64}, \
+     .targets = GFX1250},
 const struct op_row LOCAL(vop_float_rows)[] = {
 #include "vop_float.def"
+    FUSED64("v_fmamk_f64", 1)
+    FUSED64("v_fmaak_f64", 2)
     {.name = NULL},
 };

@@ -260,7 +260,14 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 #define PH3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
 #define PG2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16)
 #define PG3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
+/* gfx1250's short forms of v_fma_f16. */
+#define FUSED(n, fl, at) \
+    {.name = n, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_v_fma_f16, .arg = at, \
+     .flags = ROW_VALU | (fl), .dst = T_F16, .src = {T_F16, T_F16, T_F16}, .targets = GFX1250},
 const struct op_row LOCAL(vop_half_rows)[] = {
 #include "vop_half.def"
+    FUSED("v_fmac_f16", ROW_DST_IS_SRC, 0)
+    FUSED("v_fmamk_f16", ROW_LITERAL_K, 1)
+    FUSED("v_fmaak_f16", ROW_LITERAL_K, 2)
     {.name = NULL},
 };

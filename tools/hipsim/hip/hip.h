@@ -120,6 +120,7 @@ bool hip_object_remove(const void *handle, enum hip_kind kind);
 struct device_facts {
     const struct gfx_part *part;
     enum gfx_target target;
+    const struct isa *isa;
     const char *name;
     const char *arch; /* gcnArchName */
     int compute_units;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "hip_visible.h"
-#include "time_params.h"
 
 /* HIP's own default for hipLimitPrintfFifoSize and hipLimitMallocHeapSize. */
 #define DEFAULT_PRINTF_FIFO (1u << 20)
@@ -17,11 +16,11 @@
 
 static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
 {
-    const struct time_params params = time_params_of_part(part);
+    const struct isa *isa = isa_of(part->target);
     char name[64], arch[64];
 
     snprintf(name, sizeof(name), "AMD Instinct %s (simulated by hipsim)", part->product);
-    snprintf(arch, sizeof(arch), "%s:sramecc+:xnack-", gfx_name(part->target));
+    snprintf(arch, sizeof(arch), "%s%s", isa->name, isa->features);
     *facts = (struct device_facts){
         .part = part,
         .target = part->target,
@@ -30,11 +29,12 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
         .compute_units = (int)part->compute_units,
         .clock_khz = (int)part->mhz * 1000,
         .memory_clock_khz = (int)part->hbm_mhz * 1000,
-        .memory_bus_bits = 8192,
+        .memory_bus_bits = (int)isa->bus_bits,
         .memory_bytes = (uint64_t)part->hbm_gib << 30,
-        .lds_bytes = (uint32_t)params.lds_bytes,
-        .lds_granule = (uint32_t)params.lds_granule,
-        .l2_bytes = (int)params.l2_bytes,
+        .isa = isa,
+        .lds_bytes = isa->lds_bytes,
+        .lds_granule = isa->lds_granule,
+        .l2_bytes = (int)isa->l2_bytes,
         .memory_bytes_per_us = (uint64_t)(part->hbm_peak_gb_per_s * 1000),
     };
     return facts->name && facts->arch;
@@ -290,8 +290,8 @@ static hipError_t compute_capability(int *major, int *minor, int ordinal)
         return hipErrorInvalidValue;
     if (!hip_device(ordinal))
         return hipErrorInvalidDevice;
-    *major = 9;
-    *minor = hip_device(ordinal)->facts->target == GFX950 ? 5 : 4;
+    *major = hip_device(ordinal)->facts->isa->capability / 10;
+    *minor = hip_device(ordinal)->facts->isa->capability % 10;
     return hipSuccess;
 }
 

@@ -391,7 +391,7 @@ hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
         return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_BINARY_VERSION:
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
-        *value = kernel->object->target == GFX950 ? 95 : 94;
+        *value = isa_of(kernel->object->target)->capability;
         return hipSuccess;
     case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = max_dynamic_lds(function);
@@ -433,12 +433,12 @@ static hipError_t function_attributes(struct hipFuncAttributes *attributes, cons
         return error;
     const struct kernel *kernel = function->kernel;
     *attributes = (struct hipFuncAttributes){
-        .binaryVersion = kernel->object->target == GFX950 ? 95 : 94,
+        .binaryVersion = isa_of(kernel->object->target)->capability,
         .localSizeBytes = kernel->descriptor.private_segment_bytes,
         .maxDynamicSharedSizeBytes = max_dynamic_lds(function),
         .maxThreadsPerBlock = max_threads(kernel),
         .numRegs = (int)(kernel->vgprs + kernel->agprs),
-        .ptxVersion = kernel->object->target == GFX950 ? 95 : 94,
+        .ptxVersion = isa_of(kernel->object->target)->capability,
         .sharedSizeBytes = kernel->descriptor.group_segment_bytes,
     };
     hip_object_put(function);

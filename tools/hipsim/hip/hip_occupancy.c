@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file computes the occupancy of a compute unit: 4 SIMDs, each with 8 wave slots and 512
- * vector registers in each lane, which are allocated in units of eight. LDS is allocated in
- * granules. At most 16 workgroups of more than one wave share a unit. Sources: the ISA manuals' and
- * LLVM's (GCNSubtarget) occupancy rules for gfx90a and later.
+ * This file computes the occupancy of a compute unit: 4 SIMDs, each with wave slots and vector
+ * registers, which are allocated in units (on gfx9 8 slots and 512 registers in each lane, units of
+ * eight; see struct isa). LDS is allocated in granules. The number of workgroups of more than one
+ * wave that share a unit is limited. Sources: the ISA manuals' and LLVM's (GCNSubtarget) occupancy
+ * rules for gfx90a and later.
  */
 #include "hip.h"
 
 #define SIMDS 4u
-#define WAVE_SLOTS 8u
-#define VGPRS 512u
-#define MAX_GROUPS 16u
 
 int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynamic_lds,
                   const struct device_facts *facts)
 {
     uint64_t lds = kernel->descriptor.group_segment_bytes + dynamic_lds;
-    uint32_t registers = (kernel->vgprs + kernel->agprs + 7u) & ~7u;
+    const struct isa *isa = facts->isa;
+    const uint32_t unit = isa->vgpr_granule;
+    uint32_t registers = (kernel->vgprs + kernel->agprs + unit - 1) / unit * unit;
     uint32_t most = kernel->metadata.max_workgroup ? kernel->metadata.max_workgroup : 1024;
 
     if (threads == 0 || threads > 1024 || threads > most || lds > facts->lds_bytes)
         return 0;
-    uint32_t waves = (threads + WAVE_LANES - 1) / WAVE_LANES;
-    uint32_t slots = registers ? VGPRS / registers : WAVE_SLOTS;
-    if (slots > WAVE_SLOTS)
-        slots = WAVE_SLOTS;
+    uint32_t waves = (threads + isa->lanes - 1) / isa->lanes;
+    uint32_t slots = registers ? isa->vgprs / registers : isa->wave_slots;
+    if (slots > isa->wave_slots)
+        slots = isa->wave_slots;
     /* The waves of a group go to the SIMDs in rotation, and a group starts where there is room. So
      * whole groups are limited by the wave slots of all SIMDs together. */
     uint32_t groups = slots * SIMDS / waves;
     if ((waves + SIMDS - 1) / SIMDS > slots)
         groups = 0;
-    if (waves > 1 && groups > MAX_GROUPS)
-        groups = MAX_GROUPS;
+    if (waves > 1 && groups > isa->groups)
+        groups = isa->groups;
     if (lds > 0) {
         uint64_t rounded = (lds + facts->lds_granule - 1) / facts->lds_granule * facts->lds_granule;
         uint64_t by_lds = facts->lds_bytes / rounded;
@@ -68,7 +68,8 @@ static hipError_t potential(int *grid, int *block, const void *handle, size_t ld
     hipError_t error = hip_any_function(handle, &function);
     if (error != hipSuccess)
         return error;
-    for (uint32_t threads = WAVE_LANES; threads <= 1024; threads += WAVE_LANES) {
+    const uint32_t lanes = device->facts->isa->lanes;
+    for (uint32_t threads = lanes; threads <= 1024; threads += lanes) {
         if (limit > 0 && threads > (uint32_t)limit)
             break;
         uint32_t resident =

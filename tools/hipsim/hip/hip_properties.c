@@ -11,8 +11,8 @@
 #include "hip_visible.h"
 
 #define MAX_THREADS 1024
-#define THREADS_PER_UNIT 2048 /* 4 SIMDs of 8 waves of 64 lanes */
-#define REGISTERS_PER_UNIT (4 * 512 * 64)
+#define THREADS_PER_UNIT 2048             /* 4 SIMDs of 8 waves of 64 lanes, or of 16 of 32 */
+#define REGISTERS_PER_UNIT (4 * 512 * 64) /* or 4 * 1024 * 32 */
 #define MAX_PITCH INT32_MAX
 #define CLOCK_COUNTER_KHZ 100000 /* s_memrealtime counts at 100 MHz */
 
@@ -43,7 +43,6 @@ static const struct attribute_row common[] = {
     {hipDeviceAttributeDeviceOverlap, 1},
     {hipDeviceAttributeDirectManagedMemAccessFromHost, 1},
     {hipDeviceAttributeGlobalL1CacheSupported, 1},
-    {hipDeviceAttributeComputeCapabilityMajor, 9},
     {hipDeviceAttributeManagedMemory, 1},
     {hipDeviceAttributeMaxBlocksPerMultiProcessor, 2},
     {hipDeviceAttributeMaxBlockDimX, MAX_THREADS},
@@ -63,7 +62,6 @@ static const struct attribute_row common[] = {
     {hipDeviceAttributeTexturePitchAlignment, 256},
     {hipDeviceAttributeTotalConstantMemory, INT32_MAX},
     {hipDeviceAttributeUnifiedAddressing, 1},
-    {hipDeviceAttributeWarpSize, 64},
     {hipDeviceAttributeMemoryPoolsSupported, 1},
     {hipDeviceAttributeClockInstructionRate, CLOCK_COUNTER_KHZ},
     {hipDeviceAttributeIsLargeBar, 1},
@@ -92,7 +90,9 @@ static bool attribute(const struct hip_device *device, int which, int *value)
     const struct attribute_row own[] = {
         {hipDeviceAttributeClockRate, facts->clock_khz},
         {hipDeviceAttributeL2CacheSize, facts->l2_bytes},
-        {hipDeviceAttributeComputeCapabilityMinor, facts->target == GFX950 ? 5 : 4},
+        {hipDeviceAttributeComputeCapabilityMajor, facts->isa->capability / 10},
+        {hipDeviceAttributeComputeCapabilityMinor, facts->isa->capability % 10},
+        {hipDeviceAttributeWarpSize, facts->isa->lanes},
         {hipDeviceAttributeMemoryBusWidth, facts->memory_bus_bits},
         {hipDeviceAttributeMemoryClockRate, facts->memory_clock_khz},
         {hipDeviceAttributeMultiprocessorCount, facts->compute_units},
@@ -102,7 +102,7 @@ static bool attribute(const struct hip_device *device, int which, int *value)
         {hipDeviceAttributeSharedMemPerMultiprocessor, (int)facts->lds_bytes},
         {hipDeviceAttributeTotalGlobalMem, limit_int(device->memory_bytes)},
         {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, (int)facts->lds_bytes},
-        {hipDeviceAttributeGcnArch, facts->target == GFX950 ? 950 : 942},
+        {hipDeviceAttributeGcnArch, facts->isa->version},
         {hipDeviceAttributePhysicalMultiProcessorCount, facts->compute_units},
     };
 
@@ -167,7 +167,7 @@ static hipDeviceArch_t arch_features(void)
         (p)->sharedMemPerBlock = facts->lds_bytes;                                           \
         (p)->maxSharedMemoryPerMultiProcessor = facts->lds_bytes;                            \
         (p)->regsPerBlock = attribute_value(device, hipDeviceAttributeMaxRegistersPerBlock); \
-        (p)->warpSize = 64;                                                                  \
+        (p)->warpSize = facts->isa->lanes;                                                   \
         (p)->maxThreadsPerBlock = MAX_THREADS;                                               \
         for (int i = 0; i < 3; i++)                                                          \
             (p)->maxThreadsDim[i] = MAX_THREADS;                                             \
@@ -178,7 +178,7 @@ static hipDeviceArch_t arch_features(void)
         (p)->memoryClockRate = facts->memory_clock_khz;                                      \
         (p)->memoryBusWidth = facts->memory_bus_bits;                                        \
         (p)->totalConstMem = INT32_MAX;                                                      \
-        (p)->major = 9;                                                                      \
+        (p)->major = attribute_value(device, hipDeviceAttributeComputeCapabilityMajor);      \
         (p)->minor = attribute_value(device, hipDeviceAttributeComputeCapabilityMinor);      \
         (p)->multiProcessorCount = facts->compute_units;                                     \
         (p)->l2CacheSize = facts->l2_bytes;                                                  \

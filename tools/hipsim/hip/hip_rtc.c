@@ -178,7 +178,8 @@ static hiprtcResult compile_locked(struct _hiprtcProgram *program, const char *a
     program->tried = true;
     if (!rtc_compile(&program->source, arch, options, noptions, &program->result))
         return HIPRTC_ERROR_COMPILATION;
-    const enum gfx_target target = strncmp(arch, "gfx950", 6) == 0 ? GFX950 : GFX942;
+    const struct gfx_part *part = gfx_part_find(arch, strcspn(arch, ":"));
+    const enum gfx_target target = part ? part->target : GFX942;
     if (program->source.nnames &&
         !rtc_lower_names(&program->source, target, program->result.code, program->result.code_size))
         return HIPRTC_ERROR_NAME_EXPRESSION_NOT_VALID;

@@ -29,6 +29,7 @@ struct program {
     enum gfx_target target;
     uint32_t mode;
     uint32_t block;  /* work-items per workgroup, default 64 */
+    uint32_t vgprs;  /* VGPRs of a wave; the first PROGRAM_VGPRS can be preset and read back */
     uint32_t groups; /* default 1; the registers are from the last workgroup that ended */
     bool together;   /* all workgroups run at the same time */
     uint32_t lds_bytes, lds_limit;

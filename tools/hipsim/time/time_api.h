@@ -5,6 +5,9 @@
 
 #include "wave.h"
 
+/* True if hipsim_time_enable() has switched timing on. */
+bool time_enabled(void);
+
 /*
  * Runs the launch, timed if hipsim_time_enable() or `always` requests it. *microseconds is then the
  * modelled time at the power-limited clock, otherwise negative. Returns the value of engine_run().

@@ -15,7 +15,7 @@
 #define FETCH_LINE 128
 #define VM_MAX 63
 #define LGKM_MAX 15
-#define REGS (2 * VGPR_FILE)
+#define REGS (2 * TIME_VGPRS)
 
 /* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
 struct counter {

@@ -73,14 +73,14 @@ static void add_read(struct time_op *op, const struct opnd *o)
     if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
         return;
     op->reads[op->nreads++] = (struct time_regs){
-        .first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)), .count = o->dwords};
+        .first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? TIME_VGPRS : 0)), .count = o->dwords};
 }
 
 static struct time_regs vector_regs(const struct opnd *o)
 {
     if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
         return (struct time_regs){0};
-    return (struct time_regs){.first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? VGPR_FILE : 0)),
+    return (struct time_regs){.first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? TIME_VGPRS : 0)),
                               .count = o->dwords};
 }
 

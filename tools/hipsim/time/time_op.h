@@ -31,6 +31,9 @@ enum time_kind {
     KIND_INVALIDATE, /* buffer_inv */
 };
 
+/* VGPRs of a wave of the timed targets. */
+enum { TIME_VGPRS = 256 };
+
 struct time_regs {
     uint16_t first; /* 0 .. 255 VGPR, 256 .. 511 AGPR */
     uint16_t count;

@@ -38,7 +38,7 @@ static_assert(COUNT(gfx942_rows) * sizeof(double) == sizeof(struct time_params),
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count)
 {
     *count = COUNT(gfx942_rows);
-    return target == GFX950 ? gfx950_rows : gfx942_rows;
+    return target == GFX942 ? gfx942_rows : gfx950_rows;
 }
 
 static double *field(struct time_params *params, const struct time_param_row *row)

@@ -36,7 +36,8 @@ struct time_param_row {
     size_t offset; /* in struct time_params */
 };
 
-/* Returns the rows of a target's table, in table order. */
+/* Returns the rows of a target's table, in table order. gfx1250 has none yet: gfx950's order its
+ * waves. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
 
 /* Returns the values of a target's table. */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The instruction set architectures that are simulated: what differs between them, as data. */
+#ifndef HIPSIM_ISA_H
+#define HIPSIM_ISA_H
+
+#include "wave.h"
+
+struct isa {
+    enum gfx_target target;
+    const char *name;     /* processor name, such as "gfx942" */
+    const char *features; /* what gcnArchName has after it */
+    uint16_t version;     /* hipDeviceAttributeGcnArch */
+    uint16_t capability;  /* major * 10 + minor */
+    uint8_t lanes;        /* of a wave */
+    uint8_t wave_slots;   /* per SIMD; a compute unit has 4 SIMDs */
+    uint8_t groups;       /* the most workgroups of several waves on a compute unit */
+    uint8_t user_sgprs;   /* the most user SGPRs of a kernel */
+    uint16_t vgprs;       /* per lane of a SIMD, AGPRs included */
+    uint8_t vgpr_granule; /* unit of allocation */
+    uint32_t lds_bytes;   /* of a compute unit; a workgroup may use all */
+    uint32_t lds_granule; /* unit of allocation, bytes */
+    uint32_t l2_bytes;
+    uint32_t bus_bits;               /* of the memory, as HIP reports it */
+    bool timed;                      /* the timing model knows it */
+    uint32_t checks;                 /* enum check_bits: checks that have its rules */
+    const uint8_t *counter_max;      /* by enum wait_counter */
+    bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
+};
+
+/** Returns the description of a target. */
+const struct isa *isa_of(enum gfx_target target);
+
+/** Returns the lanes of a whole wave. */
+static inline uint64_t isa_lanes(const struct isa *isa)
+{
+    return isa->lanes == 64 ? UINT64_MAX : UINT32_MAX;
+}
+
+#endif

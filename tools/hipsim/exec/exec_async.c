@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gfx1250's copies between memory and LDS that pass no register: asynchronous loads and stores with
+ * an address per lane (CDNA5 ISA, 10.8), and the tensor data mover (10.11). The bytes are copied at
+ * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt.
+ */
+#include <string.h>
+
+#include "decode.h"
+#include "exec_flat.h"
+#include "mem.h"
+#include "tables.h"
+#include "wait.h"
+
+#define SRC_LDS 3 /* asynchronous copies: the VGPR with the LDS address */
+
+/* Copies `bytes` per lane, 1, 4, 8 or 16, of resolved accesses. Lanes of `to` that `from` lacks
+ * become zero. */
+static void copy_lanes(struct wave *w, struct lane_mem *from, struct lane_mem *to, unsigned bytes)
+{
+    const uint64_t zero = to->lanes & ~from->lanes;
+    unsigned l;
+
+    for (unsigned at = 0; at < bytes; at += 4) {
+        const unsigned n = bytes < 4 ? bytes : 4;
+        const uint64_t valid = mem_written(w, from, at, n) | zero;
+        FOR_LANES(l, to->lanes)
+        {
+            if (zero >> l & 1)
+                memset(to->ptr[l] + at, 0, n);
+            else if (n == 4)
+                mem_put32(to->ptr[l] + at, mem_get32(from->ptr[l] + at));
+            else
+                memcpy(to->ptr[l] + at, from->ptr[l] + at, n);
+        }
+        mem_mark(w, to, at, n, valid);
+    }
+}
+
+/* -- asynchronous loads and stores ------------------------------------------------------------ */
+
+static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
+{
+    uint32_t tmp[WAVE_LANES];
+    const struct opnd *v = &in->src[SRC_LDS];
+
+    if (!mem_defined(w, in, v, m->lanes, "the LDS address"))
+        return false;
+    const uint32_t *row = src_rows(w, v, tmp);
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        m->addr[l] = row[l] + (uint32_t)in->imm_offset;
+    return true;
+}
+
+static void exec_async(struct wave *w, const struct inst *in)
+{
+    const unsigned bytes = MEM_BYTES(in->row->arg);
+    const bool load = in->row->flags & ROW_LOAD;
+    struct lane_mem global = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};
+    struct lane_mem lds = {.space = MEM_LDS, .lanes = global.lanes};
+    struct lds_range range = {0};
+
+    if (!flat_addresses(w, in, global.lanes, global.addr) || !lds_addresses(w, in, &lds))
+        return;
+    if (!mem_resolve(w, in, &lds, bytes, load ? MEM_WRITE : MEM_READ) ||
+        !mem_resolve(w, in, &global, bytes, load ? MEM_READ : MEM_WRITE))
+        return;
+    if (load) {
+        global.lanes &= lds.lanes;
+        copy_lanes(w, &global, &lds, bytes);
+        lds_mark(w, &lds, bytes, &range);
+    } else {
+        lds.lanes &= global.lanes;
+        global.lanes = lds.lanes;
+        copy_lanes(w, &lds, &global, bytes);
+    }
+    lds_issue_range(w, in, WAIT_VM, &range);
+}
+
+/* -- tensor data mover ------------------------------------------------------------------------- */
+
+enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16 };
+
+/* A descriptor. Sizes and strides count elements, except as said. */
+struct tensor {
+    bool valid;
+    unsigned element;          /* bytes */
+    uint32_t lds;              /* byte address of the tile */
+    uint64_t global;           /* byte address of the tile */
+    uint64_t dim[TENSOR_DIMS]; /* size of the tensor, from the tile's start */
+    uint64_t tile[TENSOR_DIMS];
+    uint64_t stride[TENSOR_DIMS]; /* the first one is 1 */
+    uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
+    bool gather;
+    uint32_t row[TENSOR_ROWS]; /* gather: rows of the tensor */
+};
+
+/* Returns `n` bits of a descriptor group from bit `at` on. */
+static uint64_t field(const uint32_t *group, unsigned at, unsigned n)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < n; i++)
+        value |= (uint64_t)(group[(at + i) / 32] >> (at + i) % 32 & 1) << i;
+    return value;
+}
+
+/* Copies a group of the descriptor; a missing one is zero. False after a report. */
+static bool read_group(struct wave *w, const struct inst *in, unsigned k, uint32_t *group)
+{
+    const struct opnd *o = &in->src[k];
+    memset(group, 0, 8 * sizeof(*group));
+    if (o->kind != OPND_SGPR)
+        return true;
+    memcpy(group, w->sgpr + o->reg, o->dwords * sizeof(*group));
+    for (unsigned i = 0; i < o->dwords; i++)
+        if (mem_checks(w, CHECK_UNINIT) && w->s_valid[o->reg + i] != UINT32_MAX)
+            return wave_finding(w, in, FAULT_UNINIT, 0,
+                                "undefined value in the tensor descriptor (s%u)", o->reg + i);
+    return true;
+}
+
+static void read_rows(struct tensor *t, const uint32_t *g0, const uint32_t *g2, const uint32_t *g3)
+{
+    const bool wide = g0[0] >> 30 & 1;
+    for (unsigned i = 0; i < TENSOR_ROWS; i++) {
+        const unsigned bit = i * (wide ? 32 : 16), n = wide ? 32 : 16;
+        if (bit + n <= 256)
+            t->row[i] = (uint32_t)field(bit < 128 ? g2 : g3, bit % 128, n);
+    }
+}
+
+/* Reads the descriptor (tables 62 to 67). False after a report. */
+static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
+{
+    uint32_t g[4][8];
+    for (unsigned k = 0; k < 4; k++)
+        if (!read_group(w, in, k, g[k]))
+            return false;
+    *t = (struct tensor){
+        .valid = field(g[0], 0, 2) == 1,
+        .element = 1u << field(g[1], 16, 2),
+        .lds = g[0][1],
+        .global = field(g[0], 64, 57),
+        .dim = {field(g[1], 48, 32), field(g[1], 80, 32), g[2][0], g[2][1], field(g[3], 48, 32)},
+        .tile = {field(g[1], 112, 16), field(g[1], 128, 16), field(g[1], 144, 16),
+                 field(g[2], 112, 16), field(g[3], 80, 16)},
+        .stride = {1, field(g[1], 160, 48), field(g[1], 208, 48), field(g[2], 64, 48),
+                   field(g[3], 0, 48)},
+        .gather = g[0][0] >> 31,
+    };
+    if (t->valid && (g[1][0] & 0xffff || g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
+        wave_fault(w, in, FAULT_TRAP, 0,
+                   "the tensor descriptor asks for %s, which is not simulated",
+                   g[1][0] & 0xffff    ? "a cluster's workgroups"
+                   : g[1][0] >> 18 & 1 ? "the arrival at an LDS barrier"
+                                       : "iteration");
+        return false;
+    }
+    if (g[1][0] >> 20 & 1 && in->row->flags & ROW_LOAD) {
+        t->interval = 8u << field(g[1], 22, 3); /* 2^(n + 1) dwords */
+        t->pad = 4 * ((uint32_t)field(g[1], 25, 7) + 1);
+    }
+    if (t->gather) {
+        read_rows(t, g[0], g[2], g[3]);
+        t->tile[2] = t->tile[3] = t->tile[4] = 0;
+    }
+    for (unsigned d = 1; d < TENSOR_DIMS; d++)
+        t->tile[d] = t->tile[d] ? t->tile[d] : 1; /* 0: the dimension is not used */
+    return true;
+}
+
+/* Returns the largest power of two, at most 16, in which every run of the copy can be cut. */
+static unsigned unit_of(const struct tensor *t)
+{
+    const uint64_t valid = t->dim[0] < t->tile[0] ? t->dim[0] : t->tile[0];
+    uint64_t all = 16 | t->lds | t->global | t->tile[0] * t->element | valid * t->element | t->pad;
+    for (unsigned d = 1; d < TENSOR_DIMS; d++)
+        all |= t->tile[d] > 1 ? t->stride[d] * t->element : 0;
+    const unsigned unit = (unsigned)(all & -all);
+    return unit == 2 ? 1 : unit; /* copy_lanes() */
+}
+
+/* Finds byte `x` of row `row` of the tile in memory. False: it lies outside of the tensor. */
+static bool place(const struct tensor *t, uint64_t row, uint64_t x, uint64_t *address)
+{
+    bool inside = x / t->element < t->dim[0];
+    *address = t->global + x;
+    for (unsigned d = 1; d < TENSOR_DIMS; d++) {
+        uint64_t at = row % t->tile[d];
+        row /= t->tile[d];
+        if (d == 1 && t->gather)
+            at = at < TENSOR_ROWS ? t->row[at] : 0;
+        inside &= at == 0 || at < t->dim[d];
+        *address += at * t->stride[d] * t->element;
+    }
+    return inside;
+}
+
+/* Fills in up to a row of lanes of the copy from unit `first` on. Returns the number of lanes. */
+static unsigned gather_lanes(const struct tensor *t, uint64_t first, uint64_t units, unsigned unit,
+                             struct lane_mem *global, struct lane_mem *lds)
+{
+    const uint64_t row_bytes = t->tile[0] * t->element;
+    unsigned n = 0;
+    for (; n < WAVE_LANES && first + n < units; n++) {
+        const uint64_t byte = (first + n) * unit;
+        const uint64_t bit = UINT64_C(1) << n;
+        if (place(t, byte / row_bytes, byte % row_bytes, &global->addr[n]))
+            global->lanes |= bit;
+        lds->lanes |= bit;
+        lds->addr[n] = t->lds + byte + (t->pad ? byte / t->interval * t->pad : 0);
+    }
+    return n;
+}
+
+static bool copy_batch(struct wave *w, const struct inst *in, struct lane_mem *global,
+                       struct lane_mem *lds, unsigned unit, struct lds_range *range)
+{
+    const bool load = in->row->flags & ROW_LOAD;
+    if (!load)
+        lds->lanes &= global->lanes;
+    if (!mem_resolve(w, in, lds, unit, load ? MEM_WRITE : MEM_READ) ||
+        !mem_resolve(w, in, global, unit, load ? MEM_READ : MEM_WRITE))
+        return false;
+    if (load) {
+        global->lanes &= lds->lanes;
+        copy_lanes(w, global, lds, unit);
+        lds_mark(w, lds, unit, range);
+        return true;
+    }
+    global->lanes &= lds->lanes;
+    lds->lanes = global->lanes;
+    copy_lanes(w, lds, global, unit);
+    return true;
+}
+
+static void exec_tensor(struct wave *w, const struct inst *in)
+{
+    struct tensor t;
+    struct lds_range range = {0};
+
+    if (!read_tensor(w, in, &t))
+        return;
+    const unsigned unit = unit_of(&t);
+    uint64_t units = t.valid ? t.tile[0] * t.element / unit : 0;
+    for (unsigned d = 1; d < TENSOR_DIMS; d++)
+        units *= t.tile[d];
+    for (uint64_t first = 0; first < units;) {
+        struct lane_mem global = {.space = MEM_GLOBAL}, lds = {.space = MEM_LDS};
+        first += gather_lanes(&t, first, units, unit, &global, &lds);
+        if (!copy_batch(w, in, &global, &lds, unit, &range))
+            return;
+    }
+    lds_issue_range(w, in, WAIT_TENSOR, &range);
+}
+
+/* Copies through ASYNCcnt have the counter of vector memory here; the decoder replaces it. */
+#define ASYNC(n, bytes, f)                               \
+    {.name = n,                                          \
+     .exec = exec_async,                                 \
+     .src = {T_B64, T_NONE, T_B64, T_U32},               \
+     .flags = ROW_VMEM | ROW_SHARED | ROW_LDS_DMA | (f), \
+     .wait = 1 + WAIT_VM,                                \
+     .arg = MEM_ARG(bytes, PART_ALL, 0, ATOMIC_NONE),    \
+     .targets = GFX1250}
+#define ASYNCS(n, f) \
+    ASYNC(n "_b8", 1, f), ASYNC(n "_b32", 4, f), ASYNC(n "_b64", 8, f), ASYNC(n "_b128", 16, f)
+#define TENSOR(n, f)                                                   \
+    {.name = n,                                                        \
+     .exec = exec_tensor,                                              \
+     .src = {T_B128, T_B256, T_B128, T_B128},                          \
+     .flags = ROW_VMEM | ROW_SHARED | ROW_LDS_DMA | ROW_NO_EXEC | (f), \
+     .wait = 1 + WAIT_TENSOR,                                          \
+     .targets = GFX1250}
+
+const struct op_row exec_async_rows[] = {
+    ASYNCS("global_load_async_to_lds", ROW_LOAD),
+    ASYNCS("global_store_async_from_lds", ROW_STORE),
+    ASYNCS("cluster_load_async_to_lds", ROW_LOAD), /* outside of a cluster: as the global ones */
+    TENSOR("tensor_load_to_lds", ROW_LOAD),
+    TENSOR("tensor_store_from_lds", ROW_STORE),
+    {.name = NULL},
+};

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Scalar instructions that only gfx1250 has: waits for single counters, split barriers, the upper
+ * bits of VGPR numbers, hardware registers, messages with a result, pairs of vector instructions
+ * (CDNA5 ISA, chapters 5 and 6, VOPD).
+ */
+#include <string.h>
+
+#include "check.h"
+#include "exec_salu.h"
+#include "parts.h"
+#include "spin.h"
+#include "tables.h"
+#include "turn.h"
+
+static void exec_nothing(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
+/* -- waits ------------------------------------------------------------------------------------- */
+
+/* The counters that a row waits for: the one in the low 6 bits of SIMM16, and the one in 13:8. */
+#define WAITS(low, high) ((low) | (high) << 8)
+#define NO_WAIT 15u
+
+static void exec_wait(struct wave *w, const struct inst *in)
+{
+    const unsigned low = in->row->arg & 0xff, high = in->row->arg >> 8;
+    wave_wait(w, (enum wait_counter)low, in->simm16 & 63u);
+    if (high != NO_WAIT)
+        wave_wait(w, (enum wait_counter)high, in->simm16 >> 8 & 63u);
+}
+
+static void exec_wait_idle(struct wave *w, const struct inst *in)
+{
+    (void)in;
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+        wave_wait(w, (enum wait_counter)c, 0);
+}
+
+/* -- barriers ---------------------------------------------------------------------------------- */
+
+enum { BARRIER_WORKGROUP = -1, BARRIER_CLUSTER = -3 };
+
+/* True if the barrier is the workgroup's. No launch has clusters, so that their barriers do
+ * nothing; named barriers are refused. */
+static bool is_workgroup_barrier(struct wave *w, const struct inst *in, int32_t id)
+{
+    if (id == BARRIER_WORKGROUP)
+        return true;
+    if (id > 0 || in->src[0].kind == OPND_SGPR)
+        wave_fault(w, in, FAULT_TRAP, 0, "named barriers are not simulated");
+    return false;
+}
+
+static void signal_barrier(struct wave *w, const struct inst *in)
+{
+    if (w->signalled)
+        wave_finding(w, in, FAULT_BARRIER, 0, "the wave signals the barrier again before its wait");
+    w->signalled = true;
+    w->signalled_at = w->wg->barriers;
+    turn_release(w->wg);
+}
+
+static void exec_barrier_signal(struct wave *w, const struct inst *in)
+{
+    if (is_workgroup_barrier(w, in, (int32_t)src_scalar(w, &in->src[0])))
+        signal_barrier(w, in);
+}
+
+/* Sets SCC for the first wave to signal. */
+static void exec_barrier_signal_isfirst(struct wave *w, const struct inst *in)
+{
+    if (!is_workgroup_barrier(w, in, (int32_t)src_scalar(w, &in->src[0])))
+        return;
+    bool first = true;
+    for (uint32_t i = 0; i < w->wg->nwaves; i++) {
+        const struct wave *other = w->wg->waves[i];
+        first &= !other->signalled || other->signalled_at != w->wg->barriers;
+    }
+    w->scc = first;
+    w->scc_valid = 1;
+    signal_barrier(w, in);
+}
+
+static void exec_barrier_wait(struct wave *w, const struct inst *in)
+{
+    if (!is_workgroup_barrier(w, in, (int16_t)in->simm16))
+        return;
+    if (w->launch->checks & CHECK_DIVERGE)
+        salu_check_divergence(w, in);
+    if (!w->signalled) {
+        wave_fault(w, in, FAULT_BARRIER, 0,
+                   "the wave waits at a barrier that it has not signalled");
+        return;
+    }
+    if (w->signalled_at != w->wg->barriers)
+        w->signalled = false; /* it has opened since */
+    else
+        w->state = WAVE_AT_BARRIER;
+}
+
+/* -- hardware registers ------------------------------------------------------------------------ */
+
+enum hwreg {
+    HWREG_MODE = 1,
+    HWREG_STATUS = 2,
+    HWREG_STATE_PRIV = 4,
+    HWREG_XCC_ID = 20,
+    HWREG_HW_ID1 = 23,
+    HWREG_SCHED_MODE = 26,
+    HWREG_IB_STS2 = 28,
+};
+
+/* MODE has the upper bits of VGPR numbers at 19:12, the destination's first. */
+static uint32_t msb_of_mode(uint32_t mode)
+{
+    const uint32_t field = mode >> 12 & 0xff;
+    return field >> 2 | (field & 3) << 6;
+}
+
+static uint32_t mode_of_msb(uint32_t msb) { return ((msb << 2 & 0xff) | msb >> 6) << 12; }
+
+/* The part of wave->mode that MODE of gfx1250 has too. Its others, MODE_IEEE and MODE_DX10_CLAMP,
+ * are fixed: the machine behaves as if they were set. */
+#define MODE_SHARED                                                                \
+    (MODE_ROUND_F32 | MODE_ROUND_F16_F64 | MODE_DENORM_F32 | MODE_DENORM_F16_F64 | \
+     (uint32_t)MODE_FP16_OVFL)
+
+static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
+{
+    switch (id) {
+    case HWREG_MODE: *value = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb); return true;
+    case HWREG_STATE_PRIV: *value = (uint32_t)w->scc << 9; return true;
+    case HWREG_STATUS: *value = 1u << 16; return true;
+    case HWREG_HW_ID1: *value = (w->id / 4 & 31) | (w->id & 3) << 8; return true;
+    case HWREG_XCC_ID: *value = (uint32_t)(w->wg->index % 8); return true;
+    case HWREG_SCHED_MODE:
+    case HWREG_IB_STS2: *value = 0; return true; /* not in a cluster */
+    default: return false;
+    }
+}
+
+static void exec_getreg(struct wave *w, const struct inst *in)
+{
+    const unsigned offset = in->simm16 >> 6 & 31, size = (in->simm16 >> 11) + 1u;
+    uint32_t value;
+    if (!hwreg_read(w, in->simm16 & 63, &value)) {
+        wave_fault(w, in, FAULT_TRAP, 0, "hardware register %u is not simulated", in->simm16 & 63);
+        return;
+    }
+    salu_write(w, &in->dst, value >> offset & (uint32_t)((UINT64_C(1) << size) - 1), UINT32_MAX);
+}
+
+/* Writes MODE; other registers have no effect here. */
+static void exec_setreg(struct wave *w, const struct inst *in)
+{
+    const unsigned offset = in->simm16 >> 6 & 31;
+    const uint32_t mask = (uint32_t)(((UINT64_C(1) << ((in->simm16 >> 11) + 1u)) - 1) << offset);
+    const uint32_t source = in->row->arg ? in->literal : (uint32_t)src_scalar(w, &in->src[0]);
+    if ((in->simm16 & 63) != HWREG_MODE)
+        return;
+    const uint32_t old = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb);
+    const uint32_t now = (old & ~mask) | (source << offset & mask);
+    w->mode = (w->mode & ~MODE_SHARED) | (now & MODE_SHARED);
+    w->vgpr_msb = (uint8_t)msb_of_mode(now);
+}
+
+static void exec_set_vgpr_msb(struct wave *w, const struct inst *in)
+{
+    w->vgpr_msb = (uint8_t)in->simm16;
+}
+
+/* S_ROUND_MODE, S_DENORM_MODE: `arg` is the first bit of four. */
+static void exec_set_mode(struct wave *w, const struct inst *in)
+{
+    w->mode = (w->mode & ~(15u << in->row->arg)) | (in->simm16 & 15u) << in->row->arg;
+}
+
+/* -- program counter, time, messages ----------------------------------------------------------- */
+
+static void exec_getpc(struct wave *w, const struct inst *in)
+{
+    salu_write(w, &in->dst, w->pc, UINT64_MAX);
+}
+
+/* S_SET_PC, S_SWAP_PC, S_ADD_PC (`arg` 1: the source is relative to the next instruction). */
+static void exec_setpc(struct wave *w, const struct inst *in)
+{
+    const uint64_t source = src_scalar(w, &in->src[0]), next = w->pc;
+    if (w->launch->checks & CHECK_UNINIT && !src_scalar_valid(w, &in->src[0]) &&
+        !wave_finding(w, in, FAULT_UNINIT, 0, "the address of the jump is undefined"))
+        return;
+    w->pc = in->row->arg ? next + source : source;
+    if (in->dst.kind != OPND_NONE)
+        salu_write(w, &in->dst, next, UINT64_MAX);
+}
+
+static void exec_call(struct wave *w, const struct inst *in)
+{
+    const uint64_t next = w->pc;
+    w->pc = code_address(w->launch->code) + in->target;
+    salu_write(w, &in->dst, next, UINT64_MAX);
+}
+
+/* S_GET_SHADER_CYCLES_U64. As with s_memtime, a read advances the clock by about its latency. */
+static void exec_cycles(struct wave *w, const struct inst *in)
+{
+    w->clock += 8;
+    if (w->spin)
+        spin_changed(w->spin);
+    salu_write(w, &in->dst, w->clock, UINT64_MAX);
+}
+
+enum message {
+    MSG_RTN_GET_DOORBELL = 128,
+    MSG_RTN_GET_REALTIME = 131,
+    MSG_RTN_GET_TMA = 133,
+    MSG_RTN_GET_TBA = 134,
+};
+
+/* S_SENDMSG_RTN: the encoded source is the number of the message. */
+static void exec_sendmsg_rtn(struct wave *w, const struct inst *in)
+{
+    const unsigned message = in->raw[0] & 0xff;
+    uint64_t value = 0;
+    if (message == MSG_RTN_GET_REALTIME) {
+        w->clock += 128;
+        if (w->spin)
+            spin_changed(w->spin);
+        value = w->clock / 24; /* 2,400 MHz to 100 MHz */
+    } else if (message != MSG_RTN_GET_DOORBELL && message != MSG_RTN_GET_TMA &&
+               message != MSG_RTN_GET_TBA) {
+        wave_fault(w, in, FAULT_TRAP, 0, "message %u is not simulated", message);
+        return;
+    }
+    salu_write(w, &in->dst, value, UINT64_MAX);
+    wave_issue(w, in, WAIT_KM, OPND_SGPR, in->dst.reg, in->dst.dwords, true);
+}
+
+/* -- two vector instructions ------------------------------------------------------------------- */
+
+/* The rows of a destination of at most two registers, with what is known of them. */
+struct kept_rows {
+    uint32_t row[2][WAVE_LANES];
+    uint64_t valid[2], copied[2], part[2];
+};
+
+static void exchange(struct wave *w, const struct opnd *o, struct kept_rows *k)
+{
+    const struct reg_rows r = reg_rows(w, o);
+    for (unsigned i = 0; i < o->dwords; i++) {
+        uint32_t row[WAVE_LANES];
+        memcpy(row, r.row[i], sizeof(row));
+        memcpy(r.row[i], k->row[i], sizeof(row));
+        memcpy(k->row[i], row, sizeof(row));
+        uint64_t *now[3] = {&r.valid[i], &r.copied[i], &r.part[i]};
+        uint64_t *then[3] = {&k->valid[i], &k->copied[i], &k->part[i]};
+        for (unsigned m = 0; m < 3; m++) {
+            const uint64_t old = *now[m];
+            *now[m] = *then[m];
+            *then[m] = old;
+        }
+    }
+}
+
+static bool reads(const struct inst *in, const struct opnd *d)
+{
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        if (o->kind == OPND_VGPR && o->reg < d->reg + d->dwords && d->reg < o->reg + o->dwords)
+            return true;
+    }
+    return false;
+}
+
+/* Executes both instructions of a VOPD. Both read their sources before either writes. */
+static void exec_dual(struct wave *w, const struct inst *in)
+{
+    const struct inst *x = in->pair[0], *y = in->pair[1];
+    if (!reads(y, &x->dst)) {
+        simulator_parts.execute(w, x);
+        simulator_parts.execute(w, y);
+        return;
+    }
+    if (!reads(x, &y->dst)) {
+        simulator_parts.execute(w, y);
+        simulator_parts.execute(w, x);
+        return;
+    }
+    struct kept_rows kept;
+    const struct reg_rows r = reg_rows(w, &x->dst);
+    for (unsigned i = 0; i < x->dst.dwords; i++) {
+        memcpy(kept.row[i], r.row[i], sizeof(kept.row[i]));
+        kept.valid[i] = r.valid[i];
+        kept.copied[i] = r.copied[i];
+        kept.part[i] = r.part[i];
+    }
+    simulator_parts.execute(w, x);
+    exchange(w, &x->dst, &kept); /* the old values, for y */
+    simulator_parts.execute(w, y);
+    exchange(w, &x->dst, &kept);
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+#define OWN .targets = GFX1250
+#define CONTROL(op, fn, how, flag) \
+    {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag), OWN}
+#define WAIT(op, low, high) CONTROL(op, exec_wait, WAITS(low, high), 0)
+#define DUAL(op) {.name = "v_dual_" #op, .exec = exec_dual, .flags = ROW_VALU, OWN}
+#define BARRIER(op, fn) \
+    {.name = #op, .exec = fn, .src = {T_I32}, .flags = ROW_SALU | ROW_SHARED, OWN}
+
+const struct op_row exec_gfx1250_rows[] = {
+    WAIT(s_wait_loadcnt, WAIT_VM, NO_WAIT),
+    WAIT(s_wait_storecnt, WAIT_STORE, NO_WAIT),
+    WAIT(s_wait_dscnt, WAIT_LGKM, NO_WAIT),
+    WAIT(s_wait_kmcnt, WAIT_KM, NO_WAIT),
+    WAIT(s_wait_asynccnt, WAIT_ASYNC, NO_WAIT),
+    WAIT(s_wait_tensorcnt, WAIT_TENSOR, NO_WAIT),
+    WAIT(s_wait_loadcnt_dscnt, WAIT_LGKM, WAIT_VM),
+    WAIT(s_wait_storecnt_dscnt, WAIT_LGKM, WAIT_STORE),
+    CONTROL(s_wait_xcnt, exec_nothing, 0, 0), /* addresses are translated at issue */
+    CONTROL(s_wait_alu, exec_nothing, 0, 0),  /* the ALU has no latency here */
+    CONTROL(s_wait_idle, exec_wait_idle, 0, 0),
+    {.name = "v_pipeflush", .exec = exec_nothing, .flags = ROW_VALU, OWN},
+    CONTROL(s_delay_alu, exec_nothing, 0, 0),
+    CONTROL(s_clause, exec_nothing, 0, 0),
+    CONTROL(s_code_end, exec_nothing, 0, 0),
+    CONTROL(s_version, exec_nothing, 0, 0),
+    CONTROL(s_setprio_inc_wg, exec_nothing, 0, 0),
+    CONTROL(s_monitor_sleep, exec_nothing, 0, 0),
+    CONTROL(s_set_vgpr_msb, exec_set_vgpr_msb, 0, 0),
+    CONTROL(s_round_mode, exec_set_mode, 0, 0),
+    CONTROL(s_denorm_mode, exec_set_mode, 4, 0),
+    BARRIER(s_barrier_signal, exec_barrier_signal),
+    BARRIER(s_barrier_signal_isfirst, exec_barrier_signal_isfirst),
+    CONTROL(s_barrier_wait, exec_barrier_wait, 0, ROW_SHARED),
+    {.name = "s_getreg_b32", .exec = exec_getreg, .dst = T_B32, .flags = ROW_SALU, OWN},
+    {.name = "s_setreg_b32", .exec = exec_setreg, .src = {T_B32}, .flags = ROW_SALU, OWN},
+    {.name = "s_setreg_imm32_b32", .exec = exec_setreg, .arg = 1, .flags = ROW_SALU, OWN},
+    {.name = "s_get_pc_i64", .exec = exec_getpc, .dst = T_B64, .flags = ROW_SALU, OWN},
+    {.name = "s_set_pc_i64",
+     .exec = exec_setpc,
+     .src = {T_B64},
+     .flags = ROW_SALU | ROW_BRANCH,
+     OWN},
+    {.name = "s_swap_pc_i64",
+     .exec = exec_setpc,
+     .dst = T_B64,
+     .src = {T_B64},
+     .flags = ROW_SALU | ROW_BRANCH,
+     OWN},
+    {.name = "s_add_pc_i64",
+     .exec = exec_setpc,
+     .src = {T_I64},
+     .arg = 1,
+     .flags = ROW_SALU | ROW_BRANCH,
+     OWN},
+    {.name = "s_call_i64", .exec = exec_call, .dst = T_B64, .flags = ROW_SALU | ROW_BRANCH, OWN},
+    {.name = "s_get_shader_cycles_u64", .exec = exec_cycles, .dst = T_B64, .flags = ROW_SALU, OWN},
+    {.name = "s_sendmsg_rtn_b32",
+     .exec = exec_sendmsg_rtn,
+     .dst = T_B32,
+     .flags = ROW_SMEM,
+     .wait = 1 + WAIT_KM,
+     OWN},
+    {.name = "s_sendmsg_rtn_b64",
+     .exec = exec_sendmsg_rtn,
+     .dst = T_B64,
+     .flags = ROW_SMEM,
+     .wait = 1 + WAIT_KM,
+     OWN},
+    DUAL(fmac_f32),
+    DUAL(fmaak_f32),
+    DUAL(fmamk_f32),
+    DUAL(mul_f32),
+    DUAL(add_f32),
+    DUAL(sub_f32),
+    DUAL(subrev_f32),
+    DUAL(mul_dx9_zero_f32),
+    DUAL(mov_b32),
+    DUAL(cndmask_b32),
+    DUAL(max_num_f32),
+    DUAL(min_num_f32),
+    DUAL(add_nc_u32),
+    DUAL(lshlrev_b32),
+    DUAL(fma_f32),
+    DUAL(sub_nc_u32),
+    DUAL(lshrrev_b32),
+    DUAL(ashrrev_i32),
+    DUAL(fma_f64),
+    DUAL(add_f64),
+    DUAL(mul_f64),
+    DUAL(max_num_f64),
+    DUAL(min_num_f64),
+    {.name = NULL},
+};

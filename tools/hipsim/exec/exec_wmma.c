@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gfx1250's matrix instructions, WMMA (CDNA5 ISA, 7.12): D = A * B + C over the 32 lanes of a wave.
+ *
+ * Element e of a lane's operand, lane 16 h + r: row r of A (column r of B), and for a width in bits
+ *     16, 8:                 k = e / 8 * 16 + h * 8 + e % 8
+ *     8 of f8f6f4:           k = e / 16 * 32 + h * 16 + e % 16
+ *     6, 4:                  k = e / 32 * 64 + h * 32 + e % 32
+ *     32:                    k = 2 h + e
+ * C and D have column r, and in register v row 8 h + v (16 bits: rows 8 h + 2 v and the next one).
+ * With 32 rows, rows 16 to 31 take the second half of the registers of A, C and D.
+ *
+ * The bits of hardware's sums are not published. Here products are exact, sums are taken in double
+ * in the order of k with C first, and the result is rounded once. Denormals stay; EXEC is ignored.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "decode.h"
+#include "narrow.h"
+#include "tables.h"
+
+enum wmma_type { W_F32, W_F16, W_BF16, W_FP8, W_BF8, W_FP6, W_BF6, W_FP4, W_IU8, W_I32, W_ANY };
+
+/* A row's shape and types. W_ANY: the instruction says which. */
+struct wmma {
+    uint8_t m, k;
+    uint8_t a, b, c, d; /* enum wmma_type */
+    uint8_t block;      /* elements per scale, 0: no scales */
+    bool f8f6f4;        /* its own layout of 8 bits */
+};
+
+enum { N = 16, MAX_M = 32, MAX_K = 128 };
+
+struct matrix {
+    float value[MAX_M][MAX_K];
+    uint32_t valid; /* rows that are defined */
+};
+
+static unsigned width_of(enum wmma_type t)
+{
+    static const uint8_t bits[] = {32, 16, 16, 8, 8, 6, 6, 4, 8, 32};
+    return bits[t];
+}
+
+static unsigned k_of(unsigned bits, bool f8f6f4, unsigned half, unsigned e)
+{
+    if (bits == 32)
+        return 2 * half + e;
+    if (bits < 8)
+        return e / 32 * 64 + half * 32 + e % 32;
+    return f8f6f4 ? e / 16 * 32 + half * 16 + e % 16 : e / 8 * 16 + half * 8 + e % 8;
+}
+
+static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
+{
+    switch (t) {
+    case W_F32: return as_f32(code);
+    case W_F16: return f16_to_f32(code);
+    case W_BF16: return bf16_to_f32(code);
+    case W_FP8: return narrow_decode(&fp8_ocp, code);
+    case W_BF8: return narrow_decode(&bf8_ocp, code);
+    case W_FP6: return narrow_decode(&fp6_mx, code);
+    case W_BF6: return narrow_decode(&bf6_mx, code);
+    case W_FP4: return narrow_decode(&fp4_mx, code);
+    default: return is_signed ? (float)(int8_t)code : (float)(int32_t)code;
+    }
+}
+
+/* Returns element `e` of a lane, `bits` wide, from rows of registers. */
+static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bits, unsigned e)
+{
+    const unsigned at = bits * e, shift = at % 32;
+    uint64_t word = rows[at / 32][lane];
+    if (shift + bits > 32)
+        word |= (uint64_t)rows[at / 32 + 1][lane] << 32;
+    return (uint32_t)(word >> shift & ((UINT64_C(1) << bits) - 1));
+}
+
+/* Reads `rows` rows of A, or columns of B. */
+static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
+                        enum wmma_type t, unsigned rows, bool is_signed, struct matrix *to)
+{
+    const unsigned bits = width_of(t), registers = s->k * bits / 64, each = s->k / 2;
+    const bool narrow8 = s->f8f6f4 && bits == 8;
+    const struct reg_rows r = reg_rows(w, o);
+    to->valid = UINT32_MAX;
+    for (unsigned m0 = 0; m0 < rows; m0 += 16) {
+        uint32_t (*regs)[WAVE_LANES] = r.row + m0 / 16 * registers;
+        for (unsigned l = 0; l < 32; l++)
+            for (unsigned e = 0; e < each; e++)
+                to->value[m0 + l % 16][k_of(bits, narrow8, l / 16, e)] =
+                    decoded(t, element(regs, l, bits, e), is_signed);
+        uint64_t valid = UINT64_MAX;
+        for (unsigned i = 0; i < registers; i++)
+            valid &= r.valid[m0 / 16 * registers + i];
+        const uint32_t undefined = ~(uint32_t)(valid & valid >> 16) & 0xffff;
+        to->valid &= ~(undefined << m0);
+    }
+}
+
+/* -- scales ------------------------------------------------------------------------------------ */
+
+enum scale_type { SCALE_E8M0, SCALE_E5M3, SCALE_E4M3 };
+
+/* Returns the factor of a scale's code. */
+static float scale_value(unsigned type, uint32_t code)
+{
+    if (type == SCALE_E8M0)
+        return code == 255 ? as_f32(QUIET_NAN32) : ldexpf(1.0f, (int)code - 127);
+    const unsigned ebits = type == SCALE_E5M3 ? 5 : 4, bias = type == SCALE_E5M3 ? 15 : 7;
+    const uint32_t magnitude = code & ((1u << (ebits + 3)) - 1);
+    const uint32_t e = magnitude >> 3, m = magnitude & 7;
+    if (magnitude == (1u << (ebits + 3)) - 1)
+        return as_f32(QUIET_NAN32);
+    return e ? ldexpf((float)(8 + m), (int)(e - bias) - 3) : ldexpf((float)m, 1 - (int)bias - 3);
+}
+
+/* Returns the code of block `block` of row `row`. A constant is 1, an SGPR has one byte for all. */
+static uint32_t scale_code(struct wave *w, const struct opnd *o, unsigned lane, unsigned block)
+{
+    if (o->kind == OPND_IMM)
+        return 0x7f;
+    if (o->kind != OPND_VGPR)
+        return src_scalar(w, o) & 0xff;
+    return w->v[o->reg + block / 4][lane] >> 8 * (block % 4) & 0xff;
+}
+
+/* Multiplies the rows of a matrix by their scales. `upper`: 16 rows have them in lanes 16 to 31. */
+static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma *s, unsigned type,
+                         unsigned rows, bool upper, struct matrix *to)
+{
+    for (unsigned m = 0; m < rows; m++) {
+        const unsigned lane = rows == 32 ? m : m + 16 * upper;
+        for (unsigned block = 0; block < s->k / s->block; block++) {
+            const float factor = scale_value(type, scale_code(w, o, lane, block));
+            for (unsigned k = block * s->block; k < (block + 1u) * s->block; k++)
+                to->value[m][k] *= factor;
+        }
+        if (o->kind == OPND_VGPR && !(src_valid(w, o) >> lane & 1))
+            to->valid &= ~(1u << m);
+    }
+}
+
+/* -- C and D ----------------------------------------------------------------------------------- */
+
+static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
+                      unsigned lane)
+{
+    const struct opnd *o = &in->src[2];
+    const bool half = width_of(t) == 16;
+    const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
+    uint32_t word = (uint32_t)src_scalar(w, o);
+    if (o->kind == OPND_VGPR)
+        word = w->v[o->reg + base + (half ? within / 2 : within)][lane] >> (half ? m % 2 * 16 : 0);
+    if (t == W_I32)
+        return (double)(int32_t)word;
+    const float f = decoded(t, half ? word & 0xffff : word, false);
+    const float magnitude = in->neg_hi & 4 ? fabsf(f) : f;
+    return (double)(in->neg_lo & 4 ? -magnitude : magnitude);
+}
+
+static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
+                    unsigned lane)
+{
+    const struct opnd *o = &in->src[2];
+    const bool half = width_of(t) == 16;
+    const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
+    if (o->kind != OPND_VGPR)
+        return src_scalar_valid(w, o);
+    return w->v_valid[o->reg + base + (half ? within / 2 : within)] >> lane & 1;
+}
+
+/* Rounds a sum to D's type. MODE.FP16_OVFL: an overflow gives the largest number. */
+static uint32_t rounded(const struct wave *w, enum wmma_type t, double r)
+{
+    const bool largest = w->mode & MODE_FP16_OVFL;
+    if (t == W_I32)
+        return largest ? (uint32_t)(int32_t)fmin(fmax(r, -0x1p31), 0x1.fffffffcp30)
+                       : (uint32_t)(int64_t)r;
+    const float f = (float)r;
+    if (t == W_F32)
+        return nan32(f32_bits(f)) ? QUIET_NAN32 : f32_bits(f);
+    if (isnan(f))
+        return t == W_F16 ? 0x7e00 : 0x7fc0;
+    const uint32_t u = t == W_F16 ? f64_to_f16_nearest(r) : f32_to_bf16(f);
+    const uint32_t inf = t == W_F16 ? 0x7c00 : 0x7f80;
+    return largest && (u & 0x7fff) == inf && isfinite(r) ? u - 1 : u;
+}
+
+/* The result before it is written, since D may overlap A, B and C. */
+struct result {
+    uint32_t row[16][WAVE_LANES];
+    uint64_t valid[16];
+};
+
+static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
+                   const struct matrix *a, const struct matrix *b, double (*sum)[N])
+{
+    struct result r = {.valid = {0}};
+    const bool half = width_of((enum wmma_type)s->d) == 16;
+    const unsigned registers = in->dst.dwords;
+    memset(r.valid, 0xff, sizeof(r.valid));
+    for (unsigned m = 0; m < s->m; m++) {
+        for (unsigned n = 0; n < N; n++) {
+            const unsigned lane = m / 8 % 2 * 16 + n, within = m % 8;
+            const unsigned reg = m / 16 * (half ? 4 : 8) + (half ? within / 2 : within);
+            const uint32_t value = rounded(w, (enum wmma_type)s->d, sum[m][n]);
+            const unsigned shift = half ? m % 2 * 16 : 0;
+            r.row[reg][lane] = shift ? r.row[reg][lane] | value << shift : value;
+            if (!(a->valid >> m & 1) || !(b->valid >> n & 1) ||
+                !c_valid(w, in, (enum wmma_type)s->c, m, lane))
+                r.valid[reg] &= ~(UINT64_C(1) << lane);
+        }
+    }
+    const struct reg_rows d = reg_rows(w, &in->dst);
+    for (unsigned i = 0; i < registers; i++) {
+        memcpy(d.row[i], r.row[i], 32 * sizeof(uint32_t));
+        d.valid[i] = (d.valid[i] & ~w->all) | (r.valid[i] & w->all);
+    }
+}
+
+static void exec_wmma(struct wave *w, const struct inst *in)
+{
+    static const uint8_t formats[8] = {W_FP8, W_BF8, W_FP6, W_BF6, W_FP4, W_FP8, W_FP8, W_FP8};
+    const struct wmma *s = in->row->lanes;
+    const enum wmma_type ta = s->a == W_ANY ? formats[in->op_sel] : s->a;
+    const enum wmma_type tb = s->b == W_ANY ? formats[in->op_sel_hi] : s->b;
+    struct matrix a, b;
+    double sum[MAX_M][N], column[MAX_K][N];
+
+    read_matrix(w, &in->src[0], s, ta, s->m, in->neg_lo & 1, &a);
+    read_matrix(w, &in->src[1], s, tb, N, in->neg_lo & 2, &b);
+    if (s->block) {
+        const uint32_t w0 = in->raw[0], w1 = in->raw[1];
+        apply_scales(w, &in->src[3], s, w1 >> 29 & 3, s->m, w0 >> 11 & 1, &a);
+        apply_scales(w, &in->src[4], s, w0 >> 8 & 3, N, w1 >> 27 & 1, &b);
+    }
+    for (unsigned k = 0; k < s->k; k++)
+        for (unsigned n = 0; n < N; n++)
+            column[k][n] = (double)b.value[n][k];
+    for (unsigned m = 0; m < s->m; m++) {
+        for (unsigned n = 0; n < N; n++)
+            sum[m][n] = c_value(w, in, (enum wmma_type)s->c, m, m / 8 % 2 * 16 + n);
+        for (unsigned k = 0; k < s->k; k++) {
+            const double factor = (double)a.value[m][k];
+            for (unsigned n = 0; n < N; n++)
+                sum[m][n] += factor * column[k][n];
+        }
+    }
+    finish(w, in, s, &a, &b, sum);
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+/* A shape without scales, and one with `block` elements per scale. */
+#define SHAPE(m, k, a, b, c, d) &(const struct wmma){m, k, a, b, c, d, 0, false}
+#define SHAPE_OF(m, k, a, b, block, f8f6f4) \
+    &(const struct wmma){m, k, a, b, W_F32, W_F32, block, f8f6f4}
+#define WMMA(n, td, ta, tb, tc, shape, f)              \
+    {.name = "v_wmma_" n,                              \
+     .exec = exec_wmma,                                \
+     .dst = td,                                        \
+     .src = {ta, tb, tc},                              \
+     .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | (f), \
+     .lanes = shape,                                   \
+     .targets = GFX1250}
+#define SCALED(n, td, ta, tb, scale, shape)                   \
+    {.name = "v_wmma_" n,                                     \
+     .exec = exec_wmma,                                       \
+     .dst = td,                                               \
+     .src = {ta, tb, td, scale, scale},                       \
+     .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | ROW_OP_SEL, \
+     .lanes = shape,                                          \
+     .targets = GFX1250}
+#define EIGHT(n, t, regs, kk, A, B)                                                             \
+    WMMA("f32_16x16x" n "_" t, T_F32X8, regs, regs, T_F32X8, SHAPE(16, kk, A, B, W_F32, W_F32), \
+         0),                                                                                    \
+        WMMA("f16_16x16x" n "_" t, T_PKF16X4, regs, regs, T_PKF16X4,                            \
+             SHAPE(16, kk, A, B, W_F16, W_F16), 0)
+#define EIGHTS(n, regs, kk)                                                                   \
+    EIGHT(n, "fp8_fp8", regs, kk, W_FP8, W_FP8), EIGHT(n, "fp8_bf8", regs, kk, W_FP8, W_BF8), \
+        EIGHT(n, "bf8_fp8", regs, kk, W_BF8, W_FP8), EIGHT(n, "bf8_bf8", regs, kk, W_BF8, W_BF8)
+
+const struct op_row exec_wmma_rows[] = {
+    WMMA("f32_16x16x4_f32", T_F32X8, T_B64, T_B64, T_F32X8,
+         SHAPE(16, 4, W_F32, W_F32, W_F32, W_F32), 0),
+    WMMA("f32_16x16x32_bf16", T_F32X8, T_B256, T_B256, T_F32X8,
+         SHAPE(16, 32, W_BF16, W_BF16, W_F32, W_F32), 0),
+    WMMA("f32_16x16x32_f16", T_F32X8, T_B256, T_B256, T_F32X8,
+         SHAPE(16, 32, W_F16, W_F16, W_F32, W_F32), 0),
+    WMMA("f16_16x16x32_f16", T_PKF16X4, T_B256, T_B256, T_PKF16X4,
+         SHAPE(16, 32, W_F16, W_F16, W_F16, W_F16), 0),
+    WMMA("bf16_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_PKBF16X4,
+         SHAPE(16, 32, W_BF16, W_BF16, W_BF16, W_BF16), 0),
+    WMMA("bf16f32_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_F32X8,
+         SHAPE(16, 32, W_BF16, W_BF16, W_F32, W_BF16), 0),
+    EIGHTS("64", T_B256, 64),
+    EIGHTS("128", T_B512, 128),
+    WMMA("i32_16x16x64_iu8", T_I32X8, T_B256, T_B256, T_I32X8,
+         SHAPE(16, 64, W_IU8, W_IU8, W_I32, W_I32), 0),
+    WMMA("f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_F32X8,
+         SHAPE_OF(16, 128, W_ANY, W_ANY, 0, true), ROW_OP_SEL),
+    WMMA("f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_F32X16,
+         SHAPE(32, 128, W_FP4, W_FP4, W_F32, W_F32), 0),
+    SCALED("scale_f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_B32,
+           SHAPE_OF(16, 128, W_ANY, W_ANY, 32, true)),
+    SCALED("scale16_f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_B64,
+           SHAPE_OF(16, 128, W_ANY, W_ANY, 16, true)),
+    SCALED("scale_f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_B32,
+           SHAPE_OF(32, 128, W_FP4, W_FP4, 32, false)),
+    SCALED("scale16_f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_B64,
+           SHAPE_OF(32, 128, W_FP4, W_FP4, 16, false)),
+    {.name = NULL},
+};
