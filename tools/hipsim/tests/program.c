@@ -9,8 +9,12 @@
 
 struct program program_new(enum gfx_target target)
 {
-    struct program p = {
-        .target = target, .mode = MODE_DEFAULT, .block = 64, .groups = 1, .exec = UINT64_MAX};
+    struct program p = {.target = target,
+                        .mode = MODE_DEFAULT,
+                        .block = 64,
+                        .vgprs = PROGRAM_VGPRS,
+                        .groups = 1,
+                        .exec = UINT64_MAX};
     memset(p.v_valid, 0xff, sizeof(p.v_valid));
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
@@ -100,7 +104,8 @@ void *assemble_try(enum gfx_target target, const char *text, size_t *bytes)
     char source[] = "/tmp/hipsim-test-XXXXXX", object[64];
     write_temporary(source, text);
     snprintf(object, sizeof(object), "%s.o", source);
-    const char *cpu = target == GFX950 ? "-mcpu=gfx950" : "-mcpu=gfx942";
+    char cpu[32];
+    snprintf(cpu, sizeof(cpu), "-mcpu=%s", isa_of(target)->name);
     pid_t pid = fork();
     if (pid == 0) {
         execl(LLVM_MC, LLVM_MC, "-triple=amdgcn-amd-amdhsa", cpu, "-filetype=obj", "-o", object,
@@ -129,6 +134,11 @@ void *assemble(enum gfx_target target, const char *text, size_t *bytes)
     return code;
 }
 
+static uint32_t agprs_of(const struct program *p)
+{
+    return p->target == GFX1250 ? 0 : PROGRAM_AGPRS;
+}
+
 /* Sets the registers when the first workgroup begins; they are read back after its last
  * instruction. */
 static void preset(void *ctx, struct workgroup *wg)
@@ -137,7 +147,8 @@ static void preset(void *ctx, struct workgroup *wg)
     for (uint32_t n = 0; n < wg->nwaves; n++) {
         struct wave *w = wg->waves[n];
         memcpy(w->v, p->v, sizeof(p->v));
-        memcpy(w->a, p->a, sizeof(p->a));
+        if (agprs_of(p))
+            memcpy(w->a, p->a, sizeof(p->a));
         memcpy(w->v_valid, p->v_valid, sizeof(p->v_valid));
         memset(w->a_valid, 0xff, sizeof(w->a_valid));
         memcpy(w->sgpr, p->s, sizeof(p->s));
@@ -155,7 +166,8 @@ static void collect(void *ctx, struct workgroup *wg)
     struct program *p = ctx;
     const struct wave *w = wg->waves[0];
     memcpy(p->v, w->v, sizeof(p->v));
-    memcpy(p->a, w->a, sizeof(p->a));
+    if (agprs_of(p))
+        memcpy(p->a, w->a, sizeof(p->a));
     memcpy(p->v_valid, w->v_valid, sizeof(p->v_valid));
     memcpy(p->s, w->sgpr, sizeof(p->s));
     memcpy(p->s_valid, w->s_valid, sizeof(p->s_valid));
@@ -174,8 +186,8 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
         .entry_pc = code_address(code) + offset,
         .grid = {p->block * p->groups, 1, 1},
         .block = {p->block, 1, 1},
-        .nvgpr = PROGRAM_VGPRS,
-        .nagpr = PROGRAM_AGPRS,
+        .nvgpr = p->vgprs,
+        .nagpr = agprs_of(p),
         .mode = p->mode,
         .lds_bytes = p->lds_bytes,
         .lds_limit = p->lds_limit,

@@ -422,6 +422,8 @@ static void parts_have_parameters_of_their_own(void **state)
     (void)state;
     for (unsigned i = 0; i < PARTS; i++) {
         const struct gfx_part *part = &gfx_parts[i];
+        if (!isa_of(part->target)->timed)
+            continue;
         const struct time_params p = time_params_of_part(part),
                                  base = time_params_default(part->target);
         if (part == gfx_part_of(part->target))

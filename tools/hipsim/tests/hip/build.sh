@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds a HIP program with stock Clang 22 and Debian's headers and device libraries:
 #   build.sh CLANG++ SOURCE OUTPUT [more arguments]
-# The device libraries of Debian 12 (5.2.3) know neither gfx942 nor gfx950: all that is missing is the
+# The device libraries of Debian 12 (5.2.3) know none of the simulated targets: all that is missing is the
 # file that holds the number of the instruction set, which is made here. It also gets the switch for
 # denormals, which these libraries read and Clang 22 does not set any more. Debian 13 keeps LLVM 17's.
 set -eu
@@ -15,7 +15,7 @@ installed=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode
 libraries=$output.bitcode
 mkdir -p "$libraries"
 ln -sf "$installed"/*.bc "$libraries"
-for isa in 942:9402 950:9500; do
+for isa in 942:9402 950:9500 1250:12500; do
     file=$libraries/oclc_isa_version_${isa%:*}.bc
     echo "const __constant int __oclc_ISA_version = ${isa#*:};
           const __constant bool __oclc_daz_opt = false;" |
@@ -23,6 +23,8 @@ for isa in 942:9402 950:9500; do
             -fvisibility=protected -emit-llvm -c -o "$file.new" -
     mv "$file.new" "$file"
 done
+lanes=64
+case " $* " in *gfx1250*) lanes=32 ;; esac
 exec "$clang" -x hip --rocm-path=/usr --rocm-device-lib-path="$libraries" \
-    -D__AMDGCN_WAVEFRONT_SIZE=64 -O2 -Wall -Wno-linker-warnings \
+    -D__AMDGCN_WAVEFRONT_SIZE=$lanes -O2 -Wall -Wno-linker-warnings \
     -Wno-deprecated-declarations "$source" -o "$output" "$@"

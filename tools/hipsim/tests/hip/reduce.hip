@@ -19,16 +19,16 @@ __global__ void sum_dynamic(const int *in, int *out, int n)
 
 __global__ void sum_shuffle(const int *in, int *out, int n)
 {
-    __shared__ int waves[16];
+    __shared__ int waves[32];
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     int value = i < n ? in[i] : 0;
-    for (int step = 32; step > 0; step /= 2)
+    for (int step = warpSize / 2; step > 0; step /= 2)
         value += __shfl_down(value, step);
-    if (threadIdx.x % 64 == 0)
-        waves[threadIdx.x / 64] = value;
+    if (threadIdx.x % warpSize == 0)
+        waves[threadIdx.x / warpSize] = value;
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (unsigned w = 1; w < blockDim.x / 64; w++)
+        for (unsigned w = 1; w < blockDim.x / warpSize; w++)
             value += waves[w];
         atomicAdd(out, value);
     }

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gfx1250: waves of 32 lanes, pairs of instructions, 1,024 VGPRs, split barriers and counters,
+ * matrix instructions, loads that transpose, and copies to LDS.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hipsim/tests/device.h"
+
+static struct program wave32(void)
+{
+    struct program p = program_new(GFX1250);
+    p.block = 32;
+    return p;
+}
+
+/* -- lanes and masks --------------------------------------------------------------------------- */
+
+static void masks_have_32_lanes(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_lanes(&p, 1, 1);
+    p.s[SGPR_VCC + 1] = 7; /* VCC_HI is an ordinary register */
+    p.s[2] = 5;
+    p.s[3] = 0x77777777;
+    program_run(&p, "v_cmp_gt_u32_e32 vcc_lo, 8, v1\n"
+                    "v_cmp_lt_u32_e64 s2, 3, v1\n"
+                    "v_cndmask_b32_e64 v2, 1, 2, s2\n"
+                    "s_and_saveexec_b32 s4, vcc_lo\n"
+                    "v_mov_b32 v3, 9\n"
+                    "s_mov_b32 exec_lo, s4\n"
+                    "s_mov_b32 exec_hi, -1\n"
+                    "s_mov_b64 s[6:7], exec\n");
+    assert_int_equal(p.s[SGPR_VCC], 0xff);
+    assert_int_equal(p.s[SGPR_VCC + 1], 7);
+    assert_int_equal(p.s[2], 0xfffffff0);
+    assert_int_equal(p.s[3], 0x77777777);
+    assert_int_equal(p.s[4], UINT32_MAX);
+    assert_int_equal(p.s[6], UINT32_MAX);
+    assert_int_equal(p.s[7], 0); /* there are no upper lanes */
+    assert_int_equal(p.v[2][3], 1);
+    assert_int_equal(p.v[2][4], 2);
+    assert_int_equal(p.v[3][7], 9);
+    assert_int_equal(p.v[3][8], 0);
+}
+
+static void vccz_looks_at_32_lanes(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.s[SGPR_VCC + 1] = 1;
+    program_run(&p, "s_mov_b32 s0, 1\n"
+                    "s_mov_b32 vcc_lo, 0\n"
+                    "s_cbranch_vccz skip\n"
+                    "s_mov_b32 s0, 2\n"
+                    "skip:\n");
+    assert_int_equal(p.s[0], 1);
+}
+
+static void null_swallows_writes(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.s[1] = 3;
+    p.s[SGPR_M0] = 11;
+    program_run(&p, "s_add_co_u32 null, s1, -1\n"
+                    "s_mov_b64 null, -1\n"
+                    "s_mov_b32 s2, null\n"
+                    "s_mov_b32 s3, m0\n"
+                    "s_mov_b32 m0, 12\n");
+    assert_int_equal(p.scc, 1);
+    assert_int_equal(p.s[2], 0);
+    assert_int_equal(p.s[3], 11);
+    assert_int_equal(p.s[SGPR_M0], 12);
+    assert_int_equal(p.exec, UINT32_MAX);
+}
+
+static void dpp_reaches_inactive_lanes(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_lanes(&p, 1, 1);
+    program_run(&p, "s_mov_b32 exec_lo, 0xfffffffe\n"
+                    "v_mov_b32_dpp v2, v1 row_share:0 row_mask:0xf bank_mask:0xf bound_ctrl:1\n"
+                    "v_mov_b32_dpp v3, v1 row_share:0 row_mask:0xf bank_mask:0xf fi:1\n"
+                    "s_mov_b32 exec_lo, -1\n"
+                    "v_mov_b32_dpp v4, v1 dpp8:[7,6,5,4,3,2,1,0]\n"
+                    "v_mov_b32_dpp v5, v1 row_xmask:3 row_mask:0xf bank_mask:0xf\n");
+    for (unsigned l = 1; l < 32; l++) {
+        assert_int_equal(p.v[2][l], l / 16 * 16);
+        assert_int_equal(p.v[3][l], l / 16 * 16);
+        assert_int_equal(p.v[4][l], l ^ 7);
+        assert_int_equal(p.v[5][l], l ^ 3);
+    }
+}
+
+/* -- registers --------------------------------------------------------------------------------- */
+
+static void a_pair_reads_before_it_writes(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_fill(&p, 0, 10);
+    program_fill(&p, 1, 20);
+    program_fill(&p, 2, bits_of(3));
+    program_fill(&p, 3, bits_of(5));
+    program_run(&p, "v_dual_mov_b32 v0, v1 :: v_dual_mov_b32 v1, v0\n"
+                    "v_dual_fmaak_f32 v4, v2, v3, 0x40000000 :: v_dual_add_f32 v5, v3, v2\n"
+                    "v_dual_fma_f32 v6, v2, v3, -v2 :: v_dual_bitop2_b32 v7, v0, v1 bitop3:0x54\n");
+    assert_int_equal(p.v[0][31], 20);
+    assert_int_equal(p.v[1][31], 10);
+    assert_true(float_of(p.v[4][9]) == 17);
+    assert_true(float_of(p.v[5][9]) == 8);
+    assert_true(float_of(p.v[6][9]) == 12);
+    assert_int_equal(p.v[7][9], 10 | 20);
+}
+
+static void msb_state_selects_registers(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.vgprs = 1024;
+    program_fill(&p, 1, 41);
+    /* dst, src2, src1, src0 of two bits each */
+    program_run(&p, "s_set_vgpr_msb 0xc0\n"
+                    "v_add_nc_u32 v0 /*v768*/, 1, v1\n"
+                    "s_set_vgpr_msb 0x43\n"
+                    "v_mov_b32 v255 /*v511*/, v0 /*v768*/\n"
+                    "s_set_vgpr_msb 0x01\n"
+                    "v_mov_b32 v2, v255 /*v511*/\n"
+                    "s_set_vgpr_msb 0\n"
+                    "s_mov_b32 s0, 3\n"
+                    "loop:\n"
+                    "v_add_nc_u32 v2, 1, v2\n"
+                    "s_sub_co_u32 s0, s0, 1\n"
+                    "s_cbranch_scc0 loop\n");
+    assert_int_equal(p.v[2][17], 46);
+    assert_int_equal(p.v[0][17], 0);
+}
+
+static void registers_end_at_the_allocation(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.vgprs = 512;
+    program_try(&p, "s_set_vgpr_msb 0xc0\nv_mov_b32 v0 /*v768*/, 1");
+    assert_int_equal(p.fault.kind, FAULT_REGISTER);
+}
+
+/* -- counters and barriers --------------------------------------------------------------------- */
+
+static void each_counter_is_waited_for_alone(void **state)
+{
+    (void)state;
+    uint32_t data[64];
+    for (unsigned i = 0; i < 64; i++)
+        data[i] = i;
+    void *memory = device_alloc(sizeof(data), data);
+    static const struct {
+        const char *bad, *good;
+    } pairs[] = {
+        {"global_load_b32 v4, v1, s[2:3]\ns_wait_dscnt 0\nv_mov_b32 v5, v4\n"
+         "global_store_b32 v1, v5, s[2:3]\n",
+         "global_load_b32 v4, v1, s[2:3]\ns_wait_loadcnt 0\nv_mov_b32 v5, v4\n"
+         "global_store_b32 v1, v5, s[2:3]\n"},
+        {"s_load_b32 s4, s[2:3], 0\ns_wait_loadcnt 0\nv_mov_b32 v5, s4\n"
+         "global_store_b32 v1, v5, s[2:3]\n",
+         "s_load_b32 s4, s[2:3], 0\ns_wait_kmcnt 0\nv_mov_b32 v5, s4\n"
+         "global_store_b32 v1, v5, s[2:3]\n"},
+        {"ds_store_b32 v1, v1\nds_load_b32 v4, v1\ns_wait_kmcnt 0\n"
+         "global_store_b32 v1, v4, s[2:3]\n",
+         "ds_store_b32 v1, v1\nds_load_b32 v4, v1\ns_wait_loadcnt_dscnt 0x3f00\n"
+         "global_store_b32 v1, v4, s[2:3]\n"},
+        {"global_load_async_to_lds_b32 v1, v1, s[2:3]\ns_wait_loadcnt 0\nds_load_b32 v4, v1\n",
+         "global_load_async_to_lds_b32 v1, v1, s[2:3]\ns_wait_asynccnt 0\nds_load_b32 v4, v1\n"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct program bad = wave32(), good;
+        program_lanes(&bad, 1, 4);
+        program_s64_set(&bad, 2, (uint64_t)(uintptr_t)memory);
+        bad.lds_bytes = 128;
+        good = bad;
+        program_try(&bad, pairs[i].bad);
+        program_try(&good, pairs[i].good);
+        check_pair(FAULT_WAIT, &bad.fault, pairs[i].bad, &good.fault, pairs[i].good);
+    }
+    hipsim_mem_free(memory);
+}
+
+/* Every wave stores its number and reads its neighbour's. */
+#define EXCHANGE(barrier)                                \
+    "v_lshlrev_b32 v2, 2, v1\n"                          \
+    "s_lshl_b32 s4, s100, 7\n"                           \
+    "v_add_nc_u32 v3, s4, v2\n"                          \
+    "v_mov_b32 v4, s100\n"                               \
+    "ds_store_b32 v3, v4\n"                              \
+    "s_wait_dscnt 0\n" barrier "s_xor_b32 s5, s4, 128\n" \
+    "v_add_nc_u32 v3, s5, v2\n"                          \
+    "ds_load_b32 v5, v3\n"                               \
+    "s_wait_dscnt 0\n"
+
+static void a_barrier_has_two_halves(void **state)
+{
+    (void)state;
+    static const char with[] =
+        EXCHANGE("s_barrier_signal -1\nv_add_nc_u32 v6, 1, v1\ns_barrier_wait -1\n");
+    static const char without[] = EXCHANGE("s_nop 0\n");
+    struct program p = wave32(), q;
+    p.block = 64;
+    p.lds_bytes = 256;
+    program_lanes(&p, 1, 1);
+    q = p;
+    program_try(&p, with);
+    program_try(&q, without);
+    check_pair(FAULT_RACE, &q.fault, without, &p.fault, with);
+    assert_int_equal(p.v[5][3], 1);
+    program_try(&q, "s_barrier_wait -1\n");
+    assert_int_equal(q.fault.kind, FAULT_BARRIER);
+}
+
+/* -- matrices ---------------------------------------------------------------------------------- */
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525 + 1013904223;
+    return *state >> 8;
+}
+
+static uint16_t bf16_of(float f) { return (uint16_t)(bits_of(f) >> 16); }
+
+/* The layouts of the CDNA5 ISA manual, 7.12.2: K of element `e` of a lane, 16 and 8 bits. */
+static unsigned k_of(unsigned lane, unsigned e) { return e / 8 * 16 + lane / 16 * 8 + e % 8; }
+
+static void bf16_products_follow_the_layout(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    float a[16][32], b[32][16], c[16][16];
+    uint32_t seed = 1;
+    for (unsigned i = 0; i < 512; i++) {
+        a[i / 32][i % 32] = (float)(next_random(&seed) % 17) - 8;
+        b[i / 16][i % 16] = (float)(next_random(&seed) % 17) - 8;
+    }
+    for (unsigned l = 0; l < 32; l++) {
+        for (unsigned e = 0; e < 16; e++) {
+            p.v[8 + e / 2][l] |= (uint32_t)bf16_of(a[l % 16][k_of(l, e)]) << 16 * (e % 2);
+            p.v[16 + e / 2][l] |= (uint32_t)bf16_of(b[k_of(l, e)][l % 16]) << 16 * (e % 2);
+        }
+        for (unsigned v = 0; v < 8; v++) {
+            c[l / 16 * 8 + v][l % 16] = (float)(next_random(&seed) % 100);
+            p.v[v][l] = bits_of(c[l / 16 * 8 + v][l % 16]);
+        }
+    }
+    program_run(&p, "v_wmma_f32_16x16x32_bf16 v[24:31], v[8:15], v[16:23], v[0:7]\n"
+                    "v_wmma_f32_16x16x32_bf16 v[32:39], v[8:15], v[16:23], v[0:7] neg_lo:[0,0,1]\n"
+                    "v_wmma_bf16f32_16x16x32_bf16 v[40:43], v[8:15], v[16:23], v[0:7]\n");
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            double want = 0;
+            for (unsigned k = 0; k < 32; k++)
+                want += (double)a[m][k] * (double)b[k][n];
+            const unsigned lane = m / 8 * 16 + n;
+            assert_true((double)float_of(p.v[24 + m % 8][lane]) == want + (double)c[m][n]);
+            assert_true((double)float_of(p.v[32 + m % 8][lane]) == want - (double)c[m][n]);
+            const uint32_t half = p.v[40 + m % 8 / 2][lane] >> 16 * (m % 2) & 0xffff;
+            assert_true(fabs((double)float_of(half << 16) - want - (double)c[m][n]) <=
+                        ldexp(fabs(want + (double)c[m][n]), -8));
+        }
+    }
+}
+
+/* fp8 codes of small integers: e4m3 with bias 7. */
+static uint8_t fp8_of(int i)
+{
+    if (!i)
+        return 0;
+    const unsigned m = (unsigned)abs(i), e = 31 - (unsigned)__builtin_clz(m);
+    return (uint8_t)((i < 0 ? 0x80 : 0) | (e + 7) << 3 | ((m << 3 >> e) & 7));
+}
+
+static void fp8_products_follow_the_layout(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    int a[16][128], b[128][16];
+    uint32_t seed = 7;
+    for (unsigned i = 0; i < 2048; i++) {
+        a[i / 128][i % 128] = (int)(next_random(&seed) % 17) - 8;
+        b[i / 16][i % 16] = (int)(next_random(&seed) % 17) - 8;
+    }
+    for (unsigned l = 0; l < 32; l++) {
+        for (unsigned e = 0; e < 64; e++) {
+            p.v[8 + e / 4][l] |= (uint32_t)fp8_of(a[l % 16][k_of(l, e)]) << 8 * (e % 4);
+            p.v[24 + e / 4][l] |= (uint32_t)fp8_of(b[k_of(l, e)][l % 16]) << 8 * (e % 4);
+        }
+    }
+    program_run(&p, "v_wmma_f32_16x16x128_fp8_fp8 v[40:47], v[8:23], v[24:39], 1.0\n"
+                    "v_wmma_f32_16x16x64_fp8_fp8 v[48:55], v[8:15], v[24:31], 0\n");
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            int want = 0, first = 0;
+            for (unsigned k = 0; k < 128; k++) {
+                want += a[m][k] * b[k][n];
+                first += k < 64 ? a[m][k] * b[k][n] : 0;
+            }
+            const unsigned lane = m / 8 * 16 + n;
+            assert_true(float_of(p.v[40 + m % 8][lane]) == (float)(want + 1));
+            assert_true(float_of(p.v[48 + m % 8][lane]) == (float)first);
+        }
+    }
+}
+
+/* Scales of blocks of 32: lane r has the bytes of row r; f8f6f4 has a layout of its own. */
+static void scales_multiply_blocks(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    int a[16][128], b[128][16];
+    uint32_t seed = 3;
+    for (unsigned i = 0; i < 2048; i++) {
+        a[i / 128][i % 128] = (int)(next_random(&seed) % 9) - 4;
+        b[i / 16][i % 16] = (int)(next_random(&seed) % 9) - 4;
+    }
+    for (unsigned l = 0; l < 32; l++) {
+        for (unsigned e = 0; e < 64; e++) {
+            const unsigned k = e / 16 * 32 + l / 16 * 16 + e % 16;
+            p.v[8 + e / 4][l] |= (uint32_t)fp8_of(a[l % 16][k]) << 8 * (e % 4);
+            p.v[24 + e / 4][l] |= (uint32_t)fp8_of(b[k][l % 16]) << 8 * (e % 4);
+        }
+        for (unsigned block = 0; block < 4; block++) {
+            p.v[40][l] |= (127 + (l + block) % 3) << 8 * block;
+            p.v[41][l] |= (127 - (l * 2 + block) % 2) << 8 * block;
+        }
+    }
+    program_run(&p, "v_wmma_scale_f32_16x16x128_f8f6f4 v[48:55], v[8:23], v[24:39], 0, v40, v41\n");
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            double want = 0;
+            for (unsigned k = 0; k < 128; k++) {
+                const unsigned block = k / 32;
+                const int power = (int)((m + block) % 3) - (int)((n * 2 + block) % 2);
+                want += ldexp(a[m][k] * b[k][n], power);
+            }
+            assert_true((double)float_of(p.v[48 + m % 8][m / 8 * 16 + n]) == want);
+        }
+    }
+}
+
+/* -- loads that transpose, copies to LDS ------------------------------------------------------- */
+
+/* A tile of 16 x 16 halves in LDS, row k, column m: lanes get columns (CDNA5 ISA, 10.9.2). */
+static void loads_transpose(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.lds_bytes = 512;
+    for (unsigned l = 0; l < 32; l++) {
+        const unsigned k = l / 16 * 8 + l % 8, m = l / 8 % 2 * 8;
+        p.v[1][l] = k * 32 + m * 2;
+        for (unsigned e = 0; e < 8; e++)
+            p.v[4 + e / 2][l] |= (k << 8 | (m + e)) << 16 * (e % 2);
+    }
+    program_run(&p, "ds_store_b128 v1, v[4:7]\n"
+                    "s_wait_dscnt 0\n"
+                    "ds_load_tr16_b128 v[8:11], v1\n"
+                    "s_wait_dscnt 0\n");
+    for (unsigned l = 0; l < 32; l++)
+        for (unsigned e = 0; e < 8; e++)
+            assert_int_equal(p.v[8 + e / 2][l] >> 16 * (e % 2) & 0xffff,
+                             (l / 16 * 8 + e) << 8 | l % 16);
+}
+
+enum { ROWS = 6, COLUMNS = 24, TILE_ROWS = 5, TILE_COLUMNS = 16, PADDED = 20 };
+
+/* A tile of dwords. Two rows lie outside of the tensor, and 4 dwords follow each row in LDS. */
+static void the_tensor_mover_copies_a_tile(void **state)
+{
+    (void)state;
+    uint32_t data[ROWS][COLUMNS], out[TILE_ROWS * PADDED];
+    for (unsigned i = 0; i < ROWS * COLUMNS; i++)
+        data[i / COLUMNS][i % COLUMNS] = 1000 + i;
+    void *memory = device_alloc(sizeof(data), data), *copy = device_alloc(sizeof(out), out);
+    struct program p = wave32();
+    const uint64_t tile = (uint64_t)(uintptr_t)memory + (3 * COLUMNS + 12) * 4;
+    p.lds_bytes = 1024;
+    p.s[0] = 1;  /* valid */
+    p.s[1] = 64; /* LDS address */
+    p.s[2] = (uint32_t)tile;
+    p.s[3] = (uint32_t)(tile >> 32) | 2u << 30;
+    p.s[4] = 2u << 16 | 1u << 20 | 3u << 22 | 3u << 25; /* dwords; 4 dwords of padding after 16 */
+    p.s[5] = (COLUMNS - 12) << 16;                      /* tensor_dim0 */
+    p.s[6] = (ROWS - 3) << 16;                          /* tensor_dim1 */
+    p.s[7] = (uint32_t)TILE_COLUMNS << 16;
+    p.s[8] = TILE_ROWS;
+    p.s[9] = COLUMNS; /* stride */
+    p.s[10] = p.s[11] = 0;
+    program_s64_set(&p, 12, (uint64_t)(uintptr_t)copy);
+    program_lanes(&p, 1, 4);
+    program_run(&p, "tensor_load_to_lds s[0:3], s[4:11]\n"
+                    "s_wait_tensorcnt 0\n"
+                    "ds_load_b32 v2, v1 offset:64\n"
+                    "ds_load_b32 v3, v1 offset:224\n"
+                    "s_wait_dscnt 0\n");
+    for (unsigned l = 0; l < 32; l++) {
+        const unsigned row = l / PADDED, column = l % PADDED;
+        if (column >= TILE_COLUMNS)
+            continue;
+        assert_int_equal(p.v[2][l], column < 12 ? data[3 + row][12 + column] : 0);
+        assert_int_equal(p.v[3][l], row == 0 && column < 12 ? data[5][12 + column] : 0);
+    }
+    struct program early = p;
+    early.s[0] = 1;
+    program_try(&early, "tensor_load_to_lds s[0:3], s[4:11]\nds_load_b32 v2, v1 offset:64\n");
+    assert_int_equal(early.fault.kind, FAULT_WAIT);
+    hipsim_mem_free(memory);
+    hipsim_mem_free(copy);
+}
+
+/* Names of LLVM that have a row execute; a few that have none are refused when they are reached. */
+static void other_instructions_are_refused(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_try(&p, "v_swmmac_f32_16x16x64_bf16 v[0:7], v[8:15], v[16:31], v32\n");
+    assert_int_equal(p.fault.kind, FAULT_DECODE);
+    program_try(&p, "s_barrier_signal 3\n");
+    assert_int_equal(p.fault.kind, FAULT_TRAP);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(masks_have_32_lanes),
+        cmocka_unit_test(vccz_looks_at_32_lanes),
+        cmocka_unit_test(null_swallows_writes),
+        cmocka_unit_test(dpp_reaches_inactive_lanes),
+        cmocka_unit_test(a_pair_reads_before_it_writes),
+        cmocka_unit_test(msb_state_selects_registers),
+        cmocka_unit_test(registers_end_at_the_allocation),
+        cmocka_unit_test(each_counter_is_waited_for_alone),
+        cmocka_unit_test(a_barrier_has_two_halves),
+        cmocka_unit_test(bf16_products_follow_the_layout),
+        cmocka_unit_test(fp8_products_follow_the_layout),
+        cmocka_unit_test(scales_multiply_blocks),
+        cmocka_unit_test(loads_transpose),
+        cmocka_unit_test(the_tensor_mover_copies_a_tile),
+        cmocka_unit_test(other_instructions_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
