@@ -35,6 +35,7 @@ static const struct {
     {"generate", {"decode"}},
     {"pa", {"decode"}},
     {"paged", {"decode"}},
+    {"paged_decode", {"decode"}},
     {"paged_attention", {"decode"}},
     {"flash_decode", {"decode"}},
     {"flash_decoding", {"decode"}},
