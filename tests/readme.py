@@ -101,8 +101,8 @@ def main():
         compare_lines(f"the IR after {first}", block_with(" : tile<"), pathlib.Path(out).read_text())
         run(*build, out, "--target", "gfx950", "--emit=asm")
         compare_lines("the assembly", block_with("v_mfma_"), pathlib.Path(out).read_text())
-        commands = re.findall(r"^  ([a-z]+)  +[A-Z]", run("help"), flags=re.M)
-        for command in re.findall(r"`?attnc ([a-z]+)", text):
+        commands = re.findall(r"^  ([a-z-]+)  +[A-Z]", run("help"), flags=re.M)
+        for command in re.findall(r"`?attnc ([a-z-]+)", text):
             if command not in commands and re.search(rf"`attnc {command}\b", text):
                 faults.append(f"there is no attnc {command}")
     if faults:
