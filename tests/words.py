@@ -46,7 +46,7 @@ VERBS = """accept add adapt adopt align allow apply assert avoid balance begin b
     prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove
     rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse revert
     rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify
-    size skip sort speed split spread start state stop store strip sum support swap take teach tell test tighten time
+    size skip sort speed split spread start state stop store strip suggest sum support swap take teach tell test tighten time
     trace track train translate treat trim try tune turn unify unroll update use validate verify wait warn widen wrap
     write zero""".split()
 
