@@ -34,7 +34,8 @@ static int lane_elements(const struct att_variant *v)
     return n;
 }
 
-/* Returns the same for tiles of k and v, which have two rows if there are no sums. */
+/* Returns the elements of a head in a lane for tiles of k and v, which have two rows if no norm
+ * needs sums. */
 static int kv_lane_elements(const struct att_variant *v)
 {
     return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / TIR_WAVE_LANES;
