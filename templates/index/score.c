@@ -32,7 +32,7 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
                           ROWS, ROWS);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
-    if (v->kv_layout == ATT_KV_LAYOUT_PACKED || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K)
+    if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     if (v->small_pages && !v->paged)
         return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");

@@ -103,6 +103,7 @@ static const struct {
     {"norm", ATTN_NORM_RMS, "mla_rope_cache"},
     {"width", 1536, "qk_rmsnorm"},
     {"norm", ATTN_NORM_RMS, "compress"},
+    {"norm", ATTN_NORM_RMS, "rope_decode"},
     {"row_dtype", ATTN_FP8, "compress"},
     {"ring", 8, "compress"},
     {"rotary_first", 64, "compress"},

@@ -18,6 +18,7 @@ static const struct {
     enum att_field field;
     int value;
 } needed[] = {
+    {"rope_decode", ATT_GQA, 8},
     {"gated_delta_step", ATT_GQA, 2},
     {"gated_delta_step", ATT_ACT, ATT_ACT_SILU},
 };
