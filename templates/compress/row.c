@@ -99,8 +99,8 @@ static struct tir_value rotate(struct compress *c, struct tir_value z, struct ti
     return tir_fma(b, other, tir_transpose(b, sine), tir_mul(b, z, tir_transpose(b, cosine)));
 }
 
-/* Multiplies 128 elements with the Hadamard matrix over sqrt 128: for each bit of an element's
- * number, sums and differences of the elements that differ in it alone. */
+/* Multiplies 128 elements by the Hadamard matrix over sqrt 128. Each of 7 rounds replaces two
+ * elements whose numbers differ in one bit by their sum and their difference. */
 static struct tir_value hadamard(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;

@@ -69,10 +69,10 @@ static void find_kv_head(struct prefill *p)
                                 : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Returns the workgroups of a persistent kernel, 0: one per work tile. A kernel is persistent if
- * its work tiles take about the same time and its loop has registers to spare. A compute unit has
- * room for one workgroup. Two workgroups per unit run one after the other, which distributes the
- * tiles of a causal mask more evenly. */
+/* Returns how many workgroups a persistent kernel launches; 0: one for each work tile. A kernel is
+ * persistent if all work tiles take about the same time and its loop leaves registers free. One
+ * workgroup fills a compute unit. With two for each unit they run one after the other, which
+ * distributes the tiles of a causal mask more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;

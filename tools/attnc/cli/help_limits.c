@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file finds the limits of an op from its template: it checks every field's values, alone and
- * together with every value of every other field. So the limits are the same as in `attnc build`.
+ * This file finds the limits of an op by calls of its template's check, first with one field
+ * changed from its default, then with every pair. So the limits are the same as in `attnc build`.
  */
 #include "tools/attnc/cli/help_limits.h"
 

@@ -11,8 +11,8 @@ struct attn_pack;
 
 /**
  * Adds ops of the tile IR to an annotated disassembly (attnc trace --annotate) of kernel `n`. Each
- * line gets the op that its instruction comes from, and the op's line in the kernel's IR. Leaves
- * the file alone where the kernel was built without -g. Returns an exit code, after a message.
+ * line gets the op that its instruction comes from, and the op's line in the kernel's IR. Does
+ * not change the file if the kernel was built without -g. Returns an exit code, after a message.
  */
 int add_ir_lines(const struct attn_pack *pack, uint32_t n, const char *path);
 

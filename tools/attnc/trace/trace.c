@@ -198,8 +198,8 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
     return end_written(&listing, code);
 }
 
-/* Traces the n-th kernel of `pack`, for whichever calls it was built. `alone` is a pack of this
- * kernel only. */
+/* Traces the n-th kernel of `pack`. `alone` is a pack of this kernel only: without --chosen the
+ * launch goes through it, so that libattn cannot choose another kernel of `pack`. */
 static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *alone,
                         const struct attn_kernel_info *info)
 {
