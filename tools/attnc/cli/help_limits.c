@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file finds the limits of an op by calls of its template's check, first with one field
+ * This file finds the limits of an op. It calls the check of the op's template with one field
  * changed from its default, then with every pair. So the limits are the same as in `attnc build`.
  */
 #include "tools/attnc/cli/help_limits.h"
