@@ -66,14 +66,25 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
     return r;
 }
 
-enum { WORK_WORDS = 8 }; /* integers per item: struct attn_decode_plan */
+enum {
+    WORK_WORDS = 8,   /* integers per item: struct attn_decode_plan */
+    TICKET_LINE = 32, /* integers of a cache line */
+};
 
-/* A work list of any op, described like decode's: sequences, queries, keys and heads. */
+/* The work list of an op, and what its items may name. */
 struct work {
     const struct attn_device *device;
-    const struct attn_decode_desc *desc;
-    const struct attn_decode_args *args;
-    int32_t ticket_words; /* words per sequence and KV head; the first one counts parts */
+    void *stream;
+    const int32_t *indptr, *info; /* work_indptr, or NULL without a list; work_info */
+    int32_t lists;
+    int32_t batch, total_q;
+    int32_t q_len;        /* most queries of an item */
+    int32_t heads;        /* query heads of an item end here */
+    int64_t keys;         /* that all pages have room for; 0: not known */
+    int32_t partial_rows; /* 0: not known */
+    /* Sums in one launch */
+    const int32_t *reduce_indptr, *tickets; /* tickets NULL: a launch of its own adds the parts */
+    int64_t ticket_words;                   /* integers per sequence; the first one counts parts */
 };
 
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
@@ -81,41 +92,37 @@ static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
 }
 
-static int check_item(const struct attn_decode_desc *d, const struct attn_decode_args *a, int32_t i,
-                      const int32_t *w)
+static int check_item(const struct work *work, int32_t i, const int32_t *w)
 {
-    const int32_t rows = a->partial_rows ? a->partial_rows : INT32_MAX;
-    const int64_t tokens = (int64_t)a->pages.entries * d->cache.page_size;
-    const int32_t room = tokens && tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
+    const int32_t rows = work->partial_rows ? work->partial_rows : INT32_MAX;
+    const int32_t room = work->keys && work->keys < INT32_MAX ? (int32_t)work->keys : INT32_MAX;
     const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
-    if (w[0] < 0 || w[0] >= a->batch)
-        return bad_item(i, 0, w[0], "sequences are", a->batch);
-    if (w[2] < 0 || w[2] > w[3] || w[3] > a->total_q)
+    if (w[0] < 0 || w[0] >= work->batch)
+        return bad_item(i, 0, w[0], "sequences are", work->batch);
+    if (w[2] < 0 || w[2] > w[3] || w[3] > work->total_q)
         return bad_item(i, 3, w[3], "queries begin at 0, end in order, and their room is",
-                        a->total_q);
-    if (w[3] - w[2] > (a->q_len ? a->q_len : d->q_len))
-        return bad_item(i, 3, w[3], "and a sequence's queries are at most",
-                        (a->q_len ? a->q_len : d->q_len));
+                        work->total_q);
+    if (w[3] - w[2] > work->q_len)
+        return bad_item(i, 3, w[3], "and a sequence's queries are at most", work->q_len);
     if (w[1] < -1 || (w[1] >= 0 && w[1] > rows - (w[3] - w[2])))
         return bad_item(i, 1, w[1], "partial rows are", rows);
     if (w[4] < 0 || w[4] > w[5] || w[5] > room)
         return bad_item(i, 5, w[5], "keys begin at 0, end in order, and their pages have room for",
                         room);
     if (w[6] < 0 || w[6] > room - w[5])
-        return bad_item(i, 6, w[6], "and keys behind the item have room for", room - w[5]);
-    if (heads >= heads_end || heads_end > d->heads)
-        return bad_item(i, 7, w[7], "head ranges are not empty and end by", d->heads);
+        return bad_item(i, 6, w[6], "and keys after the item have room for", room - w[5]);
+    if (heads >= heads_end || heads_end > work->heads)
+        return bad_item(i, 7, w[7], "head ranges are not empty and end by", work->heads);
     return ATTN_OK;
 }
 
 static int check_items(const struct work *work, int32_t count)
 {
-    const struct attn_decode_args *a = work->args;
     const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);
     void *copy;
-    int r = attn_read_back(work->device, a->work_info, bytes, a->stream, &copy);
+    int r = attn_read_back(work->device, work->info, bytes, work->stream, &copy);
     for (int32_t i = 0; !r && copy && i < count; i++)
-        r = check_item(work->desc, a, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
+        r = check_item(work, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
     free(copy);
     return r;
 }
@@ -139,69 +146,61 @@ static int check_tickets(const struct attn_device *device, const int32_t *ticket
 /* Checks that each sequence's parts have rows of partial_out. */
 static int check_parts(const struct work *work)
 {
-    const struct attn_decode_args *a = work->args;
-    const int r = check_indptr(work->device, "reduce_indptr", a->reduce_indptr, a->batch,
-                               a->partial_rows ? a->partial_rows : INT32_MAX, a->stream);
-    const int64_t count = (int64_t)work->ticket_words * a->batch * work->desc->kv_heads;
-    return r ? r : check_tickets(work->device, a->tickets, count, a->stream);
+    const int r = check_indptr(work->device, "reduce_indptr", work->reduce_indptr, work->batch,
+                               work->partial_rows ? work->partial_rows : INT32_MAX, work->stream);
+    return r ? r
+             : check_tickets(work->device, work->tickets, work->ticket_words * work->batch,
+                             work->stream);
 }
 
+/* Checks a work list; without one there is nothing to check. */
 static int check_work(const struct work *work)
 {
-    const struct attn_decode_args *a = work->args;
-    if (!a->work_indptr)
+    if (!work->indptr)
         return ATTN_OK;
-    int r = check_indptr(work->device, "work_indptr", a->work_indptr, a->work_lists, INT32_MAX,
-                         a->stream);
+    int r = check_indptr(work->device, "work_indptr", work->indptr, work->lists, INT32_MAX,
+                         work->stream);
     if (r)
         return r;
     void *last;
-    r = attn_read_back(work->device, a->work_indptr + a->work_lists, sizeof(int32_t), a->stream,
+    r = attn_read_back(work->device, work->indptr + work->lists, sizeof(int32_t), work->stream,
                        &last);
     if (!r && last)
         r = check_items(work, *(const int32_t *)last);
     free(last);
-    return r || !work->desc->one_launch ? r : check_parts(work);
+    return r || !work->tickets ? r : check_parts(work);
 }
+
+/* Members of struct work that decode, mla_decode and rope_decode have under the same names. */
+#define DECODE_WORK(op, d, a)                                                                    \
+    .device = (op)->device, .stream = (a)->stream, .indptr = (a)->work_indptr,                   \
+    .info = (a)->work_info, .lists = (a)->work_lists, .batch = (a)->batch,                       \
+    .total_q = (a)->total_q, .q_len = (a)->q_len ? (a)->q_len : (d)->q_len, .heads = (d)->heads, \
+    .partial_rows = (a)->partial_rows, .reduce_indptr = (a)->reduce_indptr,                      \
+    .tickets = (d)->one_launch ? (a)->tickets : NULL
 
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *a)
 {
-    return check_work(&(struct work){op->device, &op->desc.decode, a, 1});
+    const struct attn_decode_desc *d = &op->desc.decode;
+    return check_work(&(struct work){DECODE_WORK(op, d, a),
+                                     .keys = (int64_t)a->pages.entries * d->cache.page_size,
+                                     .ticket_words = d->kv_heads});
 }
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
 {
-    enum { TICKET_WORDS = 32 }; /* a cache line */
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
-    const struct attn_decode_desc decode = {
-        .heads = d->heads,
-        .kv_heads = 1,
-        .q_len = d->q_len,
-        .one_launch = d->one_launch,
-        .cache.page_size = d->sparse == ATTN_SPARSE_SLOTS    ? 1
-                           : d->sparse == ATTN_SPARSE_BLOCKS ? 64
-                                                             : d->cache.page_size,
-    };
-    const struct attn_decode_args args = {
-        .batch = a->batch,
-        .total_q = a->total_q,
-        .q_len = a->q_len,
-        .pages = a->pages,
-        .work_indptr = a->work_indptr,
-        .work_info = a->work_info,
-        .work_lists = a->work_lists,
-        .partial_rows = a->partial_rows,
-        .reduce_indptr = a->reduce_indptr,
-        .tickets = a->tickets,
-        .stream = a->stream,
-    };
-    return check_work(&(struct work){op->device, &decode, &args, TICKET_WORDS});
+    const int page = d->sparse == ATTN_SPARSE_SLOTS    ? 1
+                     : d->sparse == ATTN_SPARSE_BLOCKS ? 64
+                                                       : d->cache.page_size;
+    return check_work(&(struct work){DECODE_WORK(op, d, a),
+                                     .keys = (int64_t)a->pages.entries * page,
+                                     .ticket_words = TICKET_LINE});
 }
 
 /* Checks that the parts of each tile have rows of partial_out, and that their tickets are 0. */
 static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_args *a)
 {
-    enum { TICKET_WORDS = 32 }; /* a cache line */
     int r = check_indptr(op->device, "reduce_indptr", a->reduce_indptr, a->reduce_tiles,
                          a->partial_rows ? a->partial_rows : INT32_MAX, a->stream);
     void *last = NULL;
@@ -212,7 +211,7 @@ static int check_tile_parts(const struct attn_op *op, const struct attn_prefill_
     free(last);
     if (r || !parts)
         return r;
-    return check_tickets(op->device, a->tickets, TICKET_WORDS * parts * op->desc.prefill.kv_heads,
+    return check_tickets(op->device, a->tickets, TICKET_LINE * parts * op->desc.prefill.kv_heads,
                          a->stream);
 }
 
@@ -221,40 +220,39 @@ int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_
 {
     const struct attn_prefill_desc *d = &op->desc.prefill;
     const int32_t q_tile = a->q_tile ? a->q_tile : a->max_seqlen_q;
-    const struct attn_decode_desc decode = {
-        .heads = d->heads,
-        .kv_heads = d->kv_heads,
-        .q_len = q_tile < a->max_seqlen_q ? q_tile : a->max_seqlen_q,
-        .cache.page_size = d->cache.page_size,
-    };
-    const struct attn_decode_args args = {
+    const struct work work = {
+        .device = op->device,
+        .stream = a->stream,
+        .indptr = d->planned ? a->work_indptr : NULL,
+        .info = a->work_info,
+        .lists = a->work_lists,
         .batch = a->batch,
         .total_q = a->total_q,
-        .pages = a->pages,
-        .work_indptr = d->planned ? a->work_indptr : NULL,
-        .work_info = a->work_info,
-        .work_lists = a->work_lists,
+        .q_len = q_tile < a->max_seqlen_q ? q_tile : a->max_seqlen_q,
+        .heads = d->heads,
+        .keys = (int64_t)a->pages.entries * d->cache.page_size,
         .partial_rows = a->partial_rows,
-        .stream = a->stream,
     };
-    const int r = check_work(&(struct work){op->device, &decode, &args, 1});
+    const int r = check_work(&work);
     return r || !d->one_launch ? r : check_tile_parts(op, a);
 }
 
 /* Each row counts as a sequence of one query and one head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {
-    const struct attn_decode_desc decode = {.heads = 1, .kv_heads = 1, .q_len = 1};
-    const struct attn_decode_args args = {
+    const struct work work = {
+        .device = op->device,
+        .stream = a->stream,
+        .indptr = op->desc.indexer_topk.planned ? a->work_indptr : NULL,
+        .info = a->work_info,
+        .lists = a->work_lists,
         .batch = a->rows,
         .total_q = a->rows,
-        .work_indptr = op->desc.indexer_topk.planned ? a->work_indptr : NULL,
-        .work_info = a->work_info,
-        .work_lists = a->work_lists,
+        .q_len = 1,
+        .heads = 1,
         .partial_rows = a->partials,
-        .stream = a->stream,
     };
-    return check_work(&(struct work){op->device, &decode, &args, 1});
+    return check_work(&work);
 }
 
 /* Checks that each of `count` positions has one of `rows` rows of the table. */
@@ -287,27 +285,9 @@ int attn_rope_check_positions(const struct attn_op *op,
 int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *a)
 {
     const struct attn_rope_decode_desc *d = &op->desc.rope_decode;
-    const struct attn_decode_desc decode = {
-        .heads = d->heads,
-        .kv_heads = d->kv_heads,
-        .q_len = d->q_len,
-        .one_launch = d->one_launch,
-        .cache.page_size = d->cache.page_size,
-    };
-    const struct attn_decode_args args = {
-        .batch = a->batch,
-        .total_q = a->total_q,
-        .q_len = a->q_len,
-        .pages = a->pages,
-        .work_indptr = a->work_indptr,
-        .work_info = a->work_info,
-        .work_lists = a->work_lists,
-        .partial_rows = a->partial_rows,
-        .reduce_indptr = a->reduce_indptr,
-        .tickets = a->tickets,
-        .stream = a->stream,
-    };
-    const int r = check_work(&(struct work){op->device, &decode, &args, 1});
+    const int r = check_work(&(struct work){DECODE_WORK(op, d, a),
+                                            .keys = (int64_t)a->pages.entries * d->cache.page_size,
+                                            .ticket_words = d->kv_heads});
     if (r || d->rope == ATTN_ROPE_NONE || !a->max_position)
         return r;
     return check_stream(op, a->positions, a->total_q, a->max_position, a->stream);

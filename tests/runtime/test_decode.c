@@ -697,7 +697,7 @@ static void work_lists_are_checked_on_request(void **state)
         {0, 3, 2, "a sequence's queries are at most 1"},
         {0, 4, 33, "work_info[0][5] is 32, keys begin at 0, end in order"},
         {1, 5, 65, "work_info[1][5] is 65, keys"},
-        {1, 6, 25, "work_info[1][6] is 25, and keys behind"},
+        {1, 6, 25, "work_info[1][6] is 25, and keys after"},
         {2, 7, 4 | 9 << 16, "head ranges are not empty and end by 8"},
         {2, 7, 4 | 4 << 16, "head ranges"},
     };
