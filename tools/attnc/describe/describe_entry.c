@@ -77,3 +77,54 @@ bool entry_end(struct entry_writer *w, const char *label, const char *comment)
     w->entries++;
     return true;
 }
+
+void entry_one_launch(struct entry_writer *w)
+{
+    char good[64], single[64], bad[64], why[200];
+    const size_t length = w->length;
+    if (!w->d->one_launch)
+        return;
+    entry_sort_targets(w, good, bad, why);
+    entry_field(w, "one_launch: true");
+    entry_sort_targets(w, single, bad, why);
+    w->length = length;
+    w->entry[length] = '\0';
+    if (good[0] && strcmp(good, single) == 0)
+        entry_field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
+}
+
+bool entry_ratios(const struct entry_writer *w, const struct model_group *g, char list[ENTRY_LIST])
+{
+    long ratios[MAX_TENSOR_PARALLEL];
+    unsigned count = 0;
+    for (unsigned i = 0; i < w->d->rank_count; i++) {
+        struct rank_heads r;
+        if (!share_heads(g, w->d->ranks[i], &r))
+            continue;
+        unsigned at = 0;
+        while (at < count && ratios[at] != r.heads / r.kv_heads)
+            at++;
+        ratios[at] = r.heads / r.kv_heads;
+        count += at == count;
+    }
+    size_t length = 0;
+    for (unsigned i = 0; i < count; i++)
+        length += (size_t)snprintf(list + length, ENTRY_LIST - length, "%s%ld",
+                                   i           ? ", "
+                                   : count > 1 ? "["
+                                               : "",
+                                   ratios[i]);
+    if (count > 1)
+        snprintf(list + length, ENTRY_LIST - length, "]");
+    return count > 0;
+}
+
+void entry_cache(struct entry_writer *w)
+{
+    if (strcmp(w->d->kv_dtype, "same") != 0)
+        entry_field(w, "kv_dtype: %s", w->d->kv_dtype);
+    if (strcmp(w->d->kv_scale, "none") != 0)
+        entry_field(w, "kv_scale: %s", w->d->kv_scale);
+    if (strcmp(w->d->kv_layout, "nhd") != 0)
+        entry_field(w, "kv_layout: %s", w->d->kv_layout);
+}

@@ -8,7 +8,7 @@
 
 #include "tools/attnc/describe/describe_kernels.h"
 
-enum { MAX_ENTRY = 2048 };
+enum { MAX_ENTRY = 2048, ENTRY_LIST = 96 };
 
 struct entry_writer {
     struct model *m;
@@ -26,6 +26,19 @@ void entry_begin(struct entry_writer *w, const char *op);
 /** Adds a field, "name: value". */
 void entry_field(struct entry_writer *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/** Adds the fields of the deployment's cache that are not the defaults. */
+void entry_cache(struct entry_writer *w);
+
+/**
+ * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
+ * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.
+ */
+void entry_one_launch(struct entry_writer *w);
+
+/** Writes the query heads per KV head of the ranks: "8", or "[8, 16]". False: no rank can run the
+ * model. */
+bool entry_ratios(const struct entry_writer *w, const struct model_group *g, char list[ENTRY_LIST]);
 
 /** Ends an entry: writes it for the targets that take it, and a gap named `label` for the others.
  * Returns whether there is such a target. */

@@ -7,8 +7,9 @@
 #include "targets/tgt.h"
 #include "tools/attnc/describe/describe_entry.h"
 #include "tools/attnc/describe/describe_mixers.h"
+#include "tools/attnc/describe/describe_pooled.h"
 
-enum { MAX_LIST = 96, INDEX_DIM = 128 };
+enum { INDEX_DIM = 128 };
 
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out)
 {
@@ -20,69 +21,11 @@ bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out
     return true;
 }
 
-/*
- * Adds one_launch to an entry whose keys a plan cuts, where all targets of the entry have that
- * kernel. A step of few sequences then takes one launch. Splits that `combine` sums stay possible.
- */
-static void add_one_launch(struct entry_writer *w)
-{
-    char good[64], single[64], bad[64], why[200];
-    const size_t length = w->length;
-    if (!w->d->one_launch)
-        return;
-    entry_sort_targets(w, good, bad, why);
-    entry_field(w, "one_launch: true");
-    entry_sort_targets(w, single, bad, why);
-    w->length = length;
-    w->entry[length] = '\0';
-    if (good[0] && strcmp(good, single) == 0)
-        entry_field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
-}
-
-/* Writes the query heads per KV head of the ranks: "8", or "[8, 16]". False: no rank can run the
- * model. */
-static bool list_ratios(const struct entry_writer *w, const struct model_group *g,
-                        char list[MAX_LIST])
-{
-    long ratios[MAX_TENSOR_PARALLEL];
-    unsigned count = 0;
-    for (unsigned i = 0; i < w->d->rank_count; i++) {
-        struct rank_heads r;
-        if (!share_heads(g, w->d->ranks[i], &r))
-            continue;
-        unsigned at = 0;
-        while (at < count && ratios[at] != r.heads / r.kv_heads)
-            at++;
-        ratios[at] = r.heads / r.kv_heads;
-        count += at == count;
-    }
-    size_t length = 0;
-    for (unsigned i = 0; i < count; i++)
-        length += (size_t)snprintf(list + length, MAX_LIST - length, "%s%ld",
-                                   i           ? ", "
-                                   : count > 1 ? "["
-                                               : "",
-                                   ratios[i]);
-    if (count > 1)
-        snprintf(list + length, MAX_LIST - length, "]");
-    return count > 0;
-}
-
 static void head_fields(struct entry_writer *w, const struct model_group *g)
 {
     entry_field(w, "head_dim: %ld", g->head_dim);
     if (g->head_dim_v != g->head_dim)
         entry_field(w, "head_dim_v: %ld", g->head_dim_v);
-}
-
-static void cache_fields(struct entry_writer *w)
-{
-    if (strcmp(w->d->kv_dtype, "same") != 0)
-        entry_field(w, "kv_dtype: %s", w->d->kv_dtype);
-    if (strcmp(w->d->kv_scale, "none") != 0)
-        entry_field(w, "kv_scale: %s", w->d->kv_scale);
-    if (strcmp(w->d->kv_layout, "nhd") != 0)
-        entry_field(w, "kv_layout: %s", w->d->kv_layout);
 }
 
 static void score_fields(struct entry_writer *w, const struct model_group *g)
@@ -130,8 +73,8 @@ static void write_decode(struct entry_writer *w, const struct model_group *g, co
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
-    add_one_launch(w);
+    entry_cache(w);
+    entry_one_launch(w);
     entry_end(w, label, comment);
 }
 
@@ -159,9 +102,9 @@ static void write_paged_prefill(struct entry_writer *w, const struct model_group
     if (planned)
         entry_field(w, "planned: true");
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
+    entry_cache(w);
     if (planned)
-        add_one_launch(w);
+        entry_one_launch(w);
     w->tiles |= entry_end(w, label,
                           planned ? "The same by work lists: chunks of prompts, and mixed batches."
                                   : "The same after a prefix that the cache holds.") &&
@@ -215,7 +158,7 @@ static void write_rope_decode(struct entry_writer *w, const struct model_group *
         entry_field(w, "q_len: %ld", q_len);
     turn_fields(w, g);
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
+    entry_cache(w);
     entry_field(w, "one_launch: true");
     entry_sort_targets(w, good, bad, why);
     if (bad[0])
@@ -231,8 +174,8 @@ static void write_rope_decode(struct entry_writer *w, const struct model_group *
  * tile. */
 static void write_group(struct entry_writer *w, const struct model_group *g)
 {
-    char ratios[MAX_LIST], label[80], comment[200], seen[80];
-    if (!list_ratios(w, g, ratios))
+    char ratios[ENTRY_LIST], label[80], comment[200], seen[80];
+    if (!entry_ratios(w, g, ratios))
         return;
     seen_text(g, seen);
     snprintf(label, sizeof(label), "prefill at head_dim %ld", g->head_dim);
@@ -277,7 +220,7 @@ static void write_context_chunk(struct entry_writer *w, const struct model_group
     entry_begin(w, "cache_gather");
     head_fields(w, g);
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
+    entry_cache(w);
     entry_end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
@@ -293,7 +236,7 @@ static void write_rope(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
     if (w->m->gate)
         entry_field(w, "gate: true");
-    cache_fields(w);
+    entry_cache(w);
     entry_field(w, "keep_kv: [false, true] # true: the prefill of the same step reads k and v");
     entry_end(w, label,
               g->rotates ? "The steps before attention, with the write into the cache."
@@ -326,9 +269,9 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
                                 bool sparse)
 {
     struct model_group latent = w->m->groups[0];
-    char ratios[MAX_LIST], label[80], comment[120];
+    char ratios[ENTRY_LIST], label[80], comment[120];
     latent.kv_heads = 1;
-    if (!list_ratios(w, &latent, ratios))
+    if (!entry_ratios(w, &latent, ratios))
         return;
     snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
              sparse ? "lists of slots" : "the latent cache");
@@ -341,10 +284,10 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
+    entry_cache(w);
     if (sparse)
         entry_field(w, "sparse: slots");
-    add_one_launch(w);
+    entry_one_launch(w);
     snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
              sparse ? "The same over the keys that the indexer chose for each query"
                     : "Decode over the latent cache, absorbed",
@@ -393,7 +336,7 @@ static void write_latent_rope(struct entry_writer *w, const struct model_latent 
     entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
     entry_field(w, "rope: %s", ropes[w->m->groups[0].rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
     entry_field(w, "norm: rms");
-    cache_fields(w);
+    entry_cache(w);
     entry_field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
     entry_end(w, "rotation and write of the latent cache",
               "Queries and rows of the latent cache: rotation, norm and write.");
@@ -449,7 +392,7 @@ static void write_latent_gather(struct entry_writer *w, const struct model_laten
     entry_field(w, "head_dim: %ld", keys);
     entry_field(w, "head_dim_v: %ld", l->rope > 0 ? l->rope : l->kv_lora_rank - keys);
     entry_field(w, "page_size: %s", w->d->page_size);
-    cache_fields(w);
+    entry_cache(w);
     entry_end(w, "gather of the latent cache",
               l->rope > 0
                   ? "Chunks of the latent cache: latents as keys, rotated keys as values."
@@ -526,14 +469,16 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     struct entry_writer w = {.m = m, .d = d, .out = out};
     const bool causal = !m->groups[0].both_ways; /* else there is no decode, and no chunk */
     for (unsigned i = 0; i < m->group_count; i++) {
-        if (!is_repeated(m, i))
+        if (!is_repeated(m, i) && !m->pooled.is)
             write_group(&w, &m->groups[i]);
     }
-    for (unsigned i = 0; causal && i < m->group_count; i++) {
+    for (unsigned i = 0; causal && !m->pooled.is && i < m->group_count; i++) {
         if (!has_size_before(m, i))
             write_context_chunk(&w, &m->groups[i]);
     }
-    if (m->latent.kv_lora_rank)
+    if (m->pooled.is)
+        write_pooled(&w);
+    else if (m->latent.kv_lora_rank)
         write_latent(&w);
     else
         write_ropes(&w);
@@ -558,6 +503,6 @@ bool check_deployment(const struct deployment *d, char why[200])
     entry_field(&w, packed ? "head_dim: 512" : "head_dim: 64");
     entry_field(&w, "head_dim_v: 64");
     entry_field(&w, "page_size: %s", d->page_size);
-    cache_fields(&w);
+    entry_cache(&w);
     return entry_is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
 }

@@ -17,7 +17,11 @@ static void print_keys(const struct model_group *g, FILE *out)
     const char *sides = g->both_ways ? " on each side" : "";
     if (g->window)
         fprintf(out, "a window of %ld keys%s", g->window, sides);
-    else if (g->chunk)
+    if (g->pool)
+        fprintf(out, " and %s of %ld tokens", g->chosen ? "chosen rows" : "every row", g->pool);
+    if (g->window)
+        return;
+    if (g->chunk)
         fprintf(out, "chunks of %ld keys", g->chunk);
     else
         fputs(g->both_ways ? "all keys, no causal mask" : "all keys up to the query's own", out);
@@ -111,6 +115,25 @@ static void print_indexer(const struct model *m, FILE *out)
             own, layers, count_softmax_layers(m) - own);
 }
 
+/* Prints the indexer of rows of groups, and the layers that share rows and choices. */
+static void print_pooled(const struct model *m, FILE *out)
+{
+    const struct model_pooled *const p = &m->pooled;
+    if (!p->is)
+        return;
+    fprintf(out,
+            "# Rows are key and value: %ld elements, the last %ld of which rotate; q of rank %ld\n",
+            m->groups[0].head_dim, m->groups[0].rotary_dim, p->q_lora_rank);
+    if (p->shared)
+        fprintf(out, "# Rows of groups are made in layers %s; other layers use them\n", p->makers);
+    if (p->choosers[0])
+        fprintf(out, "# Indexer: %ld heads of %ld choose %ld rows a query, in layers %s\n",
+                p->index_heads, p->index_dim, p->index_topk, p->choosers);
+    if (p->top_blocks)
+        fprintf(out, "#   in two levels, the first of %ld blocks of %ld rows\n", p->top_blocks,
+                p->block_size);
+}
+
 static void print_scores(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
@@ -149,6 +172,7 @@ void print_model(const struct model *m, const struct deployment *d, FILE *out)
     for (unsigned i = 0; i < m->mixer_count; i++)
         print_mixer(m, &m->mixers[i], d, out);
     print_indexer(m, out);
+    print_pooled(m, out);
     print_scores(m, out);
     for (unsigned i = 0; i < m->notes.count; i++)
         fprintf(out, "# NOTE: %s\n", m->notes.texts[i]);
@@ -174,6 +198,7 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_integer(j, "head_dim_v", g->head_dim_v);
     json_integer(j, "window", g->window);
     json_integer(j, "chunk", g->chunk);
+    json_integer(j, "pool", g->pool);
     json_flag(j, "causal", !g->both_ways);
     json_flag(j, "rotates", g->rotates);
     json_integer(j, "rotary_dim", g->rotary_dim);

@@ -122,6 +122,7 @@ static bool same_group(const struct model_group *a, const struct model_group *b)
            a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
            a->head_dim_v == b->head_dim_v && a->rotates == b->rotates &&
            a->rotary_dim == b->rotary_dim && a->sinks == b->sinks && a->both_ways == b->both_ways &&
+           a->rows == b->rows && a->pool == b->pool && a->chosen == b->chosen &&
            a->scale == b->scale;
 }
 
@@ -214,6 +215,8 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
     g.rotary_dim = read_rotation_of(r, i, *kind, &g);
     if (r->class.traits & FULL_NOPE && shape == SHAPE_FULL && layer_window(&r->c, i, r->m->layers))
         g.rotary_dim = 0;
+    if (*kind == LAYER_COMPRESSED)
+        read_pool_of(r, i, &g);
     g.rotates = g.rotary_dim > 0;
     g.sinks = has_sinks(r, g.window > 0);
     g.scale = read_scale(r, &g);
@@ -431,6 +434,9 @@ static void read_all(struct reader *r)
     if (r->c.fault[0])
         return;
     read_index_layers(r);
+    read_pooled(r);
+    if (r->c.fault[0])
+        return;
     read_vision(r);
     read_encoder(r);
     m->draft_tokens = config_number(&r->c, CONFIG_DRAFT_LAYERS);

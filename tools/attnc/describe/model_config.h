@@ -10,7 +10,13 @@
 
 #include "compiler/yaml.h"
 
-enum { MODEL_MAX_GAPS = 128, MODEL_MAX_GROUPS = 8, MODEL_MAX_NAME = 64, MODEL_WHY = 200 };
+enum {
+    MODEL_MAX_GAPS = 128,
+    MODEL_MAX_GROUPS = 8,
+    MODEL_MAX_NAME = 64,
+    MODEL_WHY = 200,
+    MODEL_LISTED = 200
+};
 
 enum model_rope { MODEL_ROPE_NO_ROPE, MODEL_ROPE_NEOX, MODEL_ROPE_GPTJ };
 
@@ -44,6 +50,9 @@ struct model_group {
     long rotary_dim; /* elements of a head that rotate; 0: none */
     bool rotates, sinks;
     bool both_ways; /* no causal mask: `window` keys on each side, or all */
+    bool rows;      /* one row of head_dim elements is the key and the value of all heads */
+    long pool;      /* with rows: tokens of a group that has a row beside the window's; 0: none */
+    bool chosen;    /* an indexer chooses among the rows of groups; false: all are seen */
     double scale;   /* of the scores before the softmax */
 };
 
@@ -79,6 +88,17 @@ struct model_latent {
                      of the layer before */
 };
 
+/** Attention to rows of groups of tokens, beside a window (DeepSeek-V4). */
+struct model_pooled {
+    bool is;                                 /* the model has such layers */
+    long q_lora_rank;                        /* 0: q is not compressed */
+    long index_heads, index_dim, index_topk; /* of the indexer; index_topk 0: there is none */
+    long top_blocks, block_size;             /* blocks of rows that it chooses first; 0: none */
+    bool shared;                             /* other layers use a layer's rows and choices */
+    char makers[MODEL_LISTED];               /* layers that make rows, as "2, 8"; with shared */
+    char choosers[MODEL_LISTED];             /* layers that choose rows */
+};
+
 /** Sentences of a model, each once. */
 struct model_texts {
     char *texts[MODEL_MAX_GAPS];
@@ -95,6 +115,7 @@ struct model {
     struct model_mixer mixers[MODEL_RECURRENCES];
     unsigned mixer_count;
     struct model_latent latent;
+    struct model_pooled pooled;
     struct model_encoder vision;
     enum model_rope rope;
     enum model_norm norm;

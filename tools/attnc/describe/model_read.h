@@ -66,6 +66,12 @@ void read_layers(struct reader *r);
 /** Reads the sizes of the linear layers of one kind; what is not there becomes a gap. */
 void read_mixer(struct reader *r, enum layer_kind layer, long layers);
 
+/** Reads the pool of layer i, whose keys are rows of groups, into `g`. */
+void read_pool_of(struct reader *r, long i, struct model_group *g);
+
+/** Reads the indexer of layers whose keys are rows of groups, and which layers have one. */
+void read_pooled(struct reader *r);
+
 /** Returns the elements of a head that rotate in layer i, of `kind`, with heads `g`; 0: none. */
 long read_rotation_of(const struct reader *r, long i, enum layer_kind kind,
                       const struct model_group *g);

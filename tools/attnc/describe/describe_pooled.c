@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe/describe_pooled.h"
+
+enum { INDEX_DIM = 128 };
+
+static void write_norms(struct entry_writer *w, const struct model_group *g)
+{
+    if (w->m->pooled.q_lora_rank <= 0)
+        return;
+    entry_begin(w, "qk_rmsnorm");
+    entry_field(w, "width: %ld", w->m->pooled.q_lora_rank);
+    entry_field(w, "width_kv: %ld", g->head_dim);
+    entry_end(w, "the norm of q_a", "The norm of the compressed q; kv NULL: compress has its own.");
+}
+
+/* Writes the maker of the window's rows, a group for each token, and of the rows of groups. */
+static void write_rows(struct entry_writer *w, const struct model_group *g)
+{
+    entry_begin(w, "compress");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "state_dtype: [f32, %s]", entry_dtype(w->m));
+    entry_field(w, "norm: rms");
+    entry_field(w, "rope: gptj");
+    entry_field(w, "rotary_dim: %ld", g->rotary_dim);
+    entry_cache(w);
+    entry_end(w, "the rows of the window and of groups",
+              "Rows of the window (ratio 1) and of groups, whose last elements rotate "
+              "(rotary_first).");
+}
+
+/* Writes the maker of the indexer's keys from projections of their own, as DeepSeek-V4 has them. */
+static void write_index_keys(struct entry_writer *w, const struct model_group *g)
+{
+    entry_begin(w, "compress");
+    entry_field(w, "head_dim: %d", INDEX_DIM);
+    entry_field(w, "state_dtype: [f32, %s]", entry_dtype(w->m));
+    entry_field(w, "norm: rms");
+    entry_field(w, "rope: gptj");
+    entry_field(w, "rotary_dim: %ld", g->rotary_dim);
+    entry_field(w, "hadamard: true");
+    entry_field(w, "kv_dtype: fp8");
+    entry_end(w, "the indexer's keys", "Keys of the indexer, of groups likewise.");
+}
+
+static void write_choice(struct entry_writer *w, bool blocks, bool listed, const char *comment)
+{
+    const struct model_pooled *const p = &w->m->pooled;
+    entry_begin(w, "indexer_topk");
+    entry_field(w, "index_heads: %ld", p->index_heads);
+    entry_field(w, "top_k: %ld", p->index_topk);
+    entry_field(w, "paged: true");
+    entry_field(w, "index_keys: fp8");
+    entry_field(w, "small_pages: [false, true] # true: fewer than 32 rows in a page");
+    if (blocks)
+        entry_field(w, "top_blocks: %ld", p->top_blocks);
+    if (blocks || listed)
+        entry_field(w, "block_size: %ld", p->block_size);
+    if (listed)
+        entry_field(w, "listed: true");
+    entry_end(w, "the rows that the indexer chooses", comment);
+}
+
+static void write_index(struct entry_writer *w, const struct model_group *g)
+{
+    const struct model_pooled *const p = &w->m->pooled;
+    if (p->index_dim != INDEX_DIM) {
+        model_lacks(w->m, "the indexer of rows: %ld heads of %ld, not of %d", p->index_heads,
+                    p->index_dim, INDEX_DIM);
+        return;
+    }
+    if (!p->shared)
+        write_index_keys(w, g);
+    entry_begin(w, "indexer_rope_cache");
+    entry_field(w, "rope: gptj");
+    entry_field(w, "hadamard: true");
+    entry_field(w, "index_keys: fp8");
+    entry_end(w, "rotation of the indexer's queries",
+              p->shared ? "Queries of the indexer, and its keys from `latent` of compress."
+                        : "Queries of the indexer; with slots below 0 no key is written.");
+    write_choice(w, false, false, "The best rows of each query.");
+    if (p->top_blocks <= 0)
+        return;
+    write_choice(w, true, false, "The same with the best blocks; last_blocks 1 keeps the newest.");
+    write_choice(w, false, true, "The best rows of these blocks, in later layers.");
+}
+
+static void write_attention(struct entry_writer *w, const struct model_group *g)
+{
+    char ratios[ENTRY_LIST], comment[120];
+    if (!entry_ratios(w, g, ratios))
+        return;
+    entry_begin(w, "mla_decode");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "head_dim_v: %ld", g->head_dim);
+    if (g->sinks)
+        entry_field(w, "sinks: true");
+    entry_field(w, "gqa: %s", ratios);
+    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_field(w, "page_table: [blocks, indices]");
+    entry_cache(w);
+    entry_field(w, "sparse: slots");
+    entry_one_launch(w);
+    snprintf(comment, sizeof(comment),
+             "Prefill and decode over a list of rows for each query; pass scale %.9g.", g->scale);
+    entry_end(w, "attention over lists of rows", comment);
+}
+
+/* Returns a group whose layers choose rows, or NULL. */
+static const struct model_group *find_chosen(const struct model *m)
+{
+    for (unsigned i = 0; i < m->group_count; i++) {
+        if (m->groups[i].chosen)
+            return &m->groups[i];
+    }
+    return NULL;
+}
+
+void write_pooled(struct entry_writer *w)
+{
+    const struct model_group *const g = &w->m->groups[0], *const chosen = find_chosen(w->m);
+    model_lacks(w->m, "the rotation of the last %ld elements of q, and of the output backwards",
+                g->rotary_dim);
+    write_norms(w, g);
+    write_rows(w, g);
+    if (chosen)
+        write_index(w, chosen);
+    write_attention(w, g);
+}
