@@ -263,6 +263,8 @@ static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t
     if (code->target != GFX1250 && (w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) &&
         w[1] == CODE_LITERAL)
         w[1] = 0;
+    if (code->isa->complete)
+        code->isa->complete(w);
     size_t size = LLVMDisasmInstruction(code->disasm, (uint8_t *)w, sizeof(w), code->va + offset,
                                         text, bytes);
     return size <= left ? size : 0;

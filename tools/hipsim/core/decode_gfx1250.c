@@ -618,6 +618,25 @@ static void set_implicit(struct inst *in)
         in->form |= FORM_HALF;
 }
 
+/* The three encodings that AMD's assembler writes with other values of unused bits than LLVM's:
+ * TENSOR_* (DIM, DMASK, VADDR4), the scale prefix of WMMA (its third source), and bit 14 of
+ * V_WMMA_F32_32X16X128_F4, which has no format of B. */
+void decode_complete_gfx1250(uint32_t *w)
+{
+    const bool scales =
+        w[0] >> 20 == 0xcc3 && (bits(w[0], 19, 16) == 5 || bits(w[0], 19, 16) == 10);
+    uint32_t *wmma = scales ? w + 2 : w;
+    if (w[0] >> 26 == 0x34) {
+        w[0] |= 1u << 22 | 1;
+        if (bits(w[1], 31, 24) == 0)
+            w[1] |= (uint32_t)CODE_NULL << 24;
+    }
+    if (scales && bits(w[1], 26, 18) == 0)
+        w[1] |= 1u << 26;
+    if (bits(wmma[0], 31, 16) == 0xcc88)
+        wmma[0] |= 1u << 14;
+}
+
 bool decode_fields_gfx1250(struct inst *in)
 {
     in->encoding = (uint8_t)encoding_of(in);

@@ -91,6 +91,7 @@ static const struct isa isas[] = {
                   CHECK_BARRIER | CHECK_DIVERGE,
         .counter_max = gfx1250_counters,
         .fields = decode_fields_gfx1250,
+        .complete = decode_complete_gfx1250,
     },
 };
 

@@ -25,6 +25,9 @@ struct isa {
     uint32_t checks;                 /* enum check_bits: checks that have its rules */
     const uint8_t *counter_max;      /* by enum wait_counter */
     bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
+    /* Sets unused bits of INST_MAX_DWORDS dwords as LLVM's disassembler wants them; NULL: it
+     * accepts what assemblers write. */
+    void (*complete)(uint32_t *w);
 };
 
 /** Returns the description of a target. */
