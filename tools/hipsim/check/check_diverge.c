@@ -5,7 +5,8 @@
  *
  * A lane that returned early never acts again, so it causes no finding. Neither does the other side
  * of a branch: its code runs only for the lanes that skipped the barrier. Private memory is
- * excluded, since compilers spill with EXEC all ones.
+ * excluded, since compilers spill with EXEC all ones. Tensor copies are excluded, since they have
+ * no lanes.
  */
 #include "check_diverge.h"
 
@@ -30,7 +31,7 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
     (void)state;
     (void)bytes;
     (void)direction;
-    if (!skipped || skipped == m->lanes || m->space == MEM_SCRATCH)
+    if (!skipped || skipped == m->lanes || m->space == MEM_SCRATCH || in->encoding == ENC_TENSOR)
         return true;
     w->skipped_barrier = 0; /* one report per barrier */
     return wave_finding(w, in, FAULT_DIVERGE, skipped,

@@ -79,16 +79,17 @@ static void exec_async(struct wave *w, const struct inst *in)
 
 /* -- tensor data mover ------------------------------------------------------------------------- */
 
-enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16 };
+enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 };
 
 /* A descriptor. Sizes and strides count elements, except as said. */
 struct tensor {
-    bool valid;
-    unsigned element;          /* bytes */
-    uint32_t lds;              /* byte address of the tile */
-    uint64_t global;           /* byte address of the tile */
-    uint64_t dim[TENSOR_DIMS]; /* size of the tensor, from the tile's start */
-    uint64_t tile[TENSOR_DIMS];
+    bool valid;                 /* else nothing is copied; kernels clear `type` to skip a copy */
+    unsigned element;           /* bytes */
+    uint32_t lds;               /* byte address of the tile */
+    uint64_t global;            /* byte address of the tile */
+    uint64_t dim[TENSOR_DIMS];  /* size of the tensor, from the tile's start */
+    uint64_t tile[TENSOR_DIMS]; /* 1 where a dimension is not used */
+    bool used[TENSOR_DIMS];
     uint64_t stride[TENSOR_DIMS]; /* the first one is 1 */
     uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
     bool gather;
@@ -137,7 +138,7 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         if (!read_group(w, in, k, g[k]))
             return false;
     *t = (struct tensor){
-        .valid = field(g[0], 0, 2) == 1,
+        .valid = field(g[0], 0, 2) == 1 && field(g[0], 126, 2) == TENSOR_IMAGE,
         .element = 1u << field(g[1], 16, 2),
         .lds = g[0][1],
         .global = field(g[0], 64, 57),
@@ -164,8 +165,10 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         read_rows(t, g[0], g[2], g[3]);
         t->tile[2] = t->tile[3] = t->tile[4] = 0;
     }
-    for (unsigned d = 1; d < TENSOR_DIMS; d++)
-        t->tile[d] = t->tile[d] ? t->tile[d] : 1; /* 0: the dimension is not used */
+    for (unsigned d = 1; d < TENSOR_DIMS; d++) {
+        t->used[d] = t->tile[d] > 0;
+        t->tile[d] = t->used[d] ? t->tile[d] : 1;
+    }
     return true;
 }
 
@@ -190,7 +193,7 @@ static bool place(const struct tensor *t, uint64_t row, uint64_t x, uint64_t *ad
         row /= t->tile[d];
         if (d == 1 && t->gather)
             at = at < TENSOR_ROWS ? t->row[at] : 0;
-        inside &= at == 0 || at < t->dim[d];
+        inside &= !t->used[d] || at < t->dim[d];
         *address += at * t->stride[d] * t->element;
     }
     return inside;

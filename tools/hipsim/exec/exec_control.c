@@ -420,7 +420,7 @@ void salu_check_divergence(struct wave *w, const struct inst *in)
                      "these lanes were inactive at the wave's "
                      "barrier before this one, at entry%+lld",
                      (long long)(w->barrier_at - entry));
-    w->skipped_barrier = ~exec;
+    w->skipped_barrier = w->all & ~exec;
     w->barrier_at = in->offset;
 }
 
