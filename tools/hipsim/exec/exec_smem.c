@@ -67,13 +67,16 @@ static uint64_t base_of(const struct wave *w, const struct inst *in)
     return sgpr_read64(w, in->src[SRC_BASE].reg) & mask;
 }
 
-/* Returns the bytes of a buffer resource; on gfx1250 num_records counts bytes in bits 101:57. */
+/* Returns the bytes of a buffer resource. gfx1250's has num_records in bits 101:57 and the stride
+ * in 121:108, and ignores the stride's scale (CDNA5 ISA, 8.1.2). */
 static uint64_t size_of(const struct wave *w, const struct inst *in)
 {
     const uint32_t *d = w->sgpr + in->src[SRC_BASE].reg;
     if (code_target(w->launch->code) != GFX1250)
         return buffer_size(d);
-    return d[1] >> 25 | (uint64_t)d[2] << 7 | (uint64_t)(d[3] & 0x3f) << 39;
+    const uint64_t records = d[1] >> 25 | (uint64_t)d[2] << 7 | (uint64_t)(d[3] & 0x3f) << 39;
+    const uint32_t stride = d[3] >> 12 & 0x3fff;
+    return stride ? stride * records : records;
 }
 
 static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
