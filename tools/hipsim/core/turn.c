@@ -260,10 +260,13 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     bool seeded = l->order == ORDER_SEEDED;
     uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
+    const uint64_t opened = w->wg->barriers;
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = turn_fetch(&k->code, w);
         if (!in)
             return;
+        if (w->wg->barriers != opened && in->row && in->row->flags & ROW_SHARED)
+            return; /* its signal has resumed waves that may be earlier */
         if (in->row && in->row->flags & ROW_SHARED && other) {
             make_room(w, in);
             if (seeded ? turn-- == 0 : before(other, w))
@@ -309,7 +312,7 @@ static bool has_signalled(const struct workgroup *wg, const struct wave *w)
 
 void turn_release(struct workgroup *wg)
 {
-    uint64_t clock = 0;
+    uint64_t clock = wg->signal_clock;
     uint32_t waiting = 0, ended = 0;
     const struct wave *missing = NULL;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
@@ -336,6 +339,7 @@ void turn_release(struct workgroup *wg)
     }
     wg->at_barrier = 0;
     wg->barriers++;
+    wg->opened_clock = clock;
     lds_deliver(wg, clock);
     checks_barrier(wg);
     if (first && missing && wg->launch->checks & CHECK_BARRIER)

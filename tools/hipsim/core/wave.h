@@ -202,7 +202,9 @@ struct workgroup {
     void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
     bool unsettled;          /* call checks_settle() after the current instruction */
     uint32_t at_barrier;
-    uint64_t barriers; /* number of barriers so far: the workgroup's epoch */
+    uint64_t barriers;     /* number of barriers so far: the workgroup's epoch */
+    uint64_t signal_clock; /* gfx1250: the largest clock of a wave at a signal of its barrier */
+    uint64_t opened_clock; /* the clock at which the last barrier opened */
 };
 
 /* Classes of faults. Tests expect one of them, and users can disable a class. */

@@ -195,6 +195,7 @@ void worker_begin(struct worker *k, uint64_t index)
     wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
     wg->at_barrier = 0;
     wg->barriers = 0;
+    wg->signal_clock = wg->opened_clock = 0;
     wg->lds_in_flight = 0;
     wg->nlate = 0;
     memset(wg->lds, 0, wg->lds_bytes);

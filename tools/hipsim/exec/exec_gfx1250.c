@@ -61,6 +61,8 @@ static void signal_barrier(struct wave *w, const struct inst *in)
         wave_finding(w, in, FAULT_BARRIER, 0, "the wave signals the barrier again before its wait");
     w->signalled = true;
     w->signalled_at = w->wg->barriers;
+    if (w->wg->signal_clock < w->clock)
+        w->wg->signal_clock = w->clock;
     turn_release(w->wg);
 }
 
@@ -96,10 +98,13 @@ static void exec_barrier_wait(struct wave *w, const struct inst *in)
                    "the wave waits at a barrier that it has not signalled");
         return;
     }
-    if (w->signalled_at != w->wg->barriers)
-        w->signalled = false; /* it has opened since */
-    else
+    if (w->signalled_at == w->wg->barriers) {
         w->state = WAVE_AT_BARRIER;
+        return;
+    }
+    w->signalled = false; /* it has opened since */
+    if (w->clock < w->wg->opened_clock)
+        w->clock = w->wg->opened_clock;
 }
 
 /* -- hardware registers ------------------------------------------------------------------------ */

@@ -222,6 +222,38 @@ static void a_barrier_has_two_halves(void **state)
     assert_int_equal(q.fault.kind, FAULT_BARRIER);
 }
 
+/* The wave that signals last opens the barrier and then loads, like the other one, long before
+ * either stores. */
+static void waves_leave_a_barrier_together(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.block = 64;
+    p.lds_bytes = 256;
+    p.checks = CHECK_ALL & ~CHECK_RACE;
+    program_lanes(&p, 1, 4);
+    program_run(&p, "v_mov_b32 v2, 7\n"
+                    "ds_store_b32 v1, v2\n"
+                    "s_wait_dscnt 0\n"
+                    "s_cmp_eq_u32 s100, 0\n"
+                    "s_cbranch_scc1 first\n"
+                    ".rept 40\nv_mov_b32 v4, 1\n.endr\n"
+                    "first:\n"
+                    "s_barrier_signal -1\ns_barrier_wait -1\n"
+                    "ds_load_b32 v3, v1\n"
+                    "s_wait_dscnt 0\n"
+                    ".rept 20\nv_mov_b32 v4, 1\n.endr\n"
+                    "v_mov_b32 v2, 8\n"
+                    "ds_store_b32 v1, v2\n"
+                    "s_barrier_signal -1\ns_barrier_wait -1\n"
+                    "v_readlane_b32 s1, v3, 5\n"
+                    "s_sub_co_u32 s1, s1, 7\n"
+                    "s_cmp_eq_u32 s1, 0\n"
+                    "s_cbranch_scc1 right\n"
+                    "s_trap 2\n"
+                    "right:\n");
+}
+
 /* -- matrices ---------------------------------------------------------------------------------- */
 
 static uint32_t next_random(uint32_t *state)
@@ -336,7 +368,11 @@ static void scales_multiply_blocks(void **state)
             p.v[41][l] |= (127 - (l * 2 + block) % 2) << 8 * block;
         }
     }
+    struct program other = p;
     program_run(&p, "v_wmma_scale_f32_16x16x128_f8f6f4 v[48:55], v[8:23], v[24:39], 0, v40, v41\n");
+    /* AMD's assembler leaves the third source of the prefix 0. */
+    program_run(&other, ".long 0xcc350000, 0x00025328, 0xcc330030, 0x02023108\n");
+    assert_memory_equal(other.v[48], p.v[48], 8 * sizeof(p.v[0]));
     for (unsigned m = 0; m < 16; m++) {
         for (unsigned n = 0; n < 16; n++) {
             double want = 0;
@@ -372,6 +408,24 @@ static void loads_transpose(void **state)
         for (unsigned e = 0; e < 8; e++)
             assert_int_equal(p.v[8 + e / 2][l] >> 16 * (e % 2) & 0xffff,
                              (l / 16 * 8 + e) << 8 | l % 16);
+}
+
+/* A buffer of two records of four bytes (CDNA5 ISA, 8.1.2). */
+static void scalar_loads_count_records(void **state)
+{
+    (void)state;
+    const uint32_t data[4] = {11, 12, 13, 14};
+    void *memory = device_alloc(sizeof(data), data);
+    struct program p = wave32();
+    p.s[0] = (uint32_t)(uintptr_t)memory;
+    p.s[1] = (uint32_t)((uint64_t)(uintptr_t)memory >> 32) | 2u << 25;
+    p.s[3] = 4u << 12;
+    program_run(&p, "s_buffer_load_b32 s8, s[0:3], 4\n"
+                    "s_buffer_load_b32 s9, s[0:3], 8\n"
+                    "s_wait_kmcnt 0\n");
+    assert_int_equal(p.s[8], 12);
+    assert_int_equal(p.s[9], 0);
+    hipsim_mem_free(memory);
 }
 
 enum { ROWS = 6, COLUMNS = 24, TILE_ROWS = 5, TILE_COLUMNS = 16, PADDED = 20 };
@@ -412,6 +466,23 @@ static void the_tensor_mover_copies_a_tile(void **state)
         assert_int_equal(p.v[2][l], column < 12 ? data[3 + row][12 + column] : 0);
         assert_int_equal(p.v[3][l], row == 0 && column < 12 ? data[5][12 + column] : 0);
     }
+    /* AMD's assembler leaves DIM, DMASK and VADDR4 0. A tensor without rows gives zeros; a
+     * descriptor without a type copies nothing. */
+    struct program empty = p, untyped = p;
+    empty.s[6] = 0;
+    untyped.s[3] &= ~(2u << 30);
+    static const char load[] = "ds_store_b32 v1, v1 offset:64\n"
+                               "s_wait_dscnt 0\n"
+                               ".long 0xd0310000, 0, 0x7c7c0400\n"
+                               "s_wait_tensorcnt 0\n"
+                               "ds_load_b32 v2, v1 offset:64\n"
+                               "s_wait_dscnt 0\n";
+    program_run(&empty, load);
+    program_run(&untyped, load);
+    for (unsigned l = 0; l < 16; l++) {
+        assert_int_equal(empty.v[2][l], 0);
+        assert_int_equal(untyped.v[2][l], 4 * l);
+    }
     struct program early = p;
     early.s[0] = 1;
     program_try(&early, "tensor_load_to_lds s[0:3], s[4:11]\nds_load_b32 v2, v1 offset:64\n");
@@ -443,10 +514,12 @@ int main(void)
         cmocka_unit_test(registers_end_at_the_allocation),
         cmocka_unit_test(each_counter_is_waited_for_alone),
         cmocka_unit_test(a_barrier_has_two_halves),
+        cmocka_unit_test(waves_leave_a_barrier_together),
         cmocka_unit_test(bf16_products_follow_the_layout),
         cmocka_unit_test(fp8_products_follow_the_layout),
         cmocka_unit_test(scales_multiply_blocks),
         cmocka_unit_test(loads_transpose),
+        cmocka_unit_test(scalar_loads_count_records),
         cmocka_unit_test(the_tensor_mover_copies_a_tile),
         cmocka_unit_test(other_instructions_are_refused),
     };
