@@ -8,16 +8,18 @@
  * An infinite sink has all the weight: out = 0, lse = infinity.
  */
 #include "tools/reference/attention.h"
+#include "tools/reference/clones.h"
 #include "tools/reference/roundings.h"
 
 #include <math.h>
 #include <stdbool.h>
 
 /* Returns a score. *magnitude is scale * sum |q k|, *root is scale * sqrt(sum (q k)^2). */
-static double score(const struct ref_attention *a, const double *q, const double *k,
-                    double *magnitude, double *root)
+REF_CLONES static double score(const struct ref_attention *a, const double *q, const double *k,
+                               double *magnitude, double *root)
 {
     double sum = 0, absolute = 0, squares = 0;
+#pragma omp simd reduction(+ : sum, absolute, squares)
     for (int d = 0; d < a->dim; d++) {
         const double product = q[d] * k[d];
         sum += product;
@@ -60,6 +62,19 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
     return top;
 }
 
+/* Adds a value with its weight to the sums of the row. */
+REF_CLONES static void add_value(const struct ref_attention *a, double weight, const double *v,
+                                 struct ref_row *row)
+{
+#pragma omp simd
+    for (int d = 0; d < a->dim_v; d++) {
+        row->out[d] += weight * v[d];
+        row->magnitude[d] += weight * fabs(v[d]);
+        row->squares[d] += weight * weight * v[d] * v[d];
+        row->values[d] += fabs(v[d]);
+    }
+}
+
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {
@@ -72,23 +87,18 @@ void ref_attend(const struct ref_attention *a, const struct ref_query *query,
         return;
     }
     double denominator = query->sink ? exp(*query->sink - top) : 0;
-    for (int64_t j = keys->first; j < keys->end; j++)
-        denominator += exp(scratch[j] - top);
     for (int64_t j = keys->first; j < keys->end; j++) {
-        if (is_hidden(keys, j))
-            continue;
-        const double weight = exp(scratch[j] - top) / denominator;
-        const double *v = keys->v + j * keys->v_stride;
-        for (int d = 0; d < a->dim_v; d++) {
-            row->out[d] += weight * v[d];
-            row->magnitude[d] += weight * fabs(v[d]);
-            row->squares[d] += weight * weight * v[d] * v[d];
-            row->values[d] += fabs(v[d]) / denominator;
-        }
+        scratch[j] = exp(scratch[j] - top);
+        denominator += scratch[j];
     }
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        scratch[j] /= denominator;
+        if (!is_hidden(keys, j))
+            add_value(a, scratch[j], keys->v + j * keys->v_stride, row);
+    }
+    for (int d = 0; d < a->dim_v; d++)
+        row->values[d] /= denominator;
     row->lse = top + log(denominator);
-    for (int64_t j = keys->first; j < keys->end; j++)
-        scratch[j] = exp(scratch[j] - top) / denominator;
     ref_add_roundings(a, keys, scratch, row);
 }
 

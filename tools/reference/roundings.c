@@ -10,6 +10,7 @@
  * d the largest rounding of p, h = 2 d, the mean is d^2 / p. Every weight below d becomes 0.
  */
 #include "tools/reference/roundings.h"
+#include "tools/reference/clones.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -43,25 +44,29 @@ static void add_drift(struct ref_drift *d, const struct rounding *r, double fact
     d->mean += r->mean * fabs(factor);
 }
 
-static void add_rounding(const struct ref_attention *a, const struct rounding *r, const double *v,
-                         struct ref_row *row)
+REF_CLONES static void add_rounding(const struct ref_attention *a, const struct rounding *r,
+                                    const double *v, struct ref_row *row)
 {
-    double along[REF_DIRECTIONS] = {0}, absolute = 0;
+    const bool centred = a->weight_unit > 0;
+    const double bound = r->bound, square = r->square;
+    double out = 0, up = 0, to_largest = 0, absolute = 0;
+#pragma omp simd reduction(+ : out, up, to_largest, absolute)
     for (int d = 0; d < a->dim_v; d++) {
-        const double x = a->weight_unit > 0 ? v[d] - row->out[d] : v[d];
-        along[REF_ALONG_OUT] += x * row->out[d];
-        along[REF_UP] += x;
-        along[REF_TO_LARGEST] += x * row->to_largest[d];
+        const double x = centred ? v[d] - row->out[d] : v[d];
+        out += x * row->out[d];
+        up += x;
+        to_largest += x * row->to_largest[d];
         absolute += fabs(x);
-        row->moved[d] += r->bound * fabs(x);
-        row->moved_squares[d] += r->bound * x * r->bound * x;
-        row->mean_squares[d] += r->square * x * x;
+        row->moved[d] += bound * fabs(x);
+        row->moved_squares[d] += bound * x * bound * x;
+        row->mean_squares[d] += square * x * x;
     }
-    for (int i = 0; i < REF_DIRECTIONS; i++)
-        add_drift(&row->drift[i], r, along[i]);
+    add_drift(&row->drift[REF_ALONG_OUT], r, out);
+    add_drift(&row->drift[REF_UP], r, up);
+    add_drift(&row->drift[REF_TO_LARGEST], r, to_largest);
     add_drift(&row->absolute, r, absolute);
     add_drift(&row->sum, r, 1);
-    row->roundings += r->bound;
+    row->roundings += bound;
 }
 
 /* Returns the key with the largest weight, or -1 if there is none. */

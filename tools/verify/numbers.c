@@ -47,17 +47,21 @@ static float bits_to_float(uint32_t bits)
     return value;
 }
 
+/* Decodes a finite number of `width` bits: sign, exponent, `mantissa` bits. It moves them to the
+ * places of binary32, whose bias is 127. The product is exact for subnormal numbers too. */
+static inline double decode_small(uint32_t bits, int width, int mantissa, int bias)
+{
+    const uint32_t sign = bits >> (width - 1) << 31;
+    const uint32_t magnitude = (bits & ((UINT32_C(1) << (width - 1)) - 1)) << (23 - mantissa);
+    return (double)bits_to_float(sign | magnitude) *
+           (double)bits_to_float((uint32_t)(254 - bias) << 23);
+}
+
 static double decode_half(uint16_t bits)
 {
-    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double value;
-    if (exponent == 31)
-        value = mantissa ? NAN : INFINITY;
-    else if (exponent == 0)
-        value = ldexp(mantissa, -24);
-    else
-        value = ldexp(1024 + mantissa, exponent - 25);
-    return bits >> 15 ? -value : value;
+    if ((bits & 0x7c00) == 0x7c00)
+        return bits & 0x3ff ? NAN : bits >> 15 ? -INFINITY : INFINITY;
+    return decode_small(bits, 16, 10, 15);
 }
 
 /*
@@ -67,12 +71,9 @@ static double decode_half(uint16_t bits)
  */
 static double decode_fp8(uint16_t bits, bool fnuz)
 {
-    const int exponent = bits >> 3 & 15, mantissa = bits & 7, bias = fnuz ? 8 : 7;
     if (fnuz ? bits == 0x80 : (bits & 0x7f) == 0x7f)
         return NAN;
-    const double value =
-        exponent ? ldexp(8 + mantissa, exponent - bias - 3) : ldexp(mantissa, 1 - bias - 3);
-    return bits >> 7 ? -value : value;
+    return decode_small(bits, 8, 3, fnuz ? 8 : 7);
 }
 
 double decode_element(const struct precision *p, uint16_t bits)

@@ -310,8 +310,9 @@ void operand_set_ints(struct operand *o, const int32_t *values, int64_t count)
 static double value_of(const struct operand *o, const uint8_t *element)
 {
     if (o->precision) {
-        uint16_t bits = 0;
-        memcpy(&bits, element, (size_t)o->size);
+        uint16_t bits = *element; /* no copy of variable size: elements are read by the million */
+        if (o->size == sizeof(bits))
+            memcpy(&bits, element, sizeof(bits));
         return decode_element(o->precision, bits);
     }
     float value;
