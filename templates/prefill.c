@@ -260,7 +260,7 @@ static void describe_attention(struct prefill *p)
         .late_eighths = prefill_late_eighths(p),
         .packed_eighths = p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p),
         .ties_any = true,
-        .in_agprs = prefill_is_one_wave(p),
+        .in_agprs = prefill_is_one_wave(p) && prefill_residents(p->tile) == 1,
         .value_parts = (uint8_t)(p->shape.keys / p->value.part_keys),
         .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
         .sum_pairs = sums_pairs(p),
@@ -353,7 +353,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct prefill p = prefill_with_tile(v, m, &tile);
-    struct tir_func *f = att_begin_kernel(v, m, p.shape.waves, p.shape.waves / 4);
+    struct tir_func *f =
+        att_begin_kernel(v, m, p.shape.waves, p.shape.waves / 4 * prefill_residents(&tile));
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     if (v->planned)

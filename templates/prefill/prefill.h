@@ -335,7 +335,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 
 /* tile.c */
 
-enum { PREFILL_N_TILES = 38 };
+enum { PREFILL_N_TILES = 42 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };
@@ -356,7 +356,8 @@ enum {
     PREFILL_KEY_GROUPS,   /* groups of waves that split the keys of a work tile; 0: one */
     PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
-    PREFILL_ONE_WAVE,       /* 1: a SIMD has one wave: pipelines one_wave* */
+    PREFILL_ONE_WAVE,       /* workgroups of a compute unit, each with one wave per SIMD: pipelines
+                               one_wave*; 0: one workgroup with two waves per SIMD */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code; tiles that copy 16 bytes always have it */
     PREFILL_FRESH_OFFSETS,  /* 1: offsets of lanes into K and V are computed in each iteration, and
                                take no registers in the rest of it */
@@ -365,6 +366,12 @@ enum {
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
+
+/** Returns the workgroups that share a compute unit's registers and LDS. */
+static inline unsigned prefill_residents(const struct att_tile *t)
+{
+    return t->own[PREFILL_ONE_WAVE] > 1 ? t->own[PREFILL_ONE_WAVE] : 1;
+}
 
 /** True if the tile can serve a variant. Otherwise returns a sentence in `why`. */
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

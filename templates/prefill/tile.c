@@ -433,6 +433,26 @@ static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile
            att_reject(why, ATT_TILE, "takes more than %d columns only without a mask", COLUMNS);
 }
 
+/* True if the tile's workgroups have registers and LDS for it, and a lane of an accumulator has
+ * whole rows of O^T. */
+static bool has_capacity(const struct prefill *p, struct att_why *why)
+{
+    const int together = 256 / p->tile->rows; /* rows in a register of all lanes, and its next */
+    const unsigned most = p->m->lds_bytes / prefill_residents(p->tile);
+    if (lds_bytes(p) > most)
+        return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(p),
+                          p->m->name, most);
+    if (p->v->head_dim_v % together)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d beside head_dim %d is not a multiple of %d",
+                          p->v->head_dim_v, p->v->head_dim, together);
+    const unsigned have = 512u / (p->tile->waves / 4 * prefill_residents(p->tile));
+    if (registers(p) > have)
+        return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(p),
+                          have);
+    return true;
+}
+
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why)
 {
@@ -465,6 +485,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                      (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
         return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
                           t->head_dim);
+    if (prefill_residents(t) > 1 && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v))
+        return att_reject(why, ATT_TILE, "is for head_dim %d", t->head_dim);
     if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
         return att_reject(why, ATT_TILE, "is for q, k and v of %s",
                           t->own[PREFILL_FP8] ? "fp8" : "dtype");
@@ -483,18 +505,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
     if (p.refused[0])
         return att_reject(why, ATT_TILE, "%s", p.refused);
-    if (lds_bytes(&p) > m->lds_bytes)
-        return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
-                          m->lds_bytes);
-    if (v->head_dim_v % (int)together)
-        return att_reject(why, ATT_HEAD_DIM_V,
-                          "head_dim_v %d beside head_dim %d is not a multiple of %d", v->head_dim_v,
-                          v->head_dim, together);
-    const unsigned have = 512u / (t->waves / 4);
-    if (registers(&p) > have)
-        return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(&p),
-                          have);
-    return true;
+    return has_capacity(&p, why);
 }
 
 /* True for supported head dims. Above 128 the lanes of an accumulator leave no rest of 8 rows. */

@@ -115,6 +115,18 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(128, 128, 32, 8, 64, 256), .plain = true, .exact = true, .late_power = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_FP8] = 1, [PREFILL_KEY_GROUPS] = 2},
      .why = "few queries: half of the waves see half of the keys"},
+    {TILE(64, 64, 32, 4, 32, 64), COPIED, .plain = true, .late_power = true, .whole_keys = true,
+     .late_maximum = true, .own = {[PREFILL_ONE_WAVE] = 3},
+     .why = "few keys a query: a workgroup begins or ends while others multiply"},
+    {TILE(64, 64, 32, 4, 32, 256), .plain = true, .late_power = true, .whole_keys = true,
+     .own = {[PREFILL_ONE_WAVE] = 3},
+     .why = "few keys a query: a workgroup begins or ends while others multiply"},
+    {TILE(128, 128, 32, 4, 32, 128), COPIED, .plain = true, .late_power = true, .whole_keys = true,
+     .own = {[PREFILL_ONE_WAVE] = 2},
+     .why = "few keys a query: a workgroup begins or ends while others multiply"},
+    {TILE(128, 128, 32, 4, 32, 256), .plain = true, .late_power = true, .whole_keys = true,
+     .own = {[PREFILL_ONE_WAVE] = 2},
+     .why = "few keys a query: a workgroup begins or ends while others multiply"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {

@@ -82,6 +82,49 @@ static void head_dims_between_the_tiles(void **state)
         }
 }
 
+/* Returns the number of the row of the alternative kernel that takes calls up to `most` of an
+ * argument; 0: none does. */
+static unsigned row_for(const struct att_variant *v, const struct tir_machine *m, const char *arg,
+                        int64_t most)
+{
+    struct att_second second;
+    for (unsigned n = 0; v->op->second(v, m, n, &second); n++)
+        for (unsigned i = 0; i < second.calls.count; i++)
+            if (!strcmp(second.calls.rows[i].arg, arg) && second.calls.rows[i].max == most)
+                return second.tile;
+    return 0;
+}
+
+/* Compiles the alternative kernel for queries that see few keys. Checks that the number of
+ * workgroups in a compute unit is the one of its row. */
+static void check_short(const char *target, const int dims[2], int mask, const char *arg, int most)
+{
+    const struct tir_machine *const m = &tgt_find(target)->machine;
+    struct att_variant v = variant(target, dims);
+    att_set(&v, ATT_MASK, mask);
+    att_set(&v, ATT_LSE, 1);
+    const unsigned row = row_for(&v, m, arg, most);
+    assert_int_not_equal(row, 0);
+    att_set(&v, ATT_TILE, (int)row);
+    struct attnc_kernel k = compile_attention(&v);
+    assert_int_equal(k.facts.occupancy, dims[0] == 64 ? 3 : 2); /* waves of a SIMD */
+    check_facts(&k, 0);
+    attnc_kernel_free(&k);
+    att_set(&v, ATT_SOFT_CAP, 1);
+    assert_int_equal(row_for(&v, m, arg, most), 0);
+}
+
+static void queries_of_few_keys_share_compute_units(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++) {
+        const char *const name = tgt_all[t]->machine.name;
+        for (int d = 0; d < 2; d++)
+            check_short(name, head_dims[d], ATT_MASK_WINDOW, "window_left", 1023);
+        check_short(name, head_dims[0], ATT_MASK_CAUSAL, "max_seqlen_k", 512);
+    }
+}
+
 /* Every size is compiled or refused with a sentence, and none aborts: panels and LDS follow the
    size. */
 static void every_head_dim_is_decided(void **state)
@@ -338,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_fit_their_registers_on_every_target),
         cmocka_unit_test(head_dims_between_the_tiles),
+        cmocka_unit_test(queries_of_few_keys_share_compute_units),
         cmocka_unit_test(every_head_dim_is_decided),
         cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
         cmocka_unit_test(soft_cap_fits_too),
