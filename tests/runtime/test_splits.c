@@ -163,6 +163,31 @@ static void lists_that_workgroups_share_are_fewer(void **state)
     close_op(&b);
 }
 
+/* Workgroups share the sums of up to 64 rows, so there may be many parts. */
+static void few_rows_have_many_parts(void **state)
+{
+    (void)state;
+    struct attn_mla_decode_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 576,
+        .head_dim_v = 512,
+        .heads = 64,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = 64},
+        .one_launch = true,
+    };
+    for (int rows = 64; rows <= 65; rows++) {
+        struct bench_op b = open_pack();
+        desc.heads = rows;
+        assert_int_equal(attn_mla_decode_lookup(b.device, &desc, &b.op), ATTN_OK);
+        const struct attn_decode_split s = choose(b.op, 1, 4096);
+        assert_int_equal(s.item_cost, rows == 64 ? 1 : 0);
+        assert_int_equal(s.merge_rate, rows == 64 ? 128 : 0);
+        close_op(&b);
+    }
+}
+
 /* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
 static void a_planned_prefill_has_tiles(void **state)
 {
@@ -232,6 +257,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(kernels_of_a_split_are_in_the_pack),
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
+        cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(bad_calls_are_refused),
     };
