@@ -68,7 +68,7 @@ static void report_unknown_field(struct reader *r, uint32_t key, const char *nam
     for (int f = 0; f < ATT_FIELD_COUNT; f++)
         attnc_nearest_offer(&nearest, att_fields[f].name);
     for (int f = 0; nearest.name && f < ATT_FIELD_COUNT; f++)
-        s->misspelt |= (uint64_t)!strcmp(nearest.name, att_fields[f].name) << f;
+        s->misspelt |= (att_field_set)!strcmp(nearest.name, att_fields[f].name) << f;
     if (nearest.name)
         attnc_diag_error(r->d, at(r, key), "unknown field '%.40s'; did you mean '%s'?", name,
                          nearest.name);

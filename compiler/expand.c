@@ -276,7 +276,7 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
         }
         attnc_report_refusal(x->d, v, &target->machine, &why, together);
         if (why.field < ATT_FIELD_COUNT)
-            attnc_report_others(x->d, v, &target->machine, UINT64_C(1) << why.field);
+            attnc_report_others(x->d, v, &target->machine, ATT_FIELD(why.field));
         return true;
     }
     if (out->count == ATTNC_MAX_VARIANTS) {
@@ -344,30 +344,30 @@ static bool add_product(struct attnc_expander *x, const struct att_template *op,
  * Reads the fields that `op` takes into dimensions. Returns the bits of missing, wrong and
  * unsupported fields; wrong ones get no dimension.
  */
-static uint64_t read_fields(struct attnc_expander *x, const struct attnc_settings *s,
-                            const struct att_template *op, struct att_loc at,
-                            struct dimension *dims, size_t *count)
+static att_field_set read_fields(struct attnc_expander *x, const struct attnc_settings *s,
+                                 const struct att_template *op, struct att_loc at,
+                                 struct dimension *dims, size_t *count)
 {
-    uint64_t wrong = 0;
+    att_field_set wrong = 0;
     x->choice_count = 0;
     *count = 0;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         const struct attnc_setting *set = &s->fields[f];
         bool taken = op->takes >> f & 1;
         if (taken && set->value) {
-            x->used |= UINT64_C(1) << f;
+            x->used |= ATT_FIELD(f);
             if (read_choices(x, f, set->value, &dims[*count]))
                 (*count)++;
             else
-                wrong |= UINT64_C(1) << f;
+                wrong |= ATT_FIELD(f);
         } else if (taken && att_fields[f].required) {
             if (!(s->misspelt >> f & 1))
                 attnc_diag_error(x->d, at, "%s needs %s", op->name, att_fields[f].name);
-            wrong |= UINT64_C(1) << f;
+            wrong |= ATT_FIELD(f);
         } else if (!taken && set->value && !set->from_defaults) {
             attnc_diag_error(x->d, x->yaml->nodes[set->key].at, "%s does not take %s", op->name,
                              att_fields[f].name);
-            wrong |= UINT64_C(1) << f;
+            wrong |= ATT_FIELD(f);
         }
     }
     return wrong;
@@ -379,7 +379,7 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
 {
     struct dimension dims[ATT_FIELD_COUNT];
     size_t count;
-    const uint64_t wrong = read_fields(x, s, op, at, dims, &count);
+    const att_field_set wrong = read_fields(x, s, op, at, dims, &count);
     if (wrong) {
         for (; *targets && !x->d->no_memory; targets++) {
             const struct att_variant v = combine(x, op, at, *targets, dims, count);

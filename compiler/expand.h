@@ -20,7 +20,7 @@ struct attnc_settings {
     struct att_loc at; /* place of the entry */
     struct attnc_setting op, targets, where;
     struct attnc_setting fields[ATT_FIELD_COUNT];
-    uint64_t misspelt; /* bit per field that was suggested for an unknown key */
+    att_field_set misspelt; /* bit per field that was suggested for an unknown key */
 };
 
 struct attnc_choice;
@@ -33,10 +33,10 @@ struct attnc_expander {
     const char *directory;
     struct attnc_description *out;
 
-    uint64_t used;   /* ATT_BIT() of the fields that any kernel uses */
-    size_t work;     /* values processed, limited by MAX_WORK */
-    bool leaves_out; /* where: possible, so combinations that an op refuses are left out */
-    size_t left_out; /* combinations of the current entry */
+    att_field_set used; /* ATT_BIT() of the fields that any kernel uses */
+    size_t work;        /* values processed, limited by MAX_WORK */
+    bool leaves_out;    /* where: possible, so combinations that an op refuses are left out */
+    size_t left_out;    /* combinations of the current entry */
     struct attnc_choice *choices;
     size_t choice_count, choice_cap;
     uint32_t *table; /* open addressing, index + 1 of a variant; twice ATTNC_MAX_VARIANTS */

@@ -29,7 +29,7 @@ static bool accepts(const struct att_variant *v, const struct tir_machine *m, st
 
 /* Returns `v` with the wrong fields set to their defaults, or to a likely number if they have
  * none. */
-static struct att_variant without(const struct att_variant *v, uint64_t wrong)
+static struct att_variant without(const struct att_variant *v, att_field_set wrong)
 {
     struct att_variant good = *v;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -119,7 +119,7 @@ void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
 }
 
 void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
-                         const struct tir_machine *m, uint64_t wrong)
+                         const struct tir_machine *m, att_field_set wrong)
 {
     for (;;) {
         struct att_why why;
@@ -133,6 +133,6 @@ void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
                 return;
         }
         attnc_diag_error(d, v->loc[why.field], "%s", why.text);
-        wrong |= UINT64_C(1) << why.field;
+        wrong |= ATT_FIELD(why.field);
     }
 }

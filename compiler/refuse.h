@@ -24,6 +24,6 @@ void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
  * each). Those fields have been reported, so their values in `v` are ignored.
  */
 void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
-                         const struct tir_machine *m, uint64_t wrong);
+                         const struct tir_machine *m, att_field_set wrong);
 
 #endif

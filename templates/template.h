@@ -95,7 +95,7 @@ struct att_second {
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
-    uint64_t takes;          /* the fields of its key: OP_TAKES_<op>, made from ops/ */
+    att_field_set takes;     /* the fields of its key: OP_TAKES_<op>, made from ops/ */
 
     /* True if this variant is possible on this target; else `why` says why not. Called once per
      * variant, from any thread. */

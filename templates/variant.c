@@ -47,7 +47,7 @@ const struct att_field_info att_fields[ATT_FIELD_COUNT] = {
 #undef SAME_AS
 #undef ROW
 
-static_assert(ATT_FIELD_COUNT <= 64, "a set of fields has 64 bits");
+static_assert(ATT_FIELD_COUNT <= 128, "a set of fields has 128 bits");
 
 /* Every enumerated field is read through int by id. */
 #define FIELD_ENUM(ID, id, tag, dflt, role, help) \

@@ -33,8 +33,12 @@ enum att_field {
     ATT_FIELD_COUNT
 };
 
-/* A field's bit in att_template.takes: ATT_BIT(HEAD_DIM). */
-#define ATT_BIT(ID) (UINT64_C(1) << ATT_##ID)
+/* A set of fields, a bit for each. */
+__extension__ typedef unsigned __int128 att_field_set;
+
+/* The sets with one field: by number, and as ATT_BIT(HEAD_DIM). */
+#define ATT_FIELD(number) ((att_field_set)1 << (number))
+#define ATT_BIT(ID) ATT_FIELD(ATT_##ID)
 
 enum att_kind { ATT_KIND_ENUM, ATT_KIND_INT, ATT_KIND_FLAG, ATT_KIND_FILE };
 enum att_role { ATT_ROLE_KEY, ATT_ROLE_TUNE };

@@ -81,12 +81,12 @@ static bool find_base(struct op_limits *l)
 
 /* Returns the next choice of a chain: a choice, the one that it needs, and so on, for fields that
  * are not in `done` yet; -1 after the last. A chain may lead back to itself. */
-static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
+static int next_of_chain(const struct op_limits *l, int choice, att_field_set *done)
 {
     for (int steps = 0; choice >= 0 && steps < 4; steps++) {
         const enum att_field f = l->choices[choice].field;
         if (!(*done >> f & 1)) {
-            *done |= UINT64_C(1) << f;
+            *done |= ATT_FIELD(f);
             return choice;
         }
         choice = l->choices[choice].helper;
@@ -97,7 +97,7 @@ static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
 /* Sets a choice and the choices that it needs. */
 static void apply(const struct op_limits *l, struct att_variant *v, int choice)
 {
-    uint64_t done = 0;
+    att_field_set done = 0;
     while ((choice = next_of_chain(l, choice, &done)) >= 0)
         set(v, l->choices[choice].field, l->choices[choice].value);
 }
@@ -182,7 +182,7 @@ struct chain {
 static struct chain chain_of(const struct op_limits *l, int n)
 {
     struct chain c = {.count = 0};
-    uint64_t done = UINT64_C(1) << l->choices[n].field;
+    att_field_set done = ATT_FIELD(l->choices[n].field);
     for (int h = l->choices[n].helper; c.count < 4 && (h = next_of_chain(l, h, &done)) >= 0;)
         c.choices[c.count++] = h;
     return c;
@@ -254,13 +254,13 @@ static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], e
 /* Names the choices in `in`. What a choice needs is named in the line of its own field. */
 static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES], struct text *t)
 {
-    uint64_t done = 0;
+    att_field_set done = 0;
     for (int i = 0; i < l->count; i++) {
         const enum att_field f = l->choices[i].field;
         if (!in[i] || done >> f & 1 || is_implied(l, in, i))
             continue;
         text_add(t, "%s", done ? ", " : "");
-        done |= UINT64_C(1) << f;
+        done |= ATT_FIELD(f);
         name_field(l, in, f, t);
     }
 }
