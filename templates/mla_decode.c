@@ -184,7 +184,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;
-    return att_latent_check(v, why) && att_find_tile(v, m, &tile, why);
+    return att_latent_check(v, why) && mla_product_check(v, m, why) &&
+           att_find_tile(v, m, &tile, why);
 }
 
 /* Returns how many bits of a wave's number tell key groups apart. Waves that would hold the same
@@ -317,6 +318,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     mla_work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);
+    if (v->product_dim)
+        mla_multiply_output(&s);
     tir_return(b);
 
     *k = (struct att_kernel){

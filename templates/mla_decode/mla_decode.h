@@ -417,6 +417,14 @@ void mla_find_pieces(struct mla *s);
 /** Returns the features of a block's pieces: MLA_HAS_HALVES, _ROTATED, _PIECES. */
 uint32_t mla_piece_features(const struct mla *s);
 
+/* value_product.c */
+
+/** True if the kernel's product with W_UV can be built. */
+bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
+                       struct att_why *why);
+/** Multiplies each head's output with its rows of w_uv, after the last item of the launch. */
+void mla_multiply_output(struct mla *s);
+
 /* scaled.c */
 
 /* The bias of e8m0, and the powers of two by which weights may outgrow what O and l are relative

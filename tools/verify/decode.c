@@ -512,6 +512,7 @@ static void fill(struct call *c)
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     call_fill_sinks(c, OPERAND(c, SINKS));
+    value_product_fill(c);
     if (is_step(c))
         rope_decode_fill(c);
     else if (!is_latent(c))

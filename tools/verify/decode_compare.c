@@ -183,5 +183,6 @@ void decode_compare(struct call *c)
     };
     if (is_step(c))
         rope_decode_compare_cache(c);
+    value_product_compare(c);
     comparison_run(&comparison, c->row);
 }
