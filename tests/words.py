@@ -40,7 +40,7 @@ VERBS = """accept add adapt adopt align allow apply assert avoid balance begin b
     define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute explain
     expect export expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold honour
     ignore implement import improve include infer inline install issue join keep know let limit link list load lower make map
-    mark match measure merge mirror model move mutate name note open order overlap pack parse pass pick pin place point prefer
+    mark match measure merge mirror model move multiply mutate name note open order overlap pack parse pass pick pin place plan point prefer
     prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove
     rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse revert
     rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify
