@@ -6,6 +6,7 @@
 #include "templates/index/page.h"
 #include "templates/linear/norm.h"
 #include "templates/linear/sequence.h"
+#include "templates/rope/rotate_rows.h"
 
 enum { ELEM = 2, FLOAT = 4 };
 
@@ -40,63 +41,6 @@ static void store_latent(struct compress *c, struct tir_value token, struct tir_
         att_row(b, tir_arg(b, ARG_LATENT, TIR_I64), token, ARG_LATENT_TOKEN_STRIDE, ELEM);
     tir_tile_store(b, att_view(b, base, rows, zero, c->v->head_dim * ELEM, 0), zero,
                    tir_convert_short(b, z, att_dtype(c->v)));
-}
-
-/* ---- The rotation ---- */
-
-/* Returns the bits `mask` of each column's number, as i32 of type t. */
-static struct tir_value column_bits(struct compress *c, struct tir_type t, int mask)
-{
-    struct tir_builder *b = &c->b;
-    const struct tir_value column = tir_row_index(b, t);
-    return tir_and(b, column, tir_int_like(b, column, mask));
-}
-
-/* Loads the angle's cosine, or its sine, of each element at the position: [head_dim, 1]. Elements
- * that do not rotate read some other one's. */
-static struct tir_value load_angles(struct compress *c, struct tir_type t,
-                                    struct tir_value position, bool sine)
-{
-    struct tir_builder *b = &c->b;
-    const int dim = c->v->rotary_dim, half = dim / 2;
-    struct tir_value pair;
-    if (c->v->rope == ATT_ROPE_GPTJ) {
-        pair = column_bits(c, t, dim - 1);
-        pair = tir_shr(b, pair, tir_int_like(b, pair, 1));
-    } else {
-        pair = column_bits(c, t, half - 1);
-    }
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, position), tir_i64(b, (int64_t)dim * FLOAT));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64), row);
-    const struct tir_value at =
-        tir_convert(b, tir_mul(b, pair, tir_int_like(b, pair, FLOAT)), TIR_I64);
-    return tir_tile_gather(b, base, at, tir_i32(b, sine ? half * FLOAT : 0),
-                           tir_with_dtype(t, TIR_F32));
-}
-
-/* Rotates rotary_dim elements from rotary_first on by the angles of `position`. */
-static struct tir_value rotate(struct compress *c, struct tir_value z, struct tir_value position)
-{
-    struct tir_builder *b = &c->b;
-    if (c->v->rope == ATT_ROPE_NONE)
-        return z;
-    const int dim = c->v->rotary_dim;
-    const int partner = c->v->rope == ATT_ROPE_GPTJ ? 1 : dim / 2;
-    const struct tir_layout column = tir_layout_transpose(tir_layout_of(b->f, c->row));
-    const struct tir_type t = tir_tile(b->f, TIR_I32, c->row.cols, 1, &column);
-    const struct tir_value block = column_bits(c, t, -dim);
-    const struct tir_value rotates =
-        tir_cmp_eq(b, block, tir_splat(b, tir_arg(b, ARG_ROTARY_FIRST, TIR_I32), t));
-    const struct tir_value low =
-        tir_cmp_eq(b, column_bits(c, t, partner), tir_int_like(b, block, 0));
-    struct tir_value cosine = load_angles(c, t, position, false);
-    struct tir_value sine = load_angles(c, t, position, true);
-    sine = tir_select(b, low, tir_neg(b, sine), sine);
-    cosine = tir_select(b, rotates, cosine, tir_float_like(b, cosine, 1.0f));
-    sine = tir_select(b, rotates, sine, tir_float_like(b, sine, 0.0f));
-    const struct tir_value other = tir_col_flip(b, z, (unsigned)partner);
-    return tir_fma(b, other, tir_transpose(b, sine), tir_mul(b, z, tir_transpose(b, cosine)));
 }
 
 /* Multiplies 128 elements by the Hadamard matrix over sqrt 128. Each of 7 rounds replaces two
@@ -247,7 +191,13 @@ void compress_finish(struct compress *c, struct tir_value group, struct tir_valu
     z = normalise(c, z);
     store_latent(c, token, z);
     struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, slot, tir_i64(b, 0)), false, NULL, 0);
-    struct tir_value y = rotate(c, z, tir_mul(b, group, c->ratio));
+    struct tir_value y = z;
+    if (c->v->rope != ATT_ROPE_NONE) {
+        const struct rope_angles angles = {.v = c->v,
+                                           .position = tir_mul(b, group, c->ratio),
+                                           .first = tir_arg(b, ARG_ROTARY_FIRST, TIR_I32)};
+        y = rope_rotate_rows(b, &angles, z);
+    }
     if (c->v->hadamard)
         y = hadamard(c, y);
     const struct place p = find_place(c, slot);

@@ -27,9 +27,8 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
     return all;
 }
 
-/* Returns 1 / rms of each row; for zeros without eps a finite number, so that they stay 0. */
-static struct tir_value inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
-                                    unsigned n)
+struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
+                                      unsigned n)
 {
     const struct tir_value sum = att_norm_over_rows(b, x, n, false);
     const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
@@ -50,7 +49,7 @@ void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int widt
         if (first)
             y[i] = tir_mul(b, y[i], gates[i]);
     }
-    const struct tir_value rms = inverse_rms(b, width, y, n);
+    const struct tir_value rms = att_norm_inverse_rms(b, width, y, n);
     for (unsigned i = 0; i < n; i++) {
         y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
         if (gated && !first)

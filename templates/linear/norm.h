@@ -13,6 +13,11 @@
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
+/** Returns 1 / sqrt(mean(x^2) + eps) of each row of n panels, `width` columns together; for zeros
+ * without eps a finite number, so that they stay 0. */
+struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
+                                      unsigned n);
+
 /** Replaces n panels of rows y (f32) of `width` columns by their norms with the weights w (f32) and
  * the gates z, of any dtype; z is not read where the variant has no gate. */
 void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,

@@ -15,7 +15,8 @@ LEAST = 0.6
 # Bounds of chunks add up the sizes of the terms of products of products, which mostly cancel.
 LEAST_OF_CHUNKS = 0.15
 OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer_rope_cache', 'cache_write',
-       'head_product', 'compress', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd', 'selective_scan']
+       'head_product', 'compress', 'conv1d', 'gated_rmsnorm', 'gated_delta', 'ssd',
+       'selective_scan', 'rope_heads']
 
 
 def rows(attnc, pack, op):

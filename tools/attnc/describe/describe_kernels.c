@@ -243,6 +243,25 @@ static void write_rope(struct entry_writer *w, const struct model_group *g)
                          : "The same for layers without rotation.");
 }
 
+/* Writes the gates of the output and its factor, where the model has some. What splits gates off q
+ * leaves the product with them to the caller, or to this kernel if there is one for the size. */
+static void write_out_gate(struct entry_writer *w, const struct model_group *g)
+{
+    char label[80], why[200];
+    const bool gates = w->m->gate || w->m->gates_out || w->m->gates_heads;
+    const bool needed = w->m->gates_out || w->m->gates_heads || w->m->out_scale != 1;
+    if (!gates && w->m->out_scale == 1)
+        return;
+    snprintf(label, sizeof(label), "gates of the output at head_dim %ld", g->head_dim_v);
+    entry_begin(w, "rope_heads");
+    entry_field(w, "head_dim: %ld", g->head_dim_v);
+    entry_field(w, "rope: none");
+    if (gates)
+        entry_field(w, "act: sigmoid");
+    if (needed || entry_is_accepted(w->entry, entry_dtype(w->m), tgt_all[0]->machine.name, why))
+        entry_end(w, label, "The output times its gates, and times `scale`.");
+}
+
 static bool same_rope(const struct model_group *a, const struct model_group *b)
 {
     return a->rotates == b->rotates && a->rotary_dim == b->rotary_dim &&
@@ -483,8 +502,10 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     else
         write_ropes(&w);
     for (unsigned i = 0; causal && i < m->group_count; i++) {
-        if (!has_size_before(m, i))
-            write_combine(&w, &m->groups[i]);
+        if (has_size_before(m, i))
+            continue;
+        write_combine(&w, &m->groups[i]);
+        write_out_gate(&w, &m->groups[i]);
     }
     if (causal)
         write_shared(&w);

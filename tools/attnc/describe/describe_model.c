@@ -146,7 +146,11 @@ static void print_scores(const struct model *m, FILE *out)
         fprintf(out, "# Rotation of the indexer: %s\n", ropes[l->index_rope]);
     fprintf(out, "# Scale of the scores: %s. Rotation: %s%s. Norm of q and k: %s%s%s\n",
             m->scale_from, ropes[m->rope], mropes[m->mrope], norms[m->norm],
-            m->bias ? ". Bias" : "", m->gate ? ". Output gate" : "");
+            m->bias ? ". Bias" : "", m->gate || m->gates_out ? ". Output gate" : "");
+    if (m->gates_heads)
+        fputs("# A gate for each head of the output\n", out);
+    if (m->out_scale != 1)
+        fprintf(out, "# The output is multiplied by %.9g\n", m->out_scale);
     if (m->soft_cap > 0)
         fprintf(out, "# Cap of the scores: %.9g\n", m->soft_cap);
     if (m->image_prefix)

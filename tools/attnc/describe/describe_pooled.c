@@ -13,6 +13,18 @@ static void write_norms(struct entry_writer *w, const struct model_group *g)
     entry_end(w, "the norm of q_a", "The norm of the compressed q; kv NULL: compress has its own.");
 }
 
+/* Writes the steps of q's heads, and of the output's: both rotate their last elements. */
+static void write_heads(struct entry_writer *w, const struct model_group *g)
+{
+    entry_begin(w, "rope_heads");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "norm: [rms, none] # rms: q, without a weight; none: the output, backwards");
+    entry_field(w, "rope: gptj");
+    entry_field(w, "rotary_dim: %ld", g->rotary_dim);
+    entry_end(w, "the heads of q and of the output",
+              "The last elements of q's heads rotate, and back again in the output.");
+}
+
 /* Writes the maker of the window's rows, a group for each token, and of the rows of groups. */
 static void write_rows(struct entry_writer *w, const struct model_group *g)
 {
@@ -118,9 +130,8 @@ static const struct model_group *find_chosen(const struct model *m)
 void write_pooled(struct entry_writer *w)
 {
     const struct model_group *const g = &w->m->groups[0], *const chosen = find_chosen(w->m);
-    model_lacks(w->m, "the rotation of the last %ld elements of q, and of the output backwards",
-                g->rotary_dim);
     write_norms(w, g);
+    write_heads(w, g);
     write_rows(w, g);
     if (chosen)
         write_index(w, chosen);

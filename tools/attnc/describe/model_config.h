@@ -121,8 +121,11 @@ struct model {
     enum model_norm norm;
     enum model_mrope mrope;
     bool bias, gate;
-    bool image_prefix;               /* tokens of an image, or of a prefix, see each other */
-    double soft_cap;                 /* of the scores; 0: none */
+    bool gates_out;    /* latent attention's output is multiplied by sigmoid of a gate */
+    bool gates_heads;  /* each head of the output is, by one number */
+    double out_scale;  /* multiplies the output, or values; 1: nothing does */
+    bool image_prefix; /* tokens of an image, or of a prefix, see each other */
+    double soft_cap;   /* of the scores; 0: none */
     char scale_from[MODEL_MAX_NAME]; /* the setting or the rule that the scale follows */
     long draft_tokens;               /* of multi-token prediction; 0: none */
     struct model_texts gaps;         /* what the model needs and attnc lacks */

@@ -17,8 +17,6 @@ static const struct {
     const char *sentence;
 } needs[] = {
     {CONFIG_CLIP, 0, "clip_qkv: q, k and v have to be clamped before rope_qk_norm_cache"},
-    {CONFIG_VALUE_SCALE, 1,
-     "values times a constant (attention_value_scale): multiply v, or the output"},
     {CONFIG_TEMPERATURE, 0,
      "temperature tuning: q of layers without rotation has to be scaled before attention"},
     {CONFIG_TEMPERATURE_BETA, 0,
@@ -29,10 +27,6 @@ static const struct {
     {CONFIG_SCALE_BY_LAYER, 0,
      "a scale divided by the number of the layer: pass each layer its own"},
     {CONFIG_V_NORM, 0, "a norm of v: it has to run before rope_qk_norm_cache"},
-    {CONFIG_LATENT_GATE, 0,
-     "an output gate of latent attention (mla_use_output_gate): multiply the output"},
-    {CONFIG_GATE_HEADS, 0,
-     "a gate per head: the output of each head has to be multiplied by a number"},
     {CONFIG_KIND_CROSS_EVERY, 0,
      "cross attention layers between the others (cross_layer_interval): prefill with `mask: none`"},
     {CONFIG_CROSS_SHARES, 0, "layers that read the cache of an earlier layer (use_cla)"},
@@ -131,6 +125,9 @@ static void read_gate(struct reader *r)
     bool beside = r->class.traits & GATE_APART || apart_key || elements;
     bool heads = r->class.traits & GATE_HEADS;
     m->gate = config_flag(&r->c, CONFIG_GATE, r->class.traits & GATE);
+    m->gates_out = config_flag(&r->c, CONFIG_LATENT_GATE, false);
+    m->gates_heads = config_flag(&r->c, CONFIG_GATE_HEADS, false);
+    m->out_scale = config_real(&r->c, CONFIG_VALUE_SCALE, 1);
     if (word && strcmp(word, "false") == 0)
         heads = beside = false;
     else if (word && (is_word(word, per_head) || (strcmp(word, "true") == 0 && heads)))
@@ -140,7 +137,8 @@ static void read_gate(struct reader *r)
     else if (word && !known)
         model_lacks(m, "an output gate ('%s'): the output of attention has to be multiplied", word);
     if (heads)
-        model_lacks(m, "a gate per head: the output of each head has to be multiplied by a number");
+        model_lacks(m, "knowledge of the function of the gate per head: rope_heads has sigmoid and "
+                       "silu");
     if (beside && !m->gate)
         model_note(m, "gate: true takes each head's gate after its q: interleave the rows of the "
                       "gate's own projection and q's");

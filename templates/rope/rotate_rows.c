@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/rope/rotate_rows.h"
+
+#include "op_names.h"
+#include "templates/workgroup/scalar.h"
+
+enum { FLOAT = 4 };
+
+/* Returns the bits `mask` of each column's number, as i32 of type t, columns x 1. */
+static struct tir_value column_bits(struct tir_builder *b, struct tir_type t, int mask)
+{
+    const struct tir_value column = tir_row_index(b, t);
+    return tir_and(b, column, tir_int_like(b, column, mask));
+}
+
+/* Loads the angle's cosine, or its sine, of each element: columns x 1. Elements that do not rotate
+ * read some other one's. */
+static struct tir_value load_angles(struct tir_builder *b, const struct rope_angles *a,
+                                    struct tir_type t, bool sine)
+{
+    const int dim = a->v->rotary_dim, half = dim / 2;
+    struct tir_value pair;
+    if (a->v->rope == ATT_ROPE_GPTJ) {
+        pair = column_bits(b, t, dim - 1);
+        pair = tir_shr(b, pair, tir_int_like(b, pair, 1));
+    } else {
+        pair = column_bits(b, t, half - 1);
+    }
+    const struct tir_value row =
+        tir_mul(b, att_wide(b, a->position), tir_i64(b, (int64_t)dim * FLOAT));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64), row);
+    const struct tir_value at =
+        tir_convert(b, tir_mul(b, pair, tir_int_like(b, pair, FLOAT)), TIR_I64);
+    return tir_tile_gather(b, base, at, tir_i32(b, sine ? half * FLOAT : 0),
+                           tir_with_dtype(t, TIR_F32));
+}
+
+/* Returns the vector x, columns x 1, for every row of type t. */
+static struct tir_value of_rows(struct tir_builder *b, struct tir_value x, struct tir_type t)
+{
+    const struct tir_value row = tir_transpose(b, x);
+    return t.rows > 1 ? tir_broadcast(b, row, t) : row;
+}
+
+struct tir_value rope_rotate_rows(struct tir_builder *b, const struct rope_angles *a,
+                                  struct tir_value z)
+{
+    const int dim = a->v->rotary_dim;
+    const int partner = a->v->rope == ATT_ROPE_GPTJ ? 1 : dim / 2;
+    const struct tir_type rows = tir_typeof(b->f, z);
+    const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, rows), 0);
+    const struct tir_layout column = tir_layout_transpose(&one);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, rows.cols, 1, &column);
+    const struct tir_value block = column_bits(b, t, -dim);
+    const struct tir_value rotates = tir_cmp_eq(b, block, tir_splat(b, a->first, t));
+    struct tir_value low = tir_cmp_eq(b, column_bits(b, t, partner), tir_int_like(b, block, 0));
+    if (a->backwards.id)
+        low = tir_xor(b, low, tir_splat(b, a->backwards, tir_typeof(b->f, low)));
+    struct tir_value cosine = load_angles(b, a, t, false);
+    struct tir_value sine = load_angles(b, a, t, true);
+    sine = tir_select(b, low, tir_neg(b, sine), sine);
+    cosine = tir_select(b, rotates, cosine, tir_float_like(b, cosine, 1.0f));
+    sine = tir_select(b, rotates, sine, tir_float_like(b, sine, 0.0f));
+    const struct tir_value other = tir_col_flip(b, z, (unsigned)partner);
+    return tir_fma(b, other, of_rows(b, sine, rows), tir_mul(b, z, of_rows(b, cosine, rows)));
+}

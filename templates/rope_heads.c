@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The heads of a token, normalised, rotated and gated:
+ *
+ *   out = scale act(gate) act(head_gate) R(position) (x / rms(x) w)
+ *
+ * as models need it of q before attention, or of its output: DeepSeek-V4 rotates the last 64
+ * elements of both, the output backwards; other models multiply the output with gates. A wave has
+ * 512 elements, a head or several of one token.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/linear/gates.h"
+#include "templates/linear/norm.h"
+#include "templates/rope/rotate_rows.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { CHUNK = 8, ELEM = 2, WAVE_ELEMENTS = CHUNK * TIR_WAVE_LANES };
+
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 8, .why = "short waves, of which many wait for memory"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 2, {2, 8}},
+    {"waves_per_simd", 1, {4}},
+};
+
+struct heads {
+    const struct att_variant *v;
+    struct tir_builder b;
+    unsigned rows;          /* heads of a wave */
+    struct tir_type tile;   /* of dtype, rows x head_dim */
+    struct tir_value token; /* i32 */
+    struct tir_value first; /* i32: the wave's first head */
+    struct tir_value left;  /* i32: heads that exist from there on */
+};
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    return att_fits_waves(v, t, m, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    if (!tir_is_power((unsigned)v->head_dim) || v->head_dim < TIR_WAVE_LANES ||
+        v->head_dim > WAVE_ELEMENTS)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
+                          v->head_dim, TIR_WAVE_LANES, WAVE_ELEMENTS);
+    if (v->rope != ATT_ROPE_NONE &&
+        (v->rotary_dim > v->head_dim || !tir_is_power((unsigned)v->rotary_dim)))
+        return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is above head_dim or no power of two",
+                          v->rotary_dim);
+    return att_find_tile(v, m, &tile, why);
+}
+
+/* Chooses how lanes hold the heads: 16 bytes of one each, lanes along it, and more heads in the
+ * lanes that are left. */
+static void choose_type(struct heads *h, const struct tir_machine *m)
+{
+    const unsigned dim = (unsigned)h->v->head_dim;
+    struct tir_spread s = tir_spread(m, 1);
+    h->rows = WAVE_ELEMENTS / dim;
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(dim / CHUNK));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(h->rows));
+    const struct tir_layout l = tir_spread_layout(&s);
+    h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
+}
+
+/* Returns the wave's heads of a tensor [token, head, element]; no rows where it is not `there`. */
+static struct tir_view heads_of(struct heads *h, struct att_tensor t, struct tir_value there)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value at = tir_add(b, att_offset(b, h->token, t.token_stride, ELEM),
+                                        att_offset(b, h->first, t.head_stride, ELEM));
+    const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
+    return att_view(b, base, tir_select(b, there, h->left, tir_i32(b, 0)),
+                    att_stride32(b, t.head_stride, ELEM), h->v->head_dim * ELEM, 0);
+}
+
+static struct tir_value is_there(struct heads *h, const char *arg)
+{
+    return tir_cmp_ne(&h->b, tir_arg(&h->b, arg, TIR_I64), tir_i64(&h->b, 0));
+}
+
+static struct tir_value load(struct heads *h, struct tir_view view)
+{
+    struct tir_builder *b = &h->b;
+    return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), h->tile), TIR_F32);
+}
+
+/* Normalises the heads. A weight that is NULL is 1. */
+static struct tir_value normalise(struct heads *h, struct tir_value x)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value given = is_there(h, ARG_WEIGHT), zero = tir_i32(b, 0);
+    const struct tir_value rows = tir_select(b, given, tir_i32(b, (int)h->rows), zero);
+    const struct tir_value w =
+        load(h, att_view(b, tir_arg(b, ARG_WEIGHT, TIR_I64), rows, zero, h->v->head_dim * ELEM, 0));
+    const struct tir_value rms = att_norm_inverse_rms(b, h->v->head_dim, &x, 1);
+    const struct tir_value z = tir_mul(b, x, tir_broadcast(b, rms, tir_typeof(b->f, x)));
+    const struct tir_value one = tir_float_like(b, w, 1.0f);
+    return tir_mul(b, z, tir_select(b, given, w, one));
+}
+
+static struct tir_value rotate(struct heads *h, struct tir_value z)
+{
+    enum { POSITION = 8 };
+    struct tir_builder *b = &h->b;
+    const struct tir_value at = tir_mul(b, att_wide(b, h->token), tir_i64(b, POSITION));
+    const struct tir_value positions = tir_add(b, tir_arg(b, ARG_POSITIONS, TIR_I64), at);
+    const struct tir_value position = tir_scalar_load(b, positions, tir_i32(b, 0), TIR_I64);
+    const struct rope_angles angles = {
+        h->v, tir_convert(b, position, TIR_I32), tir_arg(b, ARG_ROTARY_FIRST, TIR_I32),
+        tir_cmp_ne(b, tir_arg(b, ARG_TURNS_BACK, TIR_I32), tir_i32(b, 0))};
+    return rope_rotate_rows(b, &angles, z);
+}
+
+/* Returns act(x), or 1 where the gate is not `there`. */
+static struct tir_value act(struct heads *h, struct tir_value x, struct tir_value there)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value y = h->v->act == ATT_ACT_SILU ? att_silu(b, x) : att_sigmoid(b, x);
+    return tir_select(b, there, y, tir_float_like(b, y, 1.0f));
+}
+
+/* Loads the gates of the wave's heads: heads x 1. */
+static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, h->tile), 1);
+    const struct tir_type t = tir_tile(b->f, att_dtype(h->v), h->rows, 1, &one);
+    const struct tir_value at =
+        tir_add(b, att_offset(b, h->token, ARG_HEAD_GATE_TOKEN_STRIDE, ELEM),
+                att_wide(b, att_times(b, h->first, ELEM)));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_HEAD_GATE, TIR_I64), at);
+    const struct tir_view view =
+        att_view(b, base, tir_select(b, there, h->left, tir_i32(b, 0)), tir_i32(b, ELEM), ELEM, 0);
+    return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), t), TIR_F32);
+}
+
+static struct tir_value apply_gates(struct heads *h, struct tir_value y)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value each = is_there(h, ARG_GATE), whole = is_there(h, ARG_HEAD_GATE);
+    const struct tir_value gate = load(h, heads_of(h, ATT_HEADS(GATE), each));
+    const struct tir_value head_gate = act(h, load_head_gates(h, whole), whole);
+    y = tir_mul(b, y, act(h, gate, each));
+    return tir_mul(b, y, tir_broadcast(b, head_gate, tir_typeof(b->f, y)));
+}
+
+static void visit_heads(struct heads *h)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value yes = tir_bool(b, true);
+    struct tir_value y = load(h, heads_of(h, ATT_HEADS(X), yes));
+    if (h->v->norm != ATT_NORM_NONE)
+        y = normalise(h, y);
+    if (h->v->rope != ATT_ROPE_NONE)
+        y = rotate(h, y);
+    if (h->v->act != ATT_ACT_NONE)
+        y = apply_gates(h, y);
+    y = tir_mul(b, y, tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, y)));
+    tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), yes), tir_i32(b, 0),
+                   tir_convert_short(b, y, att_dtype(h->v)));
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct heads h = {.v = v};
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    h.b = tir_at_end(f, f->body);
+    struct tir_builder *b = &h.b;
+    choose_type(&h, m);
+    const struct tir_value wave =
+        tir_add(b, att_times(b, tir_block_id(b, 1), tile.waves), tir_wave_id(b));
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    h.token = tir_block_id(b, 0);
+    h.first = att_times(b, wave, (int)h.rows);
+    h.left = tir_min(b, tir_sub(b, heads, h.first), tir_i32(b, (int)h.rows));
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, h.left, tir_i32(b, 0)), false, NULL, 0);
+    visit_heads(&h);
+    tir_end_if(b, &some, NULL);
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, tile.waves * (int)h.rows, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "heads=%u waves=%d", h.rows, tile.waves);
+}
+
+const struct att_template att_template_rope_heads = {
+    .name = "rope_heads",
+    .description = "norm, rotation either way and gates of a token's heads",
+    .takes = OP_TAKES_ROPE_HEADS | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .fits = fits,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of rope_heads kernels: norm, rotation either way, gates.
+ */
+#include <math.h>
+
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/reference/indexer_rope.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { DIM_MAX = 512, POSITIONS = 5000 };
+
+enum {
+    BACK = 1 << 0,        /* angles are negative */
+    FIRST = 1 << 1,       /* the first elements rotate, not the last */
+    IN_PLACE = 1 << 2,    /* out is x */
+    OVER_GATE = 1 << 3,   /* out is gate */
+    HEAD_GATES = 1 << 4,  /* a gate for each head */
+    NO_ELEMENTS = 1 << 5, /* no gate for each element */
+    NO_WEIGHT = 1 << 6,
+    ZEROS = 1 << 7, /* some heads are zeros, and eps is 0 */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int tokens, heads;
+} shapes[] = {
+    {{"one head", BACK}, 1, 1},
+    {{"heads of a rank", NO_WEIGHT | IN_PLACE}, 5, 12},
+    {{"back in place", BACK | IN_PLACE | HEAD_GATES}, 3, 16},
+    {{"over gates", OVER_GATE | HEAD_GATES | FIRST}, 4, 5},
+    {{"gates of heads", HEAD_GATES | NO_ELEMENTS | BACK}, 7, 33},
+    {{"views", VERIFY_VIEWS | HEAD_GATES}, 6, 9},
+    {{"views backwards", VERIFY_VIEWS | BACK | NO_WEIGHT}, 9, 3},
+    {{"zeros", ZEROS}, 4, 8},
+    {{"many", BACK | NO_WEIGHT}, 33, 40},
+};
+
+static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    const struct attn_rope_heads_desc *d = &c->desc.rope_heads;
+    struct attn_rope_heads_args *a = &c->args.rope_heads;
+    c->desc.rope_heads.heads = s->heads;
+    a->tokens = s->tokens;
+    a->max_position = POSITIONS;
+    a->backwards = is(c, BACK);
+    a->scale = is(c, FIRST) ? 0.75f : 0;
+    a->eps = is(c, ZEROS) ? 0 : 1e-3f;
+    if (d->rope != ATTN_ROPE_NONE && !is(c, FIRST))
+        a->rotary_first = d->head_dim - d->rotary_dim;
+}
+
+static void place(struct call *c)
+{
+    struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);
+    struct operand *gate = call_operand(c, ROPE_HEADS_GATE);
+    if (is(c, NO_WEIGHT))
+        operand_leave_out(call_operand(c, ROPE_HEADS_WEIGHT));
+    if (!is(c, HEAD_GATES))
+        operand_leave_out(call_operand(c, ROPE_HEADS_HEAD_GATE));
+    if (is(c, NO_ELEMENTS))
+        operand_leave_out(gate);
+    if (is(c, IN_PLACE))
+        operand_place_inside(out, x, 0);
+    if (is(c, OVER_GATE) && gate->given)
+        operand_place_inside(out, gate, 0);
+}
+
+static void fill(struct call *c)
+{
+    const int dim = c->desc.rope_heads.head_dim;
+    struct operand *x = call_operand(c, ROPE_HEADS_X), *gate = call_operand(c, ROPE_HEADS_GATE);
+    struct operand *heads = call_operand(c, ROPE_HEADS_HEAD_GATE);
+    struct operand *angles = call_operand(c, ROPE_HEADS_COS_SIN);
+    struct operand *positions = call_operand(c, ROPE_HEADS_POSITIONS);
+    for (int t = 0; t < c->args.rope_heads.tokens; t++) {
+        if (positions->given)
+            operand_set_int(positions, AT(t), (int64_t)(random_bits(&c->random) % POSITIONS));
+        for (int h = 0; h < c->desc.rope_heads.heads; h++) {
+            const bool none = is(c, ZEROS) && (t + h) % 3 == 0;
+            if (heads->given)
+                operand_set(heads, AT(t, h), 8 * random_value(&c->random));
+            for (int d = 0; d < dim; d++) {
+                operand_set(x, AT(t, h, d), none ? 0 : random_value(&c->random));
+                if (gate->given)
+                    operand_set(gate, AT(t, h, d), 8 * random_value(&c->random));
+            }
+        }
+    }
+    if (call_operand(c, ROPE_HEADS_WEIGHT)->given)
+        operand_set_random(call_operand(c, ROPE_HEADS_WEIGHT), &c->random);
+    for (int i = 0; angles->given && i < angles->dims[0]; i++)
+        for (int d = 0; d < angles->dims[1]; d++) {
+            const int pairs = (int)angles->dims[1] / 2;
+            const double angle = i * pow(10000, -(d % pairs) / (double)pairs);
+            operand_set(angles, AT(i, d), (float)(d < pairs ? cos(angle) : sin(angle)));
+        }
+}
+
+/* A head: its elements and the bounds of their errors. */
+struct head {
+    double y[DIM_MAX], error[DIM_MAX];
+};
+
+/* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c says
+ * why. */
+static void normalise(struct call *c, struct head *head)
+{
+    const int dim = c->desc.rope_heads.head_dim;
+    const struct operand *weight = call_operand(c, ROPE_HEADS_WEIGHT);
+    double square = 0;
+    for (int d = 0; d < dim; d++)
+        square += head->y[d] * head->y[d] / dim;
+    const double mean = square + c->args.rope_heads.eps;
+    for (int d = 0; d < dim; d++) {
+        const double w = weight->given ? operand_value(weight, AT(d)) : 1;
+        head->y[d] = mean > 0 ? head->y[d] / sqrt(mean) * w : 0;
+        head->error[d] = ((dim + 5) / 2.0 + 5) * STORED_F * fabs(head->y[d]);
+    }
+}
+
+static void rotate(struct call *c, int t, struct head *head)
+{
+    const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;
+    const struct attn_rope_heads_args *a = &c->args.rope_heads;
+    const int64_t position = operand_int(call_operand(c, ROPE_HEADS_POSITIONS), AT(t));
+    double cos_sin[DIM_MAX];
+    for (int d = 0; d < desc->rotary_dim; d++) {
+        cos_sin[d] = operand_value(call_operand(c, ROPE_HEADS_COS_SIN), AT(position, d));
+        if (a->backwards && d >= desc->rotary_dim / 2)
+            cos_sin[d] = -cos_sin[d];
+    }
+    ref_rotate(head->y + a->rotary_first, head->error + a->rotary_first, cos_sin,
+               desc->rotary_dim / 2, desc->rope == ATTN_ROPE_GPTJ);
+}
+
+/* Multiplies an element by a gate x. gated_rmsnorm.c bounds a gate's error. */
+static void apply_gate(const struct call *c, double x, double *y, double *error)
+{
+    const double gate = c->desc.rope_heads.act == ATTN_ACT_SILU ? ref_silu(x) : ref_sigmoid(x);
+    *error = *error * fabs(gate) + (2 * fabs(x) + 7) * STORED_F * fabs(*y * gate);
+    *y *= gate;
+}
+
+static void compare_head(struct call *c, int t, int h)
+{
+    const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;
+    const double scale = c->args.rope_heads.scale != 0 ? c->args.rope_heads.scale : 1;
+    struct operand *out = call_operand(c, ROPE_HEADS_OUT), *gate = call_operand(c, ROPE_HEADS_GATE);
+    struct operand *heads = call_operand(c, ROPE_HEADS_HEAD_GATE);
+    struct head head = {{0}, {0}};
+    for (int d = 0; d < desc->head_dim; d++)
+        head.y[d] = operand_value(call_operand(c, ROPE_HEADS_X), AT(t, h, d));
+    if (desc->norm != ATTN_NORM_NONE)
+        normalise(c, &head);
+    if (desc->rope != ATTN_ROPE_NONE)
+        rotate(c, t, &head);
+    for (int d = 0; d < desc->head_dim; d++) {
+        double bound, *const y = &head.y[d], *const error = &head.error[d];
+        if (gate->given)
+            apply_gate(c, operand_value(gate, AT(t, h, d)), y, error);
+        if (heads->given)
+            apply_gate(c, operand_value(heads, AT(t, h)), y, error);
+        const double off = (*error + STORED_F * fabs(*y)) * fabs(scale);
+        const double expected = stored_value(out->precision, 1, *y * scale, off, &bound);
+        call_compare(c, out, AT(t, h, d), expected, bound);
+    }
+}
+
+static void compare(struct call *c)
+{
+    for (int t = 0; t < c->args.rope_heads.tokens; t++)
+        for (int h = 0; h < c->desc.rope_heads.heads; h++)
+            compare_head(c, t, h);
+}
+
+/* True if the shape is for the kernel: without gates of any kind there is nothing to act on. */
+static bool takes(const struct call *c)
+{
+    return c->desc.rope_heads.act == ATTN_ACT_NONE || !is(c, NO_ELEMENTS) || is(c, HEAD_GATES);
+}
+
+const struct verify_op verify_rope_heads = {
+    .op = "rope_heads",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"tokens=64", "tokens=4096"},
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, tokens), 1 << 20, "rows of x"},
+            {"heads", offsetof(struct shape, heads), 4096, "heads of a token"},
+        },
+    .takes = takes,
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};
