@@ -155,6 +155,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_PLANNED, "planned is set, and listed");
     if (v->listed && v->top_blocks)
         return att_reject(why, ATT_TOP_BLOCKS, "top_blocks is set, and listed");
+    if (v->planned && v->top_blocks && v->block_size > ATT_LIST_UNIT)
+        return att_reject(why, ATT_BLOCK_SIZE, "a plan divides rows in multiples of %d keys",
+                          ATT_LIST_UNIT);
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
@@ -203,11 +206,19 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
     return carried + carried_before_blocks(x);
 }
 
+/* The first 64 keys of a block of 128. */
+struct half_block {
+    struct tir_value maxima;   /* the largest of their scores, in all lanes */
+    struct tir_value position; /* of each lane's key */
+    struct tir_value there;    /* i1: the lane's key exists */
+};
+
 struct round {
     struct indexer *x;
     struct tir_value first;    /* of this round: a position in the walk */
     struct tir_value *carried; /* values of the loop */
     struct tir_value keys[ROWS_MAX][EACH_MAX], blocks[EACH_MAX], own[ROWS_MAX];
+    struct half_block half;
 };
 
 /* Appends set j of a row's round that begins at `first`. */
@@ -245,27 +256,63 @@ static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
                   tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
 }
 
-/* Computes a key for each block, in the block's first lane. Missing scores are NaNs, which a
-   maximum ignores. */
-static struct tir_value block_keys(struct indexer *x, struct tir_value scores,
-                                   struct tir_value position, struct tir_value there)
+/* Returns the keys of a block that are in one tile of scores: all, or half of 128. */
+static unsigned block_lanes(const struct indexer *x)
+{
+    return x->block_size < LANES ? x->block_size : LANES;
+}
+
+/* Returns the largest score of each block in a tile, in all of its lanes. Missing scores are NaNs,
+ * which a maximum ignores. */
+static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
+                                     struct tir_value there)
 {
     struct tir_builder *b = &x->b;
     const struct tir_type t = tir_typeof(b->f, scores);
     const struct tir_value nan =
         tir_bitcast(b, tir_splat(b, tir_i32(b, QUIET_NAN), chunk_of(x)->lane), t);
     const struct tir_value present = tir_select(b, there, scores, nan);
-    const struct tir_value blocks = tir_join_blocks(b, present, x->block_size);
+    const struct tir_value blocks = tir_join_blocks(b, present, block_lanes(x));
     const struct tir_value most =
         tir_broadcast(b, tir_col_max(b, blocks), tir_typeof(b->f, blocks));
+    return tir_split_blocks(b, most, 1);
+}
+
+/* Computes a key for each block, in the block's first lane, from the largest scores. */
+static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
+                                   struct tir_value position, struct tir_value there)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_type t = tir_typeof(b->f, maxima);
     const struct tir_value lane = chunk_of(x)->lane_index;
-    const struct tir_value inside = tir_and(b, lane, tir_int_like(b, lane, (int)x->block_size - 1));
+    const struct tir_value inside =
+        tir_and(b, lane, tir_int_like(b, lane, (int)block_lanes(x) - 1));
     const struct tir_value first = tir_cmp_eq(b, inside, tir_int_like(b, inside, 0));
-    const struct tir_value found = tir_split_blocks(b, most, 1);
     const struct tir_value always =
         tir_bitcast(b, tir_splat(b, tir_i32(b, INFINITE), chunk_of(x)->lane), t);
-    const struct tir_value score = tir_select(b, is_pinned(x, position), always, found);
+    const struct tir_value score = tir_select(b, is_pinned(x, position), always, maxima);
     return att_select_key(b, score, tir_and(b, there, first));
+}
+
+/* Offers the blocks of set j of a round, whose first keys have these positions. A block of 128 keys
+ * has two sets, and is offered with the first one's positions when the second is known. */
+static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
+                        struct tir_value position, struct tir_value there)
+{
+    struct indexer *x = r->x;
+    struct tir_builder *b = &x->b;
+    struct tir_value maxima = block_maxima(x, scores, there);
+    if (x->block_size <= LANES) {
+        r->blocks[j] = block_keys(x, maxima, position, there);
+        return;
+    }
+    r->blocks[j] = att_select_no_key(&x->blocks);
+    if (j % 2 == 0) {
+        r->half = (struct half_block){maxima, position, there};
+        return;
+    }
+    maxima = tir_max(b, r->half.maxima, maxima);
+    r->blocks[j - 1] = block_keys(x, maxima, r->half.position, r->half.there);
 }
 
 static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
@@ -283,7 +330,7 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     const struct tir_value limit = r->carried[row * ROW_CARRIED + ATT_SELECT_LIMIT];
     r->keys[row][j] = att_select_key(b, scores, there);
     if (x->top_blocks)
-        r->blocks[j] = block_keys(x, scores, position, there);
+        take_blocks(r, j, scores, position, there);
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
@@ -500,7 +547,7 @@ static void open_list(struct indexer *x)
     const struct tir_value count = drop_blocks(x, all, list->all, &block);
     const struct tir_value over = tir_sub(b, att_times(b, att_plus(b, block, 1), size), list->all);
     const struct tir_value n = tir_sub(b, att_times(b, count, size), tir_max(b, over, zero));
-    att_list_cut(list, zero, tir_max(b, n, zero));
+    att_list_cut(list, zero, tir_max(b, n, zero), ATT_LIST_UNIT);
     list->start = x->index.start;
 }
 
@@ -549,6 +596,13 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 }
 
 /* ---- Workgroups ---- */
+
+/* Returns the keys in whose multiples rows are divided: no block of keys is. */
+static unsigned unit_of(const struct indexer *x)
+{
+    const bool large = x->top_blocks && x->block_size > ATT_LIST_UNIT;
+    return large ? x->block_size : ATT_LIST_UNIT;
+}
 
 /* Selects for the open parts of rows, beginning with empty states of all selections. */
 static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE])
@@ -661,7 +715,7 @@ static void select_all(struct indexer *x, const struct att_variant *v, bool pair
     const bool early = x->top_blocks || v->planned || pairs;
     x->rows = 1;
     if (!v->planned && !pairs)
-        x->row[0].list = att_list_begin(b, (struct tir_value){0});
+        x->row[0].list = att_list_begin(b, (struct tir_value){0}, unit_of(x));
     if (x->listed)
         open_list(x);
     else if (early)

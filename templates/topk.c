@@ -374,7 +374,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->planned) {
         merge_parts(&t, state);
     } else {
-        t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
+        t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32), ATT_LIST_UNIT);
         select_and_write(&t, state);
     }
     tir_return(&t.b);

@@ -73,7 +73,7 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
 
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m)
 {
-    return v->index_keys != ATT_INDEX_KEYS_MXFP4 &&
+    return v->index_keys != ATT_INDEX_KEYS_MXFP4 && !v->all_signs &&
            tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
@@ -88,6 +88,7 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .by_lane = v->listed || (v->paged && v->small_pages),
                           .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
                           .pairs = pairs,
+                          .all_signs = v->all_signs,
                           .block_size = (unsigned)v->block_size,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
@@ -432,7 +433,7 @@ struct pending {
     bool is;
 };
 
-/* Computes the first half of a step: numbers not above 0, and NaNs, become 0. A product with 0 in
+/* Computes the first half of a step: numbers not above 0, and NaNs, become 0, unless all signs count. A product with 0 in
  * one head of a lane keeps the NaN, which every head's score has. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
@@ -444,7 +445,7 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
     if (!p->sum->id)
         *p->sum = tir_mul(b, rows[0], tir_float_like(b, rows[0], 0.0f));
     if (!x->pairs) {
-        p->positive[0] = tir_max(b, p->products[i], zero);
+        p->positive[0] = x->all_signs ? p->products[i] : tir_max(b, p->products[i], zero);
         return;
     }
     p->positive[0] = tir_unit_pair(b, rows[0], rows[1]);

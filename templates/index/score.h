@@ -4,7 +4,7 @@
  *
  *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
  *
- * with q and k in fp8, or k in mxfp4 and ks 1. The row's q is the left operand of the matrix
+ * or without relu, with q and k in fp8, or k in mxfp4 and ks 1. The row's q is the left operand of the matrix
  * product and stays in registers; each wave has keys of its own, which go from memory to the right
  * operand as they are. Two rows of one sequence can share the keys that a wave reads.
  *
@@ -53,6 +53,7 @@ struct att_index {
     bool by_lane;        /* a group may cross pages */
     bool mxfp4;          /* keys in the cache */
     bool pairs;
+    bool all_signs;         /* negative products count: no relu */
     unsigned parts;         /* parts of a key: loads of a lane */
     unsigned heads, blocks; /* heads, and blocks of the matrix product's rows */
     int mma;

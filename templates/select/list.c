@@ -29,7 +29,7 @@ static struct tir_value entry(const struct att_list *l, const char *arg, struct 
 }
 
 static struct att_list part_of(struct tir_builder *b, struct tir_value row,
-                               struct tir_value columns)
+                               struct tir_value columns, unsigned unit)
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_list l = {.b = b, .row = row, .part = tir_block_id(b, 1)};
@@ -37,18 +37,18 @@ static struct att_list part_of(struct tir_builder *b, struct tir_value row,
     struct tir_value end = entry(&l, ARG_ROW_ENDS, columns.id ? columns : zero);
     if (columns.id)
         end = tir_min(b, end, columns);
-    att_list_cut(&l, start, tir_max(b, tir_sub(b, end, start), zero));
+    att_list_cut(&l, start, tir_max(b, tir_sub(b, end, start), zero), unit);
     return l;
 }
 
-struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
+struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns, unsigned unit)
 {
-    return part_of(b, tir_block_id(b, 0), columns);
+    return part_of(b, tir_block_id(b, 0), columns, unit);
 }
 
 struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row)
 {
-    return part_of(b, row, (struct tir_value){0});
+    return part_of(b, row, (struct tir_value){0}, ATT_LIST_UNIT);
 }
 
 /* Returns the list of an item. Keys after the row's end are not read, even if the plan has a larger
@@ -103,14 +103,13 @@ struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
     return l;
 }
 
-/* Divides a row into parts. They are multiples of 64, so no group of adjacent keys is split. */
-void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all)
+void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all, unsigned unit)
 {
     struct tir_builder *b = l->b;
     const struct tir_value splits = tir_arg(b, ARG_SPLITS, TIR_I32);
     const struct tir_value up = tir_add(b, all, att_plus(b, splits, -1));
-    const struct tir_value even = att_plus(b, tir_div(b, up, splits), LANES - 1);
-    const struct tir_value each = tir_and(b, even, tir_i32(b, -LANES));
+    const struct tir_value even = att_plus(b, tir_div(b, up, splits), (int)unit - 1);
+    const struct tir_value each = tir_and(b, even, tir_i32(b, -(int)unit));
     l->start = start;
     l->all = all;
     l->position = tir_min(b, tir_mul(b, each, l->part), all);

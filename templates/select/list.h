@@ -22,9 +22,13 @@ struct att_list {
     struct tir_value to;       /* number of the output list, if not `splits` row + part */
 };
 
-/** Returns this workgroup's part of a row, by row_starts, row_ends and `splits`. `columns` is the
- * end of rows, and replaces row_ends if that is NULL; id 0: no bound. */
-struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns);
+/** Columns in whose multiples rows are divided, unless blocks of more are selected too. */
+enum { ATT_LIST_UNIT = ATT_SELECT_LANES };
+
+/** Returns this workgroup's part of a row, by row_starts, row_ends and `splits`: a multiple of
+ * `unit` columns. `columns` is the end of rows, and replaces row_ends if that is NULL; id 0: no
+ * bound. */
+struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns, unsigned unit);
 
 /** Returns this workgroup's part of another row, without a bound. */
 struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row);
@@ -36,8 +40,9 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
  * none. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 
-/** Divides a row of `all` scores, whose columns begin at `start`, into parts. */
-void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all);
+/** Divides a row of `all` scores, whose columns begin at `start`, into parts. Each is a multiple of
+ * `unit` columns, a power of two, so that no block of adjacent columns is divided. */
+void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all, unsigned unit);
 
 /** Loads element `at` (i32, one for each lane) of a 32-bit array at `base`. */
 struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,

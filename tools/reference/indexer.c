@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-struct ref_index_score ref_index_score(const double *q, const float *w, int heads, const double *k,
-                                       double scale)
+struct ref_index_score ref_index_score(const double *q, const float *w, int heads, bool all_signs,
+                                       const double *k, double scale)
 {
     struct ref_index_score r = {0};
     for (int h = 0; h < heads; h++) {
@@ -13,7 +13,7 @@ struct ref_index_score ref_index_score(const double *q, const float *w, int head
             dot += q[h * REF_INDEX_DIM + d] * k[d];
             magnitude += fabs(q[h * REF_INDEX_DIM + d] * k[d]);
         }
-        const double positive = isnan(dot) || dot > 0 ? dot : 0;
+        const double positive = all_signs || isnan(dot) || dot > 0 ? dot : 0;
         r.score += w[h] * positive;
         r.products += fabs(w[h]) * magnitude;
         r.sums += fabs(w[h] * positive);

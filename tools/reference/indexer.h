@@ -3,6 +3,8 @@
 #ifndef REFERENCE_INDEXER_H
 #define REFERENCE_INDEXER_H
 
+#include <stdbool.h>
+
 enum { REF_INDEX_DIM = 128 };
 
 struct ref_index_score {
@@ -12,8 +14,9 @@ struct ref_index_score {
                         to it */
 };
 
-/** Returns scale * sum_h w[h] * relu(q[h] . k); q is [heads, 128]. relu of a NaN is a NaN. */
-struct ref_index_score ref_index_score(const double *q, const float *w, int heads, const double *k,
-                                       double scale);
+/** Returns scale * sum_h w[h] * relu(q[h] . k), or with all_signs without relu; q is [heads, 128].
+ * relu of a NaN is a NaN. */
+struct ref_index_score ref_index_score(const double *q, const float *w, int heads, bool all_signs,
+                                       const double *k, double scale);
 
 #endif

@@ -408,7 +408,7 @@ struct ref_index_score index_data_score(const struct index_data *d, int row, int
     const double scale = d->scales[s][n];
     const struct ref_index_score r =
         ref_index_score(d->q + (size_t)row * (size_t)d->heads * DIM, d->weights + row * d->heads,
-                        d->heads, d->k[s] + (size_t)n * DIM, scale);
+                        d->heads, d->all_signs, d->k[s] + (size_t)n * DIM, scale);
     *bound = (d->pairs ? pair_bound(d, row, scale, &r) : sum_bound(d, &r)) +
              0x1p-126 * (1 + fabs(scale)) * d->heads * DIM;
     return r;

@@ -31,6 +31,7 @@ struct index_data {
     bool paged, shuffle, has_starts;
     bool mxfp4;     /* keys are mxfp4 */
     bool pairs;     /* the kernel rounds products and weights to f16 */
+    bool all_signs; /* scores have no relu */
     int key_bytes;  /* without its scale */
     int page;       /* tokens of a page */
     int page_bytes; /* a multiple of 16 */

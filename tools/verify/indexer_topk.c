@@ -240,8 +240,9 @@ static void size(struct call *c)
         s->trace.page ? s->trace.page : index_data_page(desc->small_pages, (unsigned)c->number);
     const struct index_cache cache = {desc->paged ? page : 0, desc->layout, desc->index_keys};
     *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
-    d->pairs =
-        !d->mxfp4 && strcmp(c->target, "gfx950") == 0 && !call_is_tuned(c, "precision=single");
+    d->all_signs = desc->all_signs;
+    d->pairs = !d->mxfp4 && !d->all_signs && strcmp(c->target, "gfx950") == 0 &&
+               !call_is_tuned(c, "precision=single");
     make_rows(c, d);
     index_data_make(d);
     for (int r = 0; desc->listed && r < s->rows; r++) {
@@ -486,7 +487,8 @@ static void compare_ties(struct call *c, int row, const struct scored *s)
 static bool has_classes(const struct call *c)
 {
     const enum index_keys kind = data_of(c)->kind;
-    return kind == KEYS_EQUAL || kind == KEYS_NEGATIVE || kind == KEYS_TWO;
+    const bool zeros = kind == KEYS_NEGATIVE && !c->desc.indexer_topk.all_signs;
+    return kind == KEYS_EQUAL || zeros || kind == KEYS_TWO;
 }
 
 /* The lists that the parts of a row wrote, or the row's own list if it has one part. */
