@@ -48,6 +48,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
+    if (v->layer_norm && v->norm == ATT_NORM_NONE)
+        return att_reject(why, ATT_LAYER_NORM, "layer_norm is set, and norm is none");
     if (!tir_is_power((unsigned)v->head_dim) || v->head_dim < TIR_WAVE_LANES ||
         v->head_dim > WAVE_ELEMENTS)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
@@ -95,18 +97,30 @@ static struct tir_value load(struct heads *h, struct tir_view view)
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), h->tile), TIR_F32);
 }
 
-/* Normalises the heads. A weight that is NULL is 1. */
+/* Loads a vector of the norm, the same for all heads; `absent` where the argument is NULL. */
+static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_value given = is_there(h, arg), zero = tir_i32(b, 0);
+    const struct tir_value rows = tir_select(b, given, tir_i32(b, (int)h->rows), zero);
+    const struct tir_value x =
+        load(h, att_view(b, tir_arg(b, arg, TIR_I64), rows, zero, h->v->head_dim * ELEM, 0));
+    return tir_select(b, given, x, tir_float_like(b, x, absent));
+}
+
 static struct tir_value normalise(struct heads *h, struct tir_value x)
 {
     struct tir_builder *b = &h->b;
-    const struct tir_value given = is_there(h, ARG_WEIGHT), zero = tir_i32(b, 0);
-    const struct tir_value rows = tir_select(b, given, tir_i32(b, (int)h->rows), zero);
-    const struct tir_value w =
-        load(h, att_view(b, tir_arg(b, ARG_WEIGHT, TIR_I64), rows, zero, h->v->head_dim * ELEM, 0));
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_value w = load_vector(h, ARG_WEIGHT, 1);
+    if (h->v->layer_norm) {
+        const struct tir_value sum = tir_row_sum(b, x);
+        const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)h->v->head_dim);
+        x = tir_sub(b, x, tir_broadcast(b, tir_mul(b, sum, share), t));
+    }
     const struct tir_value rms = att_norm_inverse_rms(b, h->v->head_dim, &x, 1);
-    const struct tir_value z = tir_mul(b, x, tir_broadcast(b, rms, tir_typeof(b->f, x)));
-    const struct tir_value one = tir_float_like(b, w, 1.0f);
-    return tir_mul(b, z, tir_select(b, given, w, one));
+    const struct tir_value z = tir_mul(b, tir_mul(b, x, tir_broadcast(b, rms, t)), w);
+    return h->v->layer_norm ? tir_add(b, z, load_vector(h, ARG_BIAS, 0)) : z;
 }
 
 static struct tir_value rotate(struct heads *h, struct tir_value z)

@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { DIM_MAX = 512, POSITIONS = 5000 };
+enum { DIM_MAX = 512, POSITIONS = 5000, MEAN_STEPS = 16 };
 
 enum {
     BACK = 1 << 0,        /* angles are negative */
@@ -62,8 +62,10 @@ static void place(struct call *c)
 {
     struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);
     struct operand *gate = call_operand(c, ROPE_HEADS_GATE);
-    if (is(c, NO_WEIGHT))
+    if (is(c, NO_WEIGHT)) {
         operand_leave_out(call_operand(c, ROPE_HEADS_WEIGHT));
+        operand_leave_out(call_operand(c, ROPE_HEADS_BIAS));
+    }
     if (!is(c, HEAD_GATES))
         operand_leave_out(call_operand(c, ROPE_HEADS_HEAD_GATE));
     if (is(c, NO_ELEMENTS))
@@ -97,6 +99,8 @@ static void fill(struct call *c)
     }
     if (call_operand(c, ROPE_HEADS_WEIGHT)->given)
         operand_set_random(call_operand(c, ROPE_HEADS_WEIGHT), &c->random);
+    if (call_operand(c, ROPE_HEADS_BIAS)->given)
+        operand_set_random(call_operand(c, ROPE_HEADS_BIAS), &c->random);
     for (int i = 0; angles->given && i < angles->dims[0]; i++)
         for (int d = 0; d < angles->dims[1]; d++) {
             const int pairs = (int)angles->dims[1] / 2;
@@ -111,19 +115,34 @@ struct head {
 };
 
 /* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c says
- * why. */
+ * why. A mean has 8 roundings in a lane, 6 between lanes and a product, of the mean magnitude. It
+ * moves every difference, and by as large a share of itself the root of their squares. */
 static void normalise(struct call *c, struct head *head)
 {
     const int dim = c->desc.rope_heads.head_dim;
     const struct operand *weight = call_operand(c, ROPE_HEADS_WEIGHT);
-    double square = 0;
-    for (int d = 0; d < dim; d++)
+    const struct operand *bias = call_operand(c, ROPE_HEADS_BIAS);
+    const bool centred = c->desc.rope_heads.layer_norm;
+    double mean = 0, size = 0, square = 0;
+    for (int d = 0; d < dim && centred; d++) {
+        mean += head->y[d] / dim;
+        size += fabs(head->y[d]) / dim;
+    }
+    for (int d = 0; d < dim; d++) {
+        head->y[d] -= mean;
         square += head->y[d] * head->y[d] / dim;
-    const double mean = square + c->args.rope_heads.eps;
+    }
+    square += c->args.rope_heads.eps;
     for (int d = 0; d < dim; d++) {
         const double w = weight->given ? operand_value(weight, AT(d)) : 1;
-        head->y[d] = mean > 0 ? head->y[d] / sqrt(mean) * w : 0;
-        head->error[d] = ((dim + 5) / 2.0 + 5) * STORED_F * fabs(head->y[d]);
+        const double inverse = square > 0 ? 1 / sqrt(square) : 0;
+        const double off = centred ? MEAN_STEPS * STORED_F * size + STORED_F * fabs(head->y[d]) : 0;
+        head->y[d] *= inverse * w;
+        head->error[d] = ((dim + 5) / 2.0 + 5) * STORED_F * fabs(head->y[d]) +
+                         off * inverse * (fabs(w) + fabs(head->y[d]));
+        if (bias->given)
+            head->y[d] += operand_value(bias, AT(d));
+        head->error[d] += centred ? STORED_F * fabs(head->y[d]) : 0;
     }
 }
 
