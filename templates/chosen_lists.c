@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes the lists that attention reads of the groups that an indexer has chosen: pages of whole
+ * groups for paged decode, or rows of a pool and of a window's ring. A workgroup is a wave and
+ * writes 512 entries of one list; its lanes work out an entry each, eight times.
+ */
+#include "ir/builder.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { LANES = TIR_WAVE_LANES, EACH = 8, INT = 4 };
+
+struct lists {
+    struct tir_builder b;
+    struct tir_type lane;               /* i32, 64 x 1: a row for each lane */
+    struct tir_value row, query;        /* i32 */
+    struct tir_value sequence;          /* i32 */
+    struct tir_value tokens;            /* i32: that the query sees */
+    struct tir_value chosen;            /* i64: address of the row's groups, or of any numbers */
+    struct tir_value lists_chosen;      /* i1: they are given */
+    struct tir_value groups, open;      /* i32: groups in the list; 1: the newest one is added */
+    struct tir_value newest;            /* i32: number of the newest group */
+    struct tir_value each;              /* i32: entries of a group */
+    struct tir_value of_groups, window; /* i32: entries of all groups, of the window */
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
+static struct tir_value number(struct lists *l, struct tir_value scalar)
+{
+    return tir_splat(&l->b, scalar, l->lane);
+}
+
+static struct tir_value argument(struct lists *l, const char *arg)
+{
+    return tir_arg(&l->b, arg, TIR_I32);
+}
+
+static struct tir_value is_given(struct lists *l, const char *arg)
+{
+    return tir_cmp_ne(&l->b, tir_arg(&l->b, arg, TIR_I64), tir_i64(&l->b, 0));
+}
+
+/* Returns an entry of an i32 array, or `absent` where the array is NULL or `there` is false. */
+static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
+                                 struct tir_value there, struct tir_value absent)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_value value;
+    struct tir_if some = tir_begin_if(b, there, false, &type, 1);
+    const struct tir_value found =
+        tir_scalar_load(b, base, tir_shl(b, index, tir_i32(b, 2)), TIR_I32);
+    tir_else(b, &some, &found);
+    tir_end_if(b, &some, &absent);
+    value = absent;
+    return value;
+}
+
+static struct tir_value argument_entry(struct lists *l, const char *arg, struct tir_value index,
+                                       struct tir_value absent)
+{
+    return entry_or(l, tir_arg(&l->b, arg, TIR_I64), index, is_given(l, arg), absent);
+}
+
+/* Finds the row's query, its tokens, and how many groups of each kind its list has. */
+static void open_row(struct lists *l)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value ratio = argument(l, ARG_RATIO);
+    l->row = tir_block_id(b, 0);
+    l->query = tir_div(b, l->row, argument(l, ARG_KV_HEADS));
+    l->tokens = tir_max(b, att_entry(b, ARG_KV_LENS, l->query, TIR_I32), zero);
+    l->sequence = argument_entry(l, ARG_ROW_SEQUENCES, l->query, l->query);
+    l->newest = tir_div(b, l->tokens, ratio);
+    l->lists_chosen = is_given(l, ARG_CHOSEN);
+    l->groups = argument_entry(l, ARG_COUNTS, l->row, l->newest);
+    const struct tir_value chosen =
+        att_row(b, tir_arg(b, ARG_CHOSEN, TIR_I64), l->row, ARG_CHOSEN_ROW_STRIDE, INT);
+    l->chosen = tir_select(b, l->lists_chosen, chosen, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64));
+    const struct tir_value some = tir_and(b, l->lists_chosen, tir_cmp_gt(b, l->groups, zero));
+    const struct tir_value last =
+        entry_or(l, l->chosen, att_plus(b, l->groups, -1), some, tir_i32(b, -1));
+    const struct tir_value rest = tir_rem(b, l->tokens, ratio);
+    const struct tir_value adds =
+        tir_and(b, tir_cmp_gt(b, rest, zero), tir_cmp_ne(b, last, l->newest));
+    l->open = tir_and(b, tir_select(b, adds, one, zero), argument(l, ARG_APPENDS_OPEN));
+    l->each = argument(l, ARG_GROUP_ENTRIES);
+    l->of_groups = tir_mul(b, tir_add(b, l->groups, l->open), l->each);
+    l->window = tir_min(b, l->tokens, argument(l, ARG_WINDOW));
+}
+
+/* Writes the length of the row's list: entries, or the tokens of its groups. */
+static void write_length(struct lists *l)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value zero = tir_i32(b, 0), ratio = argument(l, ARG_RATIO);
+    const struct tir_value rest = tir_rem(b, l->tokens, ratio);
+    const struct tir_value lacks =
+        tir_select(b, tir_cmp_gt(b, rest, zero), tir_sub(b, ratio, rest), zero);
+    const struct tir_value whole = tir_mul(b, tir_add(b, l->groups, l->open), ratio);
+    const struct tir_value counts_tokens = tir_cmp_ne(b, argument(l, ARG_APPENDS_OPEN), zero);
+    const struct tir_value n =
+        tir_select(b, counts_tokens, tir_sub(b, whole, lacks), tir_add(b, l->of_groups, l->window));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LIST_LENS, TIR_I64),
+                                          tir_mul(b, att_wide(b, l->row), tir_i64(b, INT)));
+    const struct tir_value first = tir_cmp_eq(b, tir_block_id(b, 1), zero);
+    const struct tir_value rows = tir_select(b, first, tir_i32(b, 1), zero);
+    tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
+}
+
+/* Loads i32 numbers of an array at `base`, each lane its own, or the first where not `there`. */
+static struct tir_value gather(struct lists *l, struct tir_value base, struct tir_value index,
+                               struct tir_value there)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value wide = tir_convert(b, index, TIR_I64);
+    const struct tir_value at =
+        tir_mul(b, wide, tir_splat(b, tir_i64(b, INT), tir_typeof(b->f, wide)));
+    const struct tir_value safe = tir_select(b, there, at, tir_int_like(b, at, 0));
+    return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
+}
+
+/* Returns the numbers that entries `at` of the groups have: of a page and its head. */
+static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value each = number(l, l->each),
+                           per = number(l, argument(l, ARG_PAGE_ENTRIES));
+    const struct tir_value place = tir_div(b, at, each);
+    const struct tir_value added = tir_cmp_ge(b, place, number(l, l->groups));
+    const struct tir_value lists_it =
+        tir_and(b, there,
+                tir_and(b, tir_cmp_lt(b, place, number(l, l->groups)),
+                        tir_splat(b, l->lists_chosen, tir_typeof(b->f, there))));
+    struct tir_value group = tir_select(b, lists_it, gather(l, l->chosen, place, lists_it), place);
+    group = tir_select(b, added, number(l, l->newest), group);
+    const struct tir_value i =
+        tir_add(b, tir_mul(b, group, each), tir_sub(b, at, tir_mul(b, place, each)));
+    const struct tir_value column = tir_div(b, i, per);
+    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                                           att_offset(b, l->sequence, ARG_BLOCK_TABLE_STRIDE, INT));
+    const struct tir_value page = gather(l, table, column, there);
+    const struct tir_value inside = tir_sub(b, i, tir_mul(b, column, per));
+    const struct tir_value unit = tir_add(b, tir_mul(b, page, per), inside);
+    const struct tir_value heads = argument(l, ARG_KV_HEADS);
+    const struct tir_value head = tir_sub(b, l->row, tir_mul(b, l->query, heads));
+    return tir_add(b, tir_mul(b, unit, number(l, heads)), number(l, head));
+}
+
+/* Returns the address of the ring of the row's sequence, as a row of the pool. */
+static struct tir_value ring_of(struct lists *l)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value slot = argument_entry(l, ARG_WINDOW_SLOTS, l->sequence, tir_i32(b, 0));
+    return tir_add(b, argument(l, ARG_WINDOW_FIRST),
+                   tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
+}
+
+/* Writes the entries from `first` on, one a lane. */
+static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value at = tir_add(b, tir_row_index(b, l->lane), number(l, first));
+    const struct tir_value of_groups = number(l, l->of_groups);
+    const struct tir_value in_group = tir_cmp_lt(b, at, of_groups);
+    const struct tir_value before = number(l, tir_sub(b, l->tokens, l->window));
+    const struct tir_value token = tir_add(b, before, tir_sub(b, at, of_groups));
+    const struct tir_value own = tir_rem(b, tir_max(b, token, number(l, tir_i32(b, 0))),
+                                         number(l, argument(l, ARG_RING_ROWS)));
+    const struct tir_value entries =
+        tir_select(b, in_group, group_entries(l, at, in_group), tir_add(b, number(l, ring), own));
+    const struct tir_value all =
+        tir_min(b, tir_add(b, l->of_groups, l->window), argument(l, ARG_ENTRIES));
+    const struct tir_value base =
+        att_row(b, tir_arg(b, ARG_LISTS, TIR_I64), l->row, ARG_LISTS_ROW_STRIDE, INT);
+    tir_tile_store(b, att_view(b, base, all, tir_i32(b, INT), INT, 0), first, entries);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct tir_func *f = att_begin_kernel(v, m, 1, 4);
+    struct lists l = {.b = tir_at_end(f, f->body)};
+    struct tir_builder *b = &l.b;
+    const struct tir_layout lane = tir_spread_column(m, 1, LANES);
+    l.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);
+    open_row(&l);
+    write_length(&l);
+    const struct tir_value ring = ring_of(&l);
+    const struct tir_value first = att_times(b, tir_block_id(b, 1), EACH * LANES);
+    for (int i = 0; i < EACH; i++)
+        write_entries(&l, att_plus(b, first, i * LANES), ring);
+    tir_return(b);
+    *k = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_ENTRIES, EACH * LANES, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "entries=%d", EACH * LANES);
+}
+
+const struct att_template att_template_chosen_lists = {
+    .name = "chosen_lists",
+    .description = "what an indexer has chosen, as the pages or rows that attention reads",
+    .takes = OP_TAKES_CHOSEN_LISTS,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/reference/chosen_lists.h"
+
+struct writer {
+    int32_t *list;
+    int room, count;
+};
+
+static void add(struct writer *w, int32_t entry)
+{
+    if (w->count < w->room)
+        w->list[w->count] = entry;
+    w->count++;
+}
+
+static void add_group(struct writer *w, const struct ref_chosen *c, int group)
+{
+    for (int e = 0; e < c->group_entries; e++) {
+        const int i = group * c->group_entries + e;
+        const int32_t unit = c->table[i / c->page_entries] * c->page_entries + i % c->page_entries;
+        add(w, unit * c->kv_heads + c->head);
+    }
+}
+
+/* Returns the tokens that the query sees in a group. */
+static int tokens_of(const struct ref_chosen *c, int group)
+{
+    const int left = c->tokens - group * c->ratio;
+    return left < c->ratio ? left : c->ratio;
+}
+
+int ref_chosen_list(const struct ref_chosen *c, int32_t *list, int room, int *length)
+{
+    struct writer w = {list, room, 0};
+    const int complete = c->tokens / c->ratio;
+    const int n = c->chosen ? c->count : complete;
+    int seen = 0, last = -1;
+    for (int g = 0; g < n; g++) {
+        last = c->chosen ? c->chosen[g] : g;
+        add_group(&w, c, last);
+        seen += tokens_of(c, last);
+    }
+    if (c->open_group && c->tokens % c->ratio && last != complete) {
+        add_group(&w, c, complete);
+        seen += tokens_of(c, complete);
+    }
+    const int from = c->tokens < c->window ? 0 : c->tokens - c->window;
+    for (int p = from; p < c->tokens && c->window; p++)
+        add(&w, c->first_row + p % c->ring);
+    *length = c->open_group ? seen : w.count;
+    return w.count;
+}

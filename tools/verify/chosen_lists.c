@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of chosen_lists kernels: every entry is the reference's, and no other is written.
+ */
+#include "tools/reference/chosen_lists.h"
+#include "tools/verify/call.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum {
+    ALL = 1 << 0,   /* chosen is NULL: all complete groups */
+    OPEN = 1 << 1,  /* open_group */
+    ENDS = 1 << 2,  /* the newest group is chosen too */
+    SHARE = 1 << 3, /* rows of few sequences, by row_sequences */
+    SHORT = 1 << 4, /* too little room for some lists */
+    PADS = 1 << 5,  /* some queries see nothing, or a negative number of tokens */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int queries, kv_heads, most; /* most: tokens that a query sees */
+    int ratio, group_entries, page_entries, top_k, window, ring;
+} shapes[] = {
+    {{"pages of blocks", OPEN | ENDS}, 5, 1, 9000, 128, 1, 1, 16, 0, 0},
+    {{"small pages of blocks", OPEN | ENDS | SHARE}, 7, 2, 5000, 128, 8, 1, 16, 0, 0},
+    {{"pools and the open one", OPEN | PADS}, 9, 1, 3000, 4, 1, 4, 512, 0, 0},
+    {{"pools of short lists", OPEN | VERIFY_VIEWS}, 6, 3, 30, 4, 1, 16, 64, 0, 0},
+    {{"rows and a window", SHARE | PADS}, 8, 1, 4000, 4, 1, 64, 512, 128, 134},
+    {{"every row and a window", ALL}, 4, 1, 20000, 128, 1, 2, 0, 128, 128},
+    {{"a window alone", ALL | VERIFY_VIEWS}, 6, 1, 300, 4096, 1, 1, 0, 128, 131},
+    {{"no room", SHORT | SHARE}, 5, 1, 4000, 2, 1, 16, 600, 16, 16},
+    {{"tokens", ALL}, 3, 1, 2000, 1, 1, 16, 0, 0, 0},
+};
+
+static const struct shape traced = {{"trace", 0}, 64, 1, 100000, 4, 1, 64, 512, 128, 134};
+
+struct own {
+    struct ref_chosen *rows;
+    int32_t *list;
+    int sequences, columns; /* of block_table */
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int sequence_of(const struct call *c, int query)
+{
+    const struct own *own = c->own;
+    return is(c, SHARE) ? (query * 2 + 1) % own->sequences : query;
+}
+
+static int tokens_of(struct call *c, int query)
+{
+    const struct shape *s = c->shape;
+    if (is(c, PADS) && query % 3 == 1)
+        return -(query % 2);
+    if (query == 0)
+        return s->most;
+    return 1 + (int)(random_bits(&c->random) % (unsigned)s->most);
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_chosen_lists_args *a = &c->args.chosen_lists;
+    struct own *own = c->own;
+    const int most = is(c, ALL) ? s->most / s->ratio : s->top_k;
+    a->queries = s->queries;
+    a->kv_heads = s->kv_heads;
+    a->rows = s->queries * s->kv_heads;
+    a->top_k = s->top_k;
+    a->ratio = s->ratio;
+    a->group_entries = s->group_entries;
+    a->page_entries = s->page_entries;
+    a->window = s->window;
+    a->ring = s->ring;
+    a->window_first = 1000;
+    a->window_stride = 200;
+    a->open_group = is(c, OPEN);
+    a->entries = is(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
+    own->sequences = is(c, SHARE) ? 3 : s->queries;
+    own->columns = (s->most / s->ratio + 1) * s->group_entries / s->page_entries + 2;
+}
+
+static void place(struct call *c)
+{
+    const struct own *own = c->own;
+    operand_resize(call_operand(c, CHOSEN_LISTS_BLOCK_TABLE), 0, own->sequences);
+    operand_resize(call_operand(c, CHOSEN_LISTS_BLOCK_TABLE), 1, own->columns);
+    if (call_operand(c, CHOSEN_LISTS_WINDOW_SLOTS)->given)
+        operand_resize(call_operand(c, CHOSEN_LISTS_WINDOW_SLOTS), 0, own->sequences);
+    if (is(c, ALL)) {
+        operand_leave_out(call_operand(c, CHOSEN_LISTS_CHOSEN));
+        operand_leave_out(call_operand(c, CHOSEN_LISTS_COUNTS));
+    }
+    if (!is(c, SHARE))
+        operand_leave_out(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES));
+}
+
+/* Chooses some of a row's groups: each with the same probability, the newest one if it is to be. */
+static void choose(struct call *c, struct ref_chosen *row, int32_t *chosen)
+{
+    const struct shape *s = c->shape;
+    const int complete = row->tokens / s->ratio;
+    const bool rest = is(c, ENDS) && row->tokens % s->ratio;
+    const int groups = complete + rest;
+    row->chosen = chosen;
+    for (int g = 0; g < groups; g++) {
+        const int room = s->top_k - row->count, left = groups - g;
+        if (left <= room || (int)(random_bits(&c->random) % (unsigned)left) < room ||
+            (rest && g == groups - 1 && room > 0))
+            chosen[row->count++] = g;
+    }
+    /* The newest group takes the place of the last one where there is no room. */
+    if (rest && row->count && chosen[row->count - 1] != complete)
+        chosen[row->count - 1] = complete;
+}
+
+static void fill_row(struct call *c, int r)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct ref_chosen *row = &own->rows[r];
+    struct operand *chosen = call_operand(c, CHOSEN_LISTS_CHOSEN);
+    if (is(c, ALL))
+        return;
+    choose(c, row, call_allocate(c, (size_t)s->top_k, sizeof(int32_t)));
+    operand_set_int(call_operand(c, CHOSEN_LISTS_COUNTS), AT(r), row->count);
+    for (int g = 0; g < s->top_k; g++)
+        operand_set_int(chosen, AT(r, g), g < row->count ? row->chosen[g] : -1);
+}
+
+static void fill_tables(struct call *c)
+{
+    const struct own *own = c->own;
+    struct operand *slots = call_operand(c, CHOSEN_LISTS_WINDOW_SLOTS);
+    for (int q = 0; q < own->sequences; q++) {
+        if (slots->given)
+            operand_set_int(slots, AT(q), (q * 5 + 2) % 11);
+        for (int i = 0; i < own->columns; i++)
+            operand_set_int(call_operand(c, CHOSEN_LISTS_BLOCK_TABLE), AT(q, i),
+                            (int64_t)(random_bits(&c->random) % 100000));
+    }
+}
+
+/* Reads a sequence's row of the table, which the reference reads. */
+static const int32_t *read_table(struct call *c, int sequence)
+{
+    const struct own *own = c->own;
+    int32_t *table = call_allocate(c, (size_t)own->columns, sizeof(*table));
+    for (int i = 0; i < own->columns; i++)
+        table[i] = (int32_t)operand_int(call_operand(c, CHOSEN_LISTS_BLOCK_TABLE), AT(sequence, i));
+    return table;
+}
+
+static void fill(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    own->rows = call_allocate(c, (size_t)c->args.chosen_lists.rows, sizeof(*own->rows));
+    own->list = call_allocate(c, (size_t)c->args.chosen_lists.entries, sizeof(*own->list));
+    fill_tables(c);
+    for (int q = 0; q < s->queries; q++) {
+        const int tokens = tokens_of(c, q), sequence = sequence_of(c, q);
+        operand_set_int(call_operand(c, CHOSEN_LISTS_KV_LENS), AT(q), tokens);
+        if (is(c, SHARE))
+            operand_set_int(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES), AT(q), sequence);
+        const int32_t *table = read_table(c, sequence);
+        for (int h = 0; h < s->kv_heads; h++) {
+            const int r = q * s->kv_heads + h;
+            own->rows[r] = (struct ref_chosen){
+                .tokens = tokens > 0 ? tokens : 0,
+                .ratio = s->ratio,
+                .group_entries = s->group_entries,
+                .open_group = is(c, OPEN),
+                .table = table,
+                .page_entries = s->page_entries,
+                .kv_heads = s->kv_heads,
+                .head = h,
+                .window = s->window,
+                .ring = s->ring,
+                .first_row = 1000 + (sequence * 5 + 2) % 11 * 200,
+            };
+            fill_row(c, r);
+        }
+    }
+}
+
+static void compare(struct call *c)
+{
+    const struct own *own = c->own;
+    const int room = c->args.chosen_lists.entries;
+    for (int r = 0; r < c->args.chosen_lists.rows; r++) {
+        int length;
+        const int n = ref_chosen_list(&own->rows[r], own->list, room, &length);
+        for (int i = 0; i < n && i < room; i++)
+            call_compare_int(c, call_operand(c, CHOSEN_LISTS_LISTS), AT(r, i), own->list[i]);
+        call_compare_int(c, call_operand(c, CHOSEN_LISTS_LIST_LENS), AT(r), length);
+    }
+}
+
+/* Bytes: groups, pages and entries of the lists. */
+static double least_bytes(const struct call *c)
+{
+    const struct shape *s = c->shape;
+    return 4.0 * c->args.chosen_lists.rows * (3.0 * s->top_k + s->window);
+}
+
+const struct verify_op verify_chosen_lists = {
+    .op = "chosen_lists",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"queries", offsetof(struct shape, queries), 1 << 14, "rows of lists"},
+            {"keys", offsetof(struct shape, most), 1 << 20, "tokens that a query sees"},
+            {"top_k", offsetof(struct shape, top_k), 4096, "groups that are chosen"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
