@@ -192,6 +192,64 @@ static void k_widen_32(struct lanes *x)
     }
 }
 
+/*
+ * gfx1250 converts 8 elements, 16 with 6 bits (CDNA5 ISA, 7.6.3). A lane of the scale has
+ * four E8M0 numbers for its row of a matrix, and op_sel says which (tables 36 and 37). Lanes 16 to
+ * 31 continue the row of lanes 0 to 15, so that both read the scale of lane % 16, or of 16 more.
+ */
+static unsigned elements(const struct scale_op *op) { return op->format->bits == 6 ? 16 : 8; }
+
+/* Returns the lane and the bit of a lane's scale. Elements of 4 and 6 bits come 32 in a lane, so
+ * that lanes 16 to 31 have the next block. */
+static void find_scale(unsigned op_sel, unsigned bits, unsigned lane, unsigned *from, unsigned *at)
+{
+    *from = lane % 16 + 16 * (op_sel & 1);
+    *at = bits == 8 ? 8 * ((op_sel >> 2 & 1) + 2 * (op_sel >> 1 & 1))
+                    : 8 * (lane / 16 % 2 + 2 * (op_sel >> 1 & 1));
+}
+
+static void k_widen_many(struct lanes *x)
+{
+    const struct scale_op *op = x->in->row->lanes;
+    const unsigned bits = op->format->bits, n = elements(op);
+    for (unsigned i = 0; i < 32; i++) {
+        uint32_t words[4] = {0};
+        unsigned from, at;
+        for (unsigned r = 0; r < (n * bits + 31) / 32; r++)
+            words[r] = x->s[0][r * WAVE_LANES + i];
+        find_scale(x->in->op_sel, bits, i, &from, &at);
+        const uint32_t scale = (x->s[1][from] >> at & 0xff) << 23;
+        for (unsigned e = 0; e < n; e++) {
+            const uint32_t code = bits == 6 ? six_get(words, e)
+                                : words[bits * e / 32] >> bits * e % 32 & ((1u << bits) - 1);
+            wide_put(x->d, i, e, op->wide, to_wide(op, code, scale));
+        }
+    }
+}
+
+/* An infinity becomes NaN where overflow saturates (CDNA5 ISA, 7.6.2). */
+static void k_narrow_many(struct lanes *x)
+{
+    const struct scale_op *op = x->in->row->lanes;
+    const unsigned bits = op->format->bits, n = elements(op);
+    const bool saturate = bits < 8 || x->w->mode & MODE_FP16_OVFL;
+    for (unsigned i = 0; i < 32; i++) {
+        uint32_t words[4] = {0};
+        for (unsigned e = 0; e < n; e++) {
+            float v = wide_get(x->s[0], i, e, op->wide);
+            if (isinf(v) && bits == 8 && saturate)
+                v = as_f32(QUIET_NAN32);
+            const uint32_t code = to_narrow(op, v, x->s[1][i], 0, saturate);
+            if (bits == 6)
+                six_put(words, e, code);
+            else
+                words[bits * e / 32] |= code << bits * e % 32;
+        }
+        for (unsigned r = 0; r < (n * bits + 31) / 32; r++)
+            x->d[r * WAVE_LANES + i] = words[r];
+    }
+}
+
 #define OP(name, f, t, sr) static const struct scale_op op_##name = {f, t, sr};
 #define FORMAT_OPS(n, f) \
     OP(n##_f32, f, WIDE_F32, false) OP(n##_f16, f, WIDE_F16, false) \
@@ -233,7 +291,24 @@ FORMAT_OPS(bf6, &bf6_mx)
     ROW(pk32_f32_##n, widen_32, n##_f32, 0, T_B1024, T_B192, T_F32) \
     ROW(pk32_f16_##n, widen_32, n##_f16, 0, T_B512, T_B192, T_F32) \
     ROW(pk32_bf16_##n, widen_32, n##_bf16, 0, T_B512, T_B192, T_F32)
+/* gfx1250: operand types of the narrow elements, `b`, of f32, `f`, and of 16-bit elements, `h`. */
+#define MANY(op, fn, rec, t, s) \
+    {.name = "v_cvt_scale" op, .exec = LOCAL(exec_lanes), .dst = t, .src = {s, T_B32}, \
+     .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX1250, \
+     .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL},
+#define MANY_ROWS(n, pk, b, f, h) \
+    MANY("_" pk "_f32_" #n, widen_many, n##_f32, f, b) \
+    MANY("_" pk "_f16_" #n, widen_many, n##_f16, h, b) \
+    MANY("_" pk "_bf16_" #n, widen_many, n##_bf16, h, b) \
+    MANY("f32_" pk "_" #n "_f32", narrow_many, n##_f32, b, f) \
+    MANY("f32_" pk "_" #n "_f16", narrow_many, n##_f16, b, h) \
+    MANY("f32_" pk "_" #n "_bf16", narrow_many, n##_bf16, b, h)
 const struct op_row LOCAL(vop_scale_rows)[] = {
+    MANY_ROWS(fp8, "pk8", T_B64, T_B256, T_B128)
+    MANY_ROWS(bf8, "pk8", T_B64, T_B256, T_B128)
+    MANY_ROWS(fp4, "pk8", T_B32, T_B256, T_B128)
+    MANY_ROWS(fp6, "pk16", T_B96, T_B512, T_B256)
+    MANY_ROWS(bf6, "pk16", T_B96, T_B512, T_B256)
     FP8_ROWS(fp8)
     FP8_ROWS(bf8)
     PAIR_ROWS(fp4)
