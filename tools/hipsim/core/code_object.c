@@ -108,6 +108,7 @@ static void derive_gfx1250(struct kernel *kernel)
     const struct kernel_descriptor *d = &kernel->descriptor;
 
     kernel->vgprs = (field(d->rsrc1, 0, 6) + 1) * 16;
+    kernel->named_barriers = field(d->rsrc3, 14, 3) * 4;
     kernel->agprs = 0;
     kernel->sgprs = 0;
     kernel->user_sgprs = field(d->rsrc2, 1, 6);

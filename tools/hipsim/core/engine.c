@@ -39,6 +39,7 @@ struct host {
 };
 
 #define ALONE_SECONDS 40e-6 /* cost of starting and joining a thread */
+#define CLUSTER_MAX 16u     /* workgroups of a cluster (CDNA5 ISA, 2.3) */
 #define RESIDENTS_MAX 256u  /* per host thread, unless the launch is cooperative */
 
 void counters_add(struct counters *sum, const struct counters *c)
@@ -102,7 +103,7 @@ static void report_grid_deadlock(struct host *h)
                 continue;
             wave_fault(w, NULL, FAULT_DEADLOCK, 0,
                        "no wave can run: wave %u waits at a barrier of the grid for %u more", w->id,
-                       wg->launch->grid_barrier[w->grid_barrier].left + 1);
+                       w->grid_barrier->left + 1);
             return;
         }
     }
@@ -188,7 +189,7 @@ static bool run_slice(struct host *h, struct worker *k, bool *waits)
 static bool run_round(struct host *h)
 {
     struct engine *e = h->engine;
-    const uint32_t limit = e->launch->cooperative ? UINT32_MAX : RESIDENTS_MAX;
+    const uint32_t limit = launch_is_resident(e->launch) ? UINT32_MAX : RESIDENTS_MAX;
     const uint64_t changes = atomic_load(&e->changes);
     uint64_t before = 0, after = 0;
     bool busy = false, waits = true;
@@ -291,6 +292,37 @@ static int run_hosts(struct engine *e, uint32_t threads)
     return runs ? 0 : -1;
 }
 
+/* Checks the clusters of a launch and creates their barriers. False with the reason in
+ * launch->fault. */
+static bool prepare_clusters(const struct engine *e, struct launch *l)
+{
+    uint64_t clusters = 1;
+    uint32_t size = 1;
+    l->cluster_barrier = NULL;
+    if (!l->cluster[0])
+        return true;
+    for (unsigned d = 0; d < 3; d++) {
+        if (!l->cluster[d] || l->cluster[d] > CLUSTER_MAX || e->groups[d] % l->cluster[d]) {
+            refuse(l, "the clusters do not divide the grid");
+            return false;
+        }
+        clusters *= e->groups[d] / l->cluster[d];
+        size *= l->cluster[d];
+    }
+    if (size > CLUSTER_MAX) {
+        refuse(l, "a cluster has more than 16 workgroups");
+        return false;
+    }
+    l->cluster_barrier = calloc(clusters, sizeof(*l->cluster_barrier));
+    if (!l->cluster_barrier) {
+        refuse(l, "out of memory for the barriers of clusters");
+        return false;
+    }
+    for (uint64_t i = 0; i < clusters; i++)
+        l->cluster_barrier[i].left = size - 1;
+    return true;
+}
+
 /* Checks the launch and prepares its engine. Returns 0, or -1 with the reason in launch->fault. */
 static int prepare(struct engine *e, struct launch *l)
 {
@@ -320,7 +352,9 @@ static int prepare(struct engine *e, struct launch *l)
     e->last = groups;
     if (l->count_workgroup && l->first_workgroup + l->count_workgroup < groups)
         e->last = l->first_workgroup + l->count_workgroup;
-    if (l->sample && l->sample < groups && !l->count_workgroup && !l->cooperative) {
+    if (!prepare_clusters(e, l))
+        return -1;
+    if (l->sample && l->sample < groups && !l->count_workgroup && !launch_is_resident(l)) {
         e->sample = sample_choose(e->groups, l->sample, &e->last);
         if (!e->sample)
             return refuse(l, "out of memory for the sample of workgroups");
@@ -328,6 +362,7 @@ static int prepare(struct engine *e, struct launch *l)
     if (checks_launch_begin(&e->checks, l, e->next, e->last))
         return 0;
     free(e->sample);
+    free(l->cluster_barrier);
     return refuse(l, "out of memory for the checks");
 }
 
@@ -335,6 +370,8 @@ static void finish(struct engine *e)
 {
     checks_launch_end(&e->checks, e->launch);
     free(e->sample);
+    free(e->launch->cluster_barrier);
+    e->launch->cluster_barrier = NULL;
     pthread_mutex_destroy(&e->lock);
 }
 
@@ -353,7 +390,7 @@ int engine_run(struct launch *l)
         return -1;
     uint64_t remaining = e.last > e.next ? e.last - e.next : 0;
     uint64_t threads = l->threads ? l->threads : cores();
-    if (l->cooperative)
+    if (launch_is_resident(l))
         threads = 1;
     if (threads > remaining)
         threads = remaining ? remaining : 1;

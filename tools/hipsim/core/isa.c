@@ -86,6 +86,7 @@ static const struct isa isas[] = {
         .lds_granule = GFX1250_lds_granule,
         .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
+        .clusters = true,
         /* The others have the wait states and caches of gfx9. */
         .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_RACE |
                   CHECK_BARRIER | CHECK_DIVERGE,

@@ -295,6 +295,8 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
     launch->nvgpr = kernel->vgprs;
     launch->nagpr = kernel->agprs;
     launch->nsgpr = kernel->sgprs;
+    launch->named_barriers = kernel->named_barriers;
+    memcpy(launch->cluster, r->cluster, sizeof(launch->cluster));
     launch->mode = kernel->mode;
     launch->lds_bytes = kernel->descriptor.group_segment_bytes + r->dynamic_lds;
     launch->lds_limit = r->lds_limit;

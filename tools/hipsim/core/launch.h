@@ -20,7 +20,8 @@ struct dispatch_request {
     unsigned device;
     uint64_t dispatch_id;
     uint64_t hostcall_buffer;
-    bool cooperative; /* the workgroups may wait for each other */
+    bool cooperative;    /* the workgroups may wait for each other */
+    uint32_t cluster[3]; /* gfx1250: workgroups of a cluster by dimension; 0: no clusters */
 };
 
 /* A prepared dispatch: the engine's input and the device memory it uses. */

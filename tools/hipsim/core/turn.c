@@ -250,6 +250,13 @@ static struct wave *random_wave(struct worker *k)
             return &k->waves[i];
 }
 
+/* Returns the wave that runs next, NULL if none can run. */
+static struct wave *next_wave(struct worker *k)
+{
+    const bool seeded = k->wg.launch->order == ORDER_SEEDED;
+    return seeded ? random_wave(k) : earliest_wave(&k->wg, NULL);
+}
+
 /*
  * Runs `w` until it leaves the running state or reaches a shared instruction before which `other`
  * must run. In seeded order it stops after a random number of shared instructions.
@@ -307,7 +314,8 @@ static void report_unequal(struct workgroup *wg, struct wave *first, const struc
 /* True if the wave has signalled the barrier and runs on: the barrier need not wait for it. */
 static bool has_signalled(const struct workgroup *wg, const struct wave *w)
 {
-    return w->signalled && w->signalled_at == wg->barriers && w->state == WAVE_RUNNING;
+    return w->signalled && w->signalled_at == wg->opened && w->state != WAVE_AT_BARRIER &&
+           w->state != WAVE_ENDED;
 }
 
 void turn_release(struct workgroup *wg)
@@ -339,6 +347,7 @@ void turn_release(struct workgroup *wg)
     }
     wg->at_barrier = 0;
     wg->barriers++;
+    wg->opened++;
     wg->opened_clock = clock;
     lds_deliver(wg, clock);
     checks_barrier(wg);
@@ -353,9 +362,10 @@ static void report_deadlock(struct workgroup *wg)
         if (w->state == WAVE_ENDED)
             continue;
         wave_fault(w, NULL, FAULT_DEADLOCK, 0, "no wave can run: wave %u is %s", w->id,
-                   w->state == WAVE_AT_BARRIER        ? "at a barrier"
-                   : w->state == WAVE_AT_GRID_BARRIER ? "at a barrier of the grid"
-                                                      : "halted");
+                   w->state == WAVE_AT_BARRIER         ? "at a barrier"
+                   : w->state == WAVE_AT_GRID_BARRIER  ? "at a barrier of the grid or cluster"
+                   : w->state == WAVE_AT_NAMED_BARRIER ? "at a named barrier"
+                                                       : "halted");
         return;
     }
 }
@@ -367,7 +377,7 @@ bool turn_wait_for_grid(struct workgroup *wg)
         struct wave *w = wg->waves[i];
         if (w->state != WAVE_AT_GRID_BARRIER)
             continue;
-        if (wg->launch->grid_barrier[w->grid_barrier].opened == w->grid_opened) {
+        if (w->grid_barrier->opened == w->grid_opened) {
             waits = true;
             continue;
         }
@@ -412,14 +422,18 @@ bool turn_take(struct worker *k, bool brief)
     const struct launch *l = k->engine->launch;
     const bool waits = turn_wait_for_grid(wg);
     const bool watched = !brief && (k->paused || k->turns % 2 == 1);
-    k->turn = brief ? 1 : watched || l->cooperative ? SHORT_TURN : LONG_TURN;
+    k->turn = brief ? 1 : watched || launch_is_resident(l) ? SHORT_TURN : LONG_TURN;
     k->step = (brief ? SHORT_STEP : LONG_STEP) - 1;
     if (watched)
         spin_watch(k);
     else
         spin_leave(k);
     while (k->turn > 0) {
-        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : earliest_wave(wg, NULL);
+        struct wave *w = next_wave(k);
+        if (!w) { /* one of its waves may have opened the cluster's barrier */
+            turn_wait_for_grid(wg);
+            w = next_wave(k);
+        }
         if (!w)
             break;
         run_wave(k, w, earliest_wave(wg, w));
@@ -432,7 +446,7 @@ bool turn_take(struct worker *k, bool brief)
             return false;
     }
     k->turns += !brief;
-    k->paused |= k->turns > TURNS_ALONE || l->cooperative;
+    k->paused |= k->turns > TURNS_ALONE || launch_is_resident(l);
     if (k->turn == 0 || waits || turn_wait_for_grid(wg))
         return true;
     return turn_end(k);

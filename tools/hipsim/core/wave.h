@@ -27,7 +27,8 @@
 #define WAVE_LANES 64
 #define VGPR_FILE 1024 /* the most VGPRs that a wave of any target has */
 #define AGPR_FILE 256
-#define WAVE_TRAIL 256 /* instructions in which reports look for the writer of a register */
+#define NAMED_BARRIERS 16 /* the most of a workgroup (CDNA5 ISA, 5.6.2) */
+#define WAVE_TRAIL 256    /* instructions in which reports look for the writer of a register */
 
 /* 64-bit apertures of the flat address space, above all host addresses. */
 #define SHARED_APERTURE UINT64_C(0x0001000000000000)
@@ -54,7 +55,8 @@ enum mode_bits {
 enum wave_state {
     WAVE_RUNNING,
     WAVE_AT_BARRIER,
-    WAVE_AT_GRID_BARRIER,
+    WAVE_AT_GRID_BARRIER,  /* or at a cluster's */
+    WAVE_AT_NAMED_BARRIER, /* gfx1250 */
     WAVE_HALTED,
     WAVE_ENDED,
     WAVE_FAULTED
@@ -131,9 +133,12 @@ struct wave {
     uint8_t vgpr_msb;
     bool signalled; /* gfx1250: it has signalled the workgroup's barrier and not waited yet */
     uint64_t signalled_at; /* number of openings of the barrier at that time */
+    uint64_t cluster_seen; /* gfx1250: openings of the cluster's barrier that it has waited for */
+    uint64_t named_seen;   /* gfx1250: the same for the named barrier that it has joined */
+    uint8_t named;         /* gfx1250: number of that barrier, 0: none */
 
-    /* WAVE_AT_GRID_BARRIER: index of the barrier, and its count of openings at arrival. */
-    uint32_t grid_barrier;
+    /* WAVE_AT_GRID_BARRIER: the barrier, and its count of openings at arrival. */
+    const struct grid_barrier *grid_barrier;
     uint64_t grid_opened;
 
     bool acted;               /* the wave has stored to global memory or LDS */
@@ -189,6 +194,14 @@ struct workgroup {
     struct launch *launch;
     uint32_t id[3];
     uint64_t index; /* dispatch order: x fastest */
+    /* Launches of clusters: number of its cluster, position of the cluster in the grid of clusters,
+     * and position in the cluster. */
+    uint64_t cluster;
+    uint32_t cluster_id[3], in_cluster[3];
+    struct named_barrier {
+        uint8_t members, signals;
+        uint64_t opened;
+    } named[NAMED_BARRIERS + 1]; /* by number; 0 is none */
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
@@ -202,7 +215,8 @@ struct workgroup {
     void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
     bool unsettled;          /* call checks_settle() after the current instruction */
     uint32_t at_barrier;
-    uint64_t barriers;     /* number of barriers so far: the workgroup's epoch */
+    uint64_t barriers;     /* number of barriers so far, named ones included: the epoch */
+    uint64_t opened;       /* number of openings of the workgroup's own barrier */
     uint64_t signal_clock; /* gfx1250: the largest clock of a wave at a signal of its barrier */
     uint64_t opened_clock; /* the clock at which the last barrier opened */
 };
@@ -355,9 +369,13 @@ struct launch {
     uint32_t keep_going; /* enum check_bits: findings that do not stop the launch, see
                           * wave_finding() */
     bool cooperative;    /* all workgroups are resident together, on one host thread */
-    bool may_wait;       /* a deadlock before any store ends the launch early, with `polls` set:
+    uint32_t cluster[3]; /* gfx1250: workgroups of a cluster by dimension; 0: there are none. Those
+                          * of a cluster have consecutive numbers, and run on one host thread */
+    uint32_t named_barriers; /* gfx1250: number of named barriers of a workgroup */
+    bool may_wait;           /* a deadlock before any store ends the launch early, with `polls` set:
                           * the caller runs it again */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* private to the engine */
+    struct grid_barrier *cluster_barrier;            /* by cluster; private to the engine */
     const struct gfx_part *part; /* for the timing model; NULL: the target's first part */
     bool follows;                /* it follows another kernel of its graph */
     bool timed;                  /* the timing model steps the waves */
@@ -393,6 +411,12 @@ struct launch {
     bool polls;           /* the deadlock may resolve (see may_wait): run the launch again */
     void *engine;         /* the engine that runs the launch */
 };
+
+/** True if workgroups of the launch wait for each other, and so are resident together. */
+static inline bool launch_is_resident(const struct launch *l)
+{
+    return l->cooperative || l->cluster[0];
+}
 
 /* True if a host thread has reported a fault. Atomic, since other threads may report one now. */
 static inline bool launch_faulted(const struct launch *l)

@@ -69,16 +69,23 @@ bool worker_init(struct worker *k, struct engine *e)
 
 /*
  * Initialises the trap temporaries that gfx1250 has the workgroup's number in (CDNA5 ISA, 3.5.3):
- * x in TTMP9, y and z in TTMP7, the wave's number in TTMP8. TTMP6, the place in a cluster, is 0.
+ * x in TTMP9, y and z in TTMP7, the wave's number in TTMP8. In a cluster they have the cluster's
+ * number, and TTMP6 the place in the cluster and its size (2.3.1).
  */
 static void init_ttmps(struct wave *w)
 {
-    const uint32_t *id = w->wg->id;
+    const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;
+    const uint32_t *id = n[0] ? w->wg->cluster_id : w->wg->id;
+    uint32_t place = 0;
+    for (unsigned d = 0; n[0] && d < 3; d++)
+        place |= at[d] << 4 * d | (n[d] - 1) << (12 + 4 * d);
+    if (n[0])
+        place |= (n[0] * n[1] * n[2] - 1) << 24;
     const struct {
         unsigned reg;
         uint32_t value;
     } set[] = {
-        {SGPR_TTMP0 + 6, 0},
+        {SGPR_TTMP0 + 6, place},
         {SGPR_TTMP0 + 7, (id[1] & 0xffff) | id[2] << 16},
         {SGPR_TTMP0 + 8, w->id << 25 | 1u << 30},
         {SGPR_TTMP0 + 9, id[0]},
@@ -184,17 +191,41 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     init_sgprs(w);
 }
 
+/* Sets the position of workgroup wg->index in the grid. The workgroups of a cluster have
+ * consecutive numbers. */
+static void place(struct workgroup *wg, const uint32_t *groups)
+{
+    const uint32_t *n = wg->launch->cluster;
+    uint64_t index = wg->index, inside = 0;
+    const uint32_t one[3] = {1, 1, 1};
+    if (n[0]) {
+        const uint32_t size = n[0] * n[1] * n[2];
+        wg->cluster = index / size;
+        inside = index % size;
+        index = wg->cluster;
+    } else {
+        n = one;
+    }
+    for (unsigned d = 0; d < 3; d++) {
+        const uint32_t clusters = groups[d] / n[d];
+        wg->cluster_id[d] = (uint32_t)(d < 2 ? index % clusters : index);
+        wg->in_cluster[d] = (uint32_t)(inside % n[d]);
+        wg->id[d] = wg->cluster_id[d] * n[d] + wg->in_cluster[d];
+        index /= clusters;
+        inside /= n[d];
+    }
+}
+
 void worker_begin(struct worker *k, uint64_t index)
 {
     struct workgroup *wg = &k->wg;
     const uint32_t *groups = k->engine->groups;
     wg->index = index;
     k->random = wg->launch->seed ^ index << 32; /* independent of the thread that runs it */
-    wg->id[0] = (uint32_t)(index % groups[0]);
-    wg->id[1] = (uint32_t)(index / groups[0] % groups[1]);
-    wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
+    place(wg, groups);
+    memset(wg->named, 0, sizeof(wg->named));
     wg->at_barrier = 0;
-    wg->barriers = 0;
+    wg->barriers = wg->opened = 0;
     wg->signal_clock = wg->opened_clock = 0;
     wg->lds_in_flight = 0;
     wg->nlate = 0;

@@ -130,6 +130,22 @@ static void read_rows(struct tensor *t, const uint32_t *g0, const uint32_t *g2, 
     }
 }
 
+/* Reports a mask of workgroups outside of clusters, or without this workgroup. False: the report
+ * ends the wave. Each workgroup of the mask issues the load, and gets the data in its own LDS
+ * (CDNA5 ISA, 10.7), as a load for one workgroup does. */
+static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
+{
+    const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;
+    const uint32_t own = at[0] + n[0] * (at[1] + n[1] * at[2]);
+    if (n[0] && mask >> own & 1)
+        return true;
+    wave_fault(w, in, FAULT_TRAP, 0,
+               n[0] ? "the tensor descriptor's mask %#x lacks the workgroup itself, %u"
+                    : "the tensor descriptor has a mask of workgroups, %#x, outside of a cluster",
+               mask, own);
+    return false;
+}
+
 /* Reads the descriptor (tables 62 to 67). False after a report. */
 static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
 {
@@ -149,14 +165,14 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
                    field(g[3], 0, 48)},
         .gather = g[0][0] >> 31,
     };
-    if (t->valid && (g[1][0] & 0xffff || g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
+    if (t->valid && (g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
         wave_fault(w, in, FAULT_TRAP, 0,
                    "the tensor descriptor asks for %s, which is not simulated",
-                   g[1][0] & 0xffff    ? "a cluster's workgroups"
-                   : g[1][0] >> 18 & 1 ? "the arrival at an LDS barrier"
-                                       : "iteration");
+                   g[1][0] >> 18 & 1 ? "the arrival at an LDS barrier" : "iteration");
         return false;
     }
+    if (t->valid && g[1][0] & 0xffff && !mask_is_right(w, in, g[1][0] & 0xffff))
+        return false;
     if (g[1][0] >> 20 & 1 && in->row->flags & ROW_LOAD) {
         t->interval = 8u << field(g[1], 22, 3); /* 2^(n + 1) dwords */
         t->pad = 4 * ((uint32_t)field(g[1], 25, 7) + 1);

@@ -359,7 +359,7 @@ void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
         return;
     }
     barrier->left--;
-    w->grid_barrier = id;
+    w->grid_barrier = barrier;
     w->grid_opened = barrier->opened;
     w->state = WAVE_AT_GRID_BARRIER;
 }

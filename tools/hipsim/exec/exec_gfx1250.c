@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar instructions that only gfx1250 has: waits for single counters, split barriers, the upper
- * bits of VGPR numbers, hardware registers, messages with a result, pairs of vector instructions
- * (CDNA5 ISA, chapters 5 and 6, VOPD).
+ * Scalar instructions that only gfx1250 has: waits for single counters, the upper bits of VGPR
+ * numbers, hardware registers, messages with a result, pairs of vector instructions (CDNA5 ISA,
+ * chapters 5 and 6, VOPD).
  */
 #include <string.h>
 
@@ -40,73 +40,6 @@ static void exec_wait_idle(struct wave *w, const struct inst *in)
         wave_wait(w, (enum wait_counter)c, 0);
 }
 
-/* -- barriers ---------------------------------------------------------------------------------- */
-
-enum { BARRIER_WORKGROUP = -1, BARRIER_CLUSTER = -3 };
-
-/* True if the barrier is the workgroup's. No launch has clusters, so that their barriers do
- * nothing; named barriers are refused. */
-static bool is_workgroup_barrier(struct wave *w, const struct inst *in, int32_t id)
-{
-    if (id == BARRIER_WORKGROUP)
-        return true;
-    if (id > 0 || in->src[0].kind == OPND_SGPR)
-        wave_fault(w, in, FAULT_TRAP, 0, "named barriers are not simulated");
-    return false;
-}
-
-static void signal_barrier(struct wave *w, const struct inst *in)
-{
-    if (w->signalled)
-        wave_finding(w, in, FAULT_BARRIER, 0, "the wave signals the barrier again before its wait");
-    w->signalled = true;
-    w->signalled_at = w->wg->barriers;
-    if (w->wg->signal_clock < w->clock)
-        w->wg->signal_clock = w->clock;
-    turn_release(w->wg);
-}
-
-static void exec_barrier_signal(struct wave *w, const struct inst *in)
-{
-    if (is_workgroup_barrier(w, in, (int32_t)src_scalar(w, &in->src[0])))
-        signal_barrier(w, in);
-}
-
-/* Sets SCC for the first wave to signal. */
-static void exec_barrier_signal_isfirst(struct wave *w, const struct inst *in)
-{
-    if (!is_workgroup_barrier(w, in, (int32_t)src_scalar(w, &in->src[0])))
-        return;
-    bool first = true;
-    for (uint32_t i = 0; i < w->wg->nwaves; i++) {
-        const struct wave *other = w->wg->waves[i];
-        first &= !other->signalled || other->signalled_at != w->wg->barriers;
-    }
-    w->scc = first;
-    w->scc_valid = 1;
-    signal_barrier(w, in);
-}
-
-static void exec_barrier_wait(struct wave *w, const struct inst *in)
-{
-    if (!is_workgroup_barrier(w, in, (int16_t)in->simm16))
-        return;
-    if (w->launch->checks & CHECK_DIVERGE)
-        salu_check_divergence(w, in);
-    if (!w->signalled) {
-        wave_fault(w, in, FAULT_BARRIER, 0,
-                   "the wave waits at a barrier that it has not signalled");
-        return;
-    }
-    if (w->signalled_at == w->wg->barriers) {
-        w->state = WAVE_AT_BARRIER;
-        return;
-    }
-    w->signalled = false; /* it has opened since */
-    if (w->clock < w->wg->opened_clock)
-        w->clock = w->wg->opened_clock;
-}
-
 /* -- hardware registers ------------------------------------------------------------------------ */
 
 enum hwreg {
@@ -134,6 +67,16 @@ static uint32_t mode_of_msb(uint32_t msb) { return ((msb << 2 & 0xff) | msb >> 6
     (MODE_ROUND_F32 | MODE_ROUND_F16_F64 | MODE_DENORM_F32 | MODE_DENORM_F16_F64 | \
      (uint32_t)MODE_FP16_OVFL)
 
+/* Returns IB_STS2: the cluster's number, 1 to 15, at 9:6, and the workgroup's number in it at
+ * 24:21; 0 outside of clusters. */
+static uint32_t cluster_state(const struct wave *w)
+{
+    const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;
+    if (!n[0])
+        return 0;
+    return (uint32_t)(w->wg->cluster % 15 + 1) << 6 | (at[0] + n[0] * (at[1] + n[1] * at[2])) << 21;
+}
+
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     switch (id) {
@@ -142,8 +85,8 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     case HWREG_STATUS: *value = 1u << 16; return true;
     case HWREG_HW_ID1: *value = (w->id / 4 & 31) | (w->id & 3) << 8; return true;
     case HWREG_XCC_ID: *value = (uint32_t)(w->wg->index % 8); return true;
-    case HWREG_SCHED_MODE:
-    case HWREG_IB_STS2: *value = 0; return true; /* not in a cluster */
+    case HWREG_SCHED_MODE: *value = 0; return true;
+    case HWREG_IB_STS2: *value = cluster_state(w); return true;
     default: return false;
     }
 }
@@ -316,8 +259,6 @@ static void exec_dual(struct wave *w, const struct inst *in)
     {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag), OWN}
 #define WAIT(op, low, high) CONTROL(op, exec_wait, WAITS(low, high), 0)
 #define DUAL(op) {.name = "v_dual_" #op, .exec = exec_dual, .flags = ROW_VALU, OWN}
-#define BARRIER(op, fn) \
-    {.name = #op, .exec = fn, .src = {T_I32}, .flags = ROW_SALU | ROW_SHARED, OWN}
 
 const struct op_row exec_gfx1250_rows[] = {
     WAIT(s_wait_loadcnt, WAIT_VM, NO_WAIT),
@@ -341,9 +282,6 @@ const struct op_row exec_gfx1250_rows[] = {
     CONTROL(s_set_vgpr_msb, exec_set_vgpr_msb, 0, 0),
     CONTROL(s_round_mode, exec_set_mode, 0, 0),
     CONTROL(s_denorm_mode, exec_set_mode, 4, 0),
-    BARRIER(s_barrier_signal, exec_barrier_signal),
-    BARRIER(s_barrier_signal_isfirst, exec_barrier_signal_isfirst),
-    CONTROL(s_barrier_wait, exec_barrier_wait, 0, ROW_SHARED),
     {.name = "s_getreg_b32", .exec = exec_getreg, .dst = T_B32, .flags = ROW_SALU, OWN},
     {.name = "s_setreg_b32", .exec = exec_setreg, .src = {T_B32}, .flags = ROW_SALU, OWN},
     {.name = "s_setreg_imm32_b32", .exec = exec_setreg, .arg = 1, .flags = ROW_SALU, OWN},

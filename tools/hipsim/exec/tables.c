@@ -16,7 +16,7 @@
         exec_sop_rows, exec_control_rows, exec_cross_rows, exec_smem_rows, exec_flat_rows, \
         exec_mubuf_rows, exec_format_rows, exec_ds_rows, exec_mfma_rows, exec_gfx1250_rows, \
         exec_sfloat_rows, exec_sop_gfx1250_rows, exec_async_rows, exec_transpose_rows, \
-        exec_wmma_rows, exec_permute_rows, TABLES(ENTRY, isa) NULL, \
+        exec_wmma_rows, exec_permute_rows, exec_barrier_rows, TABLES(ENTRY, isa) NULL, \
     };
 
 LIST(plain)

@@ -27,6 +27,7 @@ enum host_isa host_isa(void);
  */
 const struct op_row *const *exec_tables(void);
 extern const struct row_alias exec_aliases[];
+extern const struct op_row exec_barrier_rows[];
 extern const struct op_row exec_gfx1250_rows[];
 extern const struct op_row exec_sfloat_rows[];
 extern const struct op_row exec_permute_rows[];

@@ -186,8 +186,9 @@ struct hip_kernel_work {
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
-    bool follows; /* true if the graph being launched has another kernel before this one */
-    int priority; /* stored for queries only, as is hipAccessPolicyWindow */
+    uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
+    bool follows;        /* true if the graph being launched has another kernel before this one */
+    int priority;        /* stored for queries only, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
     void *args; /* owned: the explicit part of the argument segment */
     size_t args_bytes;

@@ -327,6 +327,7 @@ static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device 
         .hostcall_buffer = hip_hostcall_buffer(device, kernel),
         .cooperative = work->cooperative,
     };
+    memcpy(request.cluster, work->cluster, sizeof(request.cluster));
 
     if (prints_into_buffer(kernel))
         return hip_fail(hipErrorNotSupported,
@@ -444,8 +445,9 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
 
 /* -- the API ----------------------------------------------------------------------------------- */
 
-struct launch_events {
+struct launch_extras {
     hipEvent_t start, stop;
+    uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
 };
 
 static hipError_t record(hipEvent_t event, hipStream_t stream)
@@ -455,18 +457,18 @@ static hipError_t record(hipEvent_t event, hipStream_t stream)
 
 static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t error,
                                 struct hip_work work, hipStream_t stream,
-                                struct launch_events events)
+                                struct launch_extras extras)
 {
     hip_object_put(function);
     if (error != hipSuccess)
         return error;
-    error = record(events.start, stream);
+    error = record(extras.start, stream);
     if (error != hipSuccess) {
         hip_work_release(&work);
         return error;
     }
     error = hip_submit(stream, work);
-    return error == hipSuccess ? record(events.stop, stream) : error;
+    return error == hipSuccess ? record(extras.stop, stream) : error;
 }
 
 /*
@@ -489,7 +491,7 @@ static hipError_t check_blocks(const uint32_t grid[3])
 
 static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], dim3 block,
                                 bool grid_in_items, size_t lds, hipStream_t stream, void **params,
-                                void **extra, struct launch_events events)
+                                void **extra, struct launch_extras extras)
 {
     struct hip_work work;
     struct ihipModuleSymbol_t *function;
@@ -506,15 +508,17 @@ static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], di
     else
         error = hip_kernel_work_blocks(function, (dim3){grid[0], grid[1], grid[2]}, block, lds,
                                        params, extra, &work);
-    if (error == hipSuccess)
+    if (error == hipSuccess) {
         work.kernel.host_function = handle;
-    return submit_kernel(function, error, work, stream, events);
+        memcpy(work.kernel.cluster, extras.cluster, sizeof(work.kernel.cluster));
+    }
+    return submit_kernel(function, error, work, stream, extras);
 }
 
 /* Launches a kernel of the program on the stream's device, even if another is current. clr's
  * ihipLaunchKernel() uses that device's function too. */
 static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
-                              hipStream_t stream, bool cooperative, struct launch_events events)
+                              hipStream_t stream, bool cooperative, struct launch_extras extras)
 {
     struct hip_work work;
     struct ihipModuleSymbol_t *function;
@@ -526,11 +530,12 @@ static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **pa
     if (error == hipSuccess) {
         work.kernel.host_function = host;
         work.kernel.cooperative = cooperative;
+        memcpy(work.kernel.cluster, extras.cluster, sizeof(work.kernel.cluster));
     }
-    return submit_kernel(function, error, work, stream, events);
+    return submit_kernel(function, error, work, stream, extras);
 }
 
-#define NO_EVENTS ((struct launch_events){NULL, NULL})
+#define NO_EXTRAS ((struct launch_extras){NULL, NULL, {0}})
 
 hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds,
                              hipStream_t stream, void **extra)
@@ -544,7 +549,7 @@ hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds
     error = hip_kernel_work_blocks(function, grid, block, lds, NULL, extra, &work);
     if (error == hipSuccess)
         work.kernel.host_function = host;
-    return submit_kernel(function, error, work, stream, NO_EVENTS);
+    return submit_kernel(function, error, work, stream, NO_EXTRAS);
 }
 
 HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x,
@@ -556,7 +561,7 @@ HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int
     return HIP_CALL(hipModuleLaunchKernel,
                     launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
                                   (dim3){block_x, block_y, block_z}, false, lds, stream, params,
-                                  extra, NO_EVENTS));
+                                  extra, NO_EXTRAS));
 }
 
 /* These two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
@@ -585,7 +590,7 @@ HIP_EXPORT hipError_t ext_module_launch(hipFunction_t function, uint32_t grid_x,
     return HIP_CALL(hipExtModuleLaunchKernel,
                     launch_module(function, (uint32_t[]){grid_x, grid_y, grid_z},
                                   (dim3){block_x, block_y, block_z}, true, lds, stream, params,
-                                  extra, (struct launch_events){start, stop}));
+                                  extra, (struct launch_extras){start, stop, {0}}));
 }
 
 HIP_EXPORT hipError_t hcc_module_launch(hipFunction_t function, uint32_t grid_x, uint32_t grid_y,
@@ -602,7 +607,7 @@ HIP_EXPORT hipError_t hipLaunchKernel(const void *function, dim3 grid, dim3 bloc
                                       size_t lds, hipStream_t stream)
 {
     return HIP_CALL(hipLaunchKernel,
-                    launch_host(function, grid, block, params, lds, stream, false, NO_EVENTS));
+                    launch_host(function, grid, block, params, lds, stream, false, NO_EXTRAS));
 }
 
 HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 block, void **params,
@@ -610,8 +615,9 @@ HIP_EXPORT hipError_t hipExtLaunchKernel(const void *function, dim3 grid, dim3 b
                                          hipEvent_t stop, int flags)
 {
     (void)flags;
-    return HIP_CALL(hipExtLaunchKernel, launch_host(function, grid, block, params, lds, stream,
-                                                    false, (struct launch_events){start, stop}));
+    return HIP_CALL(hipExtLaunchKernel,
+                    launch_host(function, grid, block, params, lds, stream, false,
+                                (struct launch_extras){start, stop, {0}}));
 }
 
 HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
@@ -619,7 +625,7 @@ HIP_EXPORT hipError_t hipLaunchCooperativeKernel(const void *function, dim3 grid
                                                  hipStream_t stream)
 {
     return HIP_CALL(hipLaunchCooperativeKernel,
-                    launch_host(function, grid, block, params, lds, stream, true, NO_EVENTS));
+                    launch_host(function, grid, block, params, lds, stream, true, NO_EXTRAS));
 }
 
 HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, unsigned int grid_x,
@@ -631,7 +637,7 @@ HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, u
     return HIP_CALL(hipModuleLaunchCooperativeKernel,
                     launch_host(function, (dim3){grid_x, grid_y, grid_z},
                                 (dim3){block_x, block_y, block_z}, params, lds, stream, true,
-                                NO_EVENTS));
+                                NO_EXTRAS));
 }
 
 /*
@@ -643,6 +649,7 @@ struct launch_attribute {
     char unused[4];
     union {
         int cooperative;
+        unsigned cluster[3]; /* workgroups by dimension */
         uint64_t size[8];
     } value;
 };
@@ -671,31 +678,50 @@ hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *fu
 hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
                                 void **params, void **extra);
 
+/* Copies the size of a cluster to cluster[3]. One workgroup is no cluster (CDNA5 ISA, 2.3). */
+static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_t *cluster)
+{
+    const struct hip_device *device = hip_stream_device(stream);
+    if (!device->facts->isa->clusters)
+        return hip_fail(hipErrorNotSupported, "clusters of workgroups need a later GPU");
+    for (unsigned i = 0; i < 3; i++)
+        if (!size[i])
+            return hip_fail(hipErrorInvalidValue, "a dimension of the cluster is zero");
+    if (size[0] * size[1] * size[2] > 1)
+        memcpy(cluster, size, 3 * sizeof(*cluster));
+    return hipSuccess;
+}
+
 /* Applies the attributes of a launch. Attributes of caches and priorities change no result. */
 static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
-                                  bool *cooperative)
+                                  hipStream_t stream, bool *cooperative,
+                                  struct launch_extras *extras)
 {
+    hipError_t error = hipSuccess;
     *cooperative = false;
+    *extras = NO_EXTRAS;
     if (count && !attributes)
         return hipErrorInvalidValue;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < count && error == hipSuccess; i++) {
         if (attributes[i].id == LAUNCH_COOPERATIVE)
             *cooperative = attributes[i].value.cooperative != 0;
         if (attributes[i].id == LAUNCH_CLUSTER)
-            return hip_fail(hipErrorNotSupported, "clusters of workgroups need a later GPU");
+            error = read_cluster(attributes[i].value.cluster, stream, extras->cluster);
     }
-    return hipSuccess;
+    return error;
 }
 
 static hipError_t launch_config(const struct launch_config *c, const void *function, void **params)
 {
+    struct launch_extras extras;
     bool cooperative;
 
     if (!c)
         return hipErrorInvalidValue;
-    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    hipError_t error =
+        read_attributes(c->attributes, c->attribute_count, c->stream, &cooperative, &extras);
     return error == hipSuccess ? launch_host(function, c->grid, c->block, params, c->lds, c->stream,
-                                             cooperative, NO_EVENTS)
+                                             cooperative, extras)
                                : error;
 }
 
@@ -708,19 +734,20 @@ HIP_EXPORT hipError_t hipLaunchKernelExC(const struct launch_config *config, con
 static hipError_t launch_module_config(const struct module_launch_config *c, hipFunction_t function,
                                        void **params, void **extra)
 {
+    struct launch_extras extras;
     bool cooperative;
 
     if (!c)
         return hipErrorInvalidValue;
     const dim3 grid = {c->grid[0], c->grid[1], c->grid[2]};
     const dim3 block = {c->block[0], c->block[1], c->block[2]};
-    hipError_t error = read_attributes(c->attributes, c->attribute_count, &cooperative);
+    hipError_t error =
+        read_attributes(c->attributes, c->attribute_count, c->stream, &cooperative, &extras);
     if (error != hipSuccess)
         return error;
     if (cooperative && params)
-        return launch_host(function, grid, block, params, c->lds, c->stream, true, NO_EVENTS);
-    return launch_module(function, c->grid, block, false, c->lds, c->stream, params, extra,
-                         NO_EVENTS);
+        return launch_host(function, grid, block, params, c->lds, c->stream, true, extras);
+    return launch_module(function, c->grid, block, false, c->lds, c->stream, params, extra, extras);
 }
 
 HIP_EXPORT hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config,
@@ -736,7 +763,7 @@ static hipError_t launch_many(hipLaunchParams *list, int count, bool cooperative
     for (int i = 0; i < count; i++) {
         hipError_t error =
             launch_host(list[i].func, list[i].gridDim, list[i].blockDim, list[i].args,
-                        list[i].sharedMem, list[i].stream, cooperative, NO_EVENTS);
+                        list[i].sharedMem, list[i].stream, cooperative, NO_EXTRAS);
         if (error != hipSuccess)
             return error;
     }
@@ -767,5 +794,5 @@ HIP_EXPORT void launch_ggl(uintptr_t function, const dim3 *grid, const dim3 *blo
                            hipStream_t stream, void **params)
 {
     HIP_CALL(hipLaunchKernelGGLImpl, launch_host((const void *)function, *grid, *block, params, lds,
-                                                 stream, false, NO_EVENTS));
+                                                 stream, false, NO_EXTRAS));
 }

@@ -254,6 +254,73 @@ static void waves_leave_a_barrier_together(void **state)
                     "right:\n");
 }
 
+/* Two of four waves exchange their numbers at a named barrier (CDNA5 ISA, 5.6.2). */
+static void named_barriers_join_some_waves(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.block = 128;
+    p.lds_bytes = 256;
+    p.named_barriers = 4;
+    program_lanes(&p, 1, 1);
+    program_run(&p, "s_mov_b32 m0, 0x20001\n" /* two members, barrier 1 */
+                    "s_barrier_init m0\n"
+                    "s_barrier_signal -1\ns_barrier_wait -1\n"
+                    "s_get_barrier_state s7, 1\n"
+                    "s_wait_kmcnt 0\n"
+                    "s_cmp_gt_u32 s100, 1\n"
+                    "s_cbranch_scc1 end\n"
+                    "s_barrier_join 1\n" EXCHANGE(
+                        "s_barrier_signal 1\ns_barrier_wait 1\n") "v_readlane_b32 s6, v5, 3\n"
+                                                                  "s_xor_b32 s6, s6, 1\n"
+                                                                  "s_cmp_eq_u32 s6, s100\n"
+                                                                  "s_cbranch_scc1 end\n"
+                                                                  "s_trap 2\n"
+                                                                  "end:\n");
+    assert_int_equal(p.s[7] & 0xfffff0, 2 << 4); /* members, no signals yet */
+    assert_int_equal(p.s[7] >> 24, 1);
+    struct program stuck = p;
+    program_try(&stuck, "s_barrier_join 1\ns_barrier_wait 1\n");
+    assert_int_equal(stuck.fault.kind, FAULT_DEADLOCK);
+    struct program none = p; /* without such a barrier its instructions do nothing */
+    none.named_barriers = 0;
+    program_run(&none, "s_barrier_join 1\ns_barrier_signal 1\ns_barrier_wait 1\n");
+}
+
+/* Each workgroup stores its number plus 5, and loads the number of the other one of its cluster. */
+#define IN_CLUSTER(barrier)                                                                    \
+    "s_bfe_u32 s8, ttmp6, 0x40000\ns_lshl_b32 s9, ttmp9, 1\ns_add_co_u32 s8, s8, s9\n"         \
+    "s_mov_b32 exec_lo, 1\ns_lshl_b32 s9, s8, 2\nv_mov_b32 v1, s9\n"                           \
+    "s_add_co_u32 s9, s8, 5\nv_mov_b32 v2, s9\nglobal_store_b32 v1, v2, s[12:13] scope:3\n"    \
+    "s_wait_storecnt 0\n" barrier "v_xor_b32 v1, 4, v1\n"                                      \
+    "global_load_b32 v3, v1, s[12:13] scope:3\ns_wait_loadcnt 0\nv_readfirstlane_b32 s9, v3\n" \
+    "s_sub_co_u32 s9, s9, 5\ns_xor_b32 s9, s9, 1\ns_cmp_eq_u32 s9, s8\n"                       \
+    "s_cbranch_scc1 right\ns_trap 2\nright:\n"
+
+static void workgroups_of_a_cluster_wait_for_each_other(void **state)
+{
+    (void)state;
+    uint32_t data[4] = {0};
+    void *memory = device_alloc(sizeof(data), data);
+    struct program p = wave32(), q;
+    p.groups = 4;
+    p.cluster = 2;
+    program_s64_set(&p, 12, (uint64_t)(uintptr_t)memory);
+    q = p;
+    static const char with[] = IN_CLUSTER("s_barrier_signal -3\ns_barrier_wait -3\n");
+    static const char without[] = IN_CLUSTER("s_nop 0\n");
+    program_try(&q, without);
+    program_try(&p, with);
+    check_pair(FAULT_TRAP, &q.fault, without, &p.fault, with);
+    program_run(&p, "s_getreg_b32 s7, hwreg(HW_REG_IB_STS2)\ns_mov_b32 s8, ttmp6\n");
+    assert_int_equal(p.s[7], 2 << 6 | 1 << 21);      /* second cluster, second workgroup */
+    assert_int_equal(p.s[8], 1 | 1 << 12 | 1 << 24); /* x of 2 x 1 x 1, 2 in all */
+    p.groups = 3;
+    program_try(&p, "s_nop 0\n");
+    assert_int_equal(p.fault.kind, FAULT_TRAP); /* clusters do not divide the grid */
+    hipsim_mem_free(memory);
+}
+
 /* -- matrices ---------------------------------------------------------------------------------- */
 
 static uint32_t next_random(uint32_t *state)
@@ -386,6 +453,42 @@ static void scales_multiply_blocks(void **state)
     }
 }
 
+/* Returns the fp8 code of 2^power, down to the smallest denormal. */
+static uint8_t fp8_of_power(int power)
+{
+    if (power < -9) /* -10 is a tie between 0 and the smallest one */
+        return 0;
+    return power < -6 ? (uint8_t)(1 << (power + 9)) : (uint8_t)((power + 7) << 3);
+}
+
+/* E8M0 scales of four blocks in each lane (CDNA5 ISA, table 37): SCALE_SEL names lane % 16 or 16
+ * more, and the byte. Elements of 4 bits have the next byte in lanes 16 to 31 (table 36). */
+static void conversions_choose_a_scale(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    for (unsigned l = 0; l < 32; l++) {
+        p.v[2][l] = p.v[3][l] = 0x38383838; /* 1 in fp8 */
+        p.v[5][l] = 0x22222222;             /* 1 in fp4 */
+        for (unsigned b = 0; b < 4; b++)
+            p.v[4][l] |= (110 + l + 32 * (b % 2) + 16 * (b / 2)) << 8 * b;
+    }
+    program_run(&p, "v_cvt_scale_pk8_f32_fp8 v[8:15], v[2:3], v4\n"
+                    "v_cvt_scale_pk8_f32_fp8 v[16:23], v[2:3], v4 scale_sel:1\n"
+                    "v_cvt_scale_pk8_f32_fp8 v[24:31], v[2:3], v4 scale_sel:2\n"
+                    "v_cvt_scale_pk8_f32_fp8 v[32:39], v[2:3], v4 scale_sel:4\n"
+                    "v_cvt_scale_pk8_f32_fp4 v[40:47], v5, v4\n"
+                    "v_mov_b32 v6, 2.0\n"
+                    "v_cvt_scalef32_pk8_fp8_f32 v[48:49], v[8:15], v6\n");
+    for (unsigned l = 0; l < 32; l++) {
+        const unsigned low = 110 + l % 16;
+        const unsigned want[5] = {low, low + 16, low + 16, low + 32, low + l / 16 * 32};
+        for (unsigned i = 0; i < 5; i++)
+            assert_int_equal(p.v[8 + 8 * i + l % 8][l], want[i] << 23); /* 2^(code - 127) */
+        assert_int_equal(p.v[48][l] & 0xff, fp8_of_power((int)low - 128));
+    }
+}
+
 /* -- loads that transpose, copies to LDS ------------------------------------------------------- */
 
 /* A tile of 16 x 16 halves in LDS, row k, column m: lanes get columns (CDNA5 ISA, 10.9.2). */
@@ -498,8 +601,6 @@ static void other_instructions_are_refused(void **state)
     struct program p = wave32();
     program_try(&p, "v_swmmac_f32_16x16x64_bf16 v[0:7], v[8:15], v[16:31], v32\n");
     assert_int_equal(p.fault.kind, FAULT_DECODE);
-    program_try(&p, "s_barrier_signal 3\n");
-    assert_int_equal(p.fault.kind, FAULT_TRAP);
 }
 
 int main(void)
@@ -515,6 +616,9 @@ int main(void)
         cmocka_unit_test(each_counter_is_waited_for_alone),
         cmocka_unit_test(a_barrier_has_two_halves),
         cmocka_unit_test(waves_leave_a_barrier_together),
+        cmocka_unit_test(named_barriers_join_some_waves),
+        cmocka_unit_test(workgroups_of_a_cluster_wait_for_each_other),
+        cmocka_unit_test(conversions_choose_a_scale),
         cmocka_unit_test(bf16_products_follow_the_layout),
         cmocka_unit_test(fp8_products_follow_the_layout),
         cmocka_unit_test(scales_multiply_blocks),

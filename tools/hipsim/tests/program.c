@@ -151,7 +151,11 @@ static void preset(void *ctx, struct workgroup *wg)
             memcpy(w->a, p->a, sizeof(p->a));
         memcpy(w->v_valid, p->v_valid, sizeof(p->v_valid));
         memset(w->a_valid, 0xff, sizeof(w->a_valid));
+        uint32_t place[4]; /* TTMP6 to TTMP9: workgroup and cluster */
+        memcpy(place, w->sgpr + SGPR_TTMP0 + 6, sizeof(place));
         memcpy(w->sgpr, p->s, sizeof(p->s));
+        if (p->cluster)
+            memcpy(w->sgpr + SGPR_TTMP0 + 6, place, sizeof(place));
         memcpy(w->s_valid, p->s_valid, sizeof(p->s_valid));
         sgpr_write64(w, SGPR_EXEC, p->exec & w->lanes, true);
         w->scc = p->scc;
@@ -199,6 +203,8 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
         .budget = p->budget,
         .threads = 1,
         .cooperative = p->together,
+        .cluster = {p->cluster, !!p->cluster, !!p->cluster},
+        .named_barriers = p->named_barriers,
         .observer = &observer,
     };
     engine_run(&launch);

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gfx1250's split barriers: of the workgroup, named ones of some of its waves, and of a cluster of
+ * workgroups (CDNA5 ISA, 5.6 and the pseudo-code of S_BARRIER_*). An opening lets a wave pass one
+ * wait, whenever it comes to it.
+ *
+ * An opening of a named barrier orders all waves of the workgroup for the race check, also those
+ * that are not its members: the check may miss races of the others.
+ */
+#include "check.h"
+#include "exec_salu.h"
+#include "tables.h"
+#include "turn.h"
+#include "wait.h"
+
+enum {
+    BARRIER_CLUSTER_TRAP = -4,
+    BARRIER_CLUSTER = -3,
+    BARRIER_TRAP = -2,
+    BARRIER_WORKGROUP = -1,
+    BARRIER_NONE = 0,
+};
+
+/* The operand of a barrier instruction: a constant, or M0 with a count of members. */
+struct barrier_operand {
+    int32_t id;
+    uint8_t members; /* 0: the count stays */
+};
+
+static struct barrier_operand operand(struct wave *w, const struct inst *in)
+{
+    const struct opnd *o = &in->src[0];
+    const uint32_t value = (uint32_t)src_scalar(w, o);
+    if (o->kind == OPND_NONE)
+        return (struct barrier_operand){.id = (int16_t)in->simm16};
+    if (o->kind != OPND_SGPR)
+        return (struct barrier_operand){.id = (int32_t)value};
+    return (struct barrier_operand){(int32_t)(value & 31), (uint8_t)(value >> 16 & 127)};
+}
+
+/* Returns the named barrier, NULL if the workgroup does not have it. */
+static struct named_barrier *named(struct wave *w, int32_t id)
+{
+    const bool exists = w->wg->nwaves > 1 && id > 0 && id <= (int32_t)w->launch->named_barriers;
+    return exists ? &w->wg->named[id] : NULL;
+}
+
+/* Returns the barrier of the wave's cluster, NULL if the launch has no clusters. */
+static struct grid_barrier *cluster(struct wave *w)
+{
+    return w->launch->cluster[0] ? &w->launch->cluster_barrier[w->wg->cluster] : NULL;
+}
+
+/* -- signals ----------------------------------------------------------------------------------- */
+
+static void signal_workgroup(struct wave *w, const struct inst *in)
+{
+    struct workgroup *wg = w->wg;
+    if (w->signalled)
+        wave_finding(w, in, FAULT_BARRIER, 0, "the wave signals the barrier again before its wait");
+    w->signalled = true;
+    w->signalled_at = wg->opened;
+    if (wg->signal_clock < w->clock)
+        wg->signal_clock = w->clock;
+    turn_release(wg);
+}
+
+/* Resumes the waves that wait at the barrier. */
+static void open_named(struct wave *w, int32_t id)
+{
+    struct workgroup *wg = w->wg;
+    struct named_barrier *b = &wg->named[id];
+    b->signals = 0;
+    b->opened++;
+    wg->barriers++;
+    for (uint32_t i = 0; i < wg->nwaves; i++) {
+        struct wave *other = wg->waves[i];
+        if (other->state != WAVE_AT_NAMED_BARRIER || other->named != id)
+            continue;
+        other->state = WAVE_RUNNING;
+        other->named_seen = b->opened;
+        if (other->clock < w->clock)
+            other->clock = w->clock;
+    }
+    checks_barrier(wg);
+}
+
+static void signal_named(struct wave *w, struct named_barrier *b, struct barrier_operand o)
+{
+    if (o.members)
+        b->members = o.members;
+    if (++b->signals == b->members)
+        open_named(w, o.id);
+}
+
+static void signal_cluster(struct wave *w, struct grid_barrier *b)
+{
+    checks_grid_arrive(w);
+    if (b->left) {
+        b->left--;
+        return;
+    }
+    const uint32_t *n = w->launch->cluster;
+    b->left = n[0] * n[1] * n[2] - 1;
+    b->opened++;
+}
+
+static void signal(struct wave *w, const struct inst *in, struct barrier_operand o)
+{
+    struct named_barrier *b = named(w, o.id);
+    if (o.id == BARRIER_WORKGROUP && w->wg->nwaves > 1)
+        signal_workgroup(w, in);
+    else if (o.id == BARRIER_CLUSTER && cluster(w))
+        signal_cluster(w, cluster(w));
+    else if (b)
+        signal_named(w, b, o);
+}
+
+static void exec_signal(struct wave *w, const struct inst *in) { signal(w, in, operand(w, in)); }
+
+/* True if no wave has signalled the barrier since its last opening. */
+static bool is_unsignalled(struct wave *w, struct barrier_operand o)
+{
+    const struct named_barrier *b = named(w, o.id);
+    if (b)
+        return b->signals == 0;
+    for (uint32_t i = 0; i < w->wg->nwaves; i++) {
+        const struct wave *other = w->wg->waves[i];
+        if (other->signalled && other->signalled_at == w->wg->opened)
+            return false;
+    }
+    return true;
+}
+
+/* Sets SCC for the first wave to signal. */
+static void exec_signal_isfirst(struct wave *w, const struct inst *in)
+{
+    const struct barrier_operand o = operand(w, in);
+    if (o.id == BARRIER_CLUSTER) {
+        wave_fault(w, in, FAULT_TRAP, 0, "S_BARRIER_SIGNAL_ISFIRST on a cluster's barrier");
+        return;
+    }
+    if (w->wg->nwaves < 2 || (o.id != BARRIER_WORKGROUP && !named(w, o.id)))
+        return;
+    w->scc = is_unsignalled(w, o);
+    w->scc_valid = 1;
+    signal(w, in, o);
+}
+
+/* -- waits ------------------------------------------------------------------------------------- */
+
+static void wait_workgroup(struct wave *w, const struct inst *in)
+{
+    if (w->launch->checks & CHECK_DIVERGE)
+        salu_check_divergence(w, in);
+    if (!w->signalled) {
+        wave_fault(w, in, FAULT_BARRIER, 0,
+                   "the wave waits at a barrier that it has not signalled");
+        return;
+    }
+    if (w->signalled_at == w->wg->opened) {
+        w->state = WAVE_AT_BARRIER;
+        return;
+    }
+    w->signalled = false; /* it has opened since */
+    if (w->clock < w->wg->opened_clock)
+        w->clock = w->wg->opened_clock;
+}
+
+static void wait_cluster(struct wave *w, const struct grid_barrier *b)
+{
+    if (b->opened != w->cluster_seen) {
+        w->cluster_seen = b->opened;
+        checks_grid_pass(w);
+        return;
+    }
+    w->cluster_seen = b->opened + 1;
+    w->grid_barrier = b;
+    w->grid_opened = b->opened;
+    w->state = WAVE_AT_GRID_BARRIER;
+}
+
+static void wait_named(struct wave *w, const struct named_barrier *b)
+{
+    if (b->opened == w->named_seen)
+        w->state = WAVE_AT_NAMED_BARRIER;
+    w->named_seen = b->opened;
+}
+
+static void exec_wait(struct wave *w, const struct inst *in)
+{
+    const int32_t id = (int16_t)in->simm16;
+    if (id == BARRIER_WORKGROUP && w->wg->nwaves > 1)
+        wait_workgroup(w, in);
+    else if (id == BARRIER_CLUSTER && cluster(w))
+        wait_cluster(w, cluster(w));
+    else if (id > 0 && named(w, w->named)) /* any named barrier: the one that it has joined */
+        wait_named(w, named(w, w->named));
+}
+
+/* -- named barriers ---------------------------------------------------------------------------- */
+
+static void exec_init(struct wave *w, const struct inst *in)
+{
+    const struct barrier_operand o = operand(w, in);
+    struct named_barrier *b = named(w, o.id);
+    if (!b)
+        return;
+    if (o.members)
+        b->members = o.members;
+    b->signals = 0;
+}
+
+static void exec_join(struct wave *w, const struct inst *in)
+{
+    const struct barrier_operand o = operand(w, in);
+    const struct named_barrier *b = named(w, o.id);
+    if (!b && o.id != BARRIER_NONE)
+        return;
+    w->named = (uint8_t)o.id;
+    w->named_seen = b ? b->opened : 0;
+}
+
+/* Ends the membership. SCC is set for the last member. */
+static void exec_leave(struct wave *w, const struct inst *in)
+{
+    (void)in;
+    struct named_barrier *b = named(w, w->named);
+    const int32_t id = w->named;
+    w->named = BARRIER_NONE;
+    if (b)
+        b->members--;
+    w->scc = b && b->members == 0;
+    w->scc_valid = 1;
+    if (b && b->signals && b->signals == b->members)
+        open_named(w, id);
+}
+
+/* Reads member count, signal count and number of named barriers, in fours. */
+static void exec_state(struct wave *w, const struct inst *in)
+{
+    const struct barrier_operand o = operand(w, in);
+    const struct named_barrier *b = named(w, o.id);
+    uint32_t members = w->wg->nwaves, signals = 0;
+    for (uint32_t i = 0; i < w->wg->nwaves; i++)
+        signals += w->wg->waves[i]->signalled && w->wg->waves[i]->signalled_at == w->wg->opened;
+    if (b) {
+        members = b->members;
+        signals = b->signals;
+    }
+    salu_write(w, &in->dst, 1 | members << 4 | signals << 16 | w->launch->named_barriers / 4 << 24,
+               UINT32_MAX);
+    wave_issue(w, in, WAIT_KM, OPND_SGPR, in->dst.reg, in->dst.dwords, true);
+}
+
+/* S_WAKEUP_BARRIER ends sleeps, which take no time here. */
+static void exec_wakeup(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
+#define BARRIER(op, fn)              \
+    {.name = "s_" #op,               \
+     .exec = fn,                     \
+     .src = {T_I32},                 \
+     .flags = ROW_SALU | ROW_SHARED, \
+     .targets = GFX1250}
+#define SOPP(op, fn) \
+    {.name = "s_" #op, .exec = fn, .flags = ROW_SALU | ROW_SHARED, .targets = GFX1250}
+
+const struct op_row exec_barrier_rows[] = {
+    BARRIER(barrier_signal, exec_signal),
+    BARRIER(barrier_signal_isfirst, exec_signal_isfirst),
+    BARRIER(barrier_init, exec_init),
+    BARRIER(barrier_join, exec_join),
+    BARRIER(wakeup_barrier, exec_wakeup),
+    SOPP(barrier_wait, exec_wait),
+    SOPP(barrier_leave, exec_leave),
+    {.name = "s_get_barrier_state",
+     .exec = exec_state,
+     .dst = T_B32,
+     .src = {T_I32},
+     .flags = ROW_SMEM | ROW_SHARED,
+     .wait = 1 + WAIT_KM,
+     .targets = GFX1250},
+    {.name = NULL},
+};
