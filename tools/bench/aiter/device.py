@@ -11,6 +11,21 @@ from outcome import MARGINS
 EXTRA_POINTER, EXTRA_SIZE, EXTRA_END = 1, 2, 3
 
 
+CLUSTER_DIMENSION = 4  # hipLaunchAttributeClusterDimension
+
+
+class Attribute(ctypes.Structure):
+    """hipLaunchAttribute."""
+    _fields_ = [("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+class Config(ctypes.Structure):
+    """HIP_LAUNCH_CONFIG."""
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("lds", ctypes.c_uint),
+                ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(Attribute)),
+                ("count", ctypes.c_uint)]
+
+
 class Margin(ctypes.Structure):
     _fields_ = [("any", ctypes.c_bool), ("clocks", ctypes.c_uint32), ("offset", ctypes.c_int64)]
 
@@ -93,7 +108,8 @@ class Device:
                   ctypes.c_size_t(array.nbytes), 2)
         return array
 
-    def launch(self, path, grid, block, args):
+    def launch(self, path, grid, block, args, cluster=None):
+        """Launches the only kernel of a code object; `cluster` has the workgroups of a cluster by dimension."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         kernel = kernel_of(path)
         self.call("hipModuleLoad", ctypes.byref(module), path.encode())
@@ -102,9 +118,15 @@ class Device:
         size = ctypes.c_size_t(len(args))
         extra = (ctypes.c_void_p * 5)(EXTRA_POINTER, ctypes.addressof(buffer), EXTRA_SIZE,
                                       ctypes.addressof(size), EXTRA_END)
-        self.call("hipModuleLaunchKernel", function, *(ctypes.c_uint(n) for n in grid),
-                  ctypes.c_uint(block), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(0), None,
-                  None, extra)
+        if cluster:
+            attribute = Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_uint * 16)(*cluster))
+            config = Config((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(block, 1, 1), 0, None,
+                            ctypes.pointer(attribute), 1)
+            self.call("hipDrvLaunchKernelEx", ctypes.byref(config), function, None, extra)
+        else:
+            self.call("hipModuleLaunchKernel", function, *(ctypes.c_uint(n) for n in grid),
+                      ctypes.c_uint(block), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(0),
+                      None, None, extra)
         self.call("hipDeviceSynchronize")
         stats = Stats(size=ctypes.sizeof(Stats))
         self.hip.hipsim_last_launch(ctypes.byref(stats))
