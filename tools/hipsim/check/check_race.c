@@ -34,12 +34,20 @@ enum site_flags {
 /* The part of a cell that every access uses. */
 struct cell {
     uint32_t epoch;
-    uint32_t read_at;          /* code offset */
-    uint16_t writers, readers; /* bit per wave; all writers wrote the same bytes */
-    uint8_t written, read;     /* byte masks */
-    uint8_t last;              /* last wave that wrote */
-    uint8_t flags;
+    uint32_t read_at; /* code offset */
+    union {
+        struct {
+            uint16_t writers, readers; /* bit per wave; all writers wrote the same bytes */
+            uint8_t written, read;     /* byte masks */
+            uint8_t last;              /* last wave that wrote */
+            uint8_t flags;
+        };
+        uint64_t uses; /* all of them; the host is little-endian */
+    };
 };
+
+/* Positions in cell.uses. */
+enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USES_FLAGS = 56 };
 
 /* The part of a cell for reports and for reads after the next barrier. */
 struct site {
@@ -223,12 +231,15 @@ static struct race_other other_of(const struct probe *a, const struct cell *c, c
 }
 
 /* True if the last write of the dword, by another wave before the barrier, is still outstanding. */
-static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
+static inline bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
 {
     if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self || !c->writers ||
         !(c->written & a->mask))
         return false;
     const struct wave *writer = a->w->wg->waves[c->last];
+    if (!writer->npending[WAIT_LGKM] ||
+        (int32_t)(s->seq - writer->pending[WAIT_LGKM][0].number) < 0)
+        return false; /* the oldest one is younger */
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
@@ -439,26 +450,53 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 {
     if ((first | bytes) & 3)
         return false;
-    const uint32_t at = (uint32_t)a->in->offset;
-    const bool timed = clocks_run(&r->clocks);
+    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
+                                                                 << USES_FLAGS;
+    const uint64_t use = (uint64_t)a->self << USES_READERS | (uint64_t)WHOLE << USES_READ;
+    const uint64_t timed = (uint64_t)clocks_run(&r->clocks) * SITE_READ_TIME << USES_FLAGS;
     for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
         struct cell *c = &r->cells[i];
         const bool same = c->epoch == a->epoch;
-        if (same ? c->writers != 0 : a->pending)
+        if (same ? c->writers != 0 : a->pending && outstanding(a, c, &r->sites[i]))
             return false;
-        uint8_t flags = same ? c->flags & (uint8_t)~SITE_READ_ATOMIC : 0;
-        const uint16_t readers = same ? c->readers : 0;
-        if (timed && !(readers & (uint16_t)~a->self)) {
+        uint64_t uses = same ? c->uses & kept : 0;
+        if (timed && !((uint16_t)(uses >> USES_READERS) & (uint16_t)~a->self)) {
             r->sites[i].read_time = r->clocks.now;
-            flags |= SITE_READ_TIME;
+            uses |= timed;
         }
-        *c = (struct cell){
-            .epoch = a->epoch,
-            .read_at = at,
-            .read = WHOLE,
-            .flags = flags,
-            .readers = readers | a->self,
-        };
+        c->epoch = a->epoch;
+        c->read_at = (uint32_t)a->in->offset;
+        c->uses = uses | use;
+    }
+    return true;
+}
+
+/* Fast path: records a store to whole LDS dwords that no other wave has used since the barrier.
+ * False if it does not apply. */
+static bool write_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
+{
+    if ((first | bytes) & 3)
+        return false;
+    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xff) << USES_READ |
+                          (uint64_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS;
+    const bool timed = clocks_run(&r->clocks);
+    const unsigned flags =
+        (a->in->row->flags & ROW_LDS ? SITE_DS : 0u) | (timed ? SITE_WRITE_TIME : 0u);
+    const uint64_t use = a->self | (uint64_t)WHOLE << USES_WRITTEN |
+                         (uint64_t)(uint8_t)a->w->id << USES_LAST | (uint64_t)flags << USES_FLAGS;
+    for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
+        struct cell *c = &r->cells[i];
+        struct site *s = &r->sites[i];
+        const bool same = c->epoch == a->epoch;
+        if (same && ((c->writers | c->readers) & (uint16_t)~a->self || c->flags & SITE_ATOMIC))
+            return false;
+        c->read_at = same ? c->read_at : 0;
+        c->uses = (same ? c->uses & kept : 0) | use;
+        c->epoch = a->epoch;
+        s->write_at = (uint32_t)a->in->offset;
+        s->seq = a->w->issued[WAIT_LGKM];
+        if (timed)
+            s->write_time = r->clocks.now;
     }
     return true;
 }
@@ -481,6 +519,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .epoch = r->base + (uint32_t)w->wg->barriers,
         .self = (uint16_t)(1u << w->id),
         .direction = direction,
+        .mask = WHOLE,
         .atomic = atomic,
         .swap = direction == MEM_MODIFY && swaps(in),
     };
@@ -491,7 +530,8 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     FOR_LANES(l, m->lanes)
     {
         a.lane = (uint8_t)l;
-        if (direction == MEM_READ && !atomic && read_plain(r, &a, m->addr[l], bytes))
+        if (!atomic && (direction == MEM_READ ? read_plain(r, &a, m->addr[l], bytes)
+                                              : write_plain(r, &a, m->addr[l], bytes)))
             continue;
         if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
             return false;
