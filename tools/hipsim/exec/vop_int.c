@@ -106,6 +106,34 @@ static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t selec
     return r;
 }
 
+/* Permutes rows whose selectors are all bytes, as most are. False if others occur. */
+static inline bool permute_rows(const struct lanes *x)
+{
+#if defined(__AVX2__)
+    const __m256i first = _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c,
+                                           0x08080808, 0x04040404, 0); /* byte of each lane */
+    __m256i any = _mm256_setzero_si256();
+    for (unsigned i = 0; i < WAVE_LANES; i += 8)
+        any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)(x->s[2] + i)));
+    if (!_mm256_testz_si256(any, _mm256_set1_epi8((char)0xf8)))
+        return false;
+    for (unsigned i = 0; i < WAVE_LANES; i += 8) {
+        const __m256i high = _mm256_loadu_si256((const void *)(x->s[0] + i));
+        const __m256i low = _mm256_loadu_si256((const void *)(x->s[1] + i));
+        const __m256i select = _mm256_loadu_si256((const void *)(x->s[2] + i));
+        const __m256i at = _mm256_or_si256(_mm256_and_si256(select, _mm256_set1_epi8(3)), first);
+        const __m256i result =
+            _mm256_blendv_epi8(_mm256_shuffle_epi8(low, at), _mm256_shuffle_epi8(high, at),
+                               _mm256_slli_epi32(select, 5)); /* bit 2 of each byte to its bit 7 */
+        _mm256_storeu_si256((void *)(x->d + i), result);
+    }
+    return true;
+#else
+    (void)x;
+    return false;
+#endif
+}
+
 static inline int32_t min_i32(int32_t a, int32_t b)
 {
     return a < b ? a : b;
@@ -214,6 +242,13 @@ static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t
     KERNEL(op, uint32_t a = s0[i] & 0xffff; uint32_t b = s1[i] & 0xffff; \
            uint32_t c = s2[i] & 0xffff;, (expr) & 0xffff)
 #include "vop_int.def"
+
+static void k_v_perm_b32(struct lanes *x)
+{
+    if (!permute_rows(x))
+        EACH_LANE x->d[i] = permute_bytes(x->s[0][i], x->s[1][i], x->s[2][i]);
+}
+
 #undef U1
 #undef U2
 #undef U3
@@ -231,5 +266,6 @@ static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t
 #define N3(op, fl, expr) ROW_ENTRY(op, k_##op, fl, T_B16, T_B16, T_B16, T_B16)
 const struct op_row LOCAL(vop_int_rows)[] = {
 #include "vop_int.def"
+    ROW_ENTRY(v_perm_b32, k_v_perm_b32, ROW_PACKS, T_B32, T_B32, T_B32, T_B32)
     {.name = NULL},
 };
