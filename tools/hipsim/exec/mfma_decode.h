@@ -33,4 +33,14 @@ void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsi
 /** Copies B with its lanes rearranged by BLGP, up to 8 rows. */
 void JOIN(mfma_move_lanes, ISA)(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES]);
 
+/** Runs a job of INT8 operands. */
+void JOIN(mfma_run_i8, ISA)(const struct mfma_job *job);
+
+/** Lists the line of B for each stored element of row i of a sparse A. */
+static inline void mfma_select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
+{
+    for (unsigned k = 0; k < job->shape.k / 2u; k++)
+        lines[k] = (uint8_t)mfma_sparse_k(job, i, k);
+}
+
 #endif

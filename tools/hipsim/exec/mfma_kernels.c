@@ -245,13 +245,27 @@ static inline vec_i scale_of(const struct step *s, unsigned p)
     return s->scale ? widen_s(s->scale, p) : (vec_i){0};
 }
 
+/*
+ * Handles products below E_MIN without a scale. The result is C in two cases. First, C is so large
+ * that the sum is less than half of its last bit. Second, all products of the column are zero
+ * (`none`) and C loses no bits. Sets `odd` where neither holds, or products exceed E_MAX.
+ */
+static inline vec_f keep_c(vec_i e, vec_i none, vec_f c, vec_f result, vec_i *odd)
+{
+    const vec_i low = e <= (E_MIN + BIAS) * (1 << 23), field = (vec_i)c & FIELD;
+    const vec_i whole = (c == vec_f_from(0)) | (field >= (E_MIN + 127) * (1 << 23));
+    const vec_i large = field >= (E_MIN + 32 + 127) * (1 << 23);
+
+    *odd |= (e > (E_MAX + BIAS) * (1 << 23)) | (low & ~(large | (none & whole)));
+    return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
+}
+
 /* Third pass: adds C. False if the row needs special handling. The result then goes to `aside`,
- * because d may overlap c. */
-static inline __attribute__((always_inline)) bool find_result(const struct step *s,
-                                                              const struct columns *columns,
-                                                              const struct exponents *x, unsigned j,
-                                                              bool done, const uint32_t *c,
-                                                              float *d, float *aside)
+ * because d may overlap c. `none`: columns whose products are all zero, if products may be out of
+ * range; else NULL. */
+static inline __attribute__((always_inline)) bool find_result(
+    const struct step *s, const struct columns *columns, const struct exponents *x, unsigned j,
+    bool done, const vec_i *none, const uint32_t *c, float *d, float *aside)
 {
     struct sums w = find_sums(s, columns, x, j);
     vec_i odd = {0}, field = {0};
@@ -265,6 +279,8 @@ static inline __attribute__((always_inline)) bool find_result(const struct step 
             w.e[p] = vec_shl(e, 23);
         }
         out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage, s->far);
+        if (__builtin_expect(none != NULL, 0))
+            out[p] = keep_c(w.e[p], none[p], from, out[p], &odd);
         field = vec_max_i(field, (vec_i)from & FIELD);
     }
     odd |= field == FIELD;
@@ -386,13 +402,6 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
 
 /* -- whole matrices ---------------------------------------------------------------------------- */
 
-/* Lists the line of B for each stored element of row i of a sparse A. */
-static void select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
-{
-    for (unsigned k = 0; k < job->shape.k / 2u; k++)
-        lines[k] = (uint8_t)mfma_sparse_k(job, i, k);
-}
-
 static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
 {
     unsigned code = row[lane] >> shift & 255;
@@ -464,6 +473,25 @@ static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
     return !vec_any_i(infinity);
 }
 
+/* Finds the columns from j on in which all of B is zero. */
+static inline void find_zero_columns(const struct step *s, vec_i zero[PARTS])
+{
+    for (unsigned p = 0; p < PARTS; p++) {
+        zero[p] = ~(vec_i){0};
+        for (unsigned k = 0; k < s->count; k++)
+            zero[p] &= load_f(s->b + k * LINE + p * PART_COLS) == vec_f_from(0);
+    }
+}
+
+/* True if all of A's row is zero. */
+static inline bool is_zero_row(const struct step *s)
+{
+    bool zero = true;
+    for (unsigned k = 0; k < s->count; k++)
+        zero &= s->a[k * LINE] == 0;
+    return zero;
+}
+
 /* Computes a step for all rows and columns. All arguments from `size` on are constants where this
  * is inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
@@ -497,6 +525,11 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
         for (unsigned i = 0; i < rows; i++)
             not_done |= (uint32_t)out_of_range(&x[i], two_stage) << i;
+    /* Rows and columns of zeros, as of masked keys and padding, are common. */
+    const bool may_keep = not_done && !o->special && !sparse && !scaled;
+    vec_i zero[PARTS], every[PARTS];
+    for (unsigned p = 0; p < PARTS; p++)
+        zero[p] = every[p] = ~(vec_i){0};
     const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
         uint32_t again = 0;
@@ -506,11 +539,16 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
         for (unsigned n = 0; n < size && !sparse; n++)
             for (unsigned p = 0; p < PARTS; p++)
                 c.b[n][p] = load_f(s.b + n * LINE + p * PART_COLS);
-        for (unsigned i = 0; i < rows; i++)
-            again |= (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j,
-                                            !(not_done >> i & 1), from[i] + j,
-                                            (float *)(r->d[i] + j), aside[i])
-                     << i;
+        if (may_keep)
+            find_zero_columns(&s, zero);
+        for (unsigned i = 0; i < rows; i++) {
+            const bool out = not_done >> i & 1, keep = may_keep && out;
+            const vec_i *none = keep ? is_zero_row(ROW_STEP(i, j)) ? every : zero : NULL;
+            again |=
+                (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j, !out || keep,
+                                       none, from[i] + j, (float *)(r->d[i] + j), aside[i])
+                << i;
+        }
         for (; again; again &= again - 1) {
             unsigned i = (unsigned)__builtin_ctz(again);
             look_again(ROW_STEP(i, j), &x[i], i, j, from[i] + j, aside[i]);
@@ -535,7 +573,7 @@ static inline __attribute__((always_inline)) void run_columns(const struct mfma_
     else
         place_rows(job, block, COLS, &r);
     for (unsigned i = 0; i < s->m && sparse; i++)
-        select_lines(job, i, r.lines[i]);
+        mfma_select_lines(job, i, r.lines[i]);
     for (unsigned k = 0; k < count; k += size) {
         if (scaled && k % 32 == 0)
             for (unsigned i = 0; i < s->m; i++)
@@ -647,124 +685,12 @@ static void run_f64(const struct mfma_job *job)
     }
 }
 
-struct int_operands {
-    int16_t a[MAX_K][LINE], b[MAX_K][LINE];
-};
-
-static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool is_a,
-                         unsigned block)
-{
-    const struct mfma_shape *s = &job->shape;
-    const uint32_t (*rows)[MFMA_LANES] = is_a ? job->a : job->b;
-    unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
-    unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-
-    for (unsigned e = 0; e < per_lane; e++) {
-        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
-            int16_t *line = out[mfma_k(s, FORMAT_I8, is_a, g, e)];
-            for (unsigned i = 0; i < width; i++) {
-                unsigned lane = g * lanes + block * width + i;
-                lane = is_a ? lane : mfma_blgp_lane(lane, job->blgp);
-                line[i] = (int8_t)(rows[e / 4][lane] >> (8 * (e % 4)));
-            }
-        }
-    }
-}
-
-/* Two neighbouring k in the 16-bit halves of a dword, for instructions that multiply and add
- * both. */
-struct pairs {
-    uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
-};
-
-static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool is_a,
-                         unsigned block, const uint32_t (*rows)[MFMA_LANES])
-{
-    const struct mfma_shape *s = &job->shape;
-    const unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
-    const unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-
-    for (unsigned e = 0; e < per_lane; e += 2) {
-        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
-            const uint32_t *from = rows[e / 4] + g * lanes + block * width;
-            uint32_t *to = out[mfma_k(s, FORMAT_I8, is_a, g, e) / 2];
-            for (unsigned l = 0; l < width; l += PART_COLS) {
-                const vec_u bytes = load_u(from + l) >> (8 * (e % 4));
-                const vec_i first = (vec_i)(bytes << 24) >> 24;
-                const vec_i second = (vec_i)(bytes << 16) >> 24;
-                const vec_u pair = ((vec_u)first & 0xffff) | (vec_u)second << 16;
-                memcpy(to + l, &pair, sizeof(pair));
-            }
-        }
-    }
-}
-
-/* Computes dense INT8 with 16 columns or more: exact, wraps. */
-static void run_i8_dense(const struct mfma_job *job)
-{
-    const struct mfma_shape *s = &job->shape;
-    uint32_t moved[8][MFMA_LANES];
-    const uint32_t (*b)[MFMA_LANES] = job->b;
-    unsigned reg, lane;
-    struct pairs o;
-
-    if (job->blgp) {
-        JOIN(mfma_move_lanes, ISA)(job, moved);
-        b = (const uint32_t (*)[MFMA_LANES])moved;
-    }
-    for (unsigned block = 0; block < s->blocks; block++) {
-        decode_pairs(o.a, job, true, mfma_block_of_a(job, block), job->a);
-        decode_pairs(o.b, job, false, block, b);
-        for (unsigned i = 0; i < s->m; i++) {
-            mfma_d_place(s, false, block, i, &reg, &lane);
-            for (unsigned j = 0; j < s->n; j += PART_COLS) {
-                vec_i acc = (vec_i)load_u(&job->c[reg][lane + j]);
-                for (unsigned k = 0; k < s->k / 2u; k++)
-                    acc = vec_add(acc, vec_dot_halves((vec_u){0} + o.a[k][i], load_u(&o.b[k][j])));
-                memcpy(&job->d[reg][lane + j], &acc, sizeof(acc));
-            }
-        }
-    }
-}
-
-/* Computes the 4x4 and the sparse INT8 shapes. */
-static void run_i8(const struct mfma_job *job)
-{
-    const struct mfma_shape *s = &job->shape;
-    unsigned count = s->sparse ? s->k / 2u : s->k, reg, lane;
-    uint8_t lines[MAX_K];
-    struct int_operands o;
-
-    for (unsigned k = 0; k < MAX_K; k++)
-        lines[k] = (uint8_t)k;
-    for (unsigned block = 0; block < s->blocks; block++) {
-        decode_bytes(o.a, job, true, mfma_block_of_a(job, block));
-        decode_bytes(o.b, job, false, block);
-        for (unsigned i = 0; i < s->m; i++) {
-            uint32_t acc[LINE];
-            if (s->sparse)
-                select_lines(job, i, lines);
-            mfma_d_place(s, false, block, i, &reg, &lane);
-            memcpy(acc, &job->c[reg][lane], s->n * sizeof(*acc));
-            for (unsigned k = 0; k < count; k++)
-                for (unsigned j = 0; j < s->n; j++)
-                    acc[j] += (uint32_t)(o.a[k][i] * o.b[lines[k]][j]);
-            memcpy(&job->d[reg][lane], acc, s->n * sizeof(*acc));
-        }
-    }
-}
-
 void JOIN(mfma_run, ISA)(const struct mfma_job *job)
 {
     switch (job->a_format) {
     case FORMAT_F64: run_f64(job); return;
     case FORMAT_F32: run_f32(job); return;
-    case FORMAT_I8:
-        if (!job->shape.sparse && job->shape.n >= COLS)
-            run_i8_dense(job);
-        else
-            run_i8(job);
-        return;
+    case FORMAT_I8: JOIN(mfma_run_i8, ISA)(job); return;
     default: run_fused(job); return;
     }
 }
