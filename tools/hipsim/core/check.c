@@ -46,6 +46,8 @@ bool checks_group_create(const struct check_launch *c, struct workgroup *wg)
         wg->check[i] = c->watches[i] ? check->group_create(wg->launch, c->state[i]) : NULL;
         if (c->watches[i] && !wg->check[i])
             return false;
+        if (c->watches[i] && check->fetched)
+            wg->fetches |= (uint8_t)(1u << i);
     }
     return true;
 }
@@ -66,9 +68,11 @@ void checks_group_begin(struct workgroup *wg)
 
 bool checks_fetched(struct wave *w, const struct inst *in)
 {
-    FOR_WATCHING(i, c, w->wg)
-    if (c->fetched && !c->fetched(w->wg->check[i], w, in))
-        return false;
+    for (unsigned left = w->wg->fetches; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        if (!simulator_parts.checks[i]->fetched(w->wg->check[i], w, in))
+            return false;
+    }
     return true;
 }
 

@@ -280,6 +280,51 @@ static void fault_unsupported(struct wave *w, const struct inst *in)
     wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
 }
 
+/* Returns the bits of MODE that keep denormals of sources (`bit` 0) or results (`bit` 1). */
+static uint8_t denormal_mode(uint16_t type, unsigned bit)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_F32:
+    case CLASS_PK_F32: return (uint8_t)(0x10 << bit);
+    case CLASS_F16:
+    case CLASS_PK_F16:
+    case CLASS_F64: return (uint8_t)(0x40 << bit);
+    default: return 0;
+    }
+}
+
+static bool overlap(const struct opnd *a, const struct opnd *b)
+{
+    return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
+}
+
+/* True if VOP3P's op_sel and neg leave all sources as they are. */
+static bool packs_nothing(const struct inst *in)
+{
+    const unsigned all = (1u << in->nsrc) - 1;
+    return !in->neg_lo && !in->neg_hi && !in->op_sel && (in->op_sel_hi & all) == all;
+}
+
+/* Sets in->plain and what belongs to it. The tracking of undefined bits is not concerned. */
+static void find_plain(struct inst *in)
+{
+    const uint32_t flags = in->row->flags;
+    const bool vector = in->dst.kind == OPND_VGPR || in->dst.kind == OPND_AGPR;
+    const bool compares = in->row->dst == T_MASK && in->dst.kind == OPND_SGPR;
+    in->plain = flags & ROW_VALU && in->row->kernel && (vector || compares) &&
+                in->dst.dwords <= 2 && in->dst2.kind == OPND_NONE && in->nsrc <= 3 &&
+                !(in->form & ~(FORM_LITERAL | FORM_SRC_MODS)) && !(flags & ROW_PARTIAL) &&
+                (in->encoding != ENC_VOP3P || packs_nothing(in));
+    in->plain_mode = flags & ROW_NO_FLUSH ? 0 : denormal_mode(in->row->dst, 1);
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        in->plain &= o->dwords <= 2 && (o->kind == OPND_SGPR || TYPE_CLASS(o->type) != CLASS_MASK);
+        in->plain &= o->kind != OPND_SPECIAL && o->kind != OPND_NONE;
+        in->plain_mode |= flags & ROW_NO_FLUSH ? 0 : denormal_mode(o->type, 0);
+        in->plain_aside |= overlap(o, &in->dst) && TYPE_CLASS(in->row->dst) >= CLASS_F16;
+    }
+}
+
 static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
 {
     struct inst *in = calloc(1, sizeof(*in));
@@ -314,6 +359,7 @@ static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
     }
     for (unsigned i = 0; i < 2 && in->pair[i]; i++)
         checks_decoded(code->target, in->pair[i]);
+    find_plain(in);
     simulator_parts.clocks(code->target, in);
     checks_decoded(code->target, in);
     return in;

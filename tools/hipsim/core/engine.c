@@ -226,8 +226,10 @@ static void *host_main(void *arg)
         ;
     atomic_store(&h->waits, UINT64_MAX);
     pthread_mutex_lock(&e->lock);
-    for (uint32_t i = 0; i < h->n; i++)
-        counters_add(&e->launch->counters, &h->workers[i]->counters);
+    for (uint32_t i = 0; i < h->n; i++) {
+        const struct counters c = worker_counters(h->workers[i]);
+        counters_add(&e->launch->counters, &c);
+    }
     pthread_mutex_unlock(&e->lock);
     return NULL;
 }
@@ -478,7 +480,7 @@ bool engine_group_wait_for_grid(struct engine_group *g)
 
 bool engine_group_finish(struct engine_group *g) { return turn_end(&g->worker); }
 
-const struct counters *engine_group_counters(const struct engine_group *g)
+struct counters engine_group_counters(const struct engine_group *g)
 {
-    return &g->worker.counters;
+    return worker_counters(&g->worker);
 }

@@ -48,6 +48,6 @@ bool engine_group_wait_for_grid(struct engine_group *group);
 bool engine_group_finish(struct engine_group *group);
 
 /* Returns the counts of all instructions that the group has executed since its creation. */
-const struct counters *engine_group_counters(const struct engine_group *group);
+struct counters engine_group_counters(const struct engine_group *group);
 
 #endif

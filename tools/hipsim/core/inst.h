@@ -119,10 +119,36 @@ enum inst_form {
 #define INST_MAX_DWORDS 4
 
 struct inst {
+    /* What every execution reads comes first, so that it shares a cache line of the host. */
     void (*exec)(struct wave *w, const struct inst *in);
     const struct op_row *row; /* NULL: does not decode; `exec` faults when a wave reaches it */
-    struct opnd dst;          /* vdst, sdst; the data register of loads */
-    struct opnd dst2;         /* second result: VOP3B sdst, carry-out, vcc of VOPC */
+    uint64_t offset;          /* of the instruction in its code range, in bytes */
+    uint8_t size;             /* bytes */
+    uint8_t nsrc;
+    uint8_t encoding;      /* enum encoding */
+    uint8_t form;          /* enum inst_form bits */
+    uint16_t clocks;       /* until the wave may issue its next instruction */
+    uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each */
+
+    /* Vector operations with sources and a result of one or two dwords, or a lane mask, and no
+     * modifiers but abs and neg. */
+    bool plain;
+    bool plain_aside;   /* they need another place for the result: it overlaps a float source */
+    uint8_t plain_mode; /* bits of MODE without which they flush denormals */
+
+    /* Private to the checks, which set these when the instruction is decoded. */
+    uint8_t bit_op;         /* check_uninit.c: operation for bit tracking, 0: none */
+    uint8_t hazard_reach;   /* wait states that a plain vector instruction may need after it */
+    uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
+    uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here was found free
+                             * of hazards */
+    uint16_t hazard_others_free; /* the same, if no matrix instruction is among the last ones */
+
+    /* Highest register used in each file, -1 for none; compared with the kernel's allocation. */
+    int16_t max_vgpr, max_agpr, max_sgpr;
+
+    struct opnd dst;  /* vdst, sdst; the data register of loads */
+    struct opnd dst2; /* second result: VOP3B sdst, carry-out, vcc of VOPC */
     /*
      * VALU, SALU: as written; VOP2 with carry-in has the carry mask as src[2].
      * SMEM:  0 sbase, 1 soffset register (or none), 2 data (stores, atomics).
@@ -135,16 +161,10 @@ struct inst {
      * FLAT and MUBUF stores and atomics take their data from src[1]; loads have it NONE.
      */
     struct opnd src[INST_MAX_SRC];
-    uint8_t nsrc;
-
-    uint8_t encoding;   /* enum encoding */
-    uint8_t form;       /* enum inst_form bits */
-    uint8_t size;       /* bytes */
     uint8_t counter[2]; /* enum wait_counter in place of WAIT_VM, WAIT_LGKM */
     uint8_t vgpr_msb;   /* wave->vgpr_msb for which the operands are decoded */
     bool takes_msb;     /* gfx1250: some register number depends on wave->vgpr_msb */
     uint8_t ndwords;
-    uint64_t offset; /* of the instruction in its code range, in bytes */
     uint32_t raw[INST_MAX_DWORDS];
 
     /* VALU */
@@ -171,20 +191,6 @@ struct inst {
     uint8_t offset0, offset1; /* DS; imm_offset is the combined 16-bit value */
     bool offen, idxen, lds, gds, sc0, sc1, nt;
     bool scale_offset; /* gfx1250: the address offset counts elements */
-
-    /* Highest register used in each file, -1 for none; compared with the kernel's allocation. */
-    int16_t max_vgpr, max_agpr, max_sgpr;
-
-    uint16_t clocks;       /* until the wave may issue its next instruction */
-    uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each */
-
-    /* Private to the checks, which set these when the instruction is decoded. */
-    uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
-    uint8_t hazard_reach;   /* wait states that a plain vector instruction may need after it */
-    uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here was found free
-                           * of hazards */
-    uint16_t hazard_others_free; /* the same, if no matrix instruction is among the last ones */
-    uint8_t bit_op;              /* check_uninit.c: operation for bit tracking, 0: none */
 
     struct inst *variant; /* atomic: the same instruction decoded for another wave->vgpr_msb; NULL:
                            * none so far */

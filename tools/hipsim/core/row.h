@@ -81,7 +81,8 @@ enum row_flags {
     ROW_SMEM = 1 << 4,
     ROW_LDS = 1 << 5, /* DS */
     ROW_BRANCH = 1 << 6,
-    ROW_SHARED = 1 << 7, /* visible to other waves or ordered with their instructions: the wave
+    ROW_KINDS = (1 << 7) - 1, /* those above, which struct counters counts */
+    ROW_SHARED = 1 << 7,      /* visible to other waves or ordered with their instructions: the wave
                           * scheduler stops there */
     ROW_TRANS = 1 << 8,
     ROW_ROUNDS = 1 << 9, /* MODE's rounding applies to the result */

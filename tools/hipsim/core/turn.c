@@ -29,17 +29,10 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-static void count(struct counters *c, const struct inst *in)
+static void count(struct worker *k, const struct inst *in)
 {
-    uint32_t f = in->row->flags;
-    c->instructions++;
-    c->salu += (f & ROW_SALU) != 0;
-    c->valu += (f & ROW_VALU) != 0;
-    c->mfma += (f & ROW_MFMA) != 0;
-    c->vmem += (f & ROW_VMEM) != 0;
-    c->smem += (f & ROW_SMEM) != 0;
-    c->lds += (f & ROW_LDS) != 0;
-    c->branch += (f & ROW_BRANCH) != 0;
+    k->counters.instructions++;
+    k->kinds[in->row->flags & ROW_KINDS]++;
 }
 
 /* Returns the number of different addresses. */
@@ -99,6 +92,7 @@ static bool registers_exist(struct wave *w, const struct inst *in)
 static bool index_registers(struct wave *w, const struct inst *in, struct inst *moved)
 {
     *moved = *in;
+    moved->plain = false;
     struct opnd *operands[4] = {&moved->src[0], &moved->src[1], &moved->src[2], &moved->dst};
     uint32_t m0 = w->sgpr[SGPR_M0], nvgpr = w->launch->nvgpr, nagpr = w->launch->nagpr;
     if (!m0_defined(w, in, 0xf0ff, "the index of registers"))
@@ -174,7 +168,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
     if (in->row) {
         if (is_skipped(w, in))
             return;
-        count(&k->counters, in);
+        count(k, in);
         if (!registers_exist(w, in))
             return;
         if (w->mode & MODE_GPR_IDX_EN && in->row->flags & ROW_VALU) {
@@ -186,7 +180,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
             verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
-        if (!checks_fetched(w, in))
+        if (w->wg->fetches && !checks_fetched(w, in))
             return;
         if (in->row->wait && in->dst.kind != OPND_NONE)
             wave_keep(w, in);
@@ -204,7 +198,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
         l->observer->inst(l->observer->ctx, w, in, &w->access);
 }
 
-const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
+static inline const struct inst *fetch(const struct code_slots *code, struct wave *w)
 {
     uint64_t offset = w->pc - code->address;
     const struct inst *in = NULL;
@@ -218,6 +212,11 @@ const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
         wave_fault(w, NULL, FAULT_DECODE, 0, "the program counter 0x%llx lies outside of the code",
                    (unsigned long long)w->pc);
     return in;
+}
+
+const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
+{
+    return fetch(code, w);
 }
 
 static bool before(const struct wave *a, const struct wave *b)
@@ -269,7 +268,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     while (w->state == WAVE_RUNNING) {
-        const struct inst *in = turn_fetch(&k->code, w);
+        const struct inst *in = fetch(&k->code, w);
         if (!in)
             return;
         if (w->wg->barriers != opened && in->row && in->row->flags & ROW_SHARED)

@@ -214,6 +214,7 @@ struct workgroup {
     struct stale_read stale; /* by the wave that last stored an LDS_STALE byte */
     void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
     bool unsettled;          /* call checks_settle() after the current instruction */
+    uint8_t fetches;         /* bit per check that watches and has fetched() */
     uint32_t at_barrier;
     uint64_t barriers;     /* number of barriers so far, named ones included: the epoch */
     uint64_t opened;       /* number of openings of the workgroup's own barrier */

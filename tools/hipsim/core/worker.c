@@ -12,6 +12,22 @@ static void *allocate(size_t bytes)
     return posix_memalign(&p, 64, bytes ? bytes : 64) == 0 ? p : NULL;
 }
 
+struct counters worker_counters(const struct worker *k)
+{
+    struct counters c = k->counters;
+    for (uint32_t f = 0; f <= ROW_KINDS; f++) {
+        const uint64_t n = k->kinds[f];
+        c.salu += f & ROW_SALU ? n : 0;
+        c.valu += f & ROW_VALU ? n : 0;
+        c.mfma += f & ROW_MFMA ? n : 0;
+        c.vmem += f & ROW_VMEM ? n : 0;
+        c.smem += f & ROW_SMEM ? n : 0;
+        c.lds += f & ROW_LDS ? n : 0;
+        c.branch += f & ROW_BRANCH ? n : 0;
+    }
+    return c;
+}
+
 void worker_free(struct worker *k)
 {
     for (uint32_t i = 0; k->waves && i < k->nwaves; i++)

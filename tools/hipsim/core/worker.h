@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "decode.h"
+#include "row.h"
 #include "wait.h"
 
 struct engine {
@@ -39,8 +40,9 @@ struct worker {
     struct late_lds *late;
     uint64_t random;
     struct code_slots code;
-    struct spin *spin; /* detects polling waves; NULL: not created yet */
-    struct counters counters;
+    struct spin *spin;             /* detects polling waves; NULL: not created yet */
+    struct counters counters;      /* without kinds of instructions */
+    uint64_t kinds[ROW_KINDS + 1]; /* instructions executed, by ROW_KINDS of their flags */
     uint32_t nwaves;
     uint32_t lanes; /* of a wave */
     bool busy;      /* its workgroup has not ended */
@@ -54,6 +56,9 @@ struct worker {
 /* Allocates the worker. False without memory; nothing needs to be freed then. */
 bool worker_init(struct worker *k, struct engine *e);
 void worker_free(struct worker *k);
+
+/* Returns what the worker has executed since its creation. */
+struct counters worker_counters(const struct worker *k);
 
 /* Initialises the worker's workgroup as number `index`, with its waves and LDS. */
 void worker_begin(struct worker *k, uint64_t index);

@@ -366,7 +366,7 @@ static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uin
 }
 
 /* Calls the kernel with MODE's rounding. f16 kernels round by themselves. */
-static void call_kernel(struct lanes *x)
+static inline void call_kernel(struct lanes *x)
 {
     const struct op_row *row = x->in->row;
     lane_fn fn = (lane_fn)row->kernel;
@@ -536,7 +536,80 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
         valid[1] = (valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, f->valid) & lanes);
 }
 
-void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+/* Fetches a source of a plain instruction. Returns the lanes in which it is defined. */
+static inline uint64_t fetch_plain(const struct wave *w, const struct opnd *o, uint32_t *tmp,
+                                   const uint32_t **rows)
+{
+    *rows = tmp;
+    if (o->kind == OPND_VGPR || o->kind == OPND_AGPR) {
+        const bool a = o->kind == OPND_AGPR;
+        const uint64_t *valid = (a ? w->a_valid : w->v_valid) + o->reg;
+        *rows = a ? w->a[o->reg] : w->v[o->reg];
+        return valid[0] & valid[o->dwords - 1];
+    }
+    if (o->kind == OPND_IMM) {
+        broadcast((uint32_t)o->imm, tmp);
+        if (o->dwords == 2)
+            broadcast((uint32_t)(o->imm >> 32), tmp + WAVE_LANES);
+        return UINT64_MAX;
+    }
+    const uint32_t *valid = w->s_valid + o->reg;
+    if (o->type == T_MASK)
+        mask_to_row(sgpr_read64(w, o->reg), tmp);
+    else
+        broadcast(w->sgpr[o->reg], tmp);
+    if (o->type != T_MASK && o->dwords == 2)
+        broadcast(w->sgpr[o->reg + 1], tmp + WAVE_LANES);
+    return (valid[0] & valid[o->dwords - 1]) == UINT32_MAX ? UINT64_MAX : 0;
+}
+
+/* Calls the kernel of a plain instruction that writes vector registers. */
+static inline void write_plain(struct wave *w, struct lanes *x)
+{
+    const struct inst *in = x->in;
+    alignas(64) uint32_t out[2 * WAVE_LANES];
+    uint32_t *dst = dst_rows(w, &in->dst);
+    uint64_t *valid = (in->dst.kind == OPND_VGPR ? w->v_valid : w->a_valid) + in->dst.reg;
+
+    x->d = in->plain_aside ? out : dst;
+    call_kernel(x);
+    if (in->plain_aside)
+        memcpy(dst, out, in->dst.dwords * WAVE_LANES * sizeof(*dst));
+    valid[0] = valid[in->dst.dwords - 1] = UINT64_MAX;
+}
+
+/* Fast path: executes a plain instruction in all lanes, with all sources defined. False if it does
+ * not apply. */
+static bool execute_plain(struct wave *w, const struct inst *in)
+{
+    alignas(64) uint32_t tmp[3][2 * WAVE_LANES];
+    uint64_t valid = sgpr_valid64(w, SGPR_EXEC) & wave_exec(w);
+    struct lanes x = {.w = w, .in = in, .exec = UINT64_MAX};
+
+    if ((in->plain_mode & ~w->mode) || valid != UINT64_MAX)
+        return false;
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        valid &= fetch_plain(w, &in->src[k], tmp[k], &x.s[k]);
+        if (in->form & FORM_SRC_MODS && (in->src[k].neg || in->src[k].abs)) {
+            sign_rows(&in->src[k], x.s[k], tmp[k]);
+            x.s[k] = tmp[k];
+        }
+    }
+    if (valid != UINT64_MAX)
+        return false;
+    if (in->dst.kind != OPND_SGPR) {
+        write_plain(w, &x);
+        return true;
+    }
+    alignas(64) uint32_t mask[WAVE_LANES];
+    x.d = mask;
+    call_kernel(&x);
+    finish_mask(w, in, mask, UINT64_MAX, UINT64_MAX);
+    return true;
+}
+
+/* Executes any instruction with a lane kernel. */
+static __attribute__((noinline)) void execute_any(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
     struct source_rows rows;
@@ -559,4 +632,10 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     track_validity(w, in, &f, packed ? half : NULL);
     if (in->dst2.kind != OPND_NONE)
         finish_mask(w, in, second, f.lanes, f.valid);
+}
+
+void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
+{
+    if (!in->plain || !execute_plain(w, in))
+        execute_any(w, in);
 }

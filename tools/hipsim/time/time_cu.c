@@ -725,7 +725,10 @@ bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
     for (unsigned g = 0; g < cu->ngroups; g++) {
         if (ok && cu->left[g]) /* deadlock: no wave can issue, but the workgroup has not ended */
             ok = engine_group_finish(cu->groups[g]);
-        counters_add(&cu->launch->counters, engine_group_counters(cu->groups[g]));
+        {
+            const struct counters c = engine_group_counters(cu->groups[g]);
+            counters_add(&cu->launch->counters, &c);
+        }
     }
     *result = cu->result;
     result->clocks = time_memory_drained(&cu->memory, cu->end);
