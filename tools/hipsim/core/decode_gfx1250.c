@@ -354,12 +354,13 @@ static bool decode_vop3p(struct inst *in)
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
-        /* The mix instructions read an f16 if the source's op_sel_hi bit is set. */
+        /* The mix instructions read row->arg, f16 or bf16, if the source's op_sel_hi bit is set. */
         const bool half = row->flags & ROW_OP_SEL && row->src[i] == T_B32 && in->op_sel_hi >> i & 1;
         unsigned code = bits(w1, 9 * i + 8, 9 * i);
         if (i == 0 && in->ndwords > 2)
             code = read_dpp(in, code, 2);
-        if (!set_source(in, &in->src[i], code, half ? T_F16 : row->src[i], (enum msb_of)i))
+        if (!set_source(in, &in->src[i], code, half ? (enum operand_type)row->arg : row->src[i],
+                        (enum msb_of)i))
             return false;
         in->src[i].neg = in->neg_lo >> i & 1;
         in->src[i].abs = in->neg_hi >> i & 1;

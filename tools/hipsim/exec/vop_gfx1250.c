@@ -5,6 +5,7 @@
  * denormals and rounds to nearest whatever MODE says.
  */
 #include "lanes.h"
+#include "narrow.h"
 #include "trans.h"
 
 #define KERNEL(op, ...)                                                              \
@@ -19,6 +20,26 @@
             __VA_ARGS__;                                                             \
         }                                                                            \
     }
+
+/* -- fp8 and bf8 ------------------------------------------------------------------------------- */
+
+/* Returns the byte that OP_SEL names: the high half by bit 0, the high byte of a half by bit 1. */
+static inline unsigned selected_byte(const struct lanes *x)
+{
+    return (x->in->op_sel & 1) * 2 + (x->in->op_sel >> 1 & 1);
+}
+
+#define FROM_BYTE(op, format) \
+    KERNEL(op, d[i] = f32_bits(narrow_decode(&format, s0[i] >> 8 * selected_byte(x) & 0xff)))
+FROM_BYTE(cvt_f32_fp8, fp8_ocp)
+FROM_BYTE(cvt_f32_bf8, bf8_ocp)
+
+#define FROM_HALF(op, format)                                       \
+    KERNEL(op, const uint32_t u = s0[i] >> 16 * (x->in->op_sel & 1); \
+           d[i] = f32_bits(narrow_decode(&format, u & 0xff));       \
+           d[WAVE_LANES + i] = f32_bits(narrow_decode(&format, u >> 8 & 0xff)))
+FROM_HALF(cvt_pk_f32_fp8, fp8_ocp)
+FROM_HALF(cvt_pk_f32_bf8, bf8_ocp)
 
 /* -- minimum and maximum ----------------------------------------------------------------------- */
 
@@ -429,6 +450,10 @@ const struct op_row LOCAL(vop_gfx1250_rows)[] = {
     ROW(cvt_u32_u16, 0, T_U32, T_B16)
     ROW(cvt_pk_i16_f32, 0, T_B32, T_F32, T_F32)
     ROW(cvt_pk_u16_f32, 0, T_B32, T_F32, T_F32)
+    ROW(cvt_f32_fp8, ROW_OP_SEL, T_F32, T_B32)
+    ROW(cvt_f32_bf8, ROW_OP_SEL, T_F32, T_B32)
+    ROW(cvt_pk_f32_fp8, ROW_OP_SEL, T_PKF32, T_B32)
+    ROW(cvt_pk_f32_bf8, ROW_OP_SEL, T_PKF32, T_B32)
     ROW(bitop2_b32, ROW_BITOP3, T_B32, T_B32, T_B32)
     ROW(tanh_f32, ROW_TRANS, T_F32, T_F32)
     ROW(tanh_f16, ROW_TRANS, T_F16, T_F16)

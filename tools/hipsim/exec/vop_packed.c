@@ -100,9 +100,15 @@ HEAD(mov)
 }
 
 /*
- * Mixed-precision fma: a source is an f16 if op_sel_hi is set, and op_sel selects its half. neg_hi
- * means abs. An f16 result is the result of the f32 fma, rounded again.
+ * Mixed-precision fma: a source is an f16 or, as row->arg says, a bf16 if op_sel_hi is set, and
+ * op_sel selects its half. neg_hi means abs. A 16-bit result is the result of the f32 fma, rounded
+ * again. bf16 keeps denormals.
  */
+static uint32_t widened(uint32_t half, bool bf16)
+{
+    return bf16 ? half << 16 : f32_bits(f16_to_f32(half));
+}
+
 static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
 {
     const struct inst *in = x->in;
@@ -111,12 +117,13 @@ static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
     unsigned shift = in->op_sel >> k & 1 ? 16 : 0;
     uint32_t keep = in->neg_hi >> k & 1 ? 0x7fffffff : ~0u;
     uint32_t flip = in->neg_lo >> k & 1 ? 0x80000000 : 0;
-    bool flush32 = !(x->w->mode & 0x10), flush16 = !(x->w->mode & 0x40);
+    const bool bf16 = in->row->arg == T_BF16;
+    bool flush32 = !(x->w->mode & 0x10), flush16 = !bf16 && !(x->w->mode & 0x40);
     EACH_LANE {
         uint32_t h = s[i] >> shift & 0xffff;
         h = flush16 && !(h & 0x7c00) ? h & 0x8000 : h;
         uint32_t f = flush32 && !(s[i] & 0x7f800000) ? s[i] & 0x80000000 : s[i];
-        uint32_t u = half ? f32_bits(f16_to_f32(h)) : f;
+        uint32_t u = half ? widened(h, bf16) : f;
         to[i] = (u & keep) ^ flip;
     }
 }
@@ -159,6 +166,30 @@ static void mix_half(struct lanes *x, bool high)
         h = flush && !(h & 0x7c00) ? h & 0x8000 : h;
         x->d[i] = high ? h << 16 | (old[i] & 0xffff) : h | (old[i] & 0xffff0000);
     }
+}
+
+/* The same for a bf16 result. */
+static void mix_brain(struct lanes *x, bool high)
+{
+    uint32_t r[WAVE_LANES];
+    const uint32_t *old = x->s[3];
+    mix(x, r);
+    for (unsigned i = 0; i < WAVE_LANES; i++) {
+        const float a = as_f32(r[i]);
+        const float unit = x->in->clamp ? !(a > 0) ? 0 : a > 1 ? 1 : a : a;
+        const uint32_t h = f32_to_bf16(unit);
+        x->d[i] = high ? h << 16 | (old[i] & 0xffff) : h | (old[i] & 0xffff0000);
+    }
+}
+
+static void k_fma_mixlo_bf16(struct lanes *x)
+{
+    mix_brain(x, false);
+}
+
+static void k_fma_mixhi_bf16(struct lanes *x)
+{
+    mix_brain(x, true);
 }
 
 static void k_fma_mixlo_f16(struct lanes *x)
@@ -264,6 +295,9 @@ DOT(dot8_u32_u4, sat32u(dot_u(a, b, 4) + c, clamp))
 #define ACC ROW_DST_IS_SRC
 #define MIX (ROW_OP_SEL | ROW_NO_FLUSH | ROW_ROUNDS)
 #define MIX_HALF (MIX | ROW_INT_CLAMP | ACC)
+#define MIXED(op, fn, fl, gfx, half, t, ...) \
+    {.name = "v_" #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .arg = half, \
+     .dst = t, .src = {__VA_ARGS__}, .flags = ROW_VALU | (fl), .targets = gfx},
 const struct op_row LOCAL(vop_packed_rows)[] = {
     PK3(pk_mad_i16)
     PK3(pk_mad_u16)
@@ -283,9 +317,14 @@ const struct op_row LOCAL(vop_packed_rows)[] = {
     ROW(pk_mul_f32, pk_mul_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
     ROW(pk_add_f32, pk_add_f32, ROW_ROUNDS, 0, T_PKF32, T_PKF32, T_PKF32)
     ROW(pk_mov_b32, pk_mov_b32, ROW_OP_SEL | ROW_NO_FLUSH, 0, T_B64, T_PKF32, T_PKF32)
-    ROW(fma_mix_f32, fma_mix_f32, MIX, 0, T_F32, T_B32, T_B32, T_B32)
-    ROW(fma_mixlo_f16, fma_mixlo_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
-    ROW(fma_mixhi_f16, fma_mixhi_f16, MIX_HALF, 0, T_B32, T_B32, T_B32, T_B32, T_B32)
+    MIXED(fma_mix_f32, fma_mix_f32, MIX, 0, T_F16, T_F32, T_B32, T_B32, T_B32)
+    MIXED(fma_mix_f32_bf16, fma_mix_f32, MIX, GFX1250, T_BF16, T_F32, T_B32, T_B32, T_B32)
+    MIXED(fma_mixlo_f16, fma_mixlo_f16, MIX_HALF, 0, T_F16, T_B32, T_B32, T_B32, T_B32, T_B32)
+    MIXED(fma_mixhi_f16, fma_mixhi_f16, MIX_HALF, 0, T_F16, T_B32, T_B32, T_B32, T_B32, T_B32)
+    MIXED(fma_mixlo_bf16, fma_mixlo_bf16, MIX_HALF, GFX1250, T_BF16, T_B32, T_B32, T_B32, T_B32,
+        T_B32)
+    MIXED(fma_mixhi_bf16, fma_mixhi_bf16, MIX_HALF, GFX1250, T_BF16, T_B32, T_B32, T_B32, T_B32,
+        T_B32)
     ROW(dot2_f32_f16, dot2_f32_f16, 0, 0, T_F32, T_PKF16, T_PKF16, T_F32)
     ROW(dot2_f32_bf16, dot2_f32_bf16, 0, GFX950, T_F32, T_PKBF16, T_PKBF16, T_F32)
     ROW(dot2_i32_i16, dot2_i32_i16, ROW_INT_CLAMP, 0, T_I32, T_PKB16, T_PKB16, T_I32)

@@ -190,6 +190,57 @@ TRANS16(rsq_f16, 1.0 / sqrt(a))
 TRANS16(sin_f16, sin_turns(a))
 TRANS16(cos_f16, cos_turns(a))
 
+/* -- gfx1250: a scalar source and result (CDNA5 ISA, V_S_*) ---------------------------------- */
+
+/* Returns source 0 with its modifiers. `sign` is the sign bit of its type. */
+static uint32_t scalar_source(const struct wave *w, const struct inst *in, uint32_t sign)
+{
+    uint32_t u = (uint32_t)src_scalar(w, &in->src[0]) & (sign | (sign - 1));
+    u &= in->src[0].abs ? ~sign : UINT32_MAX;
+    return in->src[0].neg ? u ^ sign : u;
+}
+
+static void write_scalar(struct wave *w, const struct inst *in, uint32_t r)
+{
+    if (in->clamp || in->omod)
+        wave_fault(w, in, FAULT_TRAP, 0, "clamp and omod of V_S_* are not simulated");
+    w->sgpr[in->dst.reg] = r;
+    w->s_valid[in->dst.reg] = src_scalar_valid(w, &in->src[0]) ? UINT32_MAX : 0;
+}
+
+#define SCALAR32(op) \
+    static void s_##op(struct wave *w, const struct inst *in) \
+    { \
+        const uint32_t u = scalar_source(w, in, UINT32_C(1) << 31); \
+        write_scalar(w, in, nan_of(u, op(flush32(u)), QUIET32)); \
+    }
+SCALAR32(exp_f32)
+SCALAR32(log_f32)
+SCALAR32(rcp_f32)
+SCALAR32(sqrt_f32)
+SCALAR32(rsq_f32)
+
+#define SCALAR16(op, expr) \
+    static void s_##op(struct wave *w, const struct inst *in) \
+    { \
+        const uint32_t u = scalar_source(w, in, UINT32_C(1) << 15); \
+        const double a = f16_to_f64(u); \
+        const uint32_t r = f64_to_f16_nearest(expr), nan = (r & 0x7fff) > 0x7c00; \
+        write_scalar(w, in, (u & 0x7fff) > 0x7c00 ? u | 0x200 : nan ? DEFAULT_NAN16 : r); \
+    }
+SCALAR16(exp_f16, exp2_wide(a))
+SCALAR16(log_f16, log2_wide(a))
+SCALAR16(rcp_f16, 1.0 / a)
+SCALAR16(sqrt_f16, sqrt(a))
+SCALAR16(rsq_f16, 1.0 / sqrt(a))
+
+#define SROW(op, t) \
+    {.name = "v_s_" #op, \
+     .exec = s_##op, \
+     .dst = t, \
+     .src = {t}, \
+     .flags = ROW_VALU | ROW_TRANS | ROW_SGPR_DST | ROW_NO_EXEC, \
+     .targets = GFX1250},
 #define TROW(op, fn, t, fl) ROW_ENTRY(op, k_##fn, ROW_TRANS | (fl), t, t)
 const struct op_row LOCAL(vop_trans_rows)[] = {
     TROW(v_exp_f32, exp_f32, T_F32, ROW_NO_FLUSH)
@@ -202,6 +253,16 @@ const struct op_row LOCAL(vop_trans_rows)[] = {
     TROW(v_sqrt_f32, sqrt_f32, T_F32, ROW_NO_FLUSH)
     TROW(v_sin_f32, sin_f32, T_F32, 0)
     TROW(v_cos_f32, cos_f32, T_F32, 0)
+    SROW(exp_f32, T_F32)
+    SROW(log_f32, T_F32)
+    SROW(rcp_f32, T_F32)
+    SROW(sqrt_f32, T_F32)
+    SROW(rsq_f32, T_F32)
+    SROW(exp_f16, T_F16)
+    SROW(log_f16, T_F16)
+    SROW(rcp_f16, T_F16)
+    SROW(sqrt_f16, T_F16)
+    SROW(rsq_f16, T_F16)
     TROW(v_rcp_f64, rcp_f64, T_F64, 0)
     TROW(v_rsq_f64, rsq_f64, T_F64, 0)
     TROW(v_sqrt_f64, sqrt_f64, T_F64, 0)
