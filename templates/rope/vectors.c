@@ -102,6 +102,7 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES])
         fill(p, owner[i], t[i]);
     tir_else(b, &keep, NULL);
     tir_end_if(b, &keep, NULL);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
 
