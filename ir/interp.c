@@ -52,7 +52,7 @@ static size_t n_elements(const struct interp *x, struct tir_type t)
 {
     switch (t.kind) {
     case TIR_SCALAR: return x->f->waves * (t.dtype == TIR_RSRC ? 2u : 1u);
-    case TIR_VEC: return (size_t)x->f->waves * LANES * t.count;
+    case TIR_VEC: return (size_t)x->f->waves * interp_lanes(x) * t.count;
     default: return (size_t)x->f->waves * t.rows * t.cols;
     }
 }
@@ -71,10 +71,10 @@ static const uint32_t *owned_by(struct interp *x, struct tir_type t)
         return *cached;
     const struct tir_layout *const l = tir_layout_of(x->f, t);
     const unsigned regs = 1u << l->reg_bits, waves = 1u << l->wave_bits;
-    *cached = tir_scratch((size_t)x->f->waves * LANES * regs, sizeof(**cached));
+    *cached = tir_scratch((size_t)x->f->waves * interp_lanes(x) * regs, sizeof(**cached));
     uint32_t *at = *cached;
     for (unsigned w = 0; w < x->f->waves; w++)
-        for (unsigned lane = 0; lane < LANES; lane++) {
+        for (unsigned lane = 0; lane < interp_lanes(x); lane++) {
             const uint32_t own = tir_layout_apply(l, 0, lane, w % waves);
             for (unsigned r = 0; r < regs; r++)
                 *at++ = own ^ tir_layout_apply(l, r, 0, 0);
@@ -86,8 +86,8 @@ size_t interp_wave_elements(struct interp *x, struct tir_type t)
 {
     switch (t.kind) {
     case TIR_SCALAR: return t.dtype == TIR_RSRC ? 2 : 1;
-    case TIR_VEC: return (size_t)LANES * t.count;
-    default: return (size_t)LANES << tir_layout_of(x->f, t)->reg_bits;
+    case TIR_VEC: return (size_t)interp_lanes(x) * t.count;
+    default: return (size_t)interp_lanes(x) << tir_layout_of(x->f, t)->reg_bits;
     }
 }
 

@@ -258,7 +258,7 @@ static int64_t lane_operand(struct interp *x, const struct tir_op *op, unsigned 
 static struct place lane_place(struct interp *x, const struct tir_op *op, unsigned lane_operand_at,
                                unsigned lane, int64_t offset)
 {
-    const unsigned wave = lane / LANES;
+    const unsigned wave = lane / interp_lanes(x);
     struct place p = buffer_place(x, op, wave);
     const uint64_t own =
         tir_unsigned(TIR_I32, lane_operand(x, op, lane_operand_at, lane)) + (uint64_t)offset;
@@ -288,8 +288,8 @@ static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigne
 {
     const unsigned bytes = (unsigned)op->imm[1];
     struct place p = lane_place(x, op, 2, lane, op->imm[2] + op->imm[3]);
-    const int64_t to =
-        interp_scalar(x, op, 1, lane / LANES) + (int64_t)(lane % LANES * bytes) + op->imm[3];
+    const int64_t to = interp_scalar(x, op, 1, lane / interp_lanes(x)) +
+                       (int64_t)(lane % interp_lanes(x) * bytes) + op->imm[3];
     for (unsigned i = 0; i < bytes; i++, p.offset++) {
         const uint8_t byte = (uint8_t)read_buffer(p, TIR_I8);
         write_lds_bytes(x, to + i, &byte, 1);
@@ -298,13 +298,13 @@ static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigne
 
 static void run_global_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 {
-    const unsigned bytes = (unsigned)op->imm[1], wave = lane / LANES;
+    const unsigned bytes = (unsigned)op->imm[1], wave = lane / interp_lanes(x);
     const unsigned offset_dtype = type_of(x, op->operands[2]).dtype;
     const uint64_t at = (uint64_t)interp_scalar(x, op, 0, wave) +
                         tir_unsigned(offset_dtype, lane_operand(x, op, 2, lane)) +
                         (uint64_t)op->imm[3];
-    const int64_t to =
-        interp_scalar(x, op, 1, wave) + op->imm[2] + op->imm[3] + (int64_t)(lane % LANES * bytes);
+    const int64_t to = interp_scalar(x, op, 1, wave) + op->imm[2] + op->imm[3] +
+                       (int64_t)(lane % interp_lanes(x) * bytes);
     for (unsigned i = 0; i < bytes; i++) {
         const uint8_t byte = (uint8_t)read_host(at + i, TIR_I8);
         write_lds_bytes(x, to + i, &byte, 1);
@@ -318,7 +318,7 @@ static void run_global(struct interp *x, const struct tir_op *op, unsigned lane)
     const struct tir_value v = load ? op->result : op->operands[base + 2];
     const struct tir_type t = type_of(x, v);
     const unsigned offset_dtype = type_of(x, op->operands[base + 1]).dtype;
-    uint64_t at = (uint64_t)interp_scalar(x, op, base, lane / LANES) +
+    uint64_t at = (uint64_t)interp_scalar(x, op, base, lane / interp_lanes(x)) +
                   tir_unsigned(offset_dtype, lane_operand(x, op, base + 1, lane)) +
                   (uint64_t)op->imm[0];
     int64_t *e = interp_value(x, v) + (size_t)lane * t.count;
@@ -459,7 +459,8 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
                 type_of(x, op->result).dtype);
             continue;
         }
-        for (unsigned lane = w * LANES; lane < (w + 1) * LANES && !x->failed; lane++)
+        for (unsigned lane = w * interp_lanes(x); lane < (w + 1) * interp_lanes(x) && !x->failed;
+             lane++)
             if (!run_lane_memory(x, op, lane))
                 return false;
     }

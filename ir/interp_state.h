@@ -3,16 +3,14 @@
  * This file is internal to the interpreter (ir/interp*.c).
  *
  * An element is an int64_t: an integer wrapped to its dtype, or the bits of a float. A wave has one
- * element of a scalar (two of a buffer resource: base, bytes). It has 64 * count elements of a vec
- * and rows * cols of a tile. Of a tile only the elements that the layout gives to the wave are
+ * element of a scalar (two of a buffer resource: base, bytes). It has lanes * count elements of a
+ * vec and rows * cols of a tile. Of a tile only the elements that the layout gives to the wave are
  * valid.
  */
 #ifndef IR_INTERP_STATE_H
 #define IR_INTERP_STATE_H
 
 #include "ir/interp.h"
-
-enum { LANES = TIR_WAVE_LANES };
 
 struct interp {
     const struct tir_func *f;
@@ -27,6 +25,9 @@ struct interp {
     bool failed;
     char *why;
 };
+
+/** Returns the lanes of a wave. */
+static inline unsigned interp_lanes(const struct interp *x) { return tir_lanes(x->f->machine); }
 
 /** Records the failure of the op being run. Returns false. */
 bool interp_fail(struct interp *x, const char *format, ...) __attribute__((format(printf, 2, 3)));

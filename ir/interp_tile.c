@@ -187,7 +187,7 @@ static void run_fold_dot(const struct part *p)
         const uint32_t rc = interp_rc(x, p->t, p->wave, e);
         const size_t to = (size_t)tir_rc_row(rc) * p->t.cols + tir_rc_col(rc);
         float sum = tir_to_float(TIR_F32, c[to], false), first = 0;
-        const uint32_t lane = (uint32_t)(e % LANES);
+        const uint32_t lane = (uint32_t)(e % interp_lanes(x));
         for (unsigned r = 0; r < 1u << l->reg_bits; r++) {
             const uint32_t at = tir_layout_apply(l, r, lane, p->wave);
             const float v = tir_to_float(
@@ -208,7 +208,7 @@ static void run_fold_top(const struct part *p)
         const uint32_t rc = interp_rc(p->x, p->t, p->wave, e);
         uint16_t top[2] = {0, 0};
         for (unsigned r = 0; r < 1u << l->reg_bits; r++) {
-            const uint32_t at = tir_layout_apply(l, r, (uint32_t)(e % LANES), p->wave);
+            const uint32_t at = tir_layout_apply(l, r, (uint32_t)(e % interp_lanes(p->x)), p->wave);
             const size_t from = (size_t)tir_rc_row(at) * p->at.cols + tir_rc_col(at);
             const uint16_t row = (uint16_t)p->a[from];
             if (top[r % 2] < row)

@@ -159,7 +159,7 @@ static void run_bitcast(struct interp *x, const struct tir_op *op)
     const size_t a_count = from.kind == TIR_VEC ? from.count : 1;
     const size_t d_count = to.kind == TIR_VEC ? to.count : 1;
     const size_t groups = x->f->waves * (from.kind == TIR_TILE  ? (size_t)to.rows * to.cols
-                                         : from.kind == TIR_VEC ? LANES
+                                         : from.kind == TIR_VEC ? interp_lanes(x)
                                                                 : 1);
     for (size_t g = 0; g < groups; g++)
         for (size_t i = 0; i < d_count; i++) {
@@ -268,7 +268,8 @@ static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned 
         return lane ^ (unsigned)op->imm[0];
     if (op->opcode == TIR_lane_gather) {
         *operand = 1;
-        return (unsigned)interp_value(x, op->operands[0])[wave * LANES + lane] / 4 % LANES;
+        return (unsigned)interp_value(x, op->operands[0])[wave * interp_lanes(x) + lane] / 4 %
+               interp_lanes(x);
     }
     /* Swap: the upper halves of a are exchanged with the lower halves of b. */
     const unsigned half = (unsigned)op->imm[0];
@@ -280,11 +281,12 @@ static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned 
 static void run_lanes(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const unsigned count = type_of(x, op->result).count;
-    for (unsigned lane = 0; lane < LANES; lane++) {
+    for (unsigned lane = 0; lane < interp_lanes(x); lane++) {
         unsigned operand;
         const unsigned from = source_lane(x, op, wave, lane, &operand);
-        memcpy(interp_value(x, op->result) + ((size_t)wave * LANES + lane) * count,
-               interp_value(x, op->operands[operand]) + ((size_t)wave * LANES + from) * count,
+        memcpy(interp_value(x, op->result) + ((size_t)wave * interp_lanes(x) + lane) * count,
+               interp_value(x, op->operands[operand]) +
+                   ((size_t)wave * interp_lanes(x) + from) * count,
                count * sizeof(int64_t));
     }
 }
@@ -313,9 +315,9 @@ static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned w
 static void run_lane_mask(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
-    const size_t regs = interp_wave_elements(x, t) / LANES;
+    const size_t regs = interp_wave_elements(x, t) / interp_lanes(x);
     uint64_t mask = 0;
-    for (size_t lane = 0; lane < LANES; lane++)
+    for (size_t lane = 0; lane < interp_lanes(x); lane++)
         if (interp_value(x, op->operands[0])[interp_index(x, t, wave, lane * regs)])
             mask |= UINT64_C(1) << lane;
     interp_value(x, op->result)[wave] = (int64_t)mask;
@@ -325,9 +327,9 @@ static void run_lane_mask(struct interp *x, const struct tir_op *op, unsigned wa
 static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
-    const size_t regs = interp_wave_elements(x, t) / LANES;
+    const size_t regs = interp_wave_elements(x, t) / interp_lanes(x);
     const int64_t lane = interp_scalar(x, op, 1, wave);
-    if (lane < 0 || lane >= LANES) {
+    if (lane < 0 || lane >= (int64_t)interp_lanes(x)) {
         interp_fail(x, "reads lane %lld", (long long)lane);
         return;
     }
@@ -340,10 +342,10 @@ static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wa
 static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);
-    const size_t regs = interp_wave_elements(x, from) / LANES;
+    const size_t regs = interp_wave_elements(x, from) / interp_lanes(x);
     for (size_t r = 0; r < regs; r++) {
         int64_t sum = 0;
-        for (size_t lane = 0; lane < LANES; lane++) {
+        for (size_t lane = 0; lane < interp_lanes(x); lane++) {
             const size_t e = lane * regs + r;
             const int64_t own = interp_value(x, op->operands[0])[interp_index(x, from, wave, e)];
             interp_value(x, op->result)[interp_index(x, to, wave, e)] = tir_wrap(TIR_I32, sum);
@@ -355,7 +357,7 @@ static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
 /* The (row, col) that each register and each lane contributes. Layouts are linear, so the parts
    add. */
 struct places {
-    uint32_t reg[64], lane[LANES];
+    uint32_t reg[64], lane[TIR_WAVE_LANES];
 };
 
 static struct places places_of(const struct tir_layout *l)
@@ -363,7 +365,7 @@ static struct places places_of(const struct tir_layout *l)
     struct places p;
     for (unsigned r = 0; r < 1u << l->reg_bits; r++)
         p.reg[r] = tir_layout_apply(l, r, 0, 0);
-    for (unsigned lane = 0; lane < LANES; lane++)
+    for (unsigned lane = 0; lane < 1u << l->lane_bits; lane++)
         p.lane[lane] = tir_layout_apply(l, 0, lane, 0);
     return p;
 }
@@ -375,11 +377,11 @@ static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned op
     const struct tir_type t = type_of(x, op->operands[operand]);
     const int64_t *const v = interp_value(x, op->operands[operand]);
     const struct places places = places_of(l);
-    for (unsigned lane = 0; lane < LANES; lane++)
+    for (unsigned lane = 0; lane < interp_lanes(x); lane++)
         for (unsigned r = 0; r < t.count; r++) {
             const uint32_t rc = places.reg[r] ^ places.lane[lane];
             out[tir_rc_row(rc) * cols + tir_rc_col(rc)] =
-                tir_to_float(t.dtype, v[((size_t)wave * LANES + lane) * t.count + r],
+                tir_to_float(t.dtype, v[((size_t)wave * interp_lanes(x) + lane) * t.count + r],
                              x->f->machine->fp8_is_fnuz);
         }
 }
@@ -389,10 +391,10 @@ static void scatter_product(struct interp *x, const struct tir_op *op, const str
 {
     const unsigned count = type_of(x, op->result).count;
     const struct places places = places_of(&m->d);
-    for (unsigned lane = 0; lane < LANES; lane++)
+    for (unsigned lane = 0; lane < interp_lanes(x); lane++)
         for (unsigned r = 0; r < count; r++) {
             const uint32_t rc = places.reg[r] ^ places.lane[lane];
-            interp_value(x, op->result)[((size_t)wave * LANES + lane) * count + r] =
+            interp_value(x, op->result)[((size_t)wave * interp_lanes(x) + lane) * count + r] =
                 tir_from_float(m->acc_dtype, d[tir_rc_row(rc) * m->n + tir_rc_col(rc)], false);
         }
 }
@@ -433,17 +435,17 @@ static void gather_scaled(struct interp *x, const struct tir_op *op, unsigned op
     const int64_t *const scales = interp_value(x, op->operands[3 + operand]);
     const unsigned format = operand ? m->right_format : m->left_format;
     const unsigned pair = format == TIR_MX_E2M1, byte = (unsigned)op->imm[1 + operand];
-    for (unsigned lane = 0; lane < LANES; lane++)
+    for (unsigned lane = 0; lane < interp_lanes(x); lane++)
         for (unsigned e = 0; e < (unsigned)t.count << pair; e++) {
             const uint32_t rc = places.reg[e >> pair] ^ places.lane[lane];
             const unsigned i = tir_rc_row(rc), k = (tir_rc_col(rc) << pair) + (e & pair);
-            const size_t from = (size_t)wave * LANES + i + m->m * (k / TIR_MX_BLOCK);
+            const size_t from = (size_t)wave * interp_lanes(x) + i + m->m * (k / TIR_MX_BLOCK);
             const int64_t scale = of_scale.kind == TIR_SCALAR
                                       ? scales[wave] >> (8 * byte)
                                       : scales[from * of_scale.count + byte];
-            out[i * m->k + k] =
-                tir_mx_value(format, v[((size_t)wave * LANES + lane) * t.count + (e >> pair)],
-                             e & pair, (unsigned)scale & UINT8_MAX);
+            out[i * m->k + k] = tir_mx_value(
+                format, v[((size_t)wave * interp_lanes(x) + lane) * t.count + (e >> pair)],
+                e & pair, (unsigned)scale & UINT8_MAX);
         }
 }
 
@@ -516,7 +518,7 @@ bool interp_registers(struct interp *x, const struct tir_op *op)
     for (unsigned w = 0; w < x->f->waves; w++) {
         if (!interp_runs(x, w) || run_wave(x, op, w))
             continue;
-        for (unsigned lane = w * LANES; lane < (w + 1) * LANES; lane++)
+        for (unsigned lane = w * interp_lanes(x); lane < (w + 1) * interp_lanes(x); lane++)
             if (!run_lane(x, op, lane))
                 return false;
     }

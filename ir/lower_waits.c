@@ -5,7 +5,8 @@
  *     wait {group=0, pending=1}   ->   waitcnt {vm=5, lgkm=-1}
  *
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
- * of such ops issued after the awaited copy's last one. The path with the fewest such ops decides.
+ * of such ops issued after the awaited copy's last one. A machine with copies_apart counts the
+ * copies alone. The path with the fewest such ops decides.
  * Ops in a branch without copies of the group may not have been issued: they do not count. Too
  * small a count only waits longer; too large a one would be a race.
  */
@@ -18,16 +19,17 @@ enum {
     MAX_PASSES = 4
 }; /* The number of times that a path goes through one loop; no pending count needs more */
 
-static bool counts(const struct tir_op *op)
+/* True if the counter of the machine's copies to LDS counts this op. */
+static bool counts(const struct tir_machine *m, const struct tir_op *op)
 {
     switch (op->opcode) {
+    case TIR_buffer_to_lds:
+    case TIR_global_to_lds: return true;
     case TIR_buffer_load:
     case TIR_buffer_store:
-    case TIR_buffer_to_lds:
-    case TIR_global_to_lds:
     case TIR_global_load:
     case TIR_global_store:
-    case TIR_global_store_if: return true;
+    case TIR_global_store_if: return !m->copies_apart;
     default: return false;
     }
 }
@@ -118,7 +120,7 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
                 return min_u(seen, s->f->machine->vm_max);
             skip--;
         }
-        seen += counts(op);
+        seen += counts(s->f->machine, op);
         if (op->opcode == TIR_if &&
             tir_walk_op(s->f, (struct tir_block *)b, b->ops[i], is_copy, (void *)s))
             return newer_in_branches(s, op, skip, seen, passes);

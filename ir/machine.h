@@ -53,12 +53,13 @@ struct tir_machine {
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
-    unsigned cus;              /* compute units, the size of a persistent grid */
-    uint8_t lane_bits;         /* log2 of a wave's lanes */
-    uint8_t vm_max, lgkm_max;  /* the most vector memory ops, and LDS and scalar ops, that a wait
+    unsigned cus;             /* compute units, the size of a persistent grid */
+    uint8_t lane_bits;        /* log2 of a wave's lanes */
+    uint8_t vm_max, lgkm_max; /* the most vector memory ops, and LDS and scalar ops, that a wait
                                   can count */
-    unsigned lds_bytes;        /* limit of a workgroup */
-    unsigned lds_granule;      /* allocation unit */
+    bool copies_apart;    /* copies to LDS have a counter of their own: vm_max counts only them */
+    unsigned lds_bytes;   /* limit of a workgroup */
+    unsigned lds_granule; /* allocation unit */
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
     unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
@@ -72,6 +73,9 @@ struct tir_machine {
     uint8_t swap_slots;        /* 4-clock issue slots of one v_permlane*_swap */
     bool fp8_is_fnuz;
 };
+
+/** Returns the lanes of a wave. */
+static inline unsigned tir_lanes(const struct tir_machine *m) { return 1u << m->lane_bits; }
 
 /** Returns the first row of the machine's table with this shape and input dtype, or -1. k = 0
  * accepts any k, except in rows that are found by their k only. Scaled products are excluded. */

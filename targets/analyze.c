@@ -125,8 +125,9 @@ bool tgt_analyze(const void *code_object, size_t size, const char *name, const s
         !analyze_code(code, code_bytes, t, &f, why))
         return false;
     f.code_bytes = (unsigned)code_bytes;
-    f.occupancy = tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes,
-                                (f.workgroup_size + TIR_WAVE_LANES - 1) / TIR_WAVE_LANES);
+    const unsigned lanes = tir_lanes(&t->machine);
+    f.occupancy =
+        tgt_occupancy(t, f.vgprs + f.agprs, f.lds_bytes, (f.workgroup_size + lanes - 1) / lanes);
     *facts = f;
     return true;
 }

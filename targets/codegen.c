@@ -419,7 +419,8 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
         ok = emit_text(l.module, out, why);
     else if (ok)
         ok = emit_machine_code(l.module, machine, o->kind, &diagnostics, out, why);
-    if (ok && o->kind == TGT_EMIT_OBJECT && f->trimmed && !tgt_trim_registers(out, f->name, why)) {
+    if (ok && o->kind == TGT_EMIT_OBJECT && f->trimmed && t->has_agprs &&
+        !tgt_trim_registers(out, f->name, why)) {
         tgt_blob_free(out);
         ok = false;
     }

@@ -84,6 +84,34 @@ void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
     LLVMBuildCall2(l->b, type, copy, args, wide ? 2 : 3, "");
 }
 
+/* ---- Matrices ---- */
+
+/* Emits an MFMA. Operand types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4
+ * intrinsics are overloaded by the number of registers of a format. */
+LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p)
+{
+    enum { MAX_OPERANDS = 9, PLAIN_OPERANDS = 6 };
+    const char *const name = p->row->intrinsic;
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (id == 0)
+        return lower_fail(l, "LLVM has no intrinsic %s", name);
+
+    const bool overloaded = LLVMIntrinsicIsOverloaded(id);
+    LLVMTypeRef words[2];
+    for (unsigned i = 0; i < 2 && overloaded; i++)
+        words[i] = LLVMVectorType(l->i32, p->counts[i] / (unsigned)sizeof(uint32_t));
+    LLVMTypeRef *const overload = overloaded ? words : NULL;
+    const unsigned n = overloaded ? MAX_OPERANDS : PLAIN_OPERANDS, n_overload = overloaded ? 2 : 0;
+    LLVMTypeRef params[MAX_OPERANDS];
+    LLVMGetParamTypes(LLVMIntrinsicGetType(l->ctx, id, overload, n_overload), params);
+    LLVMValueRef args[MAX_OPERANDS];
+    for (unsigned i = 0; i < n; i++)
+        args[i] = i < 3       ? lower_bitcast(l, p->operands[i], params[i])
+                  : p->scales ? p->scales[i - 3]
+                              : lower_i32(l, 0);
+    return emit_intrinsic(l, name, overload, n_overload, args, n);
+}
+
 /* ---- Lanes ---- */
 
 /* dpp_ctrl (CDNA3 ISA manual, "DPP_CTRL enumerations"). */
@@ -162,7 +190,14 @@ LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set)
     return emit_intrinsic(l, "llvm.amdgcn.mbcnt.hi", NULL, 0, high, 2);
 }
 
-/* ---- fp8 ---- */
+/* ---- Conversions ---- */
+
+LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                   struct lower_rounding how)
+{
+    (void)how;
+    return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
+}
 
 /* Emits v_cvt_pk_fp8_f32. */
 LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that CDNA3 and CDNA4 share, for their tables in isa_cdna3.c and isa_cdna4.c.
+ * Instructions that CDNA3 and CDNA4 share, some also with CDNA5, for the tables in isa_cdna3.c,
+ * isa_cdna4.c and isa_cdna5.c.
  * lower_isa.h describes the functions.
  */
 #ifndef TARGETS_ISA_CDNA_H
@@ -15,6 +16,7 @@ void cdna_set_priority(struct lower *l, unsigned level);
 LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c);
 void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g);
+LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p);
 LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
 LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set);
@@ -23,15 +25,20 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
+/** Rounds by fptrunc, for which LLVM selects v_cvt_pk_bf16_f32 where there is one. */
+LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                   struct lower_rounding how);
+
 /** Returns the dword of lane ^ mask; mask is 0 to 15, so the lane is in the same row of 16. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
 /** Members of struct lower_isa with the same value in both tables. */
-#define LOWER_ISA_CDNA                                                                           \
-    .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,             \
-    .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                              \
-    .copy_to_lds = cdna_copy_to_lds, .gather_to_lds = cdna_gather_to_lds,                        \
-    .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, .lanes_below = cdna_lanes_below, \
-    .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32, .fp8_pair_to_f32 = cdna_fp8_pair_to_f32
+#define LOWER_ISA_CDNA                                                                     \
+    .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,       \
+    .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                        \
+    .copy_to_lds = cdna_copy_to_lds, .gather_to_lds = cdna_gather_to_lds,                  \
+    .multiply = cdna_multiply, .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, \
+    .lanes_below = cdna_lanes_below, .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32, \
+    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32
 
 #endif

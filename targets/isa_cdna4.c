@@ -43,14 +43,6 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
     return dword ? cdna_xor_in_row(l, dword, mask & 15) : NULL;
 }
 
-/* Emits fptrunc, for which LLVM selects v_cvt_pk_bf16_f32. */
-static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
-                            struct lower_rounding how)
-{
-    (void)how;
-    return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
-}
-
 /* Converts fp8 in dwords to a 16-bit float type, two elements per instruction.
  * v_cvt_scalef32_pk_bf16_fp8 and v_cvt_scalef32_pk_f16_fp8 multiply by a power of two, here 1. The
  * result is exact. */
@@ -73,7 +65,6 @@ static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type
 }
 
 const struct lower_isa lower_isa_cdna4 = {
-    LOWER_ISA_CDNA,       .read_transposed = read_transposed,
-    .lane_xor = lane_xor, .lane_swap = lane_swap,
-    .to_bf16 = to_bf16,   .fp8_to_half = fp8_to_half,
+    LOWER_ISA_CDNA,         .read_transposed = read_transposed, .lane_xor = lane_xor,
+    .lane_swap = lane_swap, .to_bf16 = cdna_truncate_to_bf16,   .fp8_to_half = fp8_to_half,
 };

@@ -70,7 +70,7 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     const struct tir_op *const op = tir_op(l->f, r);
     (void)b;
     const bool scaled = op->opcode == TIR_mfma_scaled;
-    if ((!scaled && op->opcode != TIR_mfma) || !op->imm[scaled ? 3 : 1])
+    if (!l->t->has_agprs || (!scaled && op->opcode != TIR_mfma) || !op->imm[scaled ? 3 : 1])
         return false;
     l->in_agprs[op->result.id] = true;
     mark(l, op->operands[2]);

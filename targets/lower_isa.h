@@ -38,6 +38,15 @@ struct lower_rounding {
     enum tir_rounding rounding;
 };
 
+/** A matrix instruction's operands. */
+struct lower_product {
+    const struct tir_mma *row;
+    LLVMValueRef operands[3];   /* a, b, c */
+    unsigned counts[3];         /* elements of each in a lane */
+    LLVMValueRef const *scales; /* formats of a and b; byte and register of each scale, a's first:
+                                   the last six arguments of MFMA's intrinsic; NULL: no scales */
+};
+
 struct lower_isa {
     /* Sets the kernel attributes that divide the registers. `waves` is the number per SIMD. */
     void (*set_registers)(struct lower *l, unsigned waves);
@@ -59,6 +68,9 @@ struct lower_isa {
     /* Optional: reads 64 bits per lane from LDS, with blocks transposed over 16 lanes: 16x4
      * elements of 16 bits, 16x8 elements of 8 bits. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
+
+    /* Emits a matrix instruction and returns its result. */
+    LLVMValueRef (*multiply)(struct lower *l, const struct lower_product *p);
 
     /* Returns the dword of lane ^ mask; mask is 1 to 63. */
     LLVMValueRef (*lane_xor)(struct lower *l, LLVMValueRef dword, unsigned mask);

@@ -2,36 +2,18 @@
  *
  * Matrix instructions: a row of the machine's table is one intrinsic.
  */
-#include "targets/lower.h"
+#include "targets/lower_isa.h"
 
-#include <string.h>
-
-enum { MAX_OPERANDS = 9, PLAIN_OPERANDS = 6 };
-
-/* Calls a row's intrinsic with a, b, c and up to 6 further numbers, `others`. */
+/* Lowers the product of a row. `scales` are the six numbers of a scaled product, or NULL. */
 static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const struct tir_mma *row,
-                             LLVMValueRef const *others)
+                             LLVMValueRef const *scales)
 {
-    unsigned id = LLVMLookupIntrinsicID(row->intrinsic, strlen(row->intrinsic));
-    if (id == 0)
-        return lower_fail(l, "LLVM has no intrinsic %s", row->intrinsic);
-
-    /* Operand types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4 intrinsics
-     * are overloaded by the number of registers of a format. */
-    const bool overloaded = LLVMIntrinsicIsOverloaded(id);
-    LLVMTypeRef words[2];
-    for (unsigned i = 0; i < 2 && overloaded; i++)
-        words[i] = LLVMVectorType(l->i32, tir_typeof(l->f, op->operands[i]).count /
-                                              (unsigned)sizeof(uint32_t));
-    LLVMTypeRef *const overload = overloaded ? words : NULL;
-    const unsigned n = overloaded ? MAX_OPERANDS : PLAIN_OPERANDS, n_overload = overloaded ? 2 : 0;
-    LLVMTypeRef params[MAX_OPERANDS];
-    LLVMGetParamTypes(LLVMIntrinsicGetType(l->ctx, id, overload, n_overload), params);
-    LLVMValueRef args[MAX_OPERANDS];
-    for (unsigned i = 0; i < n; i++)
-        args[i] =
-            i < 3 ? lower_bitcast(l, lower_value(l, op->operands[i]), params[i]) : others[i - 3];
-    LLVMValueRef d = emit_intrinsic(l, row->intrinsic, overload, n_overload, args, n);
+    struct lower_product p = {.row = row, .scales = scales};
+    for (unsigned i = 0; i < 3; i++) {
+        p.operands[i] = lower_value(l, op->operands[i]);
+        p.counts[i] = tir_typeof(l->f, op->operands[i]).count;
+    }
+    LLVMValueRef d = l->isa->multiply(l, &p);
     l->has_mma = true;
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
@@ -48,13 +30,10 @@ static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
  * operands. */
 LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
 {
-    LLVMValueRef zeros[MAX_OPERANDS - 3];
-    for (unsigned i = 0; i < MAX_OPERANDS - 3; i++)
-        zeros[i] = lower_i32(l, 0);
     const struct tir_mma *const row = row_of(l, op);
-    if (row && op->imm[1])
+    if (row && l->in_agprs[op->result.id])
         return lower_mfma_in_agprs(l, op, row);
-    return row ? multiply(l, op, row, zeros) : NULL;
+    return row ? multiply(l, op, row, NULL) : NULL;
 }
 
 /* Returns a register with the scales in its low bytes. The hardware ignores the upper bits, so a
@@ -77,13 +56,13 @@ LLVMValueRef lower_mfma_scaled(struct lower *l, const struct tir_op *op)
     if (!row)
         return NULL;
     LLVMValueRef left = scale_word(l, op->operands[3]), right = scale_word(l, op->operands[4]);
-    if (op->imm[3])
+    if (l->in_agprs[op->result.id])
         return lower_mfma_scaled_in_agprs(l, op, row, left, right);
     /* LLVM treats two such constants as "no scales". */
     if (LLVMIsConstant(left) && LLVMIsNull(left) && LLVMIsConstant(right) && LLVMIsNull(right))
         return lower_fail(l, "%s with two scales that are 2^-127", row->name);
-    LLVMValueRef others[] = {lower_i32(l, row->left_format), lower_i32(l, row->right_format),
+    LLVMValueRef scales[] = {lower_i32(l, row->left_format), lower_i32(l, row->right_format),
                              lower_i32(l, op->imm[1]),       left,
                              lower_i32(l, op->imm[2]),       right};
-    return multiply(l, op, row, others);
+    return multiply(l, op, row, scales);
 }

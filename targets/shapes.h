@@ -14,13 +14,19 @@ enum {
     SIDE_32x32x64_f8f6f4 = 32,
     SIDE_16x16x = 16,
     SIDE_16x16x128_f8f6f4 = 16,
-    SIDE_16x16x4_f32 = 16
+    SIDE_16x16x4_f32 = 16,
+    SIDE_wmma_16x16x = 16,
+    SIDE_wmma_16x16x128_fp8 = 16,
+    SIDE_wmma_16x16x4_f32 = 16
 };
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_16x16x(bits) MMA16_OPERANDS(bits)
 #define OPERANDS_16x16x128_f8f6f4(bits) MMA16_OPERANDS(bits)
 #define OPERANDS_16x16x4_f32(bits) MMA16_SINGLE
+#define OPERANDS_wmma_16x16x(bits) WMMA16_OPERANDS(bits)
+#define OPERANDS_wmma_16x16x128_fp8(bits) WMMA16_OPERANDS(bits)
+#define OPERANDS_wmma_16x16x4_f32(bits) WMMA16_PAIRS
 
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)

@@ -33,6 +33,7 @@ struct tgt {
     unsigned vgpr_granule; /* allocation unit of VGPR + AGPR */
     unsigned max_vgprs;    /* VGPR + AGPR that one wave can address */
     unsigned max_waves;    /* waves per workgroup */
+    bool has_agprs;        /* accumulation registers beside the VGPRs */
     unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
 
     /* The whole GPU. */

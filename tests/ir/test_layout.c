@@ -37,7 +37,7 @@ static void covers_once(const struct tir_layout *l, unsigned rows, unsigned cols
     assert_true(tir_layout_covers(l, rows, cols));
     assert_int_equal(1u << tir_layout_bits(l), rows * cols);
     for (unsigned reg = 0; reg < 1u << l->reg_bits; reg++)
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < 1u << l->lane_bits; lane++) {
             const uint32_t rc = tir_layout_apply(l, reg, lane, 0);
             const size_t i = (size_t)tir_rc_row(rc) * cols + tir_rc_col(rc);
             assert_true(tir_rc_row(rc) < rows && tir_rc_col(rc) < cols && !seen[i]);

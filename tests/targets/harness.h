@@ -26,6 +26,11 @@ struct kernel {
 /** Creates an empty kernel "k" of `waves` waves for the target of this name. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
+/** A loop over the targets whose instructions have gfx9's names. */
+#define FOR_GFX9(t)                                         \
+    for (const struct tgt *const *t = tgt_all; *(t); (t)++) \
+        if ((*(t))->has_agprs)
+
 enum { MAX_ARGS = 8 };
 
 /** A compiled kernel: its code object, its instructions and the facts about it. */

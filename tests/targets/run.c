@@ -34,19 +34,27 @@ static int64_t value_of(const char *name, const void *in, const void *out,
 
 static enum gfx_target gfx_of(const struct tgt *t)
 {
-    return strcmp(t->machine.name, "gfx950") == 0 ? GFX950 : GFX942;
+    static const struct {
+        const char *name;
+        enum gfx_target target;
+    } targets[] = {{"gfx942", GFX942}, {"gfx950", GFX950}, {"gfx1250", GFX1250}};
+    size_t i = 0;
+    while (strcmp(targets[i].name, t->machine.name))
+        i++;
+    return targets[i].target;
 }
 
 /* Returns the launch state that the kernel's descriptor requests: kernarg pointer, workgroup id
  * x. */
 static struct launch launch_of(const struct compiled *c, struct code *code, const void *kernarg)
 {
+    const unsigned threads = tir_lanes(&c->t->machine) * c->waves;
     struct launch l = {
         .code = code,
         .kernel = "k",
         .entry_pc = code_address(code),
-        .grid = {64 * c->waves, 1, 1},
-        .block = {64 * c->waves, 1, 1},
+        .grid = {threads, 1, 1},
+        .block = {threads, 1, 1},
         .nuser_sgpr = 2,
         .sgpr_workgroup_id = {true, false, false},
         .nvgpr = c->facts.vgprs,

@@ -107,7 +107,8 @@ static void a_trimmed_kernel_gets_the_registers_it_uses(void **state)
 static void facts_are_those_of_the_code_object(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = small_kernel((*t)->machine.name);
         struct compiled c = kernel_compile(&k);
         assert_int_equal(c.facts.kernarg_bytes, 8 + 8 + 8); /* in, n, out; no hidden ones */

@@ -79,7 +79,8 @@ static void loop_letters(const struct compiled *c, char *letters, size_t size)
 static void order_of_matrix_and_vector_instructions_is_kept(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
         int instr = mma32(&k, TIR_BF16);
         struct tir_value a = unknown(&k, operand_type(&k, instr));
@@ -124,7 +125,8 @@ static struct tir_value lds_read(struct kernel *k, struct tir_value at, int offs
 static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
         unsigned bytes = (*t)->machine.to_lds_max_bytes;
         k.f->lds_bytes = 32768;
@@ -195,9 +197,9 @@ static void rescale_in_a_cold_branch(const char *target, unsigned waves_per_simd
 static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (unsigned waves = 1; waves <= 2; waves++)
-            rescale_in_a_cold_branch((*t)->machine.name, waves);
+    FOR_GFX9(t)
+    for (unsigned waves = 1; waves <= 2; waves++)
+        rescale_in_a_cold_branch((*t)->machine.name, waves);
 }
 
 /* Eight accumulators are in AGPRs, ten in VGPRs, and a branch multiplies the former. The loop
@@ -206,7 +208,8 @@ static void accumulators_stay_in_agprs(void **state)
 {
     (void)state;
     enum { THERE = 8, ALL = 18 };
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 4, 1);
         const int instr = mma32(&k, TIR_BF16);
         const struct tir_value a = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
@@ -251,7 +254,8 @@ static void accumulators_stay_in_agprs(void **state)
 static void settle_emits_wait_states(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 4, 1);
         const int instr = mma32(&k, TIR_BF16);
         const struct tir_value a = unknown(&k, operand_type(&k, instr));
@@ -274,7 +278,8 @@ static void settle_emits_wait_states(void **state)
 static void scales_need_no_further_instruction(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         const struct tir_machine *const m = &(*t)->machine;
         const int instr = tir_find_mma_scaled(m, 32, 32, TIR_MX_E4M3, TIR_MX_E4M3);
         if (instr < 0)
@@ -396,7 +401,8 @@ static void permuted_operands_wait_for_a_product_in_agprs(void **state)
 static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         enum { ACCS = 14 };
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
         int instr = mma32(&k, TIR_BF16);
@@ -566,11 +572,11 @@ static void code_is_aligned_to_its_window(void **state)
 {
     (void)state;
     static const unsigned sizes[] = {TIR_FETCH_WORDS, TIR_PAIR_WORDS};
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (unsigned i = 0; i < 2; i++)
-            for (unsigned words = 0; words < sizes[i]; words++)
-                for (unsigned before = 0; before < 3; before++)
-                    check_place((*t)->machine.name, words, sizes[i], before);
+    FOR_GFX9(t)
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned words = 0; words < sizes[i]; words++)
+            for (unsigned before = 0; before < 3; before++)
+                check_place((*t)->machine.name, words, sizes[i], before);
 }
 
 /* A loop with no iterations returns its initial values. */

@@ -49,16 +49,17 @@ static void elementwise_ops_are_one_instruction(void **state)
         {TIR_xor, true, "v_xor_b32"},     {TIR_shl, true, "v_lshlrev_b32"},
         {TIR_shr, true, "v_lshrrev_b32"}, {TIR_sar, true, "v_ashrrev_i32"},
     };
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-            check_elementwise((*t)->machine.name, &cases[i]);
+    FOR_GFX9(t)
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        check_elementwise((*t)->machine.name, &cases[i]);
 }
 
 /* Operands need no v_max x, x to quiet NaNs before the maximum. */
 static void maximum_needs_no_canonical_operand(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value a = unknown(&k, f32), b = unknown(&k, f32), c = unknown(&k, f32);
         keep(&k, tir_max(&k.b, tir_max3(&k.b, a, b, c), unknown(&k, f32)));
@@ -162,7 +163,8 @@ static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
 static void packing_two_toward_zero_is_one_instruction(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         for (int half = 0; half < 2; half++) {
             struct kernel k = kernel_create((*t)->machine.name, 1, 1);
             struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
@@ -179,7 +181,8 @@ static void packing_two_toward_zero_is_one_instruction(void **state)
 static void packing_two_f16_rounds_each(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
         keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_F16, 2), ab, 2, 0, 0, 0));
@@ -206,7 +209,8 @@ static void check_convert(const char *target, struct tir_type from, struct tir_t
 static void conversions_use_the_conversion_instructions(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         const char *name = (*t)->machine.name;
         check_convert(name, i32, f32, "v_cvt_f32_i32", 1);
         check_convert(name, f32, i32, "v_cvt_i32_f32", 1);
@@ -261,7 +265,8 @@ static struct tir_value unknown_product(struct kernel *k, const struct tir_mma *
 static void every_matrix_instruction_is_itself(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
             const struct tir_mma *row = &(*t)->machine.mma[i];
             struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -290,7 +295,8 @@ static void check_lane_xor(const char *target, unsigned mask, const char *instru
 static void lane_xor_takes_the_cheapest_move(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         static const unsigned two_moves[] = {4, 5, 6, 9, 10, 11, 12, 13, 14};
         static const unsigned one_move[] = {1, 2, 3, 7, 8, 15};
         const char *name = (*t)->machine.name;
@@ -345,7 +351,8 @@ static struct tir_value rsrc(struct kernel *k)
 static void buffer_ops_take_their_offset_into_the_instruction(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value operands[4] = {rsrc(&k), tir_lane_id(&k.b),
                                         tir_arg(&k.b, "where", TIR_I32)};
@@ -417,7 +424,8 @@ static void materialized_constants_are_not_moved(void **state)
 {
     (void)state;
     const struct tir_type t = tir_vec(TIR_F32, 4);
-    for (const struct tgt *const *target = tgt_all; *target; target++) {
+    FOR_GFX9(target)
+    {
         struct kernel k = kernel_create((*target)->machine.name, 4, 4);
         struct tir_value v[2];
         for (int i = 0; i < 2; i++)
@@ -441,7 +449,8 @@ static void materialized_constants_are_not_moved(void **state)
 static void anchored_scalars_are_loaded_before_a_wait(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value base = tir_arg(&k.b, "in", TIR_I64), v[4];
         struct tir_value at = tir_mul(&k.b, tir_block_id(&k.b, 0), tir_i32(&k.b, 64));
@@ -472,7 +481,8 @@ static void anchored_scalars_are_loaded_before_a_wait(void **state)
 static void arrivals_release_and_acquires_invalidate(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
         keep(&k, tir_lane_id(&k.b));
@@ -496,46 +506,47 @@ static void arrivals_release_and_acquires_invalidate(void **state)
 static void adding_releases_on_request(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (int release = 0; release < 2; release++) {
-            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-            const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
-            const struct tir_value n = tir_i32(&k.b, 7);
-            keep(&k, tir_splat(&k.b, tir_atomic_add(&k.b, at, n, release), i32));
-            struct compiled c = kernel_compile(&k);
-            assert_count(&c, "global_atomic_add ", 1);
-            assert_count(&c, "buffer_wbl2 sc1", (unsigned)release);
-            assert_count(&c, "v_mbcnt", 0); /* one lane adds, so there is no sum over lanes */
-            compiled_free(&c);
-        }
+    FOR_GFX9(t)
+    for (int release = 0; release < 2; release++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+        const struct tir_value n = tir_i32(&k.b, 7);
+        keep(&k, tir_splat(&k.b, tir_atomic_add(&k.b, at, n, release), i32));
+        struct compiled c = kernel_compile(&k);
+        assert_count(&c, "global_atomic_add ", 1);
+        assert_count(&c, "buffer_wbl2 sc1", (unsigned)release);
+        assert_count(&c, "v_mbcnt", 0); /* one lane adds, so there is no sum over lanes */
+        compiled_free(&c);
+    }
 }
 
 /* A poll reads past the caches and sleeps before the next one; leaving is a compare-and-swap. */
 static void polls_sleep_and_leave(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (unsigned sleep = 0; sleep < 3; sleep++) {
-            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-            const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
-            keep(&k, tir_splat(&k.b, tir_await(&k.b, at, tir_i32(&k.b, 3), 9, sleep), i32));
-            struct compiled c = kernel_compile(&k);
-            assert_count(&c, "s_sleep ", sleep ? 1 : 0);
-            assert_count(&c, "global_atomic_cmpswap ", 1);
-            assert_count(&c, "buffer_wbl2", 0);
-            unsigned past_caches = 0;
-            for (size_t i = 0; i < c.code.count; i++)
-                past_caches += !strncmp(c.code.insts[i].text, "global_load_dword ", 18) &&
-                               strstr(c.code.insts[i].text, "sc1");
-            assert_int_equal(past_caches, 1);
-            compiled_free(&c);
-        }
+    FOR_GFX9(t)
+    for (unsigned sleep = 0; sleep < 3; sleep++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, at, tir_i32(&k.b, 3), 9, sleep), i32));
+        struct compiled c = kernel_compile(&k);
+        assert_count(&c, "s_sleep ", sleep ? 1 : 0);
+        assert_count(&c, "global_atomic_cmpswap ", 1);
+        assert_count(&c, "buffer_wbl2", 0);
+        unsigned past_caches = 0;
+        for (size_t i = 0; i < c.code.count; i++)
+            past_caches += !strncmp(c.code.insts[i].text, "global_load_dword ", 18) &&
+                           strstr(c.code.insts[i].text, "sc1");
+        assert_int_equal(past_caches, 1);
+        compiled_free(&c);
+    }
 }
 
 static void lds_ops_take_their_offset_into_the_instruction(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
+    FOR_GFX9(t)
+    {
         struct kernel k = kernel_create((*t)->machine.name, 2, 1);
         k.f->lds_bytes = 16384;
         struct tir_value lane = tir_lane_id(&k.b);

@@ -33,7 +33,7 @@ static void fill_operand(const struct tgt *t, const struct tir_layout *l, unsign
                          struct values *v, unsigned slot)
 {
     const unsigned bytes = tir_dtype_bits(dtype) / 8;
-    for (unsigned lane = 0; lane < 64; lane++) {
+    for (unsigned lane = 0; lane < tir_lanes(&t->machine); lane++) {
         for (unsigned e = 0; e < 1u << l->reg_bits; e++) {
             uint32_t rc = tir_layout_apply(l, e, lane, 0);
             uint32_t x = encode(t, dtype, small_number(tir_rc_row(rc), tir_rc_col(rc)));
@@ -46,7 +46,7 @@ static void fill_operand(const struct tgt *t, const struct tir_layout *l, unsign
 static void fill_pairs(const struct tir_layout *l, struct values *v, unsigned slot)
 {
     static const uint8_t e2m1[4] = {0xa, 0, 2, 4}; /* -1, 0, 1, 2 */
-    for (unsigned lane = 0; lane < 64; lane++)
+    for (unsigned lane = 0; lane < 1u << l->lane_bits; lane++)
         for (unsigned e = 0; e < 1u << l->reg_bits; e++) {
             const uint32_t rc = tir_layout_apply(l, e, lane, 0);
             const unsigned k = 2 * tir_rc_row(rc), j = tir_rc_col(rc);
@@ -90,16 +90,19 @@ static unsigned operand_slots(const struct tir_layout *l, unsigned dtype)
     return bytes > 16 ? bytes / 16 : 1;
 }
 
-/* Loads an operand from one or two slots of 16 bytes per lane. */
+enum { MAX_SLOTS = 4 };
+
+/* Loads an operand from up to four slots of 16 bytes per lane. */
 static struct tir_value unknown_operand(struct kernel *k, const struct tir_layout *l,
                                         unsigned dtype)
 {
     const unsigned slots = operand_slots(l, dtype), count = 1u << l->reg_bits;
     const struct tir_type part = tir_vec(dtype, count / slots);
-    struct tir_value parts[2] = {unknown(k, part)};
+    struct tir_value parts[MAX_SLOTS];
+    for (unsigned i = 0; i < slots; i++)
+        parts[i] = unknown(k, part);
     if (slots == 1)
         return parts[0];
-    parts[1] = unknown(k, part);
     return make(k, TIR_concat, tir_vec(dtype, count), parts, slots, 0, 0, 0);
 }
 
@@ -111,7 +114,7 @@ struct places {
 static struct tir_value multiply(struct kernel *k, const struct tir_mma *row, unsigned instr,
                                  unsigned byte)
 {
-    const unsigned out_count = row->m * row->n / 64;
+    const unsigned out_count = 1u << row->d.reg_bits;
     const struct tir_type acc = tir_vec(row->acc_dtype, out_count);
     struct tir_value parts[4];
     struct tir_value operands[5] = {unknown_operand(k, &row->a, row->in_dtype),
@@ -131,7 +134,7 @@ static void check_mfma(const struct tgt *t, unsigned instr, unsigned byte)
     static struct values v;
     const struct tir_mma *row = &t->machine.mma[instr];
     struct kernel k = kernel_create(t->machine.name, 1, 1);
-    const unsigned out_count = row->m * row->n / 64;
+    const unsigned out_count = 1u << row->d.reg_bits;
     const struct tir_type quad = tir_vec(row->acc_dtype, 4);
     struct places at = {.right = operand_slots(&row->a, row->in_dtype)};
     at.acc = at.right + operand_slots(&row->b, row->right_dtype);
@@ -149,7 +152,7 @@ static void check_mfma(const struct tgt *t, unsigned instr, unsigned byte)
         fill_scales(row, false, byte, &v, at.scales);
         fill_scales(row, true, 3 - byte, &v, at.scales + 1);
     }
-    for (unsigned lane = 0; lane < 64; lane++)
+    for (unsigned lane = 0; lane < tir_lanes(&t->machine); lane++)
         for (unsigned e = 0; e < out_count; e++) {
             uint32_t rc = tir_layout_apply(&row->d, e, lane, 0);
             int start = (int)(tir_rc_row(rc) + 100 * tir_rc_col(rc));
@@ -161,7 +164,7 @@ static void check_mfma(const struct tgt *t, unsigned instr, unsigned byte)
     struct compiled c = kernel_compile(&k);
     run(&c, &v, NULL, 0);
     compiled_free(&c);
-    for (unsigned lane = 0; lane < 64; lane++)
+    for (unsigned lane = 0; lane < tir_lanes(&t->machine); lane++)
         for (unsigned e = 0; e < out_count; e++) {
             uint32_t rc = tir_layout_apply(&row->d, e, lane, 0);
             float expected = product(row, tir_rc_row(rc), tir_rc_col(rc));

@@ -17,17 +17,18 @@ static void lane_xor_reaches_every_lane(void **state)
 {
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
-        for (unsigned first = 1; first < 64; first += 21) {
+        const unsigned lanes = tir_lanes(&(*t)->machine), some = (lanes - 1) / 3;
+        for (unsigned first = 1; first + some <= lanes; first += some) {
             static struct values v;
             struct kernel k = kernel_create((*t)->machine.name, 1, 1);
             struct tir_value a = unknown(&k, f32);
-            for (unsigned mask = first; mask < first + 21; mask++)
+            for (unsigned mask = first; mask < first + some; mask++)
                 keep(&k, make(&k, TIR_lane_xor, f32, &a, 1, mask, 0, 0));
-            for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
                 v.in[0][lane].u[0] = 1000 + lane;
             compile_and_run(&k, &v, NULL, 0);
-            for (unsigned mask = first; mask < first + 21; mask++)
-                for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned mask = first; mask < first + some; mask++)
+                for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
                     assert_int_equal(v.out[mask - first][lane].u[0], 1000 + (lane ^ mask));
         }
     }
@@ -262,10 +263,10 @@ static void loads_to_lds_land_in_lane_order(void **state)
         make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
         struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
         keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0)); /* loaded by wave 1 */
-        for (unsigned i = 0; i < 64; i++)
+        for (unsigned i = 0; i < tir_lanes(&(*t)->machine); i++)
             v.in[3][i].u[0] = 500 + i; /* 2048 from the op and 1024 from the wave */
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned i = 0; i < 64; i++)
+        for (unsigned i = 0; i < tir_lanes(&(*t)->machine); i++)
             assert_int_equal(v.out[0][i].u[0], 500 + (i ^ 5));
     }
 }

@@ -27,7 +27,7 @@ static void both_read_the_same(void **state)
         char why[TGT_WHY] = "";
         assert_true(tgt_read_metadata(c.code_object.data, c.code_object.size, "k", &first, why));
         assert_true(own_read_metadata(c.code_object.data, c.code_object.size, "k", &second, why));
-        assert_int_equal(second.workgroup_size, 256);
+        assert_int_equal(second.workgroup_size, 4 * tir_lanes(&(*t)->machine));
         assert_true(second.vgprs > 0 && second.sgprs > 0 && second.kernarg_bytes > 0);
         assert_memory_equal(&first, &second, sizeof(first));
         assert_false(

@@ -55,12 +55,12 @@ static void two_f32_become_bf16_by_nearest_even(void **state)
         keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
         struct tir_value one = ab[0];
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_BF16, 1), &one, 1, 0, 0, 0));
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             v.in[0][lane].u[0] = interesting_bits(lane);
             v.in[1][lane].u[0] = interesting_bits(63 - lane);
         }
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             check_bf16(v.in[0][lane].u[0], v.out[0][lane].h[0]);
             check_bf16(v.in[1][lane].u[0], v.out[0][lane].h[1]);
             check_bf16(v.in[0][lane].u[0], v.out[1][lane].h[0]);
@@ -96,13 +96,13 @@ static void ties_may_be_rounded_either_way(void **state)
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
         keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 1, 1, 0));
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             v.in[0][lane].u[0] = 0x3f800000 + lane * 0x01234567u % 0x02000000;
             v.in[1][lane].u[0] = 0x3f808000 + lane * 0x10000;
         }
         v.in[0][1].u[0] = 0x7f800000;
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             check_bf16(v.in[0][lane].u[0], v.out[0][lane].h[0]);
             assert_in_range(v.out[0][lane].h[1], 0x3f80 + lane, 0x3f81 + lane);
         }
@@ -120,12 +120,12 @@ static void rounding_toward_zero_is_the_interpreters(void **state)
             struct kernel k = kernel_create((*t)->machine.name, 1, 1);
             struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
             keep(&k, make(&k, TIR_convert_pair, tir_vec(dtype, 2), ab, 2, 1, TIR_TOWARD_ZERO, 0));
-            for (unsigned lane = 0; lane < 64; lane++) {
+            for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
                 v.in[0][lane].u[0] = lane < 5 ? ends[lane] : 0x33000000 + lane * 0x00345678;
                 v.in[1][lane].u[0] = 0xbf800000 + lane * 0x1357;
             }
             compile_and_run(&k, &v, NULL, 0);
-            for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
                 for (unsigned i = 0; i < 2; i++)
                     assert_int_equal(v.out[0][lane].h[i],
                                      tir_cut_float(dtype, v.in[i][lane].f[0]) & 0xffff);
@@ -156,12 +156,12 @@ static void two_f32_become_f16_by_nearest_even(void **state)
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
         keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_F16, 2), ab, 2, 0, 0, 0));
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             v.in[0][lane].f[0] = 1 + (float)lane / 2048; /* every other one is a tie */
             v.in[1][lane].f[0] = -ldexpf(1 + (float)lane / 4096, (int)lane % 28 - 13);
         }
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             float a = float_of_half(v.out[0][lane].h[0]), b = float_of_half(v.out[0][lane].h[1]);
             assert_true(a == round_to_half(v.in[0][lane].f[0]));
             assert_true(b == round_to_half(v.in[1][lane].f[0]));
@@ -205,11 +205,11 @@ static void fp8_survives_the_way_through_f32(void **state)
         struct tir_value wide = make(&k, TIR_convert, tir_vec(TIR_F32, 4), &bytes, 1, 0, 0, 0);
         keep(&k, wide);
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 4), &wide, 1, 0, 0, 0));
-        for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
             for (unsigned e = 0; e < 4; e++)
                 v.in[0][lane].b[e] = (uint8_t)(4 * lane + e);
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
             for (unsigned e = 0; e < 4; e++)
                 if (!isnan(v.out[0][lane].f[e]))
                     assert_int_equal(v.out[1][lane].b[e], v.in[0][lane].b[e]);
@@ -296,11 +296,11 @@ static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 1), &one, 1, 0, 0, 0));
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 4), &wide, 1, 0, 0, 0));
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 1), &one, 1, 0, 0, 0));
-        for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
             for (unsigned e = 0; e < 4; e++)
                 v.in[0][lane].f[e] = interesting_float((lane + 16 * e) % 64);
         compile_and_run(&k, &v, NULL, 0);
-        for (unsigned lane = 0; lane < 64; lane++) {
+        for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             const float *in = v.in[0][lane].f;
             for (unsigned e = 0; e < 4; e++) {
                 check_fp8(*t, in[e], v.out[0][lane].b[e]);
@@ -315,33 +315,38 @@ static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
 }
 
 /* Every fp8 and int8 value is a bf16 and an f16 value, so nothing is rounded. */
+static void check_bytes(const struct tgt *t, unsigned first)
+{
+    static struct values v;
+    static const uint8_t from[] = {TIR_FP8, TIR_I8}, to[] = {TIR_BF16, TIR_F16};
+    const unsigned lanes = tir_lanes(&t->machine);
+    struct kernel k = kernel_create(t->machine.name, 1, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        struct tir_value bytes = unknown(&k, tir_vec(from[i], 4));
+        for (unsigned j = 0; j < 2; j++)
+            keep(&k, make(&k, TIR_convert, tir_vec(to[j], 4), &bytes, 1, 0, 0, 0));
+    }
+    for (unsigned lane = 0; lane < lanes; lane++)
+        for (unsigned e = 0; e < 4; e++)
+            v.in[0][lane].b[e] = v.in[1][lane].b[e] = (uint8_t)(first + 4 * lane + e);
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned n = 0; n < 4 * lanes; n++) {
+        const unsigned i = first + n, lane = n / 4, e = n % 4;
+        const float fp8 = tir_to_float(TIR_FP8, i, t->machine.fp8_is_fnuz);
+        for (unsigned j = 0; j < 2; j++) {
+            const float a = tir_to_float(to[j], v.out[j][lane].h[e], false);
+            assert_true(isnan(fp8) ? isnan(a) : a == fp8);
+            assert_true(tir_to_float(to[j], v.out[2 + j][lane].h[e], false) == (int8_t)i);
+        }
+    }
+}
+
 static void bytes_become_halves_exactly(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        static struct values v;
-        static const uint8_t from[] = {TIR_FP8, TIR_I8}, to[] = {TIR_BF16, TIR_F16};
-        const bool fnuz = (*t)->machine.fp8_is_fnuz;
-        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-        for (unsigned i = 0; i < 2; i++) {
-            struct tir_value bytes = unknown(&k, tir_vec(from[i], 4));
-            for (unsigned j = 0; j < 2; j++)
-                keep(&k, make(&k, TIR_convert, tir_vec(to[j], 4), &bytes, 1, 0, 0, 0));
-        }
-        for (unsigned lane = 0; lane < 64; lane++)
-            for (unsigned e = 0; e < 4; e++)
-                v.in[0][lane].b[e] = v.in[1][lane].b[e] = (uint8_t)(4 * lane + e);
-        compile_and_run(&k, &v, NULL, 0);
-        for (unsigned i = 0; i < 256; i++) {
-            const float fp8 = tir_to_float(TIR_FP8, i, fnuz);
-            for (unsigned j = 0; j < 2; j++) {
-                const unsigned lane = i / 4, e = i % 4;
-                const float a = tir_to_float(to[j], v.out[j][lane].h[e], false);
-                assert_true(isnan(fp8) ? isnan(a) : a == fp8);
-                assert_true(tir_to_float(to[j], v.out[2 + j][lane].h[e], false) == (int8_t)i);
-            }
-        }
-    }
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (unsigned first = 0; first < 256; first += 4 * tir_lanes(&(*t)->machine))
+            check_bytes(*t, first);
 }
 
 /* Each half keeps its place, also in a maximum that the next one reads. */

@@ -20,12 +20,12 @@ static uint32_t random_below(uint32_t n)
     return random_state % n;
 }
 
-static struct tir_layout random_layout(unsigned row_bits, unsigned col_bits, unsigned wave_bits,
-                                       unsigned reg_bits)
+static struct tir_layout random_layout(const struct tir_machine *m, unsigned row_bits,
+                                       unsigned col_bits, unsigned wave_bits, unsigned reg_bits)
 {
     const unsigned n = row_bits + col_bits;
     struct tir_layout l = {
-        .reg_bits = (uint8_t)reg_bits, .lane_bits = 6, .wave_bits = (uint8_t)wave_bits};
+        .reg_bits = (uint8_t)reg_bits, .lane_bits = m->lane_bits, .wave_bits = (uint8_t)wave_bits};
     for (unsigned i = 0; i < n; i++)
         l.basis[i] = i < row_bits ? TIR_RC(1u << i, 0) : TIR_RC(0, 1u << (i - row_bits));
     for (unsigned i = 0; i < n; i++) {
@@ -48,13 +48,14 @@ static struct tir_view view(struct kernel *k, const char *arg, unsigned row_byte
 static void check_copy(const struct tgt *t, unsigned dtype, unsigned reg_bits, unsigned wave_bits)
 {
     static struct values v;
-    const unsigned n = reg_bits + 6 + wave_bits, row_bits = random_below(n + 1);
+    const struct tir_machine *const m = &t->machine;
+    const unsigned n = reg_bits + m->lane_bits + wave_bits, row_bits = random_below(n + 1);
     const unsigned rows = 1u << row_bits, cols = 1u << (n - row_bits);
     const unsigned size = tir_dtype_bits(dtype) / 8;
     struct kernel k = kernel_create(t->machine.name, 1u << wave_bits, 1);
     k.f->lowered = false;
-    const struct tir_layout from = random_layout(row_bits, n - row_bits, wave_bits, reg_bits);
-    const struct tir_layout to = random_layout(row_bits, n - row_bits, wave_bits, reg_bits);
+    const struct tir_layout from = random_layout(m, row_bits, n - row_bits, wave_bits, reg_bits);
+    const struct tir_layout to = random_layout(m, row_bits, n - row_bits, wave_bits, reg_bits);
     const struct tir_value a = tir_tile_load(&k.b, view(&k, "in", cols * size), tir_i32(&k.b, 0),
                                              tir_tile(k.f, dtype, rows, cols, &from));
     const struct tir_view out = view(&k, "out", cols * size);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * CDNA5's instructions: a counter for each kind of memory operation, asynchronous copies to LDS
+ * with an address per lane, waves of two rows of 16 lanes. Source: CDNA5 ISA manual (July 2026).
+ */
+#include "targets/isa_cdna.h"
+
+#include <string.h>
+
+enum { ROW_LANES = 16 };
+
+/* Leaves the division of the registers to LLVM: there are no AGPRs. */
+static void set_registers(struct lower *l, unsigned waves)
+{
+    (void)l;
+    (void)waves;
+}
+
+static void wait_counter(struct lower *l, const char *name, int64_t most)
+{
+    LLVMValueRef imm = LLVMConstInt(l->i16, (uint64_t)most, false);
+    emit_intrinsic(l, name, NULL, 0, &imm, 1);
+}
+
+/* Waits for asynchronous copies and for LDS. LLVM waits for loads to registers. */
+static void wait(struct lower *l, int64_t vm, int64_t lgkm)
+{
+    const struct tir_machine *const m = &l->t->machine;
+    if (vm >= 0 && vm < m->vm_max)
+        wait_counter(l, "llvm.amdgcn.s.wait.asynccnt", vm);
+    if (lgkm >= 0 && lgkm < m->lgkm_max)
+        wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
+}
+
+/* ---- Memory ---- */
+
+static LLVMValueRef make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes)
+{
+    /* Flags 0: no stride, not swizzled (CDNA5 ISA, table 57). */
+    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0)};
+    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
+    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
+}
+
+/* Splits a buffer resource into its base and its size in bytes, both i64 (CDNA5 ISA, table 57). */
+static void split_rsrc(struct lower *l, LLVMValueRef rsrc, LLVMValueRef *base, LLVMValueRef *bytes)
+{
+    enum { BASE_BITS = 57, BYTES_BITS = 45 };
+    LLVMTypeRef wide = LLVMIntTypeInContext(l->ctx, 128);
+    LLVMValueRef all = LLVMBuildPtrToInt(l->b, rsrc, wide, "");
+    LLVMValueRef high = LLVMBuildLShr(l->b, all, LLVMConstInt(wide, BASE_BITS, false), "");
+    *base = LLVMBuildAnd(l->b, LLVMBuildTrunc(l->b, all, l->i64, ""),
+                         LLVMConstInt(l->i64, (UINT64_C(1) << BASE_BITS) - 1, false), "");
+    *bytes = LLVMBuildAnd(l->b, LLVMBuildTrunc(l->b, high, l->i64, ""),
+                          LLVMConstInt(l->i64, (UINT64_C(1) << BYTES_BITS) - 1, false), "");
+}
+
+/* Returns the address of 16 zero bytes in the code object, as i64. */
+static LLVMValueRef zeros(struct lower *l)
+{
+    static const char name[] = "zeros";
+    enum { BYTES = 16 };
+    LLVMTypeRef type = LLVMArrayType2(l->i8, BYTES);
+    LLVMValueRef v = LLVMGetNamedGlobal(l->module, name);
+    if (!v) {
+        v = LLVMAddGlobalInAddressSpace(l->module, type, name, AS_GLOBAL);
+        LLVMSetInitializer(v, LLVMConstNull(type));
+        LLVMSetGlobalConstant(v, true);
+        LLVMSetLinkage(v, LLVMInternalLinkage);
+        LLVMSetAlignment(v, BYTES);
+    }
+    return LLVMBuildPtrToInt(l->b, v, l->i64, "");
+}
+
+/* Loads `bytes` per lane from an address to LDS, both increased by `both`. Returns the load. */
+static LLVMValueRef load_to_lds(struct lower *l, LLVMValueRef address, LLVMValueRef lds,
+                                unsigned bytes, unsigned both)
+{
+    const char *const name = bytes == 16 ? "llvm.amdgcn.global.load.async.to.lds.b128"
+                                         : "llvm.amdgcn.global.load.async.to.lds.b32";
+    LLVMValueRef each = LLVMBuildMul(l->b, l->lane, lower_i32(l, bytes), "");
+    LLVMValueRef args[4] = {LLVMBuildIntToPtr(l->b, address, l->global_ptr, ""),
+                            LLVMBuildGEP2(l->b, l->i8, lds, &each, 1, ""), lower_i32(l, both),
+                            lower_i32(l, 0)};
+    return emit_intrinsic(l, name, NULL, 0, args, 4);
+}
+
+/* Emits an asynchronous load for a copy from a buffer. The instruction knows no buffers: lanes
+ * beyond the end load zeros of the code object. */
+static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
+{
+    LLVMValueRef base, bytes;
+    split_rsrc(l, c->rsrc, &base, &bytes);
+    LLVMValueRef both = LLVMConstInt(l->i64, c->both, false);
+    LLVMValueRef at = LLVMBuildAdd(l->b, LLVMBuildZExt(l->b, c->lane_offset, l->i64, ""),
+                                   LLVMBuildZExt(l->b, c->offset, l->i64, ""), "");
+    LLVMValueRef end = LLVMBuildAdd(l->b, at, LLVMConstInt(l->i64, c->both + c->bytes, false), "");
+    LLVMValueRef inside = LLVMBuildICmp(l->b, LLVMIntULE, end, bytes, "");
+    LLVMValueRef other = LLVMBuildSub(l->b, zeros(l), both, "");
+    LLVMValueRef address =
+        LLVMBuildSelect(l->b, inside, LLVMBuildAdd(l->b, base, at, ""), other, "");
+    return load_to_lds(l, address, c->lds, c->bytes, c->both);
+}
+
+static void gather_to_lds(struct lower *l, const struct lower_gather *g)
+{
+    LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64
+                              ? g->lane_offset
+                              : LLVMBuildZExt(l->b, g->lane_offset, l->i64, "");
+    LLVMValueRef to = LLVMBuildAdd(l->b, g->lds, lower_i32(l, g->lds_offset), "");
+    load_to_lds(l, LLVMBuildAdd(l->b, g->base, offset, ""),
+                LLVMBuildIntToPtr(l->b, to, l->lds_ptr, ""), g->bytes, g->both);
+}
+
+/* ---- Matrices ---- */
+
+/* Emits a WMMA. The arguments between a, b and c are modifiers, all 0. Integers have a flag each
+ * instead, 1 for signed ones. The arguments after c allow the reuse of a and b; integers have a
+ * clamp last. */
+static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
+{
+    const unsigned in = p->row->in_dtype;
+    LLVMTypeRef number = in == TIR_BF16  ? l->bf16
+                         : in == TIR_F16 ? l->f16
+                         : in == TIR_F32 ? l->f32
+                                         : l->i32; /* four bytes */
+    const unsigned each = number == l->i32 ? 4 : 1;
+    LLVMTypeRef types[2] = {LLVMTypeOf(p->operands[2]),
+                            LLVMVectorType(number, p->counts[0] / each)};
+    LLVMValueRef a = lower_bitcast(l, p->operands[0], types[1]);
+    LLVMValueRef b = lower_bitcast(l, p->operands[1], types[1]), c = p->operands[2];
+    LLVMValueRef no = LLVMConstNull(l->i1), yes = LLVMConstInt(l->i1, 1, false);
+    LLVMValueRef plain = LLVMConstNull(l->i16);
+    if (in == TIR_FP8)
+        return emit_intrinsic(l, p->row->intrinsic, types, 2,
+                              (LLVMValueRef[]){a, b, plain, c, no, no}, 6);
+    if (in == TIR_I8)
+        return emit_intrinsic(l, p->row->intrinsic, types, 2,
+                              (LLVMValueRef[]){yes, a, yes, b, c, no, no, no}, 8);
+    return emit_intrinsic(l, p->row->intrinsic, types, 2,
+                          (LLVMValueRef[]){no, a, no, b, plain, c, no, no}, 8);
+}
+
+/* ---- Lanes ---- */
+
+/* dpp_ctrl (CDNA5 ISA manual, "DPP_CTRL enumerations"). */
+enum {
+    DPP_ROW_SHR = 0x110,   /* + n: the lane n below in a row of 16 */
+    DPP_ROW_XMASK = 0x160, /* + mask: lane xor mask in a row of 16 */
+};
+
+/* Returns the dword of a lane of the other row: for lane i of a row, lane (and & i) xor flip. */
+static LLVMValueRef other_row(struct lower *l, LLVMValueRef dword, unsigned and, unsigned flip)
+{
+    uint64_t select = 0;
+    for (unsigned i = 0; i < ROW_LANES; i++)
+        select |= (uint64_t)((i & and) ^ flip) << 4 * i;
+    LLVMValueRef no = LLVMConstNull(l->i1);
+    LLVMValueRef args[6] = {LLVMGetPoison(l->i32),
+                            dword,
+                            lower_i32(l, (int32_t)(uint32_t)select),
+                            lower_i32(l, (int32_t)(uint32_t)(select >> 32)),
+                            no,
+                            no};
+    return emit_intrinsic(l, "llvm.amdgcn.permlanex16", &l->i32, 1, args, 6);
+}
+
+static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
+{
+    if (mask & ROW_LANES)
+        return other_row(l, dword, ROW_LANES - 1, mask & (ROW_LANES - 1));
+    LLVMValueRef all = lower_i32(l, 15);
+    LLVMValueRef args[6] = {
+        LLVMGetPoison(l->i32),        dword, lower_i32(l, DPP_ROW_XMASK + mask), all, all,
+        LLVMConstInt(l->i1, 1, false)};
+    return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
+}
+
+static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMValueRef no = LLVMConstNull(l->i1);
+    LLVMValueRef args[4] = {a, b, no, no};
+    if (half != ROW_LANES)
+        return lower_fail(l, "%s exchanges rows of 16 lanes, not of %u", l->t->machine.name, half);
+    return emit_intrinsic(l, "llvm.amdgcn.permlane16.swap", NULL, 0, args, 4);
+}
+
+/* Adds within rows of 16 by shifts, then row 0's sum to row 1. */
+static LLVMValueRef lane_sum(struct lower *l, LLVMValueRef sum)
+{
+    LLVMValueRef zero = lower_i32(l, 0), all = lower_i32(l, 15);
+    for (unsigned distance = 1; distance < ROW_LANES; distance *= 2) {
+        LLVMValueRef args[6] = {zero, sum, lower_i32(l, DPP_ROW_SHR + distance),
+                                all,  all, LLVMConstNull(l->i1)};
+        LLVMValueRef below = emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
+        sum = LLVMBuildAdd(l->b, sum, below, "");
+    }
+    LLVMValueRef first = other_row(l, sum, 0, ROW_LANES - 1);
+    LLVMValueRef second = LLVMBuildICmp(l->b, LLVMIntUGE, l->lane, lower_i32(l, ROW_LANES), "");
+    return LLVMBuildAdd(l->b, sum, LLVMBuildSelect(l->b, second, first, zero, ""), "");
+}
+
+static LLVMValueRef lanes_below(struct lower *l, LLVMValueRef set)
+{
+    LLVMValueRef args[2] = {lower_ballot(l, set), lower_i32(l, 0)};
+    return emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, args, 2);
+}
+
+const struct lower_isa lower_isa_cdna5 = {
+    .set_registers = set_registers,
+    .wait = wait,
+    .barrier = cdna_barrier,
+    .set_priority = cdna_set_priority,
+    .make_rsrc = make_rsrc,
+    .copy_to_lds = copy_to_lds,
+    .gather_to_lds = gather_to_lds,
+    .multiply = multiply,
+    .lane_xor = lane_xor,
+    .lane_gather = cdna_lane_gather,
+    .lane_swap = lane_swap,
+    .lane_sum = lane_sum,
+    .lanes_below = lanes_below,
+    .to_bf16 = cdna_truncate_to_bf16,
+    .to_fp8 = cdna_to_fp8,
+    .fp8_to_f32 = cdna_fp8_to_f32,
+    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
+};
