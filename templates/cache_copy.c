@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-enum { WORD = 4, PAIR = 16 /* bytes */, LANES = TIR_WAVE_LANES };
+enum { WORD = 4, PAIR = 16 /* bytes */ };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
 /* 16 bytes in a lane; scales are copied one by one. The host gives a workgroup an eighth as many
@@ -87,7 +87,7 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
         .cols = per_lane,
         .lanes = 1,
         .run = 1,
-        .passes = words / (per_lane * c->tile.waves * LANES),
+        .passes = words / (per_lane * c->tile.waves * tir_lanes(b->f->machine)),
     };
     unsigned rows;
     const struct tir_layout l = att_token_layout(b->f->machine, &tile, c->tile.waves, &rows);
@@ -101,14 +101,15 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
 }
 
 /* Returns the words of K or V that a workgroup copies. */
-static unsigned piece_words(const struct att_tile *t)
+static unsigned piece_words(const struct att_tile *t, const struct tir_machine *m)
 {
-    return t->own[PASSES] * (unsigned)t->waves * LANES * CHUNK;
+    return t->own[PASSES] * (unsigned)t->waves * tir_lanes(m) * CHUNK;
 }
 
 static void copy_tensor(struct copy *c, int tensor)
 {
-    const unsigned words = piece_words(&c->tile), least = c->tile.waves * LANES;
+    const struct tir_machine *const m = c->b.f->machine;
+    const unsigned words = piece_words(&c->tile, m), least = c->tile.waves * tir_lanes(m);
     if (tensor < K_SCALE)
         copy_piece(c, &names[tensor], words, CHUNK);
     else
@@ -145,11 +146,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .grid = {{ARG_COPY_BYTES, (int)piece_words(&c.tile) * WORD, 1},
+        .grid = {{ARG_COPY_BYTES, (int)piece_words(&c.tile, m) * WORD, 1},
                  {ARG_COPY_PARTS, 1, 1},
                  {ARG_PAIRS, 1, TENSORS}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "bytes=%u waves=%d", piece_words(&c.tile) * WORD,
+    snprintf(k->tuning, sizeof(k->tuning), "bytes=%u waves=%d", piece_words(&c.tile, m) * WORD,
              c.tile.waves);
 }
 
@@ -157,6 +158,7 @@ const struct att_template att_template_cache_copy = {
     .name = "cache_copy",
     .description = "whole pages of a cache into others",
     .takes = OP_TAKES_CACHE_COPY | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = att_fits_waves,

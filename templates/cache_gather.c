@@ -52,7 +52,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     return att_fits_waves(v, t, m, why) &&
-           att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
+           att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
 /* Finds the workgroup's positions, which begin at a multiple of x. */
@@ -172,7 +172,7 @@ static void copy_side(struct gather *g, const struct att_cache *side, unsigned p
     const unsigned all = g->rows, least = passes * att_cache_least_rows(side, g->waves);
     const int widest = side->widest < side->dim ? side->widest : side->dim;
     while (g->rows > least &&
-           g->rows * (unsigned)widest > LANE_ELEMENTS * TIR_WAVE_LANES * g->waves)
+           g->rows * (unsigned)widest > LANE_ELEMENTS * tir_lanes(g->b.f->machine) * g->waves)
         g->rows /= 2;
     if (g->rows == all) {
         copy_rows(g, side->value);
@@ -234,6 +234,7 @@ const struct att_template att_template_cache_gather = {
     .name = "cache_gather",
     .description = "keys and values of sequences out of a cache",
     .takes = OP_TAKES_CACHE_GATHER | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = fits,

@@ -78,7 +78,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && (t->waves || t->own[PASSES]))
         return att_reject(why, ATT_TILE, "a page says how many waves and rows it takes");
     return att_fits_waves(v, t, m, why) &&
-           att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
+           att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
 /* Returns how often a side is loaded: its panels one by one, or all at once. */
@@ -224,7 +224,7 @@ static bool is_apart(const struct write *w)
     const struct att_cache *c = &w->sides[0].cache;
     const unsigned dims = (unsigned)(w->v->head_dim + w->v->head_dim_v);
     return c->shuffle && (c->dtype != att_dtype(w->v) || w->sides[1].one_by_one ||
-                          w->rows * dims > LANE_ELEMENTS * TIR_WAVE_LANES * w->waves);
+                          w->rows * dims > LANE_ELEMENTS * tir_lanes(w->m) * w->waves);
 }
 
 static bool scales_tokens(const struct write *w)
@@ -246,7 +246,7 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     if (shuffle || t->own[PASSES])
         return;
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
-    const unsigned room = TOKEN_ELEMENTS * TIR_WAVE_LANES * w->waves / (unsigned)dim;
+    const unsigned room = TOKEN_ELEMENTS * tir_lanes(w->m) * w->waves / (unsigned)dim;
     while (2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
         w->rows *= 2;
     w->sides[0].rows = w->sides[1].rows = w->rows;
@@ -469,7 +469,7 @@ static void write_runs(struct write *w)
 static void choose_side_rows(const struct write *w, struct side *s)
 {
     const unsigned least = att_cache_least_rows(&s->cache, w->waves);
-    const unsigned most = LANE_ELEMENTS * TIR_WAVE_LANES * w->waves;
+    const unsigned most = LANE_ELEMENTS * tir_lanes(w->m) * w->waves;
     s->rows = w->rows;
     while (s->rows > least && s->rows * (unsigned)s->cache.dim > most)
         s->rows /= 2;
@@ -482,10 +482,10 @@ static void choose_page_rows(struct write *w)
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
     const unsigned page = (unsigned)w->v->page_size, least = least_rows(w, 1);
     unsigned rows = least;
-    while (2 * rows * (unsigned)dim <= TIR_WAVE_LANES * PAGE_ELEMENTS && (!page || rows < page))
+    while (2 * rows * (unsigned)dim <= tir_lanes(w->m) * PAGE_ELEMENTS && (!page || rows < page))
         rows *= 2;
     const unsigned most =
-        rows * (unsigned)dim > TIR_WAVE_LANES * PAGE_ELEMENTS ? PAGE_WAVES / 2 : PAGE_WAVES;
+        rows * (unsigned)dim > tir_lanes(w->m) * PAGE_ELEMENTS ? PAGE_WAVES / 2 : PAGE_WAVES;
     w->waves = page ? 1 : ANY_PAGE_WAVES;
     while (w->waves < most && w->waves * rows < page)
         w->waves *= 2;
@@ -533,6 +533,7 @@ const struct att_template att_template_cache_write = {
     .name = "cache_write",
     .description = "new keys and values into the pages of a cache",
     .takes = OP_TAKES_CACHE_WRITE | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = fits,

@@ -62,30 +62,31 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Returns the rows of a variant as far as their sizes depend on it. */
-static struct att_part_rows sized(const struct att_variant *v)
+static struct att_part_rows sized(const struct att_variant *v, const struct tir_machine *m)
 {
-    return (struct att_part_rows){.head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
+    return (struct att_part_rows){.m = m, .head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
 }
 
 /* Returns log2 of the rows of a lane. */
-static unsigned usual_bits(const struct att_variant *v)
+static unsigned usual_bits(const struct att_variant *v, const struct tir_machine *m)
 {
-    const struct att_part_rows r = sized(v);
+    const struct att_part_rows r = sized(v, m);
     return is_pair(v) ? TOKEN_BITS - (att_parts_elements(&r) > att_parts_per_lane(&r)) : 0;
 }
 
 static unsigned row_bits(const struct combine *c)
 {
-    return c->tile.rows ? tir_bits(c->tile.rows) : usual_bits(c->v);
+    return c->tile.rows ? tir_bits(c->tile.rows) : usual_bits(c->v, c->b.f->machine);
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v), at_once = t->own[AT_ONCE];
-    const struct att_part_rows r = sized(v);
-    const unsigned elements = att_parts_elements(&r), registers = 512u / t->waves_per_simd;
-    if (t->rows == 1u << usual_bits(v))
+    const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v, m), at_once = t->own[AT_ONCE];
+    const struct att_part_rows r = sized(v, m);
+    const unsigned elements = att_parts_elements(&r),
+                   registers = m->vgprs_per_simd / t->waves_per_simd;
+    if (t->rows == 1u << usual_bits(v, m))
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
     if (is_pair(v) != !at_once)
         return att_reject(why, ATT_TILE, "is for %s", at_once ? "lists of parts" : "pairs");
@@ -210,7 +211,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, c.tile.waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     c.dtype = att_dtype(v);
-    c.part_rows = sized(v);
+    c.part_rows = sized(v, m);
     c.part_rows.b = &c.b;
     c.part_rows.waves = c.tile.waves;
     c.part_rows.row_bits = row_bits(&c);
@@ -235,6 +236,7 @@ const struct att_template att_template_combine = {
     .name = "combine",
     .description = "partial attention outputs, weighted by their LSE, become one",
     .takes = OP_TAKES_COMBINE | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"at_once"},
     .fits = fits,

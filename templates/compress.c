@@ -98,8 +98,8 @@ static void choose_types(struct compress *c)
     };
     const unsigned dim = (unsigned)c->v->head_dim;
     struct tir_spread s = tir_spread(c->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(dim / TIR_WAVE_LANES));
-    tir_spread_cols(&s, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(dim / tir_lanes(c->m)));
+    tir_spread_cols(&s, TIR_LANES, c->m->lane_bits);
     const struct tir_layout l = tir_spread_layout(&s);
     c->raw = tir_tile(c->b.f, dtypes[c->v->state_dtype], 1, dim, &l);
     c->row = tir_with_dtype(c->raw, TIR_F32);

@@ -16,7 +16,7 @@
 
 #include <stdio.h>
 
-enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32, WAVE_ROW = CHUNK * TIR_WAVE_LANES };
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32 };
 enum { MAX_PANELS = 12 };
 
 /* Members of att_tile.own: 1 if the waves share a row. */
@@ -52,6 +52,9 @@ struct norm {
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
 };
 
+/* Returns the elements of a row that a wave loads at once. */
+static unsigned wave_row(const struct norm *k) { return CHUNK * tir_lanes(k->m); }
+
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -80,7 +83,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
-    const unsigned lanes = width < WAVE_ROW ? width / CHUNK : TIR_WAVE_LANES;
+    const unsigned lanes = width < wave_row(k) ? width / CHUNK : tir_lanes(k->m);
     const bool shared = k->tile.own[SHARED];
     tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
     tir_spread_cols(&l, TIR_LANES, tir_bits(lanes));
@@ -98,10 +101,10 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
 static void choose_panels(struct norm *k)
 {
     const unsigned waves = k->tile.own[SHARED] ? k->tile.waves : 1, width = (unsigned)k->v->width;
-    const bool narrow = tir_is_power(width) && width < WAVE_ROW;
-    k->rows = k->tile.own[SHARED] ? 1 : k->tile.waves * (narrow ? WAVE_ROW / width : 1);
+    const bool narrow = tir_is_power(width) && width < wave_row(k);
+    k->rows = k->tile.own[SHARED] ? 1 : k->tile.waves * (narrow ? wave_row(k) / width : 1);
     for (unsigned first = 0; first < width; k->n++) {
-        const unsigned left = width - first, whole = waves * WAVE_ROW;
+        const unsigned left = width - first, whole = waves * wave_row(k);
         const unsigned panel = left < whole ? 1u << tir_bits_floor(left) : whole;
         k->first[k->n] = (int)first;
         k->panel[k->n] = panel_type(k, panel);
@@ -336,6 +339,7 @@ const struct att_template att_template_gated_rmsnorm = {
     .name = "gated_rmsnorm",
     .description = "RMS norm of groups of a token, with a gate",
     .takes = OP_TAKES_GATED_RMSNORM | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"shared"},
     .fits = fits,

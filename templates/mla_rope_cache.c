@@ -23,7 +23,7 @@
 #include <string.h>
 
 /* The host counts workgroups by these numbers, whatever the tile has: runtime/host_mla.c. */
-enum { WAVES = 4, WAVE_HEADS = 4 };
+enum { WAVES = 4, WAVE_HEADS = 4, HEADS = WAVES * WAVE_HEADS };
 enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
 
 static const struct att_tile tiles[] = {
@@ -64,13 +64,16 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of rows x latent: 8 elements in a lane, row by row. */
+/* Returns the type of rows x latent: 8 elements in a lane, row by row; wide
+ * rows go over the lanes again. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows)
 {
     const unsigned width = (unsigned)k->v->head_dim_v;
     struct tir_spread s = tir_spread(k->rope.m, 1);
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_cols(&s, TIR_LANES, tir_bits(width / CHUNK));
+    const unsigned lanes = tir_lanes(k->rope.m), shared = width / CHUNK;
+    tir_spread_cols(&s, TIR_LANES, tir_bits(shared < lanes ? shared : lanes));
+    tir_spread_cols(&s, TIR_REGS, tir_bits(width) - s.cols);
     tir_spread_fill(&s, TIR_LANES, rows, width);
     tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
     const struct tir_layout l = tir_spread_layout(&s);
@@ -103,7 +106,7 @@ static struct heads find_heads(struct mla_rope *k, struct tir_value item)
     const struct tir_value parts = tir_arg(b, ARG_HEAD_PARTS, TIR_I32);
     k->rope.token = tir_div(b, item, parts);
     struct heads h = {.part = tir_sub(b, item, tir_mul(b, k->rope.token, parts))};
-    h.first = att_times(b, h.part, WAVES * WAVE_HEADS);
+    h.first = att_times(b, h.part, HEADS);
     h.end = tir_arg(b, ARG_HEADS, TIR_I32);
     if (k->rope.narrow_q)
         h.inverse = tir_rcp(b, att_scale(b, ARG_OUT_SCALE));
@@ -367,7 +370,7 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     struct tir_loop items = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
     const struct heads h = find_heads(k, items.index);
     visit_rotated(k, h);
-    const struct tir_value last = tir_min(b, att_plus(b, h.first, WAVES * WAVE_HEADS), h.end);
+    const struct tir_value last = tir_min(b, att_plus(b, h.first, HEADS), h.end);
     struct tir_loop heads = tir_begin_for(b, h.first, last, tir_i32(b, WAVE_HEADS), NULL, 0);
     copy_latents(k, &h, heads.index);
     tir_end_for(b, &heads, NULL, 0);
@@ -414,12 +417,13 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
+    const int width = v->head_dim - v->head_dim_v;
     struct mla_rope k = {
         .v = v,
         .pe = *v,
-        .width = v->head_dim - v->head_dim_v,
+        .width = width,
         .rope = {.m = m,
-                 .elements = 16,
+                 .elements = width * HEADS / (int)tir_lanes(m), /* HEADS fill a wave */
                  .dtype = att_dtype(v),
                  .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
     };
@@ -450,6 +454,7 @@ const struct att_template att_template_mla_rope_cache = {
     .name = "mla_rope_cache",
     .description = "rotary embedding, norm and cache rows of latent attention in one pass",
     .takes = OP_TAKES_MLA_ROPE_CACHE | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,
     .check = check,

@@ -13,12 +13,13 @@
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* The host counts workgroups of this many waves, whatever the tile has: runtime/host_mla.c. */
 enum { COUNTED = 4 };
-enum { CHUNK = 8, ELEM = 2, GROUP = 128, PANEL = 512, MAX_WIDTH = 4096 };
-enum { MAX_PANELS = MAX_WIDTH / PANEL + 3 };
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST_PANEL = 256, MAX_WIDTH = 4096 };
+enum { MAX_PANELS = MAX_WIDTH / LEAST_PANEL + 3 };
 
 static const struct att_tile tiles[] = {
     {.head_dim = 2048,
@@ -93,12 +94,17 @@ static struct tir_type panel_type(struct norm *k, unsigned width)
     return tir_tile(k->b.f, k->dtype, 1, width, &layout);
 }
 
-/* Divides a row into panels of power-of-two width. */
+/* Returns the elements that a wave loads at once. */
+static int widest_panel(const struct norm *k) { return CHUNK * (int)tir_lanes(k->m); }
+
+/* Divides a row into panels of power-of-two width, at most what a wave loads at once. */
 static void choose_panels(struct norm *k, struct side *s)
 {
+    const unsigned widest = (unsigned)widest_panel(k);
+    assert(widest >= LEAST_PANEL);
     for (int first = 0; first < s->width; s->n++) {
         const unsigned left = (unsigned)(s->width - first);
-        const unsigned width = left < PANEL ? 1u << tir_bits_floor(left) : PANEL;
+        const unsigned width = left < widest ? 1u << tir_bits_floor(left) : widest;
         s->first[s->n] = first;
         s->panel[s->n] = panel_type(k, width);
         first += (int)width;
@@ -368,20 +374,23 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
     tir_end_for(b, &loop, raw, tile_count(s));
 }
 
-/* The parts of the weight, PANEL elements each, that a wave copies to LDS; each wave copies some of
-   them. */
+/* The parts of the weight, of widest_panel() elements each, that a wave copies to LDS. Each wave
+ * copies some of them. */
 struct copies {
     unsigned n;
     struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 addresses; tiles, zeros after the last
                                                           part */
 };
 
-static int part_count(const struct side *s) { return (s->width + PANEL - 1) / PANEL; }
+static int part_count(const struct norm *k, const struct side *s)
+{
+    return (s->width + widest_panel(k) - 1) / widest_panel(k);
+}
 
 /* Returns the bytes of LDS for whole parts, equally many for each wave. */
-static int shared_bytes(const struct side *s)
+static int shared_bytes(const struct norm *k, const struct side *s)
 {
-    return (part_count(s) + COUNTED - 1) / COUNTED * COUNTED * PANEL * ELEM;
+    return (part_count(k, s) + COUNTED - 1) / COUNTED * COUNTED * widest_panel(k) * ELEM;
 }
 
 /* Issues the loads of this wave's parts, which go to `lds` and after. */
@@ -389,13 +398,14 @@ static void send_weight(struct norm *k, struct side *s, struct tir_value lds, st
 {
     struct tir_builder *b = &k->b;
     const struct tir_value weight = tir_arg(b, s->weight, TIR_I64);
-    const struct tir_type t = panel_type(k, PANEL);
+    const int panel = widest_panel(k);
+    const struct tir_type t = panel_type(k, (unsigned)panel);
     s->lds = lds;
-    for (int i = 0; i < part_count(s); i += COUNTED) {
+    for (int i = 0; i < part_count(k, s); i += COUNTED) {
         const struct tir_value part = att_plus(b, k->wave, i);
         const struct tir_view view =
-            att_view(b, weight, tir_i32(b, 1), tir_i32(b, PANEL * ELEM), s->width * ELEM, 0);
-        c->to[c->n] = tir_add(b, lds, att_times(b, part, PANEL * ELEM));
+            att_view(b, weight, tir_i32(b, 1), tir_i32(b, panel * ELEM), s->width * ELEM, 0);
+        c->to[c->n] = tir_add(b, lds, att_times(b, part, panel * ELEM));
         c->part[c->n++] = tir_tile_load(b, view, part, t);
     }
 }
@@ -415,8 +425,8 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     struct tir_builder *b = &k->b;
     struct copies weights = {0};
     struct tir_value of_q[2 * MAX_PANELS], of_kv[2 * MAX_PANELS], first, end;
-    const int bytes = shared_bytes(q);
-    const struct tir_value lds = tir_lds_buffer(b, (unsigned)(bytes + shared_bytes(kv)), 16);
+    const int bytes = shared_bytes(k, q);
+    const struct tir_value lds = tir_lds_buffer(b, (unsigned)(bytes + shared_bytes(k, kv)), 16);
     send_weight(k, q, lds, &weights);
     send_weight(k, kv, att_plus(b, lds, bytes), &weights);
     find_run(k, block, &first, &end);
@@ -496,6 +506,7 @@ const struct att_template att_template_qk_rmsnorm = {
     .name = "qk_rmsnorm",
     .description = "RMS norm of the compressed q and of the latent in one launch",
     .takes = OP_TAKES_QK_RMSNORM | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = fits,
     .check = check,

@@ -31,6 +31,7 @@ static const struct att_tile tiles[] = {
     {.waves = COUNTED,
      .own = {[ROPE_ELEMENTS] = 16},
      .why = "a lane's two loads of 16 bytes and its part of the weights"},
+    {.waves = COUNTED, .own = {[ROPE_ELEMENTS] = 32}, .why = "heads of 512 in waves of 32 lanes"},
 };
 
 /* waves_per_simd 0: see waves_per_simd(). */
@@ -43,12 +44,12 @@ static const struct att_knob knobs[] = {
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    (void)m;
+    const unsigned usual = tiles[0].own[ROPE_ELEMENTS] << (TIR_WAVE_BITS - m->lane_bits);
     if (v->kv_scale == ATT_KV_SCALE_BLOCK &&
-        (t->own[ROPE_ELEMENTS] > tiles[0].own[ROPE_ELEMENTS] || t->waves_per_simd > 2))
+        (t->own[ROPE_ELEMENTS] > usual || t->waves_per_simd > 2))
         return att_reject(why, ATT_TILE, "a page that is rounded again takes the registers");
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
-    if (dim >= TIR_WAVE_LANES * t->own[ROPE_ELEMENTS])
+    if (dim >= (int)tir_lanes(m) * t->own[ROPE_ELEMENTS])
         return att_reject(why, ATT_TILE,
                           "a head of %d takes all lanes of a wave with %d elements each", dim,
                           t->own[ROPE_ELEMENTS]);
@@ -300,6 +301,7 @@ const struct att_template att_template_rope_qk_norm_cache = {
     .name = "rope_qk_norm_cache",
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
     .takes = OP_TAKES_ROPE_QK_NORM_CACHE | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {[ROPE_ELEMENTS] = "elements"},
     .fits = fits,

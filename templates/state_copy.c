@@ -26,17 +26,17 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-static int piece_bytes(const struct att_tile *t)
+static int piece_bytes(const struct att_tile *t, const struct tir_machine *m)
 {
-    return t->own[PASSES] * t->waves * TIR_WAVE_LANES * CHUNK * WORD;
+    return t->own[PASSES] * t->waves * (int)tir_lanes(m) * CHUNK * WORD;
 }
 
 static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *t)
 {
-    const unsigned rows = (unsigned)piece_bytes(t) / (CHUNK * WORD);
+    const unsigned rows = (unsigned)piece_bytes(t, b->f->machine) / (CHUNK * WORD);
     struct tir_spread s = tir_spread(b->f->machine, t->waves);
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_rows(&s, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     tir_spread_rows(&s, TIR_WAVES, tir_bits(t->waves));
     tir_spread_fill(&s, TIR_REGS, rows, CHUNK);
     const struct tir_layout l = tir_spread_layout(&s);
@@ -55,7 +55,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    const int piece = piece_bytes(&tile);
+    const int piece = piece_bytes(&tile, m);
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct tir_builder at_end = tir_at_end(f, f->body), *b = &at_end;
     const struct tir_value zero = tir_i32(b, 0), none = tir_i64(b, 0);
@@ -92,6 +92,7 @@ const struct att_template att_template_state_copy = {
     .name = "state_copy",
     .description = "spans of bytes, as states of all layers",
     .takes = OP_TAKES_STATE_COPY | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = att_fits_waves,

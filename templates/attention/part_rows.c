@@ -65,13 +65,13 @@ unsigned att_parts_elements(const struct att_part_rows *r)
 /* Returns the waves that share a row. */
 unsigned att_parts_row_waves(const struct att_part_rows *r)
 {
-    return row_lanes(r) > TIR_WAVE_LANES ? row_lanes(r) / TIR_WAVE_LANES : 1;
+    return row_lanes(r) > tir_lanes(r->m) ? row_lanes(r) / tir_lanes(r->m) : 1;
 }
 
 /* Returns the rows that a wave holds in one register of each lane. */
 static unsigned lane_rows(const struct att_part_rows *r)
 {
-    return TIR_WAVE_LANES * att_parts_row_waves(r) / row_lanes(r);
+    return tir_lanes(r->m) * att_parts_row_waves(r) / row_lanes(r);
 }
 
 /* Returns the type of `width` columns: VECTOR adjacent ones in a lane. The other lanes and waves
@@ -80,7 +80,7 @@ static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
 {
     const unsigned lanes = row_lanes(r) / att_parts_row_waves(r),
                    neighbours = r->tokens ? width / lanes : VECTOR;
-    struct tir_spread s = tir_spread(r->b->f->machine, r->waves);
+    struct tir_spread s = tir_spread(r->m, r->waves);
     tir_spread_cols(&s, TIR_REGS, tir_bits(neighbours));
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
     tir_spread_cols(&s, r->lone ? TIR_REGS : TIR_WAVES, tir_bits(att_parts_row_waves(r)));

@@ -29,6 +29,7 @@ struct att_part_type {
 /** Rows that are summed: heads of a token, or tokens of a head. The caller sets all but `type`. */
 struct att_part_rows {
     struct tir_builder *b;
+    const struct tir_machine *m;
     unsigned head_dim;
     unsigned waves;            /* of the workgroup */
     unsigned row_bits;         /* log2 of the rows that a lane has */

@@ -10,7 +10,6 @@ static const float LEAST_SCALE = 1e-12f;
 
 enum {
     CHUNK = 16 /* bytes */,
-    LANES = TIR_WAVE_LANES,
     F32_RUN = 128, /* elements of a packed row that share a scale */
     E8M0_RUN = 32,
     MIXED_RUN = 64,     /* of scales_last, whose scales are e8m0 */
@@ -197,10 +196,11 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 /* Returns the tile of the widest panel. A panel has at least as many columns as a row has lanes:
  * the narrowest is the lowest bit of the head dim. Lanes hold at least two different rows. Rows of
  * a whole wave would be scalars, and exceed the scalar registers. */
-static struct att_token_tile token_tile_of(unsigned dim, unsigned widest, unsigned x, bool runs)
+static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
+                                           unsigned widest, unsigned x, bool runs)
 {
     const unsigned width = largest_power((int)min_u(dim, widest));
-    const unsigned lanes = min_u(width / (runs ? 64 / x : x), min_u(dim & -dim, LANES / 2));
+    const unsigned lanes = min_u(width / (runs ? 64 / x : x), min_u(dim & -dim, tir_lanes(m) / 2));
     return (struct att_token_tile){
         .cols = width,
         .lanes = lanes,
@@ -211,24 +211,25 @@ static struct att_token_tile token_tile_of(unsigned dim, unsigned widest, unsign
 
 static struct att_token_tile token_tile(const struct att_cache *c)
 {
-    return token_tile_of((unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,
+    return token_tile_of(c->b->f->machine, (unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,
                          c->shuffle && c->value);
 }
 
-unsigned att_cache_run_elements(const struct att_variant *v)
+unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     const unsigned x = CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v)),
                    dim = (unsigned)v->head_dim_v;
-    return dim * x / token_tile_of(dim, ATT_CACHE_DIM_MAX, x, true).lanes;
+    return dim * x / token_tile_of(m, dim, ATT_CACHE_DIM_MAX, x, true).lanes;
 }
 
-bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigned waves_per_simd,
-                           struct att_why *why)
+bool att_cache_fits_passes(const struct att_variant *v, const struct tir_machine *m,
+                           unsigned passes, unsigned waves_per_simd, struct att_why *why)
 {
     const bool shuffle = att_is_shuffled(v);
     const unsigned each =
-        shuffle ? att_cache_run_elements(v) : CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v));
-    const unsigned registers = 512 / waves_per_simd, most = registers / (shuffle ? 4 : 2);
+        shuffle ? att_cache_run_elements(v, m) : CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v));
+    const unsigned registers = m->vgprs_per_simd / waves_per_simd,
+                   most = registers / (shuffle ? 4 : 2);
     return passes <= 1 || passes * each <= most ||
            att_reject(why, ATT_TILE, "a lane has no registers for %u elements", passes * each);
 }
@@ -236,7 +237,7 @@ bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigne
 unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves)
 {
     const struct att_token_tile t = token_tile(c);
-    return LANES / t.lanes * t.run * waves;
+    return tir_lanes(c->b->f->machine) / t.lanes * t.run * waves;
 }
 
 struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype, unsigned waves,

@@ -119,12 +119,12 @@ struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
 
 /** True if a lane has registers for `passes` passes of K and V with this many waves on a SIMD. */
-bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigned waves_per_simd,
-                           struct att_why *why);
+bool att_cache_fits_passes(const struct att_variant *v, const struct tir_machine *m,
+                           unsigned passes, unsigned waves_per_simd, struct att_why *why);
 
 /** Returns the elements of V in SHUFFLE that a lane holds for the fewest rows; f32 takes a register
  * each. */
-unsigned att_cache_run_elements(const struct att_variant *v);
+unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_machine *m);
 
 /** Checks that these tiles cover the head dims. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);

@@ -139,6 +139,7 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
     struct tir_builder *b = &p->b;
     struct sum s = {
         .rows = {.b = b,
+                 .m = b->f->machine,
                  .head_dim = (unsigned)p->v->head_dim_v,
                  .waves = p->shape.waves,
                  .at_once = ATT_PARTS_MOST,

@@ -26,7 +26,7 @@ struct group {
 
 bool rope_gathers_values(const struct rope *p)
 {
-    return att_is_shuffled(p->v) && !p->by_pages && att_cache_run_elements(p->v) <= MOST;
+    return att_is_shuffled(p->v) && !p->by_pages && att_cache_run_elements(p->v, p->m) <= MOST;
 }
 
 static struct tir_value splat_like(struct rope *p, struct tir_value a, struct tir_value like)

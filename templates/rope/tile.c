@@ -75,10 +75,11 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
 
 /* Returns the lanes that share a head, `elements` each. Fewer lanes share it if the narrowest piece
  * or panel has less than 4 elements a lane. A lane holds at most 32 elements. */
-static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
+static unsigned lanes_of_head(const struct rope *p, unsigned dim, unsigned rotary,
+                              unsigned elements)
 {
     const unsigned most =
-        tir_bits_floor(min_u(dim < elements ? 1 : dim / elements, TIR_WAVE_LANES));
+        tir_bits_floor(min_u(dim < elements ? 1 : dim / elements, tir_lanes(p->m)));
     if (!rotary)
         return most;
     const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
@@ -108,7 +109,7 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsi
  * a tile. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
-    const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, TIR_WAVE_LANES), lowest_bit(dim)));
+    const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, tir_lanes(p->m)), lowest_bit(dim)));
     s->dim = dim;
     add_panels(p, s, 0, own > least ? own : least);
     s->n_parts = s->n_spans;
@@ -118,8 +119,8 @@ static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsign
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
-    const unsigned lane_bits = lanes_of_head(dim, rotary, (unsigned)p->elements);
-    p->rows = TIR_WAVE_LANES >> lane_bits;
+    const unsigned lane_bits = lanes_of_head(p, dim, rotary, (unsigned)p->elements);
+    p->rows = tir_lanes(p->m) >> lane_bits;
     struct rope_shape *s = &p->rotated;
     s->dim = dim;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;

@@ -30,8 +30,17 @@ struct setting {
 struct att_variant variant_of(const struct att_template *op, const char *target,
                               const struct setting *settings);
 
-/** Compiles a variant, which its template must accept. The test fails if the kernel spills or uses
- * more than `registers` VGPRs and AGPRs; 0: no limit of its own. */
+/** True if the op is written for the target's waves. */
+bool has_op(const struct att_template *op, const char *target);
+
+/** A loop over the numbers of the targets that have the op. */
+#define FOR_TARGETS(t, op)           \
+    for (int t = 0; tgt_all[t]; t++) \
+        if (has_op((op), tgt_all[t]->machine.name))
+
+/** Compiles a variant, which its template must accept. Does nothing if the target has no such op.
+ * The test fails if the kernel spills or uses more than `registers` VGPRs and AGPRs; 0: no limit of its
+ * own. */
 void compile_kernel(const struct att_variant *v, unsigned registers);
 
 /** Compiles a variant like compile_kernel() and returns the kernel. The caller frees it with

@@ -516,8 +516,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-#define FACTS(...)                   \
-    for (int t = 0; tgt_all[t]; t++) \
+#define FACTS(...)                        \
+    FOR_TARGETS(t, template_of("decode")) \
     check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
 static void kernels_fit_their_registers(void **state)

@@ -52,19 +52,19 @@ static void check_facts(const struct attnc_kernel *k, unsigned copies)
 static void tiles_fit_their_registers_on_every_target(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int d = 0; d < N_DIMS; d++)
-            for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++)
-                for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
-                    struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-                    att_set(&v, ATT_DTYPE, dtype);
-                    att_set(&v, ATT_MASK, mask);
-                    att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
-                    att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
-                    struct attnc_kernel k = compile_attention(&v);
-                    check_facts(&k, 0);
-                    attnc_kernel_free(&k);
-                }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int d = 0; d < N_DIMS; d++)
+        for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++)
+            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
+                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+                att_set(&v, ATT_DTYPE, dtype);
+                att_set(&v, ATT_MASK, mask);
+                att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
+                att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
+                struct attnc_kernel k = compile_attention(&v);
+                check_facts(&k, 0);
+                attnc_kernel_free(&k);
+            }
 }
 
 static void head_dims_between_the_tiles(void **state)
@@ -73,13 +73,13 @@ static void head_dims_between_the_tiles(void **state)
     static const int dims[][2] = {{72, 72},   {80, 80},   {88, 88},  {96, 96},
                                   {112, 112}, {160, 160}, {192, 96}, {80, 256},
                                   {208, 208}, {320, 320}, {512, 64}, {64, 512}};
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
-            struct att_variant v = variant(tgt_all[t]->machine.name, dims[d]);
-            struct attnc_kernel k = compile_attention(&v);
-            check_facts(&k, 0);
-            attnc_kernel_free(&k);
-        }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
+        struct att_variant v = variant(tgt_all[t]->machine.name, dims[d]);
+        struct attnc_kernel k = compile_attention(&v);
+        check_facts(&k, 0);
+        attnc_kernel_free(&k);
+    }
 }
 
 /* Returns the number of the row of the alternative kernel that takes calls up to `most` of an
@@ -130,14 +130,14 @@ static void queries_of_few_keys_share_compute_units(void **state)
 static void every_head_dim_is_decided(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int dim = 1; dim <= 528; dim++) {
-            struct att_variant v = variant(tgt_all[t]->machine.name, (const int[2]){dim, dim});
-            struct att_why why = {.text = ""};
-            const bool taken = v.op->check(&v, &tgt_all[t]->machine, &why);
-            assert_true(taken || strlen(why.text) > 10);
-            assert_true(!taken || (dim >= 64 && dim <= 512 && dim % (dim < 128 ? 8 : 16) == 0));
-        }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int dim = 1; dim <= 528; dim++) {
+        struct att_variant v = variant(tgt_all[t]->machine.name, (const int[2]){dim, dim});
+        struct att_why why = {.text = ""};
+        const bool taken = att_check(&v, &tgt_all[t]->machine, &why);
+        assert_true(taken || strlen(why.text) > 10);
+        assert_true(!taken || (dim >= 64 && dim <= 512 && dim % (dim < 128 ? 8 : 16) == 0));
+    }
 }
 
 /* Every accepted pair of sizes can be built. */
@@ -145,57 +145,56 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
 {
     (void)state;
     unsigned taken = 0;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int dim = 64; dim <= 512; dim += dim < 256 ? 8 : 64)
-            for (int dim_v = 64; dim_v <= 512; dim_v += dim_v < 256 ? 8 : 64) {
-                const struct tir_machine *m = &tgt_all[t]->machine;
-                struct att_variant v = variant(m->name, (const int[2]){dim, dim_v});
-                struct att_why why;
-                struct att_kernel k;
-                if (!v.op->check(&v, m, &why))
-                    continue;
-                v.op->build(&v, m, &k);
-                if (!tir_verify(k.func, "building", stderr))
-                    fail_msg("head_dim %d, head_dim_v %d", dim, dim_v);
-                tir_func_destroy(k.func);
-                taken++;
-            }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int dim = 64; dim <= 512; dim += dim < 256 ? 8 : 64)
+        for (int dim_v = 64; dim_v <= 512; dim_v += dim_v < 256 ? 8 : 64) {
+            const struct tir_machine *m = &tgt_all[t]->machine;
+            struct att_variant v = variant(m->name, (const int[2]){dim, dim_v});
+            struct att_why why;
+            struct att_kernel k;
+            if (!att_check(&v, m, &why))
+                continue;
+            v.op->build(&v, m, &k);
+            if (!tir_verify(k.func, "building", stderr))
+                fail_msg("head_dim %d, head_dim_v %d", dim, dim_v);
+            tir_func_destroy(k.func);
+            taken++;
+        }
     assert_true(taken > 300);
 }
 
 static void soft_cap_fits_too(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int d = 0; d < N_DIMS; d++) {
-            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-            att_set(&v, ATT_SOFT_CAP, 1);
-            struct attnc_kernel k = compile_attention(&v);
-            check_facts(&k, 0);
-            attnc_kernel_free(&k);
-        }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int d = 0; d < N_DIMS; d++) {
+        struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+        att_set(&v, ATT_SOFT_CAP, 1);
+        struct attnc_kernel k = compile_attention(&v);
+        check_facts(&k, 0);
+        attnc_kernel_free(&k);
+    }
 }
 
 /* A copy for the upper half of a row's address is how LLVM widens it. */
 static void paged_tiles_fit_too(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int d = 0; d < N_DIMS; d++)
-            for (int layout = ATT_KV_LAYOUT_NHD; layout <= ATT_KV_LAYOUT_SHUFFLE; layout++)
-                for (int scale = ATT_KV_SCALE_NONE; scale <= ATT_KV_SCALE_BLOCK; scale++) {
-                    struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-                    att_set(&v, ATT_PAGED, 1);
-                    att_set(&v, ATT_KV_LAYOUT, layout);
-                    att_set(&v, ATT_KV_SCALE, scale);
-                    att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
-                    struct attnc_kernel k = compile_attention(&v);
-                    /* SHUFFLE V has a scale beside each value, so a part of O is kept in AGPRs. */
-                    const bool beside =
-                        layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
-                    check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
-                    attnc_kernel_free(&k);
-                }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int d = 0; d < N_DIMS; d++)
+        for (int layout = ATT_KV_LAYOUT_NHD; layout <= ATT_KV_LAYOUT_SHUFFLE; layout++)
+            for (int scale = ATT_KV_SCALE_NONE; scale <= ATT_KV_SCALE_BLOCK; scale++) {
+                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+                att_set(&v, ATT_PAGED, 1);
+                att_set(&v, ATT_KV_LAYOUT, layout);
+                att_set(&v, ATT_KV_SCALE, scale);
+                att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
+                struct attnc_kernel k = compile_attention(&v);
+                /* SHUFFLE V has a scale beside each value, so a part of O is kept in AGPRs. */
+                const bool beside = layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
+                check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
+                attnc_kernel_free(&k);
+            }
 }
 
 /* Checks that pages copied through registers leave room for tiles of 32 keys, and direct copies for
@@ -231,19 +230,19 @@ static void pages_are_copied_where_a_wave_has_one(void **state)
 static void planned_tiles_fit_too(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (int d = 0; d < N_DIMS; d++)
-            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
-                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-                att_set(&v, ATT_PAGED, 1);
-                att_set(&v, ATT_PLANNED, 1);
-                att_set(&v, ATT_ONE_LAUNCH, mask == ATT_MASK_CAUSAL);
-                att_set(&v, ATT_PAGE_SIZE, 16);
-                att_set(&v, ATT_MASK, mask);
-                struct attnc_kernel k = compile_attention(&v);
-                check_facts(&k, 4);
-                attnc_kernel_free(&k);
-            }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (int d = 0; d < N_DIMS; d++)
+        for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
+            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_PLANNED, 1);
+            att_set(&v, ATT_ONE_LAUNCH, mask == ATT_MASK_CAUSAL);
+            att_set(&v, ATT_PAGE_SIZE, 16);
+            att_set(&v, ATT_MASK, mask);
+            struct attnc_kernel k = compile_attention(&v);
+            check_facts(&k, 4);
+            attnc_kernel_free(&k);
+        }
 }
 
 static void caches_that_cannot_be_say_why(void **state)
@@ -280,20 +279,20 @@ static void fp8_tiles_fit_too(void **state)
 {
     (void)state;
     static const int dims[][2] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}};
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
-            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++)
-                for (int paged = 0; paged < 2; paged++) {
-                    struct att_variant v = fp8_variant(tgt_all[t]->machine.name, dims[d]);
-                    att_set(&v, ATT_MASK, mask);
-                    att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
-                    att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
-                    att_set(&v, ATT_PAGED, paged);
-                    att_set(&v, ATT_KV_DTYPE, paged ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
-                    struct attnc_kernel k = compile_attention(&v);
-                    check_facts(&k, paged ? 4 : 0);
-                    attnc_kernel_free(&k);
-                }
+    FOR_TARGETS(t, &att_template_prefill)
+    for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+        for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++)
+            for (int paged = 0; paged < 2; paged++) {
+                struct att_variant v = fp8_variant(tgt_all[t]->machine.name, dims[d]);
+                att_set(&v, ATT_MASK, mask);
+                att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
+                att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
+                att_set(&v, ATT_PAGED, paged);
+                att_set(&v, ATT_KV_DTYPE, paged ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
+                struct attnc_kernel k = compile_attention(&v);
+                check_facts(&k, paged ? 4 : 0);
+                attnc_kernel_free(&k);
+            }
 }
 
 static void fp8_that_cannot_be_says_why(void **state)

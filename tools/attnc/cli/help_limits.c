@@ -28,7 +28,7 @@ struct op_limits {
     struct att_variant base; /* takes nothing but what has to be given */
     struct choice choices[MOST_CHOICES];
     int count;
-    uint8_t all; /* targets */
+    uint8_t all; /* targets for whose waves the op is written */
 };
 
 static void set(struct att_variant *v, enum att_field f, int value)
@@ -45,6 +45,8 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
 {
     uint8_t found = 0;
     for (unsigned i = 0; tgt_all[i]; i++) {
+        if (!att_takes_waves(v->op, &tgt_all[i]->machine))
+            continue;
         struct att_variant there = *v;
         struct att_why no = {.field = ATT_FIELD_COUNT};
         there.target = tgt_all[i]->machine.name;
@@ -316,6 +318,8 @@ static void describe_values(const struct op_limits *l, enum att_field f,
     for (int i = 0; i < LIMITS_SAMPLES; i++)
         same = same && (has[i] == 0 || has[i] == l->all);
     for (unsigned i = 0; tgt_all[i]; i++) {
+        if (!(l->all >> i & 1))
+            continue;
         if (!same)
             text_add(t, "%s%s: ", i ? "; " : "", tgt_all[i]->machine.name);
         limits_describe(has, (uint8_t)(1 << i), att_fields[f].zero, t);
@@ -573,14 +577,25 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
     }
 }
 
+/* Prints the targets for which the op is not written yet. */
+static void print_missing_targets(const struct op_limits *l)
+{
+    for (unsigned i = 0; tgt_all[i]; i++)
+        if (!(l->all >> i & 1))
+            printf("- targets: all but %s, which has no kernel of this op yet\n",
+                   tgt_all[i]->machine.name);
+}
+
 void print_limits(const struct att_template *op)
 {
     static struct op_limits l;
     l = (struct op_limits){.op = op};
     for (unsigned i = 0; tgt_all[i]; i++)
-        l.all |= (uint8_t)(1 << i);
+        if (att_takes_waves(op, &tgt_all[i]->machine))
+            l.all |= (uint8_t)(1 << i);
     if (!find_base(&l))
         return;
+    print_missing_targets(&l);
     find_choices(&l);
     bool has_fields = false;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {

@@ -15,6 +15,7 @@
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
 #include "tools/attnc/cli/command.h"
+#include "tools/attnc/describe/describe_entry.h"
 #include "tools/attnc/describe/describe_model.h"
 #include "tools/attnc/cli/output.h"
 
@@ -112,7 +113,8 @@ static void print_description(const struct model *m, const struct deployment *d,
     print_settings(m, out);
     fputs("targets: [", out);
     for (const struct tgt *const *t = tgt_all; *t; t++)
-        fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
+        if (entry_has_models(*t))
+            fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
 }
 

@@ -7,6 +7,9 @@
 
 #include "compiler/description.h"
 #include "targets/tgt.h"
+#include "templates/template.h"
+
+extern const struct att_template att_template_prefill;
 
 void entry_begin(struct entry_writer *w, const char *op)
 {
@@ -48,11 +51,18 @@ bool entry_is_accepted(const char *entry, const char *dtype, const char *target,
 
 const char *entry_dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
 
+bool entry_has_models(const struct tgt *t)
+{
+    return att_takes_waves(&att_template_prefill, &t->machine);
+}
+
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200])
 {
     good[0] = bad[0] = why[0] = '\0';
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const char *name = (*t)->machine.name;
+        if (!entry_has_models(*t))
+            continue;
         char *list = entry_is_accepted(w->entry, entry_dtype(w->m), name, why) ? good : bad;
         const size_t at = strlen(list);
         snprintf(list + at, 64 - at, "%s%s", at ? ", " : "", name);
