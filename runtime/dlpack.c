@@ -172,7 +172,7 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
                      (long long)is, (long long)needed);
 }
 
-/* True if the tensor has no elements; its strides are then arbitrary (numpy: all 0). */
+/* True if the tensor has no elements; its strides are then arbitrary. */
 static bool is_empty(const DLTensor *t)
 {
     for (int d = 0; d < t->ndim; d++) {
@@ -180,6 +180,16 @@ static bool is_empty(const DLTensor *t)
             return true;
     }
     return false;
+}
+
+/*
+ * Returns the value of a stride in the argument structs. Strides of tensors without elements
+ * (numpy: all 0) and of dimensions of one element (PyTorch: any number) mean nothing; 0, for
+ * contiguous, takes their place.
+ */
+static int64_t stride_of(const DLTensor *t, int dimension)
+{
+    return is_empty(t) || t->shape[dimension] == 1 ? 0 : stride(t, dimension);
 }
 
 static int check_strides(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
@@ -229,7 +239,7 @@ static void take(const struct binding *b, const struct attn_tensor *t, const DLT
     memcpy(t->pointer, &address, sizeof(address));
     for (int d = 0; given && d < t->ndim; d++) {
         if (d < t->free && t->strides[d])
-            *t->strides[d] = is_empty(given) ? 0 : stride(given, d);
+            *t->strides[d] = stride_of(given, d);
         for (int i = 0; t->dims[d].count && i < b->count; i++) {
             if (b->numbers[i].where == t->dims[d].count)
                 *t->dims[d].count = (int32_t)b->numbers[i].value;

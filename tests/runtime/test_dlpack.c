@@ -130,6 +130,25 @@ static void strides_of_empty_tensors_are_ignored(void **state)
     assert_int_equal(a.q_head_stride, 128);
 }
 
+/* PyTorch gives a dimension of one element any stride. */
+static void strides_of_one_element_are_ignored(void **state)
+{
+    (void)state;
+    static int64_t turned[3] = {1, 128, 1};
+    struct set s;
+    make(&s);
+    for (int i = 1; i < 3; i++) { /* k and v */
+        s.shapes[i][0] = 1;
+        s.t[i].strides = turned;
+    }
+    struct attn_prefill_args a = {.size = sizeof(a), .k_token_stride = 8};
+    assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
+    assert_int_equal(a.k_token_stride, 0);
+    assert_int_equal(a.k_head_stride, 128);
+    assert_int_equal(a.v_token_stride, 0);
+    assert_int_equal(a.total_k, 1);
+}
+
 #define REFUSED(change, text)                                                              \
     do {                                                                                   \
         struct set s;                                                                      \
@@ -207,6 +226,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_become_pointers_strides_and_counts),
         cmocka_unit_test(strides_of_empty_tensors_are_ignored),
+        cmocka_unit_test(strides_of_one_element_are_ignored),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(dimensions_that_are_not_counted_have_64_bits),
     };
