@@ -148,7 +148,7 @@ HELPERS = {
 }
 
 # Operators that engines call as torch.ops.aiter.NAME: the calls of the same names.
-OPERATORS = ("pa_decode_gluon", "paged_attention_v1")
+OPERATORS = ("pa_decode_gluon", "paged_attention_ragged", "paged_attention_v1")
 
 
 def _layout():

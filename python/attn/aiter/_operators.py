@@ -12,6 +12,10 @@ SCHEMAS = {
     "int context_partition_size=256, ScalarType? compute_type=None, Tensor? query_scale=None, Tensor? key_scale=None, "
     "Tensor? value_scale=None, Tensor? exp_sums=None, Tensor? max_logits=None, Tensor? temporary_output=None, "
     "Tensor? alibi_slopes=None, Tensor? sinks=None, int sliding_window=0, bool ps=True) -> ()",
+    "paged_attention_ragged": "(Tensor(a0!) out, Tensor workspace_buffer, Tensor query, Tensor key_cache, Tensor value_cache, "
+    "float scale, Tensor kv_indptr, Tensor kv_page_indices, Tensor kv_last_page_lens, int block_size, "
+    "int max_num_partitions, Tensor? alibi_slopes, str kv_cache_dtype, str kv_cache_layout, float logits_soft_cap, "
+    "Tensor k_scale, Tensor v_scale, Tensor? fp8_out_scale=None, int partition_size=256, int mtp=1) -> ()",
     "paged_attention_v1": "(Tensor(a0!) out, Tensor workspace_buffer, Tensor query, Tensor key_cache, Tensor value_cache, "
     "float scale, Tensor block_tables, Tensor? cu_query_lens, Tensor context_lens, int max_context_len, "
     "Tensor? alibi_slopes, str kv_cache_dtype, str kv_cache_layout, float logits_soft_cap, Tensor k_scale, "
