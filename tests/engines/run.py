@@ -18,7 +18,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -66,23 +65,11 @@ CASES = [
 ]
 
 
-def package(build, folder):
-    """Makes a folder for PYTHONPATH: the build's package with the entry points of pyproject.toml. Returns its path."""
-    text = (HERE.parents[1] / "pyproject.toml").read_text()
-    points = re.findall(r'\[project\.entry-points\."(.*?)"\]\n((?:\w.*\n)+)', text)
-    information = pathlib.Path(folder) / "attn-0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: attn\nVersion: 0\n")
-    (information / "entry_points.txt").write_text("\n".join(f"[{name}]\n{rows}" for name, rows in points).replace('"', ""))
-    os.symlink(build / "python" / "attn", pathlib.Path(folder) / "attn")
-    return folder
-
-
-def environment(build, packages, one):
+def environment(build, one):
     """The environment of a case's process."""
     library, hip = build / "runtime" / "libattn.so", build / "tools" / "hipsim" / "hip" / "libamdhip64.so"
     out = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    out.update(PYTHONPATH=f"{packages}:{HERE}", ATTN_LIBRARY=str(library), ATTN_HIPSIM=str(hip),
+    out.update(PYTHONPATH=f"{build / 'python'}:{HERE}", ATTN_LIBRARY=str(library), ATTN_HIPSIM=str(hip),
                ATTN_ATTNC=str(build / "tools" / "attnc" / "attnc"), HIPSIM=f"target={one.target},stats=on",
                # Threads of OpenMP that wait for each other are most of the time on a machine that others use.
                OMP_NUM_THREADS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
@@ -107,13 +94,13 @@ def faults(one, result, launches):
     return out
 
 
-def run(one, python, build, folder, packages):
+def run(one, python, build, folder):
     """Runs a case. Returns its faults and a line about it."""
     arguments = dict(one._asdict(), folder=str(folder / "models"), tokens=8)
     start = time.perf_counter()
     with open(folder / "log.out", "w+") as out, open(folder / "log.err", "w+") as err:
         code = subprocess.run([python, HERE / f"{one.engine}_step.py", json.dumps(arguments)], stdout=out, stderr=err,
-                              env=environment(build, packages, one)).returncode
+                              env=environment(build, one)).returncode
         out.seek(0), err.seek(0)
         printed, errors = out.read(), err.read()
     seconds = time.perf_counter() - start
@@ -137,12 +124,10 @@ def main(build, folder, names):
         return 77
     chosen = [one for one in CASES if not names or any(name in one.name for name in names)]
     failed = 0
-    with tempfile.TemporaryDirectory() as packages:
-        package(build, packages)
-        for one in chosen:
-            wrong, text = run(one, python, build, folder, packages)
-            failed += bool(wrong)
-            print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
+    for one in chosen:
+        wrong, text = run(one, python, build, folder)
+        failed += bool(wrong)
+        print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
     print(f"{len(chosen) - failed} of {len(chosen)} cases pass")
     return failed > 0 or not chosen
 
