@@ -21,7 +21,8 @@ MODELS = {
     "llama": ("LlamaConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, initializer_range=0.2)),
     "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
     "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
-                                    final_logit_softcapping=None, initializer_range=0.2, tie_word_embeddings=True)),
+                                    final_logit_softcapping=None, initializer_range=0.2, tie_word_embeddings=True,
+                                    hidden_act="gelu_pytorch_tanh")),  # SGLang reads this name of it
     "gemma3": ("Gemma3TextConfig", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, initializer_range=0.2,
                                         layer_types=["sliding_attention", "full_attention"])),
     "gpt-oss": ("GptOssConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, sliding_window=24,

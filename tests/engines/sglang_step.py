@@ -24,7 +24,7 @@ def main(case):
     engine = Engine(model_path=path, device="cpu", dtype="bfloat16", attention_backend=case["backend"],
                     skip_tokenizer_init=True, max_total_tokens=1024, max_running_requests=4, context_length=256,
                     disable_radix_cache=True, page_size=case["page"], sampling_backend="pytorch", grammar_backend="none",
-                    log_level="warning", disable_overlap_schedule=True, mem_fraction_static=0.1, skip_server_warmup=True,
+                    log_level="warning", disable_overlap_schedule=True, mem_fraction_static=0.9, skip_server_warmup=True,
                     disable_hybrid_swa_memory=True, enable_mixed_chunk=case["batched"] < 48,
                     chunked_prefill_size=case["batched"], kv_cache_dtype="fp8_e4m3" if case["fp8"] else "auto")
     print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
