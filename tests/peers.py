@@ -5,6 +5,7 @@ takes as our fastest, and its peer. It also tests the page, and ratios in the ra
 
 Usage: peers.py SOURCE
 """
+import json
 import os
 import subprocess
 import sys
@@ -95,6 +96,7 @@ import torch, triton
 from aiter.ops.triton.utils._triton import arch_info
 assert arch_info.get_arch() == "gfx950"
 class Parameter:
+    do_not_specialize = False
     def __init__(self, name, is_constexpr=False):
         self.name, self.is_constexpr = name, is_constexpr
 class _attn_fwd:
@@ -136,9 +138,34 @@ def run(command, **environment):
     return done
 
 
+def check_delta(source, directory):
+    """Tests that fla's kernels have the configuration that was the fastest at the first shape, and the ratio."""
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, os.path.join(source, "tools/bench"))
+    import peer_delta
+
+    asked = []
+
+    def launches(call, target, where, configs, batch, tokens):
+        with open(os.path.join(where, "picks.json")) as f:
+            asked.append(json.load(f))
+        return [["norm", [["warps: 1", "9"], ["warps: 2", "7"]]], ["scan", [["None", "30"]]]]
+
+    peer_delta.peer_fla.launches = launches
+    peer = peer_delta.Peer(lambda text: {"us": float(text[len("object:"):])}, "gfx942", directory)
+    first, _ = peer.times("gdn", 8, 2048), peer.times("gdn", 64, 256)
+    if first != [("norm", 7.0), ("scan", 30.0)] or asked != [{}, {"norm": "warps: 2", "scan": "None"}]:
+        fail("fla's fastest configurations are not kept", "%s %s" % (first, asked))
+    report = {"us_at_power_clock": 18.5, "matrix_fraction": 0.2, "memory_fraction": 0.4}
+    _, ratio, values = peer_delta.row("gfx942", "layer", 8, 2048, [report], 0, first)
+    if ratio != 0.5 or values[2] != "40":
+        fail("a row of linear attention is wrong", "%s %s" % (ratio, values))
+
+
 def main():
     peers = os.path.join(sys.argv[1], "tools/bench/peers")
     with tempfile.TemporaryDirectory() as d:
+        check_delta(sys.argv[1], d)
         write(d + "/build/tools/attnc/attnc", ATTNC)
         write(d + "/build/tools/hipsim/calibration/calibrate", CALIBRATE)
         write(d + "/hsa/gfx950/pa/pa_asm.csv", OBJECTS)

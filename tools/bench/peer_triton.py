@@ -48,14 +48,14 @@ def compile_kernel(kernel, target, values, options):
     """Returns the compiled kernel, and its arguments as lines for `calibrate --shape object:`. `values` are
     the call's arguments by name; a buffer is (form of the line, text, Triton's type), and a missing one is
     None. As in Triton's launcher, 1 and None are constants of the kernel, and so are its constexpr
-    parameters. Multiples of 16 are marked as such."""
+    parameters. Multiples of 16 are marked as such. Both do not hold for numbers that the kernel wants unspecialised."""
     import triton
     from triton.backends.compiler import GPUTarget
 
     signature, constants, attributes, lines = {}, {}, {}, []
     for i, parameter in enumerate(kernel.params):
-        value = values.get(parameter.name)
-        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
+        value, special = values.get(parameter.name), not parameter.do_not_specialize
+        if parameter.is_constexpr or value is None or (special and isinstance(value, int) and value == 1):
             signature[parameter.name] = "constexpr"
             constants[parameter.name] = value
             continue
@@ -65,7 +65,7 @@ def compile_kernel(kernel, target, values, options):
             form, text, signature[parameter.name] = "s", repr(value), "fp32"
         else:
             form, text, signature[parameter.name] = "i", str(value), "i32"
-        if form in "bf" or form == "i" and value % 16 == 0:
+        if form in "bf" or form == "i" and special and value % 16 == 0:
             attributes[(i,)] = [["tt.divisibility", 16]]
         lines.append("%s %s" % (form, text))
     source = triton.compiler.ASTSource(kernel, signature, constants, attributes)
