@@ -31,10 +31,7 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
     result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id."""
     call = "causal_conv1d_fn"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    if cache_indices is None:
-        raise NotServed(call, "no cache_indices")
+    l.check_prompt_states(call, cache_indices, block_idx_last_scheduled_token)
     rows = x.T
     out = new_like(rows, tuple(rows.shape))
     l.convolve(call, rows, weight, bias, conv_states, l.indices(cache_indices), activation,
@@ -52,12 +49,7 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
     itself, which it overwrites."""
     call = "causal_conv1d_update"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    if conv_state_indices is None or conv_state_indices.ndim != 1:
-        raise NotServed(call, "conv_state_indices that are no list of slots")
-    if x.ndim != 2:
-        raise NotServed(call, "x of three dimensions")
+    l.check_step_states(call, x, conv_state_indices, block_idx_last_scheduled_token)
     longest = 1 if query_start_loc is None else max_query_len
     l.convolve(call, x, weight, bias, conv_state, l.indices(conv_state_indices), activation,
                l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id),

@@ -59,6 +59,25 @@ def recurrence(slots, cu_seqlens, accepted, longest):
                  max_seqlen=longest)
 
 
+def check_prompt_states(call, slots, blocks):
+    """Raises NotServed for states of prompts' convolution that no kernel has: without a list of slots, or with `blocks`,
+    at the boundaries of blocks."""
+    if blocks is not None:
+        raise NotServed(call, "states at the boundaries of blocks")
+    if slots is None:
+        raise NotServed(call, "no cache_indices")
+
+
+def check_step_states(call, x, slots, blocks):
+    """Raises NotServed likewise for a step's convolution of x."""
+    if blocks is not None:
+        raise NotServed(call, "states at the boundaries of blocks")
+    if slots is None or slots.ndim != 1:
+        raise NotServed(call, "conv_state_indices that are no list of slots")
+    if x.ndim != 2:
+        raise NotServed(call, "x of three dimensions")
+
+
 def convolve(call, x, weight, bias, state, slots, activation, first, **more):
     """Launches conv1d on x [tokens, channels]. `more` are further arguments of the op, None for absent ones."""
     op = c.session(x).op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],

@@ -34,10 +34,7 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, k_dim_size, 
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor. Returns q and k
     [tokens, k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_fn"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    if cache_indices is None:
-        raise NotServed(call, "no cache_indices")
+    l.check_prompt_states(call, cache_indices, block_idx_last_scheduled_token)
     return _parts(call, x.T, weight, bias, conv_states, cache_indices, activation, pad_slot_id, (k_dim_size, v_dim_size),
                   state_slots_in=l.indices(cache_indices_in), cu_seqlens=l.indices(query_start_loc),
                   has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
@@ -51,12 +48,7 @@ def causal_conv1d_update(x, conv_state, weight, k_dim_size, v_dim_size, bias=Non
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels], and stays as it is. Returns q and k
     [tokens, k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_update"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    if conv_state_indices is None or conv_state_indices.ndim != 1:
-        raise NotServed(call, "conv_state_indices that are no list of slots")
-    if x.ndim != 2:
-        raise NotServed(call, "x of three dimensions")
+    l.check_step_states(call, x, conv_state_indices, block_idx_last_scheduled_token)
     return _parts(call, x, weight, bias, conv_state, conv_state_indices, activation, pad_slot_id,
                   (k_dim_size, v_dim_size), state_slots_in=l.indices(conv_state_indices_in),
                   cu_seqlens=l.indices(query_start_loc), accepted=l.indices(num_accepted_tokens),
