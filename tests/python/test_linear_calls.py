@@ -33,7 +33,8 @@ SIGNATURES = {
     "selective_state_update": "state x dt A B C D dt_bias z dt_softplus state_batch_indices dst_state_batch_indices "
                               "null_block_id out num_accepted_tokens cu_seqlens is_blackwell",
     "mamba_chunk_scan_combined_varlen": "x dt A B C chunk_size cu_seqlens cu_chunk_seqlens last_chunk_indices seq_idx out D z "
-                                        "dt_bias initial_states dt_softplus dt_limit return_intermediate_states state_dtype",
+                                        "dt_bias initial_states dt_softplus dt_limit return_intermediate_states state_dtype "
+                                        "final_states_out final_state_indices",
 }
 
 
@@ -189,11 +190,12 @@ class Calls(unittest.TestCase):
         rate = -np.exp(rng.standard_normal(heads)).astype(np.float32)
         bias, skip = (rng.standard_normal(heads).astype(np.float32) for _ in range(2))
 
-        def scan(first, end, lens, states=None):
+        def scan(first, end, lens, states=None, into=(None, None)):
             out = np.full_like(x[first:end], np.nan)
             last = linear.mamba_chunk_scan_combined_varlen(
                 x[first:end], dt[first:end], rate, b[first:end], c[first:end], 256, np.array(lens, np.int32), None, None, None,
-                out, skip, None, bias, states, True, state_dtype=np.float32)
+                out, skip, None, bias, states, True, state_dtype=np.float32, final_states_out=into[0],
+                final_state_indices=into[1])
             return out, last
 
         out, last = scan(0, 330, cu)
@@ -202,6 +204,11 @@ class Calls(unittest.TestCase):
         rest, states = scan(128, 200, [0, 72], states)
         np.testing.assert_array_equal(np.concatenate([half, rest]), out[:200])
         np.testing.assert_array_equal(states[0], last[0])
+        pool = np.full((5, heads, p, n), np.nan, np.float32)
+        self.assertIsNone(scan(0, 128, [0, 128], into=(pool, np.array([3], np.int32)))[1])
+        rest, _ = scan(128, 200, [0, 72], pool[[3]], into=(pool, np.array([1], np.int32)))
+        np.testing.assert_array_equal(rest, out[128:200])
+        np.testing.assert_array_equal(pool[1], last[0])
         want, state = np.zeros((131, heads, p)), np.zeros((heads, p, n))
         for i, t in enumerate(range(200, 331)):
             w = softplus(np.float64(dt[t]) + bias)

@@ -201,16 +201,22 @@ def _scan(s, x, batch, fields, given):
 def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_chunk_seqlens, last_chunk_indices,
                                      seq_idx, out, D=None, z=None, dt_bias=None, initial_states=None,
                                      dt_softplus=False, dt_limit=(0.0, float("inf")),
-                                     return_intermediate_states=False, state_dtype=None):
-    """Prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out; returns the
-    last states, [sequences, heads, P, N]. Chunks of 64 tokens begin at each sequence's first, so chunk_size and the
-    lists of chunks are not looked at."""
+                                     return_intermediate_states=False, state_dtype=None, final_states_out=None,
+                                     final_state_indices=None):
+    """Prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out. The last states,
+    [sequences, heads, P, N], are returned, or go to slots final_state_indices of the pool final_states_out. Chunks of
+    64 tokens begin at each sequence's first, so chunk_size and the lists of chunks are not looked at."""
     call = "mamba_chunk_scan_combined_varlen"
     if return_intermediate_states:
         raise NotServed(call, "states of all chunks")
     batch = cu_seqlens.shape[0] - 1
     shape = (batch, x.shape[1], x.shape[2], B.shape[2])
-    states = _states_of(initial_states, x, shape, state_dtype or C.dtype)
+    if final_states_out is None:
+        slots, states = c.arange(x, batch), _states_of(initial_states, x, shape, state_dtype or C.dtype)
+    else:
+        slots, states = l.indices(final_state_indices), final_states_out
+        if initial_states is not None:
+            states[final_state_indices] = _states_of(initial_states, x, shape, states.dtype)
     s = c.session(x)
     fields = dict(dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
                   value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
@@ -222,11 +228,11 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
         given["z"] = z
     if initial_states is None:
         given["has_state"] = c.reinterpret(c.arange(x, batch) < 0, "uint8")
-    given.update(x=x, b=B, c=C, dt=dt, state=states, state_slots=c.arange(x, batch), out=out,
+    given.update(x=x, b=B, c=C, dt=dt, state=states, state_slots=slots, out=out,
                  cu_seqlens=l.indices(cu_seqlens), max_seqlen=plans.longest(x, cu_seqlens), dt_min=dt_limit[0],
                  dt_max=0 if dt_limit[1] == float("inf") else dt_limit[1], stream=c.stream(x))
     _scan(s, x, batch, fields, given)
-    return states
+    return states if final_states_out is None else None
 
 
 def rmsnorm_fn(x, weight, bias, z=None, eps=1e-6, group_size=None, norm_before_gate=True,
