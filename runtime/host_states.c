@@ -120,10 +120,32 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .first = (a)->first_slot,                       \
                     .count = (a)->state_slot_count})
 
+/* Slots for the states of blocks. */
+#define BLOCK_SLOTS_OF(a)                                                                   \
+    ((struct slots){                                                                        \
+        .name = "block_slots",                                                              \
+        .data = (a)->block_slots,                                                           \
+        .rows = (a)->batch,                                                                 \
+        .columns = (a)->block_columns,                                                      \
+        .row_stride = (a)->block_slots_sequence_stride ? (a)->block_slots_sequence_stride   \
+                                                       : (a)->block_columns,                \
+        .column_stride = (a)->block_slots_block_stride ? (a)->block_slots_block_stride : 1, \
+        .first = (a)->first_slot,                                                           \
+        .count = (a)->state_slot_count,                                                     \
+        .written = true})
+
+/* Checks the slots of an op on prompts. */
+static int check_prompts(const struct attn_op *op, struct slots own, const int32_t *data_in,
+                         int64_t stride_in, struct slots blocks, void *stream)
+{
+    const int r = check_steps(op, own, data_in, stride_in, 1, stream);
+    return r || !blocks.data || !blocks.columns ? r : check_slots(op->device, &blocks, stream);
+}
+
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
 {
-    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
-                       a->stream);
+    return check_prompts(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                         BLOCK_SLOTS_OF(a), a->stream);
 }
 
 int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *a)
@@ -134,15 +156,15 @@ int attn_compress_check_slots(const struct attn_op *op, const struct attn_compre
 
 int attn_ssd_prefill_check_slots(const struct attn_op *op, const struct attn_ssd_prefill_args *a)
 {
-    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
-                       a->stream);
+    return check_prompts(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                         BLOCK_SLOTS_OF(a), a->stream);
 }
 
 int attn_gated_delta_prefill_check_slots(const struct attn_op *op,
                                          const struct attn_gated_delta_prefill_args *a)
 {
-    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
-                       a->stream);
+    return check_prompts(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                         BLOCK_SLOTS_OF(a), a->stream);
 }
 
 int attn_gated_delta_step_check_slots(const struct attn_op *op,

@@ -8,6 +8,7 @@
  * shifted by a token: the L1 has all but the first. The wave of a sequence's first tokens reads the
  * history and then writes the state, and no other wave touches either.
  */
+#include "templates/linear/blocks.h"
 #include "templates/linear/conv.h"
 #include "templates/linear/gates.h"
 #include "templates/linear/sequence.h"
@@ -78,12 +79,13 @@ struct conv {
     struct tir_builder b;
     struct att_tile tile;
     struct att_sequence sequence;
-    struct att_conv own;       /* the channels of the wave */
-    struct tir_value real;     /* i1: the sequence is no padding */
-    struct tir_value slot_in;  /* i32 */
-    struct tir_value slot;     /* i32 */
-    struct tir_value x;        /* i64: the sequence's first token, the wave's first channel */
-    struct tir_value x_stride; /* i32 bytes */
+    struct att_conv own;        /* the channels of the wave */
+    struct tir_value real;      /* i1: the sequence is no padding */
+    struct tir_value block_row; /* i64: of att_block_row() */
+    struct tir_value slot_in;   /* i32 */
+    struct tir_value slot;      /* i32 */
+    struct tir_value x;         /* i64: the sequence's first token, the wave's first channel */
+    struct tir_value x_stride;  /* i32 bytes */
     struct target out;
 };
 
@@ -238,12 +240,31 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, first, y);
 }
 
+/* Stores the last inputs before token `after` (i32, of the sequence), which begins a tile,
+ * where a block of a prefix cache ends there. A block has no fewer tokens than a state
+ * has columns. */
+static void store_block_state(struct conv *c, struct tir_value after)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value token = tir_add(b, c->sequence.start, after);
+    const int last = c->v->taps - 1;
+    struct att_block_end end = att_begin_block_end(b, &c->sequence, c->block_row, token);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
+    for (int i = 0; i < last; i++) {
+        const struct tir_value in =
+            tir_tile_load(b, inputs_view(c), att_plus(b, after, i - last), s.row);
+        att_conv_store(b, &c->own, end.slot, c->real, tir_i32(b, i), in);
+    }
+    att_finish_block_end(b, &end);
+}
+
 /* Convolves a run of tokens of one sequence, tile by tile. */
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
     const struct att_conv_shape s = att_conv_shape(b, c->v, ROWS);
     const int run = ROWS * c->tile.own[STEPS];
+    c->block_row = att_block_row(b, &c->sequence);
     struct tir_value taps[ATT_CONV_TAPS], history[ATT_CONV_TAPS];
     att_conv_taps(b, &c->own, &s, taps);
     const struct tir_value bias = att_conv_bias(b, &c->own, &s), zero = tir_i32(b, 0);
@@ -258,6 +279,7 @@ static void visit_run(struct conv *c)
     const struct tir_value end = tir_min(b, c->sequence.count, att_plus(b, start, run));
     struct tir_loop loop = tir_begin_for(b, from, end, tir_i32(b, ROWS), NULL, 0);
     visit_tile(c, &s, taps, bias, loop.index, NULL);
+    store_block_state(c, att_plus(b, loop.index, ROWS));
     tir_end_for(b, &loop, NULL, 0);
 }
 

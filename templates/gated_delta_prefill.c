@@ -6,6 +6,7 @@
  * the write of the state. The rows of the next chunk are under way while it works on one.
  */
 #include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/blocks.h"
 #include "templates/linear/tile.h"
 #include "templates/linear/triangle.h"
 #include "templates/template.h"
@@ -119,6 +120,7 @@ static struct tir_value find_sequence(struct delta *d, struct tir_value row)
 {
     d->sequence = att_sequence_of_prompt(&d->b, row);
     delta_find_slot(d);
+    d->block_row = att_block_row(&d->b, &d->sequence);
     return tir_cmp_gt(&d->b, d->sequence.count, tir_i32(&d->b, 0));
 }
 
@@ -134,6 +136,8 @@ static struct tir_value find_segment(struct delta *d, struct tir_value row)
 {
     delta_find_segment(d, row);
     delta_find_slot(d);
+    if (d->v->stage == ATT_STAGE_SCAN)
+        d->block_row = att_block_row(&d->b, &d->sequence);
     return tir_cmp_lt(&d->b, d->token, d->sequence.end);
 }
 

@@ -373,6 +373,8 @@ static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct ti
     else
         carried[n + 1] = tir_add(b, carried[n + 1], sum);
     *state = advance(s, *state, sum, x);
+    if (ssd_has_outputs(s))
+        ssd_store_block_state(s, att_plus(b, token, ATT_CHUNK), *state);
     for (unsigned i = 0; i < n; i++)
         carried[i] = next[i];
 }

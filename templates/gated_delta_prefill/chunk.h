@@ -107,6 +107,7 @@ struct delta {
     struct tir_value head, value_head, wave; /* i32 */
     struct tir_value first;                  /* i32: value element of the wave */
     struct tir_value real;                   /* i1: no padding */
+    struct tir_value block_row;              /* i64: of att_block_row() */
     struct tir_value a, bias;                /* exp(a_log); dt_bias, by channel 1 x K */
 
     struct tir_value token;  /* i32: first of the chunk */
@@ -288,6 +289,9 @@ void delta_find_slot(struct delta *d);
 
 /** Loads the state that the sequence begins with, and sets `real`. */
 struct tir_value delta_load_state(struct delta *d);
+
+/** Stores the state before token `after` (i32) where a block of a prefix cache ends there. */
+void delta_store_block_state(struct delta *d, struct tir_value after, struct tir_value state);
 
 /** Stores the state after the sequence. */
 void delta_store_state(struct delta *d, struct tir_value state);

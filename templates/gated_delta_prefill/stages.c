@@ -285,6 +285,8 @@ struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool
     memcpy(r.values, carried, n * sizeof(*carried));
     choose_chunk(d, loop.index, row);
     carried[n] = scan_chunk(d, &r.rows, records, carried[n], after, carried[n + 1]);
+    if (records)
+        delta_store_block_state(d, after, carried[n]);
     memcpy(carried, r.values, n * sizeof(*carried));
     tir_end_for(b, &loop, carried, n + 2);
     return carried[n];

@@ -3,16 +3,17 @@
  * The states that sequences begin and end with, by their slots.
  */
 #include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/blocks.h"
 #include "templates/linear/product_state.h"
 
 static struct tir_value state_at(struct delta *d, struct tir_value slot)
 {
     struct tir_builder *b = &d->b;
     const int size = d->v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
-    const struct tir_value base =
-        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, size);
     const struct tir_value bytes = tir_i64(b, d->v->head_dim * d->v->head_dim_v * size);
-    return tir_add(b, base, tir_mul(b, att_wide(b, d->value_head), bytes));
+    const struct tir_value head = tir_mul(b, att_wide(b, d->value_head), bytes);
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_STATE, TIR_I64), head);
+    return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, size);
 }
 
 static struct tir_value slot_to_read(struct delta *d)
@@ -29,6 +30,14 @@ struct tir_value delta_load_state(struct delta *d)
     const struct tir_value slot = slot_to_read(d);
     const struct tir_value there = tir_and(b, d->real, d->sequence.has_state);
     return att_product_state_load(b, d->v, state_at(d, slot), d->first, there, d->t.state);
+}
+
+void delta_store_block_state(struct delta *d, struct tir_value after, struct tir_value state)
+{
+    struct tir_builder *b = &d->b;
+    struct att_block_end end = att_begin_block_end(b, &d->sequence, d->block_row, after);
+    att_product_state_store(b, d->v, state_at(d, end.slot), d->first, d->real, state);
+    att_finish_block_end(b, &end);
 }
 
 void delta_store_state(struct delta *d, struct tir_value state)

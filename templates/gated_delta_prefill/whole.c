@@ -88,6 +88,7 @@ void delta_visit_sequence(struct delta *d)
     delta_load_values(d, &next.is.rows);
     delta_begin_chunk(d, loop.index);
     next.is.state = visit_chunk(d, &carried.is.rows, carried.is.state);
+    delta_store_block_state(d, after, next.is.state);
     tir_end_for(b, &loop, next.values, ROWS + 1);
     delta_store_state(d, next.is.state);
 }

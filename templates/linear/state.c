@@ -157,10 +157,10 @@ struct att_state att_state_of_layout(struct tir_builder *b, const struct att_var
 struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
                               struct tir_value slot, struct tir_value value_head)
 {
-    const struct tir_value base =
-        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, s->size);
     const struct tir_value bytes = tir_i64(b, s->key * s->value * s->size);
-    return tir_add(b, base, tir_mul(b, att_wide(b, value_head), bytes));
+    const struct tir_value head = tir_mul(b, att_wide(b, value_head), bytes);
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_STATE, TIR_I64), head);
+    return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, s->size);
 }
 
 /* Returns a view of the rows of memory with value elements from `first` on. */

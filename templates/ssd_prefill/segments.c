@@ -7,6 +7,7 @@
  * segment_states has a row of states for each segment. The first of a sequence is its first state,
  * which the second launch may overwrite in the pool; the others are what the segments before make.
  */
+#include "templates/linear/blocks.h"
 #include "templates/ssd_prefill/ssd_prefill.h"
 
 static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const char *stride)
@@ -38,6 +39,8 @@ void ssd_choose_tokens(struct ssd_prefill *s)
         s->first_token = s->sequence.start;
         s->end = s->sequence.end;
     }
+    if (ssd_has_outputs(s))
+        s->block_row = att_block_row(b, &s->sequence);
     s->real = att_is_slot(b, slot_of(s, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE));
 }
 
@@ -118,6 +121,15 @@ void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state)
         there = tir_and(b, there, tir_cmp_eq(b, s->end, s->sequence.end));
     att_state_store(b, &s->state, att_state_at(b, &s->state, slot, s->value_head), s->first, there,
                     tir_transpose(b, state));
+}
+
+void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state)
+{
+    struct tir_builder *b = &s->b;
+    struct att_block_end end = att_begin_block_end(b, &s->sequence, s->block_row, after);
+    att_state_store(b, &s->state, att_state_at(b, &s->state, end.slot, s->value_head), s->first,
+                    s->real, tir_transpose(b, state));
+    att_finish_block_end(b, &end);
 }
 
 void ssd_share_first_state(struct ssd_prefill *s)

@@ -44,6 +44,7 @@ struct ssd_prefill {
     struct tir_value segment_row;             /* i32: its row in segment_states */
     struct tir_value head, value_head, first; /* i32; first value element */
     struct tir_value real;                    /* i1: no padding */
+    struct tir_value block_row;               /* i64: of att_block_row() */
     struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
 };
 
@@ -87,6 +88,9 @@ struct tir_value ssd_first_state(struct ssd_prefill *s);
 
 /** Stores the state after the workgroup's last token where it is the sequence's last. */
 void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state);
+
+/** Stores the state before token `after` (i32) where a block of a prefix cache ends there. */
+void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state);
 
 /** Stores the sequence's first state for all segments. */
 void ssd_share_first_state(struct ssd_prefill *s);

@@ -55,13 +55,14 @@ class Steps(unittest.TestCase):
             {"op": "conv1d", "act": "silu"},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
             {"op": "gated_delta_commit", "head_dim": K},
-            {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True},
+            {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "stage": ["all", "chunks", "scan", "outputs"]},
             {"op": "gated_rmsnorm", "width": K, "act": "silu"})
         shape = dict(dtype="fp16", head_dim=K, heads=HEADS, value_heads=VALUE_HEADS, l2_norm=True)
         cls.conv1d = device.conv1d(dtype="fp16", taps=TAPS, channels=CHANNELS, act="silu")
         cls.delta = device.gated_delta(**shape)
         cls.replay = device.gated_delta(**shape, replay=True)
         cls.chunked = device.gated_delta_prefill(**shape)
+        cls.stages = [device.gated_delta_prefill(**shape, stage=stage) for stage in ("chunks", "scan", "outputs")]
         cls.commit = device.gated_delta_commit(head_dim=K, value_heads=VALUE_HEADS)
         cls.norm = device.gated_rmsnorm(dtype="fp16", width=K, groups=VALUE_HEADS, act="silu", shared_weight=True)
 
@@ -112,9 +113,8 @@ class Steps(unittest.TestCase):
 
     def chunks(self, tokens, slot, **more):
         """A prompt or a piece of one, in chunks of 64 tokens."""
-        out = self.step(tokens, [slot], [len(tokens[0])], [slot], op=self.chunked,
-                        conv={"has_state": more["has_state"]} if more else None, **more)
-        return out
+        conv = {name: more[name] for name in ("has_state", "block_slots", "block_tokens") if name in more}
+        return self.step(tokens, [slot], [len(tokens[0])], [slot], op=self.chunked, conv=conv, **more)
 
     def test_chunks_and_decode_are_one_run(self):
         tokens = self.tokens(90, 70)
@@ -125,11 +125,30 @@ class Steps(unittest.TestCase):
 
     def test_pieces_of_a_prompt_are_the_prompt(self):
         tokens, fresh = self.tokens(200, 80), np.zeros(1, np.uint8)
-        whole = self.chunks(tokens, 1, has_state=fresh)
+        whole = self.chunks(tokens, 1, has_state=fresh, block_slots=np.array([[-1, 5, 6]], np.int32), block_tokens=64)
         pieces = [self.chunks([t[:128] for t in tokens], 2, has_state=fresh),
                   self.chunks([t[128:] for t in tokens], 2)]
         np.testing.assert_array_equal(np.concatenate(pieces), whole)
         np.testing.assert_array_equal(self.state[2], self.state[1])
+        self.window[7], self.state[7] = self.window[5], self.state[5]  # as a prefix cache resumes
+        np.testing.assert_array_equal(self.chunks([t[128:] for t in tokens], 7), whole[128:])
+        np.testing.assert_array_equal(self.state[7], self.state[1])
+        np.testing.assert_array_equal(self.window[7], self.window[1])
+        self.assertTrue(np.isnan(self.state[[3, 4, 8, 9]]).all())
+
+    def test_three_launches_have_the_bits_of_one(self):
+        tokens, slots = self.tokens(200, 90), np.array([[5, 6, -1]], np.int32)
+        q, k, v, cu = self.convolve(tokens[0], [1], [200], has_state=np.zeros(1, np.uint8))
+        call = dict(q=q, k=k, v=v, gate_in=tokens[1], beta_in=tokens[2], a_log=self.layer.a_log, state=self.state,
+                    dt_bias=self.layer.dt_bias, cu_seqlens=cu, has_state=np.zeros(1, np.uint8), max_seqlen=200,
+                    scale=SCALE, l2_eps=1e-6, block_tokens=64)
+        one, several = np.zeros_like(v), np.zeros_like(v)
+        self.chunked(out=one, state_slots=np.array([1], np.int32), block_slots=slots, **call)
+        chunks = np.zeros((4, VALUE_HEADS, 2756 + 64 * K + K * K // 2), np.int32)
+        for op in self.stages:
+            op(out=several, chunks=chunks, state_slots=np.array([2], np.int32), block_slots=slots + 3, **call)
+        np.testing.assert_array_equal(several, one)
+        np.testing.assert_array_equal(self.state[[2, 8, 9]], self.state[[1, 5, 6]])
 
     def test_rejected_drafts_leave_nothing(self):
         tokens, wrong = self.tokens(10, 20), self.tokens(10, 30)

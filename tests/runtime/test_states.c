@@ -207,6 +207,33 @@ static void check(const struct attn_family *family, const struct attn_op *op, co
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
+/* Slots of blocks, two for each of two sequences. */
+static void slots_of_blocks_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_op op = {.device = b.device};
+    const struct attn_family *f = &attn_family_conv1d;
+    int32_t slots[] = {1, 2}, blocks[] = {3, 4, -1, 5};
+    struct attn_conv1d_args a = {.size = sizeof(a),
+                                 .batch = 2,
+                                 .state_slots = slots,
+                                 .block_slots = blocks,
+                                 .block_tokens = 64,
+                                 .block_columns = 2,
+                                 .state_slot_count = 6};
+    check(f, &op, &a, NULL);
+    blocks[3] = 3;
+    check(f, &op, &a, "block_slots has slot 3 twice");
+    blocks[3] = 6;
+    check(f, &op, &a, "block_slots[1] is 6, the state has 6 slots");
+    a.block_slots = NULL;
+    check(f, &op, &a, NULL);
+    close_bench(&b);
+}
+
 /* The fake's device memory is the host's. */
 static void slots_are_checked_on_request(void **state)
 {
@@ -345,6 +372,7 @@ int main(void)
         cmocka_unit_test(gates_are_aligned_and_bounded),
         cmocka_unit_test(prompts_have_counts_and_a_bound),
         cmocka_unit_test(windows_have_columns),
+        cmocka_unit_test(slots_of_blocks_are_checked_on_request),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(spans_are_checked_on_request),
     };

@@ -12,7 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29 };
+enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
 
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
@@ -25,6 +25,7 @@ enum {
     SPLIT = 1 << 7,      /* three output tensors */
     FAR = 1 << 8,        /* slots GiB apart */
     WIDE_LISTS = 1 << 9, /* slots is a column of a wider array */
+    BLOCKS = 1 << 10,    /* states after blocks of 128 tokens are kept too */
 };
 
 static const struct shape {
@@ -43,10 +44,15 @@ static const struct shape {
     {{"short", FRESH}, 64, 6, 0, 0, {2, 1, 3, 4, 0, 5}},
     {{"prefill", FRESH | SPLIT}, 256, 4, 0, 0, {33, 96, 1, 130}},
     {{"prefill of drafts", FORKS | FRESH | BY_COLUMN}, 64, 4, 0, 4, {31, 2, 64, 7}},
-    {{"views", VERIFY_VIEWS | FORKS | PADDED | WIDE_LISTS}, 320, 5, 0, 2, {70, 1, 2, 9, 65}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | WIDE_LISTS | BLOCKS},
+     320,
+     5,
+     0,
+     2,
+     {128, 1, 2, 9, 129}},
     {{"in place", OVER_X | FRESH}, 128, 3, 0, 0, {32, 17, 1}},
     {{"beyond 4 GiB", FAR | FORKS}, 64, 3, 0, 0, {5, 1, 40}},
-    {{"long", FRESH}, 64, 2, 0, 0, {2100, 300}},
+    {{"long, with blocks", FRESH | BLOCKS}, 64, 2, 0, 0, {2100, 300}},
 };
 
 static const struct shape traced = {{"trace", UNIFORM}, 8192, 64, 1, 0, {0}};
@@ -78,10 +84,26 @@ static void size(struct call *c)
     a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
     a->out_channels = s->channels - a->q_channels - a->k_channels;
     a->first_slot = is(c, PADDED);
+    if (is(c, BLOCKS)) {
+        a->block_tokens = BLOCK;
+        a->block_columns = a->max_seqlen / BLOCK;
+    }
 }
 
-/* Returns twice as many slots as sequences, and one that is unused. */
-static int slot_count(const struct call *c) { return 2 * c->args.conv1d.batch + 1; }
+/* Returns twice as many slots as sequences, one that is unused, and those for blocks. */
+static int slot_count(const struct call *c)
+{
+    const struct attn_conv1d_args *const a = &c->args.conv1d;
+    return 2 * a->batch + 1 + a->batch * a->block_columns;
+}
+
+/* Returns the slot for the state after a block of sequence i: every third one is padding. */
+static int block_slot(const struct call *c, int i, int block)
+{
+    const struct attn_conv1d_args *const a = &c->args.conv1d;
+    const int n = i * a->block_columns + block;
+    return n % 3 == 1 ? a->first_slot - 1 : 2 * a->batch + 1 + n;
+}
 
 static void place_outputs(struct call *c)
 {
@@ -116,6 +138,8 @@ static void place(struct call *c)
     }
     if (is(c, WIDE_LISTS))
         operand_set_stride(call_operand(c, CONV1D_STATE_SLOTS), 0, 3);
+    if (!is(c, BLOCKS))
+        operand_leave_out(call_operand(c, CONV1D_BLOCK_SLOTS));
     if (is(c, UNIFORM))
         operand_leave_out(call_operand(c, CONV1D_CU_SEQLENS));
     if (!is(c, VERIFIES))
@@ -150,6 +174,9 @@ static void fill_slots(struct call *c)
                             i % (((const struct shape *)c->shape)->extra + 2));
         if (is(c, FRESH))
             operand_set_int(call_operand(c, CONV1D_HAS_STATE), AT(i), i % 2);
+        for (int block = 0; block < c->args.conv1d.block_columns; block++)
+            operand_set_int(call_operand(c, CONV1D_BLOCK_SLOTS), AT(i, block),
+                            block_slot(c, i, block));
     }
 }
 
@@ -247,6 +274,18 @@ static void compare_state(struct call *c, const struct sequence *s, int d)
         call_compare(c, state, AT(s->slot, d, i), input_of(c, s, d, i + ahead), 0);
 }
 
+/* Compares the states of the sequence's blocks. */
+static void compare_blocks(struct call *c, const struct sequence *s, int i, int d)
+{
+    const int last = c->desc.conv1d.taps - 1;
+    for (int end = BLOCK; is(c, BLOCKS) && s->real && end <= s->count; end += BLOCK) {
+        const int slot = block_slot(c, i, end / BLOCK - 1);
+        for (int k = 0; k < last && slot >= c->args.conv1d.first_slot; k++)
+            call_compare(c, call_operand(c, CONV1D_STATE), AT(slot, d, k),
+                         input_of(c, s, d, end - last + k), 0);
+    }
+}
+
 static void compare(struct call *c)
 {
     const struct attn_conv1d_desc *desc = &c->desc.conv1d;
@@ -260,6 +299,7 @@ static void compare(struct call *c)
             for (int t = 0; t < s.count; t++)
                 compare_token(c, &s, t, d, w, bias);
             compare_state(c, &s, d);
+            compare_blocks(c, &s, i, d);
         }
     }
 }

@@ -25,8 +25,8 @@ static const struct recurrent_shape shapes[] = {
     {{"uniform", UNIFORM}, 2, 2, 2, 96, 0, {0}},
     {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 0, {66, 20, 0, 2}},
     {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 0, {67, 18}},
-    {{"long", FRESH}, 1, 1, 2, 0, 0, {1031, 320}},
-    {{"segments", FRESH | PADDED | PLAIN}, 1, 1, 5, 0, 1, {70, 130, 0, 64, 1}},
+    {{"long, with blocks", FRESH | BLOCKS}, 1, 1, 2, 0, 0, {1031, 320}},
+    {{"segments", FRESH | PADDED | PLAIN | BLOCKS}, 1, 1, 5, 0, 1, {70, 130, 0, 64, 1}},
     {{"segments of extremes", EXTREMES | FORKS}, 1, 1, 2, 0, 2, {197, 64}},
 };
 
@@ -477,8 +477,9 @@ static void end_segment(const struct chunk *x, struct segment *s, int values,
     begin_segment(x, s, h);
 }
 
-static void compare_head(const struct delta_layer *l, const struct recurrent_sequence *s, int head,
-                         struct chunk *x, struct segment *segment, struct recurrent_head *h)
+static void compare_head(const struct delta_layer *l, int n, const struct recurrent_sequence *s,
+                         int head, struct chunk *x, struct segment *segment,
+                         struct recurrent_head *h)
 {
     const int tokens = l->r.c->args.gated_delta_prefill.segment_tokens;
     recurrent_load_state(&l->r, s, head, h);
@@ -494,6 +495,9 @@ static void compare_head(const struct delta_layer *l, const struct recurrent_seq
             pass_segment(x, segment, l->head_dim_v);
         for (int v = 0; v < l->head_dim_v; v++)
             compare_column(l, x, s->start + t, head, v, h->state[v], &h->error[v]);
+        const int block = recurrent_block_target(&l->r, n, t + x->count);
+        if (block >= 0)
+            recurrent_compare_state(&l->r, block, head, h);
     }
 }
 
@@ -505,7 +509,7 @@ static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x
     if (s.padding)
         delta_layer_compare_padding(l, &s);
     for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
-        compare_head(l, &s, head, x, segment, h);
+        compare_head(l, n, &s, head, x, segment, h);
         if (to >= 0)
             recurrent_compare_state(&l->r, to, head, h);
     }

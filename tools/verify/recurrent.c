@@ -25,12 +25,22 @@ void recurrent_size(const struct recurrent *r)
                                                                          sequence */
     *r->state_steps = r->shape->steps;
     *r->first_slot = is(r, PADDED);
+    if (is(r, BLOCKS)) {
+        *r->block_tokens = r->shape->steps == 1 ? 64 : 128;
+        *r->block_columns = *r->max_seqlen / *r->block_tokens;
+    }
 }
 
 /* Returns the number of slots: enough to read from and to write to, and one that is unused. */
-static int slot_count(const struct recurrent *r)
+static int own_slot_count(const struct recurrent *r)
 {
     return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
+}
+
+/* Returns the number of these and of slots for the states of blocks. */
+static int slot_count(const struct recurrent *r)
+{
+    return own_slot_count(r) + (is(r, BLOCKS) ? *r->batch * *r->block_columns : 0);
 }
 
 void recurrent_align(const struct call *c, struct operand *state)
@@ -54,6 +64,10 @@ void recurrent_place(const struct recurrent *r)
         if (r->accepted)
             operand_set_stride(r->slots, 1, 3);
     }
+    if (r->block_slots && !is(r, BLOCKS))
+        operand_leave_out(r->block_slots);
+    else if (r->block_slots)
+        operand_set_stride(r->block_slots, 0, 2 * *r->block_columns + 1);
     if (is(r, UNIFORM))
         operand_leave_out(r->cu_seqlens);
     if (r->accepted && !is(r, ACCEPTED))
@@ -89,6 +103,13 @@ static void fill_slots(const struct recurrent *r)
         }
 }
 
+/* Returns entry [i][block] of block_slots: every third one is padding. */
+static int block_slot_of(const struct recurrent *r, int i, int block)
+{
+    const int n = i * *r->block_columns + block;
+    return n % 3 == 2 ? *r->first_slot - 1 : own_slot_count(r) + n;
+}
+
 static void fill_states(const struct recurrent *r)
 {
     struct operand *s = r->state;
@@ -111,6 +132,8 @@ void recurrent_fill(const struct recurrent *r)
             operand_set_int(r->accepted, AT(i), (i + 2) % (*r->state_steps + 1));
         if (is(r, FRESH))
             operand_set_int(r->has_state, AT(i), i % 2);
+        for (int block = 0; is(r, BLOCKS) && block < *r->block_columns; block++)
+            operand_set_int(r->block_slots, AT(i, block), block_slot_of(r, i, block));
     }
     if (!is(r, UNIFORM))
         operand_set_ints(r->cu_seqlens, r->starts, *r->batch + 1);
@@ -135,6 +158,14 @@ int recurrent_target(const struct recurrent *r, int i, int t)
     const bool each = *r->state_steps > 1, last = t == r->starts[i + 1] - r->starts[i] - 1;
     const int slot = slot_of(r, i, each ? t : 0, false);
     return (each || last) && slot >= *r->first_slot ? slot : -1;
+}
+
+int recurrent_block_target(const struct recurrent *r, int i, int t)
+{
+    if (!is(r, BLOCKS) || !t || t % *r->block_tokens)
+        return -1;
+    const int slot = block_slot_of(r, i, t / *r->block_tokens - 1);
+    return slot >= *r->first_slot ? slot : -1;
 }
 
 void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,

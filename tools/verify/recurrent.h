@@ -22,6 +22,7 @@ enum {
     EXTREMES = 1 << 7,   /* gates at their bounds, keys of zeros */
     FUSED = 1 << 8,      /* the vectors of a token are slices of one row */
     PLAIN = 1 << 9,      /* all optional arguments are NULL */
+    BLOCKS = 1 << 11,    /* prompts: states after blocks of tokens are kept too */
 };
 
 /** A row of an op's table. */
@@ -37,6 +38,8 @@ struct recurrent {
     struct call *c;
     const struct recurrent_shape *shape;
     struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
+    struct operand *block_slots;           /* NULL: the op keeps no states of blocks */
+    int32_t *block_tokens, *block_columns; /* likewise */
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
     int32_t *starts; /* [batch + 1]: first token of each sequence */
     enum attn_state_layout layout;
@@ -49,33 +52,36 @@ struct recurrent_own {
 };
 
 /** Initialises struct recurrent for a call. OP and `op` name the op in operands and in unions. */
-#define RECURRENT_OF(call, op, OP) \
-    RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), &(call)->args.op.state_steps)
+#define RECURRENT_OF(call, op, OP)                                    \
+    RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), \
+                   &(call)->args.op.state_steps, )
 
 /** Initialises struct recurrent for an op on prompts, which takes no drafts. */
-#define RECURRENT_OF_PROMPTS(call, op, OP) \
-    RECURRENT_WITH(call, op, OP, NULL, &((struct recurrent_own *)(call)->own)->one)
+#define RECURRENT_OF_PROMPTS(call, op, OP)                                          \
+    RECURRENT_WITH(call, op, OP, NULL, &((struct recurrent_own *)(call)->own)->one, \
+                   .block_slots = call_operand((call), OP##_BLOCK_SLOTS),           \
+                   .block_tokens = &(call)->args.op.block_tokens,                   \
+                   .block_columns = &(call)->args.op.block_columns)
 
-#define RECURRENT_WITH(call, op, OP, accepted_operand, steps)    \
-    ((struct recurrent){                                         \
-        .c = (call),                                             \
-        .shape = (call)->shape,                                  \
-        .slots = call_operand((call), OP##_STATE_SLOTS),         \
-        .slots_in = call_operand((call), OP##_STATE_SLOTS_IN),   \
-        .cu_seqlens = call_operand((call), OP##_CU_SEQLENS),     \
-        .accepted = (accepted_operand),                          \
-        .has_state = call_operand((call), OP##_HAS_STATE),       \
-        .state = call_operand((call), OP##_STATE),               \
-        .tokens = &(call)->args.op.tokens,                       \
-        .batch = &(call)->args.op.batch,                         \
-        .max_seqlen = &(call)->args.op.max_seqlen,               \
-        .state_steps = (steps),                                  \
-        .first_slot = &(call)->args.op.first_slot,               \
-        .starts = ((struct recurrent_own *)(call)->own)->starts, \
-        .layout = (call)->desc.op.state_layout,                  \
-        .keys = (call)->desc.op.head_dim,                        \
-        .values = (call)->desc.op.head_dim_v,                    \
-    })
+#define RECURRENT_WITH(call, op, OP, accepted_operand, steps, ...)               \
+    ((struct recurrent){.c = (call),                                             \
+                        .shape = (call)->shape,                                  \
+                        .slots = call_operand((call), OP##_STATE_SLOTS),         \
+                        .slots_in = call_operand((call), OP##_STATE_SLOTS_IN),   \
+                        .cu_seqlens = call_operand((call), OP##_CU_SEQLENS),     \
+                        .accepted = (accepted_operand),                          \
+                        .has_state = call_operand((call), OP##_HAS_STATE),       \
+                        .state = call_operand((call), OP##_STATE),               \
+                        .tokens = &(call)->args.op.tokens,                       \
+                        .batch = &(call)->args.op.batch,                         \
+                        .max_seqlen = &(call)->args.op.max_seqlen,               \
+                        .state_steps = (steps),                                  \
+                        .first_slot = &(call)->args.op.first_slot,               \
+                        .starts = ((struct recurrent_own *)(call)->own)->starts, \
+                        .layout = (call)->desc.op.state_layout,                  \
+                        .keys = (call)->desc.op.head_dim,                        \
+                        .values = (call)->desc.op.head_dim_v,                    \
+                        __VA_ARGS__})
 
 /** Sets the counts of a call. */
 void recurrent_size(const struct recurrent *r);
@@ -99,6 +105,10 @@ struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i);
 
 /** Returns the slot to which the state after token t of sequence i is written, or -1. */
 int recurrent_target(const struct recurrent *r, int i, int t);
+
+/** Returns the slot to which the state before token t of sequence i is written because a block ends
+ * there, or -1. */
+int recurrent_block_target(const struct recurrent *r, int i, int t);
 
 /** Finds element (k, v) of a head's state. */
 void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,

@@ -325,6 +325,9 @@ static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, s
         const int to = recurrent_target(&l->r, i, t);
         if (to >= 0 && !fills && l->out->given)
             recurrent_compare_state(&l->r, to, head, &h->of);
+        const int block = recurrent_block_target(&l->r, i, t + 1);
+        if (block >= 0 && !fills && l->out->given)
+            recurrent_compare_state(&l->r, block, head, &h->of);
     }
 }
 

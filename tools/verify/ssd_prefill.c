@@ -10,13 +10,13 @@ enum { CHUNK = 64 };
 
 static const struct recurrent_shape shapes[] = {
     {{"lengths", FRESH}, 1, 2, 6, 0, 1, {1, 63, 64, 65, 0, 199}},
-    {{"rank", FUSED | PADDED | WIDE_LISTS}, 2, 6, 4, 0, 1, {70, 3, 17, 129}},
+    {{"rank", FUSED | PADDED | WIDE_LISTS | BLOCKS}, 2, 6, 4, 0, 1, {70, 3, 17, 129}},
     {{"forks", FORKS | FRESH | WIDE_LISTS}, 1, 1, 4, 0, 1, {5, 128, 66, 2}},
     {{"uniform", UNIFORM}, 1, 3, 3, 200, 2, {0}},
     {{"extremes", EXTREMES | FRESH}, 1, 2, 3, 0, 1, {150, 1, 97}},
     {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 1, {2, 65, 0, 80}},
     {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 1, {2, 70}},
-    {{"long", FRESH}, 1, 1, 2, 0, 3, {1030, 640}},
+    {{"long, with blocks", FRESH | BLOCKS}, 1, 1, 2, 0, 3, {1030, 640}},
     {{"65,536 tokens", UNIFORM}, 1, 1, 1, 1 << 16, 64, {0}},
 };
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares how ops on prompts keep states for a prefix cache: one after each block of
+ * tokens of a sequence, in a slot of its own.
+ */
+#ifndef TEMPLATES_LINEAR_BLOCKS_H
+#define TEMPLATES_LINEAR_BLOCKS_H
+
+#include "templates/linear/sequence.h"
+
+/** Branches in which the state of a block is stored. */
+struct att_block_end {
+    struct tir_if within, ends, kept;
+    struct tir_value slot; /* i32 */
+};
+
+/** Returns the address (i64) of the sequence's row of block_slots. */
+struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence *s);
+
+/**
+ * Begins branches that are taken where a block of the sequence ends before token `after` (i32) and
+ * has a slot. `after` is a multiple of 32 tokens from the first one. `row` is of att_block_row(). A
+ * loop should not repeat that, since it is short of scalar registers.
+ */
+struct att_block_end att_begin_block_end(struct tir_builder *b, const struct att_sequence *s,
+                                         struct tir_value row, struct tir_value after);
+
+/** Ends these branches. */
+void att_finish_block_end(struct tir_builder *b, struct att_block_end *e);
+
+#endif
