@@ -119,7 +119,7 @@ enum inst_form {
 #define INST_MAX_DWORDS 4
 
 struct inst {
-    /* What every execution reads comes first, so that it shares a cache line of the host. */
+    /* Members that every execution reads come first and share a cache line of the host. */
     void (*exec)(struct wave *w, const struct inst *in);
     const struct op_row *row; /* NULL: does not decode; `exec` faults when a wave reaches it */
     uint64_t offset;          /* of the instruction in its code range, in bytes */
