@@ -6,6 +6,9 @@
 /* mla_rope_cache: waves per workgroup and heads per part, as in templates/mla_rope_cache.c. */
 enum { WAVES = 4, PART_HEADS = 16 };
 
+/* mla_rope_cache with product_dim: rows of w_uk per wave, as in templates/workgroup. */
+enum { SLICE_ROWS = 16 };
+
 /* Returns the tokens per wave that writes latents. The wave reads the norm's weight once, as many
  * bytes as a token has. */
 static int64_t run_tokens(int32_t tokens)
@@ -44,8 +47,11 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
 {
     const bool rotates = d->head_dim > d->head_dim_v;
     const int64_t parts = attn_parts(d->heads, PART_HEADS), items = a->tokens * parts;
-    const int64_t whole = rotates && a->q_nope ? run_parts(items, d->heads) : 0;
-    const int64_t queries = whole ? attn_parts(items, WAVES * whole) : a->q_nope ? items : 0;
+    const int64_t whole = rotates && a->q_nope && !d->product_dim ? run_parts(items, d->heads) : 0;
+    const int64_t queries = whole            ? attn_parts(items, WAVES * whole)
+                            : d->product_dim ? d->heads * (d->head_dim_v / SLICE_ROWS / WAVES)
+                            : a->q_nope      ? items
+                                             : 0;
     const int64_t run = whole ? attn_parts(a->tokens, queries) : run_tokens(a->tokens);
     const int64_t rows = whole ? 0 : attn_parts(a->tokens, WAVES * run);
     const int64_t rotated = rotates && !whole ? attn_parts(items, WAVES) : 0;

@@ -319,7 +319,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     mla_work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);
     if (v->product_dim)
-        mla_multiply_output(&s);
+        mla_multiply_output(&s, tir_cmp_lt(b, range[0], range[1]));
     tir_return(b);
 
     *k = (struct att_kernel){

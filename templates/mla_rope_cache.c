@@ -10,11 +10,14 @@
  * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
  * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
  * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
+ * With `product_dim` latents of queries are products of a head's q_nope and its part of W_UK. Waves
+ * of the third part then have 16 rows of W_UK: workgroup/row_product.h.
  * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope/rope.h.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/workgroup/grid.h"
+#include "templates/workgroup/row_product.h"
 #include "templates/rope/rope.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -37,9 +40,10 @@ static const struct att_knob knobs[] = {
 
 struct mla_rope {
     const struct att_variant *v;
-    struct att_variant pe; /* the variant of the rotated part, as heads of their own */
-    struct rope rope;      /* for the rotated part; its builder is the kernel's */
-    int width;             /* elements of the rotated part: 64, or 0 */
+    struct att_variant pe;     /* the variant of the rotated part, as heads of their own */
+    struct rope rope;          /* for the rotated part; its builder is the kernel's */
+    int width;                 /* elements of the rotated part: 64, or 0 */
+    struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -61,6 +65,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
+    if (v->product_dim && !att_row_product_check(v, m, ATT_PRODUCT_COLUMNS, why))
+        return false;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
@@ -96,7 +102,7 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 struct heads {
     struct tir_value part;       /* i32: number of the group of 16 heads */
     struct tir_value first, end; /* i32: range of heads */
-    struct tir_value inverse;    /* inverse of q_out's scale, or no value */
+    struct tir_value scale;      /* f32: of q_out, or no value */
 };
 
 /* Finds item number `item`, i32: token item / parts, and part item % parts of its heads. */
@@ -109,8 +115,14 @@ static struct heads find_heads(struct mla_rope *k, struct tir_value item)
     h.first = att_times(b, h.part, HEADS);
     h.end = tir_arg(b, ARG_HEADS, TIR_I32);
     if (k->rope.narrow_q)
-        h.inverse = tir_rcp(b, att_scale(b, ARG_OUT_SCALE));
+        h.scale = att_scale(b, ARG_OUT_SCALE);
     return h;
+}
+
+/* Returns what elements of q are multiplied with before they are stored, or no value. */
+static struct tir_value inverse(struct mla_rope *k, const struct heads *h)
+{
+    return h->scale.id ? tir_rcp(&k->rope.b, h->scale) : h->scale;
 }
 
 static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
@@ -134,7 +146,7 @@ static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_v
     struct tir_value x =
         tir_tile_load(b, heads_view(k, &some, &from, width), first, latent_tile(k, WAVE_HEADS));
     if (p->narrow_q)
-        x = tir_convert_short(b, times(b, as_f32(k, x), h->inverse), TIR_FP8);
+        x = tir_convert_short(b, times(b, as_f32(k, x), inverse(k, h)), TIR_FP8);
     tir_tile_store(b, heads_view(k, &some, &to, width), first, x);
 }
 
@@ -151,13 +163,58 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
     tir_end_if(b, &some, NULL);
 }
 
+/* Rounds sums of a product as a launch of its own would, and divides them by q_out's scale. */
+static struct tir_value convert_product(void *family, struct tir_value sums)
+{
+    struct mla_rope *const k = family;
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value x = tir_convert(b, sums, k->rope.dtype);
+    if (!k->rope.narrow_q)
+        return x;
+    const struct tir_value inverse = tir_rcp(b, att_scale(b, ARG_OUT_SCALE));
+    return tir_convert(b, times(b, as_f32(k, x), inverse), TIR_FP8);
+}
+
+/* Multiplies rows of W_UK with all tokens, a slice in each wave. */
+static void visit_products(struct mla_rope *k, struct tir_value block)
+{
+    struct rope *const p = &k->rope;
+    struct tir_builder *b = &p->b;
+    const struct att_row_product product = {.b = b,
+                                            .dtype = p->dtype,
+                                            .columns = (unsigned)k->v->product_dim,
+                                            .rows = k->v->head_dim_v,
+                                            .w = ARG_W_UK,
+                                            .w_head_stride = ARG_W_UK_HEAD_STRIDE,
+                                            .w_row_stride = ARG_W_UK_ROW_STRIDE,
+                                            .x = ATT_HEADS(Q_NOPE),
+                                            .out = ATT_HEADS(Q_OUT),
+                                            .out_size = p->narrow_q ? 1 : ROPE_ELEM,
+                                            .tokens = tir_arg(b, ARG_TOKENS, TIR_I32),
+                                            .convert = convert_product,
+                                            .family = k};
+    att_row_product_slice(&product, tir_add(b, att_times(b, block, WAVES), p->wave));
+}
+
 /* ---- A token's place in the cache ---- */
 
-static struct tir_value inverse_scale(const struct att_cache *c)
+/* Issues the load of the cache's scale. Without slots its pointer may be NULL: another tensor's
+ * first bytes are loaded then, and not used. */
+static void ask_cache_scale(struct mla_rope *k)
 {
-    if (c->scaling == ATT_KV_SCALE_NONE)
-        return (struct tir_value){0};
-    return att_cache_inverse(c, att_cache_tensor_scale(c));
+    struct tir_builder *b = &k->rope.b;
+    if (k->v->kv_scale != ATT_KV_SCALE_TENSOR)
+        return;
+    const struct tir_value slots = tir_arg(b, ARG_SLOT_MAPPING, TIR_I64);
+    const struct tir_value from =
+        tir_select(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), tir_arg(b, ARG_K_SCALE, TIR_I64),
+                   tir_arg(b, ARG_KV_C, TIR_I64));
+    k->kv_scale = tir_scalar_load(b, from, tir_i32(b, 0), TIR_F32);
+}
+
+static struct tir_value inverse_scale(const struct mla_rope *k, const struct att_cache *c)
+{
+    return k->kv_scale.id ? att_cache_inverse(c, k->kv_scale) : k->kv_scale;
 }
 
 /* Begins a branch for tokens with a slot. The builder moves into it. */
@@ -227,10 +284,31 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     }
     if (c.dtype != p->dtype) {
         memcpy(x, raw, sizeof(x));
-        rotate(k, x, inverse_scale(&c), c.dtype);
+        rotate(k, x, inverse_scale(k, &c), c.dtype);
     }
     rope_store(p, s, slot_at(k, &c, first), one, zero, c.size, zero, x);
     end_slot(k, &some);
+}
+
+/* Loads what a token's rotated elements need besides themselves, in one round. */
+static void ask_token(struct mla_rope *k, const struct heads *h)
+{
+    struct rope *p = &k->rope;
+    struct tir_builder *b = &p->b;
+    struct tir_value asked[4];
+    unsigned n = 0;
+    rope_load_slot(p);
+    ask_cache_scale(k);
+    if (k->v->rope != ATT_ROPE_NONE) {
+        rope_ask_positions(p);
+        asked[n++] = p->position[0];
+    }
+    if (h->scale.id)
+        asked[n++] = h->scale;
+    if (k->kv_scale.id)
+        asked[n++] = k->kv_scale;
+    asked[n++] = p->slot;
+    tir_anchor_all(b, asked, n);
 }
 
 /* Rotates 16 heads of q_pe, and k_pe with the first of them. */
@@ -249,10 +327,12 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     /* Other parts load beyond the resource, which causes no traffic. */
     rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
               zero, false, key);
-    rope_load_slot(p);
-    if (k->v->rope != ATT_ROPE_NONE)
-        rope_find_angles(p);
-    rotate(k, q, h.inverse, p->narrow_q ? TIR_FP8 : p->dtype);
+    ask_token(k, &h);
+    if (k->v->rope != ATT_ROPE_NONE) {
+        rope_load_angles(p);
+        rope_widen_angles(p);
+    }
+    rotate(k, q, inverse(k, &h), p->narrow_q ? TIR_FP8 : p->dtype);
     rope_store(p, &p->rotated, rope_token_base(p, &to), h.end, to.head_stride, to.size, h.first, q);
     struct tir_if of_key = tir_begin_if(b, first, false, NULL, 0);
     store_key(k, key);
@@ -333,7 +413,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
     if (c.packed)
         raw = pack_latent(k, &c, x);
     else if (c.dtype != p->dtype)
-        raw = att_cache_quantise(&c, x, inverse_scale(&c));
+        raw = att_cache_quantise(&c, x, inverse_scale(k, &c));
     tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size), zero, raw);
     end_slot(k, &some);
 }
@@ -346,6 +426,7 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     if (k->v->norm != ATT_NORM_NONE)
         weight = tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM),
                                tir_i32(b, 0), latent_tile(k, 1));
+    ask_cache_scale(k);
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, wave, run);
     const struct tir_value end =
@@ -382,20 +463,32 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
+/* Visits latents of queries, apart from the rest or, with a run of parts, with what rotates. */
+static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
+                                 struct tir_value after_rotated)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value run = tir_arg(b, ARG_RUN_PARTS, TIR_I32);
+    struct tir_if apart = tir_begin_if(b, tir_cmp_eq(b, run, tir_i32(b, 0)), false, NULL, 0);
+    visit_queries(k, after_rotated);
+    tir_else(b, &apart, NULL);
+    visit_whole(k, block, run);
+    tir_end_if(b, &apart, NULL);
+}
+
 /* Visits heads, in the workgroups after those for latents of tokens. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value rotated = tir_arg(b, ARG_ROTATED_GROUPS, TIR_I32);
+    const struct tir_value after = tir_sub(b, block, rotated);
     struct tir_if of_rotated = tir_begin_if(b, tir_cmp_lt(b, block, rotated), false, NULL, 0);
     visit_all_rotated(k, block);
     tir_else(b, &of_rotated, NULL);
-    const struct tir_value run = tir_arg(b, ARG_RUN_PARTS, TIR_I32);
-    struct tir_if apart = tir_begin_if(b, tir_cmp_eq(b, run, tir_i32(b, 0)), false, NULL, 0);
-    visit_queries(k, tir_sub(b, block, rotated));
-    tir_else(b, &apart, NULL);
-    visit_whole(k, block, run);
-    tir_end_if(b, &apart, NULL);
+    if (k->v->product_dim)
+        visit_products(k, after);
+    else
+        visit_latent_queries(k, block, after);
     tir_end_if(b, &of_rotated, NULL);
 }
 
@@ -410,6 +503,8 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
     tir_else(b, &of_rows, NULL);
     if (k->width)
         visit_heads(k, after_rows);
+    else if (k->v->product_dim)
+        visit_products(k, after_rows);
     else
         visit_queries(k, after_rows);
     tir_end_if(b, &of_rows, NULL);

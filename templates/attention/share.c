@@ -45,7 +45,8 @@ static struct tir_value await(const struct att_share *s)
     struct tir_if waits = tir_begin_if(b, s->waits, false, &i32, 1);
     const struct tir_value seen = tir_await(b, s->ticket, s->count, s->polls, s->sleep);
     tir_else(b, &waits, &seen);
-    struct tir_value left = tir_await(b, s->ticket, s->count, 1, 0);
+    const unsigned polls = s->other_polls ? s->other_polls : 1;
+    struct tir_value left = tir_await(b, s->ticket, s->count, polls, s->other_sleep);
     tir_end_if(b, &waits, &left);
     return left;
 }

@@ -422,8 +422,9 @@ uint32_t mla_piece_features(const struct mla *s);
 /** True if the kernel's product with W_UV can be built. */
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
                        struct att_why *why);
-/** Multiplies each head's output with its rows of w_uv, after the last item of the launch. */
-void mla_multiply_output(struct mla *s);
+/** Multiplies each head's output with its rows of w_uv, after the last item of the launch.
+ * `has_items` (i1): the workgroup had some. */
+void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
 /* scaled.c */
 

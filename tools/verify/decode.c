@@ -584,6 +584,7 @@ static double least_bytes(const struct call *c)
     double bytes = (double)batch * seen * kv_heads(c) * (key + scales) +
                    rows * (dim * q_size + q_scale_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) +
                    4.0 * (decode_lists(c)->first[batch] + batch);
+    bytes += value_product_bytes(c);
     if (is_split(c))
         bytes += 4.0 * (INFO * own->items + s->lists + 1) +
                  4.0 * own->plan.reduce_indptr[batch] * s->q * DESC(c, heads) * (dim_v + 1);

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "tools/reference/head_product.h"
 #include "tools/reference/mla_rope_cache.h"
 #include "tools/verify/call.h"
 #include "tools/verify/paged.h"
@@ -51,6 +52,8 @@ struct own {
     float *angles; /* [token, rotary]: the rows of cos_sin that tokens read */
     double weight[REF_ROPE_DIM_MAX];
     struct ref_rope_head expected;
+    double off[REF_ROPE_DIM_MAX]; /* of a product: how far its elements may be from the expected
+                                     ones */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -180,6 +183,7 @@ static void fill(struct call *c)
     if (k_scale->given)
         operand_set(k_scale, AT(0),
                     stored_scale(call_operand(c, MLA_ROPE_CACHE_K_CACHE)->precision, &c->random));
+    operand_set_random(call_operand(c, MLA_ROPE_CACHE_W_UK), &c->random);
     fill_positions(c);
     fill_slots(c);
 }
@@ -198,6 +202,28 @@ static double arithmetic_of(const struct call *c, bool row, int d)
     return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
 }
 
+/* Multiplies a head's query with its part of W_UK. head_product.c has the bound of the sum, which
+ * is rounded to dtype before it is stored as another type. */
+static void absorb(struct call *c, int token, int head, double *out)
+{
+    struct own *own = c->own;
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    const struct operand *q = call_operand(c, MLA_ROPE_CACHE_Q_NOPE);
+    const struct operand *weights = call_operand(c, MLA_ROPE_CACHE_W_UK);
+    const int n = desc->product_dim;
+    const double scale[] = {1}, narrow = desc->q_out_dtype == ATTN_FP8 ? q->precision->unit : 0;
+    double x[REF_ROPE_DIM_MAX], w[REF_ROPE_DIM_MAX], magnitude;
+    for (int k = 0; k < n; k++)
+        x[k] = operand_value(q, AT(token, head, k));
+    for (int d = 0; d < desc->head_dim_v; d++) {
+        for (int k = 0; k < n; k++)
+            w[k] = operand_value(weights, AT(head, d, k));
+        out[d] = ref_head_product(x, w, n, scale, REF_ROPE_DIM_MAX, &magnitude);
+        own->off[d] = 2 * (n + 8) * STORED_F * magnitude;
+        own->off[d] += narrow * (fabs(out[d]) + own->off[d]);
+    }
+}
+
 /* Computes the expected row of a token, or a head of its q. */
 static void expect(struct call *c, int token, int head, bool row)
 {
@@ -208,8 +234,11 @@ static void expect(struct call *c, int token, int head, bool row)
     const struct operand *pe = call_operand(c, row ? MLA_ROPE_CACHE_K_PE : MLA_ROPE_CACHE_Q_PE);
     const int n = rotary(c);
     double x[REF_ROPE_DIM_MAX], y[REF_ROPE_DIM_MAX], angles[REF_ROPE_DIM_MAX];
-    for (int d = 0; latent->given && d < desc->head_dim_v; d++)
+    const bool absorbs = !row && desc->product_dim;
+    for (int d = 0; latent->given && !absorbs && d < desc->head_dim_v; d++)
         x[d] = operand_value(latent, row ? AT(token, d) : AT(token, head, d));
+    if (absorbs)
+        absorb(c, token, head, x);
     for (int d = 0; d < n; d++) {
         y[d] = operand_value(pe, row ? AT(token, d) : AT(token, head, d));
         angles[d] = own->angles[(size_t)token * (size_t)n + (size_t)d];
@@ -233,11 +262,14 @@ static void expect(struct call *c, int token, int head, bool row)
 static void compare_element(struct call *c, struct operand *o, const struct operand *scale,
                             bool row, int d, const int64_t at[])
 {
-    const struct ref_rope_head *r = &((struct own *)c->own)->expected;
+    const struct own *own = c->own;
+    const struct ref_rope_head *r = &own->expected;
+    const struct attn_mla_rope_cache_desc *desc = &c->desc.mla_rope_cache;
+    const bool product = !row && desc->product_dim && d < desc->head_dim_v;
     const double divisor = scale && scale->given ? operand_value(scale, AT(0)) : 1;
+    const double arithmetic = product ? own->off[d] : arithmetic_of(c, row, d) * r->magnitude[d];
     double bound;
-    const double expected = stored_value(o->precision, divisor, r->out[d],
-                                         arithmetic_of(c, row, d) * r->magnitude[d], &bound);
+    const double expected = stored_value(o->precision, divisor, r->out[d], arithmetic, &bound);
     call_compare(c, o, at, expected, bound);
 }
 
@@ -322,13 +354,17 @@ static void compare(struct call *c)
     }
 }
 
-/* True if the shape is for the kernel. An in-place call needs q's own type and a rotated part. A
+/* True if the shape is for the kernel. A product is for few heads and tokens, and writes q_out. An
+ * in-place call needs q's own type and a rotated part. A
  * call with many tokens needs a rotated part. The code is the same for all types of q. */
 static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
+    const struct shape *shape = c->shape;
     if (is(c, MANY) && (d->q_out_dtype != ATTN_FP8 || !rotary(c)))
         return false;
+    if (d->product_dim)
+        return !is(c, IN_PLACE | IN_Q_OUT | MANY) && shape->heads <= 40;
     return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
@@ -338,10 +374,13 @@ static double least_bytes(const struct call *c)
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
     const double cached = d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW : d->head_dim * kv;
-    const double row = d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached;
+    const double saved = d->product_dim ? 2.0 * d->heads * (d->head_dim_v - d->product_dim) : 0;
+    const double row =
+        d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached - saved;
+    const double weights = 2.0 * d->heads * d->head_dim_v * d->product_dim;
     const double table =
         d->rope == ATTN_ROPE_NONE ? 0 : 8 + rotary(c) * (d->cos_sin_short ? 2.0 : 4.0);
-    return c->args.mla_rope_cache.tokens * (row + table + 8) + 2.0 * d->head_dim_v;
+    return c->args.mla_rope_cache.tokens * (row + table + 8) + 2.0 * d->head_dim_v + weights;
 }
 
 const struct verify_op verify_mla_rope_cache = {

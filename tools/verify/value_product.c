@@ -54,3 +54,11 @@ void value_product_compare(struct call *c)
         for (int h = 0; h < c->desc.mla_decode.heads; h++)
             compare_row(c, t, h);
 }
+
+double value_product_bytes(const struct call *c)
+{
+    const struct attn_mla_decode_desc *d = &c->desc.mla_decode;
+    if (!has_product(c))
+        return 0;
+    return 2.0 * d->heads * d->product_dim * (d->head_dim_v + c->args.mla_decode.total_q);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares the product of heads' weights with a few tokens, as a part of a kernel that
+ * does other work too: out[t, h] = w[h] x[t, h]. head_product is the kernel for nothing else.
+ *
+ * A wave multiplies slices of 16 rows of w with all tokens. Each lane loads 16 bytes of a row, as
+ * the matrix instruction takes them: waves need neither LDS nor each other.
+ */
+#ifndef TEMPLATES_WORKGROUP_ROW_PRODUCT_H
+#define TEMPLATES_WORKGROUP_ROW_PRODUCT_H
+
+#include "templates/template.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    ATT_PRODUCT_ROWS = 16,    /* of w in a slice */
+    ATT_PRODUCT_COLUMNS = 64, /* columns of w and x are a multiple of it, */
+    ATT_PRODUCT_MOST = 512    /* and at most this number */
+};
+
+/** A product, and the tensors of the call that it reads and writes. */
+struct att_row_product {
+    struct tir_builder *b;
+    unsigned dtype;   /* of w and x, 16 bits: enum tir_dtype */
+    unsigned columns; /* of w and x */
+    int rows;         /* of a head's w, a multiple of ATT_PRODUCT_ROWS */
+    const char *w, *w_head_stride, *w_row_stride; /* arguments of w [head, row, column] */
+    struct att_tensor x, out;                     /* [token, head, column] and [token, head, row] */
+    int out_size;                                 /* bytes of an element of out */
+    struct tir_value tokens;                      /* i32: rows of x and out */
+    /** Converts sums (f32) to the type of out. NULL: they are rounded to dtype. */
+    struct tir_value (*convert)(void *family, struct tir_value sums);
+    void *family; /* argument of convert */
+};
+
+/** True if the machine has an instruction for products of a variant's dtype, and `product_dim` is
+ * `multiple` times a whole number. */
+bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
+                           struct att_why *why);
+/** Multiplies slice `number` (i32) with all tokens. Slices of a head follow each other. */
+void att_row_product_slice(const struct att_row_product *p, struct tir_value number);
+
+#endif
