@@ -142,12 +142,20 @@ static void turn_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "bias: true");
 }
 
+/* Writes the entry that has begun, if every target has its kernels. */
+static void end_if_everywhere(struct entry_writer *w, const char *comment)
+{
+    char good[64], bad[64], why[200];
+    entry_sort_targets(w, good, bad, why);
+    if (!bad[0])
+        entry_end(w, "", comment);
+}
+
 /* Writes rope_qk_norm_cache and decode of few sequences in one launch, if every target has that
  * kernel. */
 static void write_rope_decode(struct entry_writer *w, const struct model_group *g,
                               const char *ratios, long q_len)
 {
-    char good[64], bad[64], why[200];
     const bool images = g->rotates && w->m->mrope;
     if (!w->d->whole || images || w->m->gate || w->m->norm > MODEL_NORM_GEMMA_RMS)
         return;
@@ -160,13 +168,10 @@ static void write_rope_decode(struct entry_writer *w, const struct model_group *
     entry_field(w, "page_size: %s", w->d->page_size);
     entry_cache(w);
     entry_field(w, "one_launch: true");
-    entry_sort_targets(w, good, bad, why);
-    if (bad[0])
-        return;
-    entry_end(w, "",
-              q_len > 1 ? "The same with the steps before it, which verifies draft tokens."
-                        : "Steps of up to 64 sequences: the steps before attention, and decode, in "
-                          "one launch.");
+    end_if_everywhere(w, q_len > 1
+                             ? "The same with the steps before it, which verifies draft tokens."
+                             : "Steps of up to 64 sequences: the steps before attention, and "
+                               "decode, in one launch.");
 }
 
 /* Writes the kernels of one kind of attention layer: prefill from tensors and from pages, and
@@ -283,7 +288,24 @@ static void write_ropes(struct entry_writer *w)
     }
 }
 
-/* Writes latent decode: every query head of a rank reads the same row of a token. */
+/* Begins an entry of latent decode: every query head of a rank reads the same row of a token. */
+static void begin_latent_decode(struct entry_writer *w, const struct model_latent *l,
+                                const char *ratios, long q_len, bool sparse)
+{
+    entry_begin(w, "mla_decode");
+    entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
+    entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
+    if (w->m->groups[0].sinks)
+        entry_field(w, "sinks: true");
+    entry_field(w, "gqa: %s", ratios);
+    if (q_len > 1)
+        entry_field(w, "q_len: %ld", q_len);
+    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_cache(w);
+    if (sparse)
+        entry_field(w, "sparse: slots");
+}
+
 static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
 {
@@ -294,24 +316,19 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
         return;
     snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
              sparse ? "lists of slots" : "the latent cache");
-    entry_begin(w, "mla_decode");
-    entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
-    entry_field(w, "head_dim_v: %ld", l->kv_lora_rank);
-    if (latent.sinks)
-        entry_field(w, "sinks: true");
-    entry_field(w, "gqa: %s", ratios);
-    if (q_len > 1)
-        entry_field(w, "q_len: %ld", q_len);
-    entry_field(w, "page_size: %s", w->d->page_size);
-    entry_cache(w);
-    if (sparse)
-        entry_field(w, "sparse: slots");
+    begin_latent_decode(w, l, ratios, q_len, sparse);
     entry_one_launch(w);
     snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
              sparse ? "The same over the keys that the indexer chose for each query"
                     : "Decode over the latent cache, absorbed",
              w->m->groups[0].scale);
     entry_end(w, label, comment);
+    if (!w->d->whole)
+        return;
+    begin_latent_decode(w, l, ratios, q_len, sparse);
+    entry_field(w, "one_launch: true");
+    entry_field(w, "product_dim: %ld", l->value);
+    end_if_everywhere(w, "Steps of up to 64 tokens: the same with the product out of the latent.");
 }
 
 /* Returns a sentence for pages that the indexer has to look up key by key: below 32 tokens, or not
@@ -348,7 +365,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     write_latent_decode(w, l, 1, true);
 }
 
-static void write_latent_rope(struct entry_writer *w, const struct model_latent *l)
+static void begin_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
     entry_begin(w, "mla_rope_cache");
     entry_field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
@@ -356,9 +373,19 @@ static void write_latent_rope(struct entry_writer *w, const struct model_latent 
     entry_field(w, "rope: %s", ropes[w->m->groups[0].rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
     entry_field(w, "norm: rms");
     entry_cache(w);
+}
+
+static void write_latent_rope(struct entry_writer *w, const struct model_latent *l)
+{
+    begin_latent_rope(w, l);
     entry_field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
     entry_end(w, "rotation and write of the latent cache",
               "Queries and rows of the latent cache: rotation, norm and write.");
+    if (!w->d->whole)
+        return;
+    begin_latent_rope(w, l);
+    entry_field(w, "product_dim: %ld", l->nope);
+    end_if_everywhere(w, "Steps of up to 64 tokens: the same with the absorption into q.");
 }
 
 static void write_product(struct entry_writer *w, long from, long to, const char *what)

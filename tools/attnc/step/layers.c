@@ -11,8 +11,9 @@
 
 enum { PROBE_KEYS = 64, DECODE_QUERIES = 64, ANY_PAGE = 16 };
 
-/* The most new tokens of a sequence, and sequences, of steps that rope_decode is for. */
-enum { WHOLE_QUERIES = 8, WHOLE_BATCH = 64 };
+/* The most new tokens of a sequence, and sequences, of steps that rope_decode is for; and the most
+ * new tokens of all sequences for products in the launches of latent layers. */
+enum { WHOLE_QUERIES = 8, WHOLE_BATCH = 64, PRODUCT_TOKENS = 64 };
 
 static void add_field(struct step_call *c, enum att_field field, int value)
 {
@@ -46,6 +47,7 @@ struct attention {
     long head_dim, head_dim_v, heads, kv_heads;
     long batch, queries, keys; /* as they are passed: lists of slots have a sequence for a query */
     long window;               /* tokens; 0: none */
+    long product;              /* elements of a head after the launch's product; 0: it has none */
     enum att_mask mask;
     enum att_sparse sparse;
     bool sinks;
@@ -73,11 +75,12 @@ static void add_dims(struct step_call *c, long head_dim, long head_dim_v)
     add_field(c, ATT_HEAD_DIM_V, (int)head_dim_v);
 }
 
-/* Adds decode, or with `whole` rope_decode, which does the work of the stage before it too. */
+/* Adds decode. With `whole` it does the work of the stage before it too: it is rope_decode, or the
+ * latent decode of a product's stage. */
 static void add_decode(struct step_stage *stage, const struct attention *a, const char *name,
                        bool whole, bool split, bool one_launch)
 {
-    struct step_way *w = add_way(stage, name, whole ? "rope_decode" : a->op);
+    struct step_way *w = add_way(stage, name, whole && a->rope ? "rope_decode" : a->op);
     struct step_call *c = &w->launches[0].call;
     add_dims(c, a->head_dim, a->head_dim_v);
     add_field(c, ATT_GQA, (int)(a->heads / a->kv_heads));
@@ -86,7 +89,8 @@ static void add_decode(struct step_stage *stage, const struct attention *a, cons
     add_field(c, ATT_SPARSE, a->sparse);
     add_field(c, ATT_SINKS, a->sinks);
     add_field(c, ATT_ONE_LAUNCH, one_launch);
-    for (unsigned i = 0; whole && i < a->rope->field_count; i++) {
+    add_field(c, ATT_PRODUCT_DIM, (int)a->product);
+    for (unsigned i = 0; whole && a->rope && i < a->rope->field_count; i++) {
         const enum att_field field = a->rope->fields[i].field;
         if (field == ATT_ROPE || field == ATT_ROTARY_DIM)
             add_field(c, field, a->rope->fields[i].value);
@@ -118,6 +122,7 @@ static void add_paged_prefill(struct step_stage *stage, const struct attention *
 static void add_attention(struct step_kind *k, const struct attention *a)
 {
     struct step_stage *stage = &k->stages[k->count++];
+    stage->name = "Attention";
     if (a->queries <= DECODE_QUERIES) {
         add_decode(stage, a, "one launch", false, true, true);
         add_decode(stage, a, "plan and combine", false, true, false);
@@ -242,6 +247,17 @@ static void add_product(struct step_kind *k, long tokens, long from, long to)
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld", tokens, k->heads);
 }
 
+/* Adds mla_rope_cache, which absorbs `product` elements of a head of q, or none. */
+static void add_latent_rope(struct step_stage *stage, long heads, const struct step_load *l,
+                            const char *name, long product)
+{
+    struct step_call *c = &add_way(stage, name, "mla_rope_cache")->launches[0].call;
+    add_field(c, ATT_KEEP_KV, false);
+    add_field(c, ATT_PRODUCT_DIM, (int)product);
+    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld,page=%ld", l->batch * l->queries,
+             heads, page_size(l));
+}
+
 static void add_latent_write(struct step_kind *k, const struct model_latent *m,
                              const struct step_load *l)
 {
@@ -251,10 +267,13 @@ static void add_latent_write(struct step_kind *k, const struct model_latent *m,
         snprintf(c->shape, sizeof(c->shape), "tokens=%ld", tokens);
     }
     add_product(k, tokens, m->nope, m->kv_lora_rank);
-    struct step_call *c = add_call(k, "mla_rope_cache");
-    add_field(c, ATT_KEEP_KV, false);
-    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld,page=%ld", tokens, k->heads,
-             page_size(l));
+    struct step_stage *const stage = &k->stages[k->count++];
+    stage->name = "Queries and cache";
+    add_latent_rope(stage, k->heads, l, "mla_rope_cache", 0);
+    if (tokens > PRODUCT_TOKENS)
+        return;
+    add_latent_rope(stage, k->heads, l, "with the absorption", m->nope);
+    stage->ways[1].whole = true;
 }
 
 static void add_indexer(struct step_kind *k, const struct model_latent *m,
@@ -267,6 +286,20 @@ static void add_indexer(struct step_kind *k, const struct model_latent *m,
     c = add_call(k, "indexer_topk");
     snprintf(c->shape, sizeof(c->shape), "rows=%ld,keys=%ld,page=%ld", l->batch * l->queries,
              l->context, page_size(l));
+}
+
+/* Adds the product out of the latent, and decode in one launch that includes it. */
+static void add_output(struct step_kind *k, const struct attention *a, long value)
+{
+    struct attention with = *a;
+    add_product(k, a->batch * a->queries, a->head_dim_v, value);
+    struct step_stage *const stage = &k->stages[k->count - 1];
+    stage->name = "Output";
+    with.product = value;
+    if (a->batch * a->queries > PRODUCT_TOKENS)
+        return;
+    add_decode(stage, &with, "in the launch of attention", true, true, true);
+    add_decode(stage, &with, "in that of attention, no plan", true, false, true);
 }
 
 static void list_latent(const struct model *m, struct step *s, long layers, bool scores)
@@ -301,7 +334,7 @@ static void list_latent(const struct model *m, struct step *s, long layers, bool
         .sparse = sparse ? ATT_SPARSE_SLOTS : ATT_SPARSE_NONE,
     };
     add_attention(k, &a);
-    add_product(k, l->batch * l->queries, latent->kv_lora_rank, latent->value);
+    add_output(k, &a, latent->value);
 }
 
 /* Lists the stages of latent layers. In some layers a sparse indexer selects keys; the others use

@@ -45,19 +45,25 @@ static void print_launch(const struct step *s, const struct step_launch *l, unsi
     printf("  %s\n", l->kernel);
 }
 
+/* True if way i of a stage is what an engine launches. */
+static bool is_taken(const struct step_stage *stage, unsigned i)
+{
+    return !stage->idle && !stage->ways[i].fault[0] && i == stage->best;
+}
+
 /* Prints the times of all ways in which a stage may be launched. */
 static void print_ways(const struct step *s, const struct step_stage *stage)
 {
     if (stage->count < 2)
         return;
-    printf("  Attention, us in a graph:");
+    printf("  %s, us in a graph:", stage->name);
     for (unsigned i = 0; i < stage->count; i++) {
         const struct step_way *w = &stage->ways[i];
         printf("%s %s ", i ? "," : "", w->name);
         if (w->fault[0])
             printf("none");
         else
-            printf("%.2f%s", step_way_us(s, w), i == stage->best ? " (taken)" : "");
+            printf("%.2f%s", step_way_us(s, w), is_taken(stage, i) ? " (taken)" : "");
     }
     printf(".\n");
 }
@@ -144,13 +150,14 @@ static void ways_json(struct json *j, const struct step *s, const struct step_st
     for (unsigned i = 0; stage->count > 1 && i < stage->count; i++) {
         const struct step_way *w = &stage->ways[i];
         json_begin_object(j, NULL);
+        json_string(j, "stage", stage->name);
         json_string(j, "way", w->name);
         json_integer(j, "launches", w->count);
         if (w->fault[0])
             json_null(j, "graph_us");
         else
             json_real(j, "graph_us", step_way_us(s, w));
-        json_flag(j, "taken", !w->fault[0] && i == stage->best);
+        json_flag(j, "taken", is_taken(stage, i));
         json_string(j, "fault", w->fault[0] ? w->fault : NULL);
         json_end(j);
     }

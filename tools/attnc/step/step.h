@@ -11,7 +11,7 @@
 #include "tools/attnc/tune/tune.h"
 
 enum {
-    STEP_FIELDS = 12,
+    STEP_FIELDS = 14,
     STEP_LAUNCHES = 2,
     STEP_WAYS = 9,
     STEP_STAGES = 8,
@@ -66,6 +66,7 @@ struct step_way {
 
 /** One step of a layer; the fastest of its ways is what an engine launches. */
 struct step_stage {
+    const char *name; /* of what its ways compute; NULL: there is one way */
     struct step_way ways[STEP_WAYS];
     unsigned count, best;
     bool idle; /* true: the next stage's way does its work */
