@@ -30,6 +30,7 @@ enum {
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
     PREFILL_ROWS = 256,            /* of a workgroup */
     SMALL_ROWS = PREFILL_ROWS / 2, /* of a workgroup for small tiles */
+    SMALL_WINDOW = 192,            /* most keys of a window for workgroups that share a unit */
 };
 
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
@@ -38,24 +39,54 @@ static bool is_step(const struct attn_op *op) { return op->family == &attn_famil
 
 static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
 
-/* Sets the query tokens whose heads fill a workgroup of prefill. A second kernel, for small tiles,
- * has two keys for one of the other, and half as many parts of a tile. It was longer for one tile,
- * and where large tiles are a quarter of the lists or more. */
-static void choose_tile(const struct attn_op *op, const struct attn_decode_step *step,
-                        const struct wanted *w, struct attn_decode_split *split)
+/* Sets *most to the workgroups that share a compute unit, of the op's kernel with the most. */
+static int find_sharers(const struct attn_op *op, int32_t *most)
+{
+    enum { SIMDS = 4, WAVE = 64 };
+    *most = 1;
+    for (uint32_t i = 0; i < op->kernel_count; i++) {
+        const struct attn_pack_record *record;
+        const int r = attn_pack_read(op->device->packs[op->pack], op->kernels[i].number, &record);
+        if (r)
+            return r;
+        const uint32_t waves = op->kernels[i].workgroup[0] / WAVE;
+        const int32_t sharers = (int32_t)(record->k->occupancy * SIMDS / (waves ? waves : 1));
+        *most = sharers > *most ? sharers : *most;
+    }
+    return ATTN_OK;
+}
+
+/* True if small tiles, of key groups, are faster. These have two keys for one of a large tile, and
+ * half as many parts. They were slower for one tile, and where large tiles are a quarter of the
+ * lists or more. */
+static bool is_small(const struct attn_op *op, const struct attn_decode_step *step, int32_t ratio,
+                     int64_t rows, int32_t lists)
 {
     enum { QUARTER = PREFILL_ROWS / 4 };
-    const int32_t ratio = w->heads / w->kv_heads;
-    const int64_t rows = (int64_t)step->tokens * w->heads;
     const bool one = step->batch == 1 && (int64_t)step->tokens * ratio <= SMALL_ROWS;
-    const bool small =
-        op->kernel_count > 1 && rows && !one && rows < (int64_t)split->lists * QUARTER;
-    const int32_t most = small ? SMALL_ROWS : PREFILL_ROWS;
+    return op->kernel_count > 1 && rows && !one && rows < (int64_t)lists * QUARTER;
+}
+
+/* Sets the query tokens whose heads fill a workgroup of prefill. A second kernel is for small
+ * tiles: of key groups, or of several workgroups to a compute unit, which then have a list each. */
+static int choose_tile(const struct attn_op *op, const struct attn_decode_step *step,
+                       const struct wanted *w, struct attn_decode_split *split)
+{
+    const int32_t ratio = w->heads / w->kv_heads;
+    int32_t sharers;
+    const int r = find_sharers(op, &sharers);
+    const bool shared = sharers > 1 && step->window > 0 && step->window <= SMALL_WINDOW;
+    const bool grouped =
+        sharers == 1 && is_small(op, step, ratio, (int64_t)step->tokens * w->heads, split->lists);
+    const int32_t most = shared || grouped ? SMALL_ROWS : PREFILL_ROWS;
     split->q_tile = ratio < most ? most / ratio : 1;
-    if (small && !split->tuned) {
+    if (shared && !split->tuned)
+        split->lists *= sharers;
+    if (grouped && !split->tuned) {
         split->item_cost = SMALL_COST;
         split->merge_rate = SMALL_RATE;
     }
+    return r;
 }
 
 static struct wanted wanted_of(const struct attn_op *op, const struct attn_decode_step *step)
@@ -201,10 +232,10 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
     int r = attn_adopt_named("attn_decode_choose_split: step", &known, sizeof(known), given);
     if (r)
         return r;
-    if (step->batch < 0 || step->kv_len < 0 || step->tokens < 0)
+    if (step->batch < 0 || step->kv_len < 0 || step->tokens < 0 || step->window < 0)
         return attn_fail(ATTN_BAD_ARGUMENT,
-                         "attn_decode_choose_split: batch %d, kv_len %d, tokens %d", step->batch,
-                         step->kv_len, step->tokens);
+                         "attn_decode_choose_split: batch %d, kv_len %d, tokens %d, window %d",
+                         step->batch, step->kv_len, step->tokens, step->window);
     const struct wanted w = wanted_of(op, step);
     const struct attn_pack_split *nearest;
     r = find_nearest(op, &w, &nearest);
@@ -220,7 +251,7 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
             .tuned = true,
         };
     if (!r && is_prefill(op))
-        choose_tile(op, step, &w, &split);
+        r = choose_tile(op, step, &w, &split);
     if (!r)
         attn_give(given_split, &split, sizeof(split));
     return r;

@@ -53,12 +53,13 @@ class Split:
         self.one_launch, self.tuned, self.q_tile = one_launch, tuned, q_tile
 
 
-def choose_split(op, batch, kv_len=0, tokens=0):
+def choose_split(op, batch, kv_len=0, tokens=0, window=0):
     """The Split for a decode, mla_decode or planned prefill op and a step of `batch` sequences with about `kv_len` keys
-    each; 0 leaves either open. `tokens`: of a planned prefill, query tokens of all sequences."""
+    each; 0 leaves either open. `tokens`, `window`: of a planned prefill, query tokens of all sequences, and keys that a
+    query sees if its mask is a window."""
     step = ffi.new("struct attn_decode_step *", {
         "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len,
-        "tokens": tokens})
+        "tokens": tokens, "window": window})
     split = ffi.new("struct attn_decode_split *", {"size": ffi.sizeof("struct attn_decode_split")})
     check(_native.lib.attn_decode_choose_split(op._handle, step, split))
     return Split(split.lists, split.item_cost, split.merge_rate, split.one_launch, split.tuned,
@@ -301,7 +302,8 @@ class BatchPrefill:
         """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
         try:
             self._plan_ops(device, desc, room["batch"])
-            split = choose_split(self.op, room["batch"], tokens=room["total_q"])
+            split = choose_split(self.op, room["batch"], tokens=room["total_q"],
+                                 window=room["window"] if desc["mask"] == "window" else 0)
             self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
                                head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,
                                item_cost=split.item_cost, merge_rate=split.merge_rate, **room)

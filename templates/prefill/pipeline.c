@@ -135,7 +135,7 @@ static const struct pipeline *choose(const struct prefill *p)
 {
     if (!prefill_is_one_wave(p))
         return &prefill_ping_pong;
-    if (p->v->paged)
+    if (p->source.kind == PREFILL_PAGES)
         return &prefill_one_wave_pages;
     return p->value.transposed ? &prefill_one_wave_transposed : &prefill_one_wave;
 }

@@ -389,7 +389,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
  * for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
-    return p->tile->own[PREFILL_ONE_WAVE] && p->v->paged &&
+    return p->tile->own[PREFILL_ONE_WAVE] == 1 && p->v->paged &&
            (p->m->has_lds_read_tr || att_is_shuffled(p->v));
 }
 

@@ -226,6 +226,12 @@ static unsigned lds_bytes(const struct prefill *p)
            (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
 }
 
+/* Returns the bytes of LDS that a workgroup may take. */
+static unsigned lds_limit(const struct prefill *p)
+{
+    return p->m->lds_bytes / prefill_residents(p->tile);
+}
+
 /* Returns the layout of half of the columns of O. Rows that begin at the same bank are swizzled. */
 static struct tir_layout half_of_out(const struct prefill *p)
 {
@@ -255,7 +261,7 @@ static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
     p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), p->shape.dv, PREFILL_OUT_BYTES);
-    const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
+    const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
     const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
     p->staging.bytes = q > o ? q : o;
     const bool persistent = prefill_workgroups(p) != 0;
@@ -285,7 +291,7 @@ static void place_merge(struct prefill *p)
         p->merge.lds = att_lds_rows(p->m, queries, p->shape.dv / p->merge.parts, sizeof(float));
         p->merge.at = (att_lds_bytes(&p->merge.lds, sizeof(float)) + 15) & ~15u;
         p->k.room = p->merge.at + words > before ? p->merge.at + words : before;
-        if (lds_bytes(p) <= p->m->lds_bytes)
+        if (lds_bytes(p) <= lds_limit(p))
             return;
     }
 }
@@ -321,7 +327,7 @@ static void place_rows_in_keys(struct prefill *p)
 /* Places the rows of items in the LDS that K and V leave. */
 static void place_item_rows(struct prefill *p)
 {
-    const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = p->m->lds_bytes;
+    const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = lds_limit(p);
     prefill_plan_item_rows(p, taken < most ? most - taken : 0);
 }
 
@@ -414,7 +420,7 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
     /* These heads have registers for pages with eight waves. With four, LLVM copies 40 registers in
      * an iteration, or adds waits. */
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
-    if (!eight || !t->own[PREFILL_ONE_WAVE] || !v->paged)
+    if (!eight || t->own[PREFILL_ONE_WAVE] != 1 || !v->paged)
         return true;
     if (m->has_lds_read_tr || att_is_shuffled(v))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
@@ -433,12 +439,27 @@ static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile
            att_reject(why, ATT_TILE, "takes more than %d columns only without a mask", COLUMNS);
 }
 
+/* True if a tile whose workgroups share a compute unit has registers for the variant. */
+static bool fits_beside_others(const struct prefill *p, struct att_why *why)
+{
+    enum { NARROW = 64 /* columns */ };
+    const struct att_variant *const v = p->v;
+    if (v->head_dim != p->tile->head_dim || v->head_dim_v != p->tile->head_dim_v)
+        return att_reject(why, ATT_TILE, "is for head_dim %d", p->tile->head_dim);
+    if (att_scales_scores(v))
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+    const bool wide = v->head_dim > NARROW && !v->planned;
+    const bool loads = p->source.kind == PREFILL_PAGES;
+    return !loads || !(wide || att_is_shuffled(v) || v->kv_scale >= ATT_KV_SCALE_TOKEN) ||
+           att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
+}
+
 /* True if the tile's workgroups have registers and LDS for it, and a lane of an accumulator has
  * whole rows of O^T. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
     const int together = 256 / p->tile->rows; /* rows in a register of all lanes, and its next */
-    const unsigned most = p->m->lds_bytes / prefill_residents(p->tile);
+    const unsigned most = lds_limit(p);
     if (lds_bytes(p) > most)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(p),
                           p->m->name, most);
@@ -485,8 +506,6 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                      (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
         return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
                           t->head_dim);
-    if (prefill_residents(t) > 1 && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v))
-        return att_reject(why, ATT_TILE, "is for head_dim %d", t->head_dim);
     if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
         return att_reject(why, ATT_TILE, "is for q, k and v of %s",
                           t->own[PREFILL_FP8] ? "fp8" : "dtype");
@@ -500,6 +519,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           t->rows);
     if (t->plain && v->paged && p.source.kind != PREFILL_PAGE_COPIES)
         return att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
+    if (prefill_residents(t) > 1 && !fits_beside_others(&p, why))
+        return false;
     if (!p.k.n_panels)
         return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);

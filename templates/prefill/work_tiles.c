@@ -448,20 +448,27 @@ static const struct att_tile *find_few_keys(const struct att_variant *v,
     return NULL;
 }
 
-/* Finds the second kernel of a planned kernel: one with key groups, for tiles with at most its
- * rows. Its partials have twice the keys, so a tile has half as many. */
+/* True if a tile has half of the usual queries beside a plan: its waves split the keys, or its
+ * workgroups share a compute unit and queries see a window. */
+static bool halves_planned_tiles(const struct att_variant *v, const struct att_tile *t)
+{
+    return t->own[PREFILL_KEY_GROUPS] || (prefill_residents(t) > 1 && v->mask == ATT_MASK_WINDOW);
+}
+
+/* Finds the second kernel of a planned kernel: one for tiles of the plan with at most half of the
+ * usual rows. Partials of key groups have twice the keys, so a tile has half as many. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
     struct att_why why;
     for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (!t->own[PREFILL_KEY_GROUPS] || !prefill_fits(v, t, m, &why))
+        if (!halves_planned_tiles(v, t) || !prefill_fits(v, t, m, &why))
             continue;
-        const int rows = (int)(t->rows * t->waves / t->own[PREFILL_KEY_GROUPS]);
+        const unsigned groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1;
         *second = (struct att_second){
             .tile = i + 1,
-            .calls = {.rows = {{ARG_TILE_ROWS, 1, rows}}, .count = 1},
+            .calls = {.rows = {{ARG_TILE_ROWS, 1, (int)(t->rows * t->waves / groups)}}, .count = 1},
         };
         return true;
     }

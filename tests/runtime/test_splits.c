@@ -229,6 +229,43 @@ static void a_planned_prefill_has_tiles(void **state)
     close_op(&b);
 }
 
+/* Workgroups of 128 rows share a compute unit where queries see a small window: a list each. */
+static void a_small_window_has_small_tiles(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t window, lists, q_tile;
+    } cases[] = {{0, 304, 32}, {1, 3 * 304, 16}, {192, 3 * 304, 16}, {193, 304, 32}};
+    const struct attn_prefill_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 64,
+        .heads = 16,
+        .kv_heads = 2,
+        .mask = ATTN_MASK_WINDOW,
+        .paged = true,
+        .planned = true,
+        .cache = {.page_size = 16},
+    };
+    struct bench_op b = open_pack();
+    assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        /* so few tokens that tiles of key groups, which this op has not, would be small */
+        const struct attn_decode_step step = {
+            .size = sizeof(step), .batch = 2, .tokens = 40, .window = cases[i].window};
+        struct attn_decode_split split = {.size = sizeof(split)};
+        assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_OK);
+        assert_int_equal(split.lists, cases[i].lists);
+        assert_int_equal(split.q_tile, cases[i].q_tile);
+        assert_int_equal(split.item_cost, 6);
+    }
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = 2, .window = -1};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
+    says("window -1");
+    close_op(&b);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -259,6 +296,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
         cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(a_planned_prefill_has_tiles),
+        cmocka_unit_test(a_small_window_has_small_tiles),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

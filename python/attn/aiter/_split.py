@@ -155,7 +155,7 @@ def prefill_shape(s, op, desc, call, batch):
     key = (op, batch, tokens, longest, window, right)
     kept = s.sizes.get(key)
     if kept is None:
-        split = choose_split(op, batch, tokens=tokens)
+        split = choose_split(op, batch, tokens=tokens, window=window)
         shape = dict(q_len=longest, heads=desc["heads"], kv_heads=desc["kv_heads"], window=window,
                      q_tile=split.q_tile, total_q=tokens, window_right=right, item_cost=split.item_cost,
                      merge_rate=split.merge_rate)
