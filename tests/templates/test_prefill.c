@@ -117,7 +117,8 @@ static void check_short(const char *target, const int dims[2], int mask, const c
 static void queries_of_few_keys_share_compute_units(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++) {
+    FOR_TARGETS(t, &att_template_prefill)
+    {
         const char *const name = tgt_all[t]->machine.name;
         for (int d = 0; d < 2; d++)
             check_short(name, head_dims[d], ATT_MASK_WINDOW, "window_left", 1023);
