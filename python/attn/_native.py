@@ -56,6 +56,8 @@ HOST = """
 int attn_decode_plan_sizes(const struct attn_decode_plan_shape *, struct attn_decode_plan_sizes *);
 int attn_decode_choose_split(const struct attn_op *, const struct attn_decode_step *,
                              struct attn_decode_split *);
+int attn_decode_plan_place(const struct attn_decode_plan_shape *, void *, size_t *,
+                           struct attn_decode_plan *);
 int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_decode_plan_lengths *,
                      const struct attn_decode_plan *);
 int attn_ssd_prefill_plan(const struct attn_ssd_prefill_desc *, const struct attn_ssd_prefill_shape *,

@@ -269,6 +269,58 @@ class BatchDecode:
         return decode, combine
 
 
+class BatchStep:
+    """A decode step of a layer in one launch, rope_decode: bias, norm and rotation of new tokens, their write into
+    the cache, and attention. It is for up to 64 sequences of up to q_len new tokens.
+
+    The pack has a kernel of rope_decode; with one_launch: true keys are split over workgroups, and the pack has plan
+    too. rope, rotary_dim, norm, bias and cos_sin_short are those of rope_qk_norm_cache. All memory is allocated here,
+    for max_batch sequences of about kv_len keys."""
+
+    def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1, rope="neox",
+                 rotary_dim=0, norm="none", bias=False, cos_sin_short=False, mask="causal", window_left=-1,
+                 sinks=False, soft_cap=0.0, lse=False, scale=0.0, eps=0.0, page_table="blocks", chunk=0,
+                 one_launch=True, lists=0, kv_len=0):
+        self.heads, self.head_dim_v, self.q_len, self.lse = heads, head_dim, q_len, lse
+        self.made = self.lists = self.tickets = self._step = None
+        mask, more = mask_of(mask, window_left, chunk)
+        self.numbers = {"scale": scale, "soft_cap": soft_cap, "eps": eps, **more}
+        self.op = device.rope_decode(
+            dtype=dtype, head_dim=head_dim, heads=heads, kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks,
+            soft_cap=soft_cap > 0, lse=lse, one_launch=one_launch, rope=rope, rotary_dim=rotary_dim,
+            cos_sin_short=cos_sin_short, norm=norm, bias=bias, cache=cache, page_table=page_table)
+        if not one_launch:
+            return
+        split = Split(lists) if lists else choose_split(self.op, max_batch, kv_len)
+        self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads, head_dim_v=head_dim,
+                           lists=split.lists, window=window_left + 1 if mask == "window" else chunk,
+                           item_cost=split.item_cost, merge_rate=split.merge_rate)
+        self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
+
+    def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None, stream=None):
+        """A step's lengths, which include the new tokens, and pages: tensors on the device."""
+        self._step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
+                      "kv_indices": kv_indices, "qo_indptr": qo_indptr}
+        if self.lists:
+            self.lists.plan(kv_lens, qo_indptr, stream)
+
+    def run(self, q, k, v, k_cache, v_cache, *, positions=None, cos_sin=None, out=None, lse=None, stream=None, **layer):
+        """A layer: q, k and v [tokens, heads, D] are the output of the QKV projection. `layer` has what else
+        rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns out, or out
+        and lse."""
+        out, lse = outputs(self, q, out, lse)
+        work = {}
+        if self.lists:
+            batch = self._step["kv_lens"].shape[0]
+            plan = self.lists.of(batch)
+            work = {n: plan[n] for n in ("work_indptr", "work_info", "reduce_indptr", "reduce_partial_map")}
+            work.update(partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,
+                        partial_rows=self.lists.rows, tickets=self.tickets.first(batch))
+        self.op(q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache, positions=positions, cos_sin=cos_sin, out=out,
+                lse=lse, q_len=self.q_len, **layer, **work, **self._step, **self.numbers, stream=stream)
+        return (out, lse) if self.lse else out
+
+
 class BatchPrefill:
     """Prefill of packed sequences, keys from tensors or, with a cache, through pages.
 

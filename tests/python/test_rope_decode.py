@@ -7,7 +7,7 @@ import numpy as np
 import attn
 import support
 
-PAGE, PAGES, ENTRIES, POSITIONS = 16, 24, 6, 256
+PAGE, PAGES, ENTRIES, POSITIONS = 16, 96, 20, 256
 
 
 class Layer:
@@ -84,6 +84,7 @@ class Steps(unittest.TestCase):
                     {"op": "rope_decode", **attention, **turns}]
         cls.device = support.device(
             *pair({"head_dim": 128, "gqa": 8, "page_size": PAGE}, {"rope": "neox"}),
+            {"op": "rope_decode", "head_dim": 128, "gqa": 8, "page_size": PAGE, "one_launch": True}, {"op": "plan"},
             *pair({"head_dim": 64, "gqa": 4, "page_size": PAGE, "sinks": True}, {"rope": "neox", "bias": True}),
             *pair({"head_dim": 64, "gqa": 4, "page_size": PAGE, "q_len": [1, 2]}, {"rope": "gptj", "norm": "rms"}),
             *pair({"head_dim": 128, "gqa": 4, "page_size": PAGE, "kv_dtype": "fp8", "kv_scale": "token"},
@@ -114,6 +115,17 @@ class Steps(unittest.TestCase):
 
     def test_so_have_norms(self):
         self.check(lengths=[40, 17, 64], heads=8, kv_heads=2, dim=64, seed=40, norm="rms", rope="gptj")
+
+    def test_a_planned_step_has_the_sums_of_two_launches(self):
+        # The second sequence has no keys in some of the lists.
+        chain, step = (Layer([300, 20], 16, 2, 128, seed=90) for _ in range(2))
+        planned = attn.attention.BatchStep(self.device, **step.heads_of(), max_batch=4, lists=12)
+        chain.chain(self.device, "neox", False)
+        planned.plan(*(self.device.array(x) for x in (step.lens,)), block_table=self.device.array(step.table))
+        out = planned.run(*(self.device.array(x) for x in (step.q, step.k, step.v, *step.cache)),
+                          positions=self.device.array(step.positions), cos_sin=self.device.array(step.turn))
+        self.assertGreater(planned.lists.rows, 2)
+        np.testing.assert_allclose(out.numpy().astype(float), chain.out.astype(float), rtol=0, atol=4 * 2 ** -10)
 
     def test_drafts_have_the_bits_of_the_cache(self):
         self.check(lengths=[40, 17, 64, 2], heads=8, kv_heads=2, dim=64, seed=40, n=2, norm="rms", rope="gptj",
