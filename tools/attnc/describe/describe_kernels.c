@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "targets/tgt.h"
+#include "tools/attnc/describe/describe_choice.h"
 #include "tools/attnc/describe/describe_entry.h"
 #include "tools/attnc/describe/describe_mixers.h"
 #include "tools/attnc/describe/describe_pooled.h"
-
-enum { INDEX_DIM = 128 };
 
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out)
 {
@@ -300,9 +299,12 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
-    entry_field(w, "page_size: %s", w->d->page_size);
+    if (sparse && l->index_pool > 1) /* groups are pages */
+        entry_field(w, "page_size: %ld", l->index_pool);
+    else
+        entry_field(w, "page_size: %s", w->d->page_size);
     entry_cache(w);
-    if (sparse)
+    if (sparse && l->index_pool == 1)
         entry_field(w, "sparse: slots");
 }
 
@@ -315,7 +317,7 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     if (!entry_ratios(w, &latent, ratios))
         return;
     snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
-             sparse ? "lists of slots" : "the latent cache");
+             sparse ? "chosen keys" : "the latent cache");
     begin_latent_decode(w, l, ratios, q_len, sparse);
     entry_one_launch(w);
     snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
@@ -341,13 +343,35 @@ static const char *has_small_pages(const char *page_size)
     return tokens < 32 || (tokens & (tokens - 1)) ? "true" : "false";
 }
 
+/* Writes the steps that make one key of the indexer of several tokens (GLM-5.3-Flash). */
+static void write_index_pools(struct entry_writer *w, const struct model_latent *l)
+{
+    entry_begin(w, "rope_heads");
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
+    entry_field(w, "norm: rms");
+    entry_field(w, "layer_norm: true");
+    entry_field(w, "rope: none");
+    entry_end(w, "the LayerNorm of the indexer's keys", "LayerNorm of the indexer's keys.");
+    entry_begin(w, "compress");
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
+    entry_field(w, "state_dtype: %s", entry_dtype(w->m));
+    entry_field(w, "rope: none");
+    entry_field(w, "hadamard: true");
+    entry_field(w, "kv_dtype: fp8");
+    entry_end(w, "the indexer's keys", "Keys of the indexer, a key for each group.");
+    if (l->rope == 0)
+        model_note(w->m, "the indexer does not rotate: pass cosines of 1 and sines of 0");
+}
+
 static void write_indexer(struct entry_writer *w, const struct model_latent *l)
 {
-    if (l->index_dim != INDEX_DIM) {
+    if (l->index_dim != ENTRY_INDEX_DIM) {
         model_lacks(w->m, "the sparse indexer: %ld heads of %ld, not of %d", l->index_heads,
-                    l->index_dim, INDEX_DIM);
+                    l->index_dim, ENTRY_INDEX_DIM);
         return;
     }
+    if (l->index_pool > 1)
+        write_index_pools(w, l);
     entry_begin(w, "indexer_rope_cache");
     entry_field(w, "rope: %s", ropes[l->index_rope]);
     entry_field(w, "layer_norm: true");
@@ -357,11 +381,13 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     entry_end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     entry_begin(w, "indexer_topk");
     entry_field(w, "index_heads: %ld", l->index_heads);
-    entry_field(w, "top_k: %ld", l->index_topk);
+    entry_field(w, "top_k: %ld", l->index_topk / l->index_pool);
     entry_field(w, "paged: true");
     entry_field(w, "index_keys: fp8");
     entry_field(w, "small_pages: %s", has_small_pages(w->d->page_size));
     entry_end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
+    if (l->index_pool > 1)
+        write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
     write_latent_decode(w, l, 1, true);
 }
 
@@ -522,6 +548,8 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
         if (!has_size_before(m, i))
             write_context_chunk(&w, &m->groups[i]);
     }
+    if (m->choice.layers)
+        write_choice_layers(&w);
     if (m->pooled.is)
         write_pooled(&w);
     else if (m->latent.kv_lora_rank)

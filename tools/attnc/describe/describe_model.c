@@ -103,6 +103,11 @@ static void print_indexer(const struct model *m, FILE *out)
     if (!l->scores)
         return;
     const long own = count_index_layers(m);
+    if (l->index_pool > 1)
+        fprintf(out,
+                "# The indexer's keys are of %ld tokens each; the tokens after the last whole "
+                "group are added\n",
+                l->index_pool);
     fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ", l->index_heads,
             l->index_dim, l->index_topk);
     if (own == count_softmax_layers(m)) {
@@ -113,6 +118,23 @@ static void print_indexer(const struct model *m, FILE *out)
     fprintf(out,
             "%ld layers: %s.\n#   The other %ld take the keys that the layer before them has\n",
             own, layers, count_softmax_layers(m) - own);
+}
+
+static void print_choice(const struct model_choice *c, FILE *out)
+{
+    if (!c->layers)
+        return;
+    fprintf(out,
+            "# %ld layers attend to chosen groups of keys: an indexer of %ld heads of %ld chooses "
+            "%ld of "
+            "%ld tokens a query",
+            c->layers, c->heads, c->dim, c->top, c->group);
+    if (c->pooled)
+        fputs(", by the means of their keys; the tokens after the last whole group are added\n",
+              out);
+    else
+        fprintf(out, ", by their largest scores; the first %ld and the last %ld in any case\n",
+                c->first, c->last);
 }
 
 /* Prints the indexer of rows of groups, and the layers that share rows and choices. */
@@ -177,6 +199,7 @@ void print_model(const struct model *m, const struct deployment *d, FILE *out)
         print_mixer(m, &m->mixers[i], d, out);
     print_indexer(m, out);
     print_pooled(m, out);
+    print_choice(&m->choice, out);
     print_scores(m, out);
     for (unsigned i = 0; i < m->notes.count; i++)
         fprintf(out, "# NOTE: %s\n", m->notes.texts[i]);

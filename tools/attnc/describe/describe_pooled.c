@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_pooled.h"
 
-enum { INDEX_DIM = 128 };
+#include "tools/attnc/describe/describe_choice.h"
 
 static void write_norms(struct entry_writer *w, const struct model_group *g)
 {
@@ -44,7 +44,7 @@ static void write_rows(struct entry_writer *w, const struct model_group *g)
 static void write_index_keys(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");
-    entry_field(w, "head_dim: %d", INDEX_DIM);
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
     entry_field(w, "state_dtype: [f32, %s]", entry_dtype(w->m));
     entry_field(w, "norm: rms");
     entry_field(w, "rope: gptj");
@@ -75,9 +75,9 @@ static void write_choice(struct entry_writer *w, bool blocks, bool listed, const
 static void write_index(struct entry_writer *w, const struct model_group *g)
 {
     const struct model_pooled *const p = &w->m->pooled;
-    if (p->index_dim != INDEX_DIM) {
+    if (p->index_dim != ENTRY_INDEX_DIM) {
         model_lacks(w->m, "the indexer of rows: %ld heads of %ld, not of %d", p->index_heads,
-                    p->index_dim, INDEX_DIM);
+                    p->index_dim, ENTRY_INDEX_DIM);
         return;
     }
     if (!p->shared)
@@ -135,5 +135,6 @@ void write_pooled(struct entry_writer *w)
     write_rows(w, g);
     if (chosen)
         write_index(w, chosen);
+    write_chosen_lists(w, "Lists of chosen rows, or of all, and of the window's.");
     write_attention(w, g);
 }

@@ -176,7 +176,8 @@ static void report_kinds(struct reader *r, const enum layer_kind kinds[])
         r->kinds[k] = true;
         own_settings_of(r, (enum layer_kind)k);
         read_mixer(r, (enum layer_kind)k, count);
-        if (layer_gap((enum layer_kind)k))
+        const bool known = k == LAYER_BLOCKS && read_choice(r, count);
+        if (layer_gap((enum layer_kind)k) && !known)
             lacks_in_layers(r, set, layer_gap((enum layer_kind)k));
     }
 }

@@ -83,9 +83,19 @@ struct model_latent {
     long q_lora_rank; /* 0: q is not compressed */
     long kv_lora_rank, nope, rope, value;
     long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
+    long index_pool; /* tokens that share one of its keys; 1: each has its own */
     enum model_rope index_rope;
     bool *scores; /* [layers]: true if the layer's indexer chooses keys; false: it uses the choice
                      of the layer before */
+};
+
+/** Attention to groups of keys that an indexer chooses for each query and KV head. */
+struct model_choice {
+    long layers;      /* 0: there is no such layer */
+    long group, top;  /* tokens of a group; groups that are chosen */
+    long heads, dim;  /* of the indexer */
+    bool pooled;      /* it has a key for each group, a mean; false: for each token */
+    long first, last; /* groups at a sequence's beginning and end that are always chosen */
 };
 
 /** Attention to rows of groups of tokens, beside a window (DeepSeek-V4). */
@@ -116,6 +126,7 @@ struct model {
     unsigned mixer_count;
     struct model_latent latent;
     struct model_pooled pooled;
+    struct model_choice choice;
     struct model_encoder vision;
     enum model_rope rope;
     enum model_norm norm;

@@ -200,6 +200,8 @@ static void read_latent(struct reader *r)
     l.index_heads = config_number(c, CONFIG_INDEX_HEADS);
     l.index_dim = config_number(c, CONFIG_INDEX_DIM);
     l.index_topk = config_number(c, CONFIG_INDEX_TOPK);
+    l.index_pool =
+        config_number(c, CONFIG_INDEX_POOL) > 1 ? config_number(c, CONFIG_INDEX_POOL) : 1;
     config_text(c, CONFIG_ATTENTION_METHOD);
     l.index_rope =
         config_flag(c, CONFIG_INDEX_INTERLEAVE, false) ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;

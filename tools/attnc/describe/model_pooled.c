@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads layers that attend to rows of groups of tokens beside a window, and the indexer that
- * chooses among the rows: DeepSeek-V4 and V4.1 (compress_ratios, or layer_types with
- * compress_rates).
+ * Reads layers that attend to groups of tokens. DeepSeek-V4 and V4.1 attend to rows of groups
+ * beside a window (compress_ratios, or layer_types with compress_rates). MiniMax-M3
+ * (sparse_attention_config) and Qwen3.8-Flash-Next (indexer_budget) attend to the keys of chosen
+ * groups.
  */
 #include <stdio.h>
 #include <string.h>
@@ -127,4 +128,30 @@ void read_pooled(struct reader *r)
         list_choosers(r, p);
     if (p->choosers[0] && (p->index_heads <= 0 || p->index_dim <= 0 || p->index_topk <= 0))
         config_fault(c, "index_n_heads, index_head_dim and index_topk are not all there");
+}
+
+bool read_choice(struct reader *r, long layers)
+{
+    const struct config *const c = &r->c;
+    const long budget = config_number(c, CONFIG_SPARSE_BUDGET);
+    const long ratio = config_number(c, CONFIG_CHOICE_RATIO);
+    struct model_choice choice = {
+        .layers = layers,
+        .group = config_number(c, CONFIG_CHOICE_BLOCK),
+        .top = config_number(c, CONFIG_CHOICE_TOP),
+        .heads = config_number(c, CONFIG_CHOICE_HEADS),
+        .dim = config_number(c, CONFIG_CHOICE_DIM),
+        .pooled = ratio > 0,
+        .first = config_number(c, CONFIG_CHOICE_FIRST),
+        .last = config_given(c, CONFIG_CHOICE_LAST) ? config_number(c, CONFIG_CHOICE_LAST) : 1,
+    };
+    if (choice.pooled) {
+        choice.group = ratio;
+        choice.top = budget / ratio;
+        choice.last = 0;
+    }
+    if (choice.group <= 0 || choice.top <= 0 || choice.heads <= 0 || choice.dim <= 0)
+        return false;
+    r->m->choice = choice;
+    return true;
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe/describe_choice.h"
+
+enum { INDEX_ROTARY = 64 /* elements that indexer_rope_cache rotates */ };
+
+void write_chosen_lists(struct entry_writer *w, const char *comment)
+{
+    entry_begin(w, "chosen_lists");
+    entry_end(w, "lists of what the indexer chose", comment);
+}
+
+/* Writes the norm of the indexer's queries, and their rotation with the keys of tokens. */
+static void write_queries(struct entry_writer *w, const struct model_choice *c)
+{
+    entry_begin(w, "rope_heads");
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
+    entry_field(w, "norm: rms");
+    entry_field(w, "rope: none");
+    entry_end(w, "the norm of the indexer's queries",
+              "The norm of the indexer's q; weight has 1 + w.");
+    entry_begin(w, "indexer_rope_cache");
+    entry_field(w, "rope: neox");
+    entry_field(w, "index_keys: fp8");
+    entry_end(w, "rotation and cache of the indexer",
+              c->pooled ? "Rotation of q; with slots below 0 no key is written."
+                        : "Rotation of q and of the key of each token.");
+}
+
+static void write_keys(struct entry_writer *w)
+{
+    entry_begin(w, "compress");
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
+    entry_field(w, "state_dtype: %s", entry_dtype(w->m));
+    entry_field(w, "norm: gemma_rms");
+    entry_field(w, "rope: neox");
+    entry_field(w, "rotary_dim: %d", INDEX_ROTARY);
+    entry_field(w, "kv_dtype: fp8");
+    entry_end(w, "the indexer's keys", "Means of the keys of groups, normalised and rotated.");
+}
+
+static void write_topk(struct entry_writer *w, const struct model_choice *c)
+{
+    entry_begin(w, "indexer_topk");
+    entry_field(w, "index_heads: %ld", c->pooled ? c->heads : 1);
+    entry_field(w, "top_k: %ld", c->top);
+    entry_field(w, "paged: true");
+    entry_field(w, "index_keys: fp8");
+    entry_field(w, "small_pages: [false, true] # true: fewer than 32 keys in a page");
+    if (!c->pooled) {
+        entry_field(w, "all_signs: true");
+        entry_field(w, "top_blocks: %ld", c->top);
+        entry_field(w, "block_size: %ld", c->group);
+    }
+    entry_end(w, "the groups that the indexer chooses",
+              c->pooled ? "The best groups of each query."
+                        : "The best blocks of each query and head; last_blocks keeps the newest.");
+}
+
+/* Writes decode over pages of one group, where the cache's pages are no such. */
+static void write_group_decode(struct entry_writer *w, const struct model_group *g, long group)
+{
+    char ratios[ENTRY_LIST];
+    if (!entry_ratios(w, g, ratios))
+        return;
+    entry_begin(w, "decode");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "gqa: %s", ratios);
+    entry_field(w, "page_size: %ld", group);
+    entry_cache(w);
+    entry_one_launch(w);
+    entry_end(w, "decode over chosen groups",
+              "Prefill and decode over the lists: a sequence for each query.");
+}
+
+void write_choice_layers(struct entry_writer *w)
+{
+    const struct model_choice *const c = &w->m->choice;
+    const struct model_group *const g = &w->m->groups[0];
+    if (c->dim != ENTRY_INDEX_DIM || g->rotary_dim != INDEX_ROTARY) {
+        model_lacks(w->m, "an indexer of %ld elements, of which %ld rotate: it has %d and %d",
+                    c->dim, g->rotary_dim, ENTRY_INDEX_DIM, INDEX_ROTARY);
+        return;
+    }
+    write_queries(w, c);
+    if (c->pooled) {
+        write_keys(w);
+        model_lacks(w->m, "keys of 16 bits in the indexer: with fp8 it may choose other groups");
+    }
+    write_topk(w, c);
+    write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
+    if (c->pooled)
+        write_group_decode(w, g, c->group);
+}

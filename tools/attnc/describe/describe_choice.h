@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The entries of layers that attend to chosen groups of keys: MiniMax-M3's and
+ * Qwen3.8-Flash-Next's.
+ */
+#ifndef TOOLS_ATTNC_DESCRIBE_CHOICE_H
+#define TOOLS_ATTNC_DESCRIBE_CHOICE_H
+
+#include "tools/attnc/describe/describe_entry.h"
+
+enum { ENTRY_INDEX_DIM = 128 /* elements of an indexer's keys */ };
+
+/** Writes the indexer and the lists of the model's choice. Each list is a sequence of the layer's
+ * decode. */
+void write_choice_layers(struct entry_writer *w);
+
+/** Writes the entry that makes lists of what an indexer chose. */
+void write_chosen_lists(struct entry_writer *w, const char *comment);
+
+#endif
