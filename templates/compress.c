@@ -159,9 +159,21 @@ static void write_token(struct compress *c, const struct compress_source *s, str
     }
 }
 
-/* Writes the tokens of the call to the ring, a wave each in turn. A fork also writes the older
- * tokens that the next group may need. */
-static void write_ring(struct compress *c)
+/* Returns i1: true if no group of the call has tokens from before it, so that nothing reads the ring
+ * that is written. */
+static struct tir_value reads_no_ring(struct compress *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value begins = tir_cmp_eq(b, c->first, zero);
+    const struct tir_value whole = tir_and(b, tir_cmp_eq(b, c->overlap, zero),
+                                           tir_cmp_eq(b, tir_rem(b, c->first, c->ratio), zero));
+    return tir_or(b, begins, whole);
+}
+
+/* Writes the tokens of the call to the ring, a wave each in turn, of this and `others` more
+ * workgroups. A fork also writes the older tokens that the next group may need. */
+static void write_ring(struct compress *c, struct tir_value others)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value zero = tir_i32(b, 0);
@@ -169,8 +181,10 @@ static void write_ring(struct compress *c)
     const struct tir_value older = tir_sub(b, c->first, att_plus(b, c->window, -1));
     const struct tir_value kept = tir_max(b, tir_sub(b, c->end, c->ring), zero);
     const struct tir_value from = tir_max(b, tir_select(b, forks, older, c->first), kept);
-    const struct tir_value own = tir_add(b, from, tir_wave_id(b));
-    struct tir_loop loop = tir_begin_for(b, own, c->end, tir_i32(b, c->tile.waves), NULL, 0);
+    const struct tir_value before = att_times(b, tir_block_id(b, 0), c->tile.waves);
+    const struct tir_value own = tir_add(b, from, tir_add(b, before, tir_wave_id(b)));
+    const struct tir_value step = att_times(b, att_plus(b, others, 1), c->tile.waves);
+    struct tir_loop loop = tir_begin_for(b, own, c->end, step, NULL, 0);
     write_token(c, &compress_x, loop.index, tir_bool(b, true));
     write_token(c, &compress_scores, loop.index, att_is_given(b, ARG_SCORES));
     tir_end_for(b, &loop, NULL, 0);
@@ -190,10 +204,14 @@ static void visit_sequence(struct compress *c)
     const struct tir_value real = tir_and(b, att_is_slot(b, c->slot), att_is_slot(b, c->slot_in));
     struct tir_if has = tir_begin_if(b, real, false, NULL, 0);
     visit_groups(c);
-    const struct tir_value begins = tir_cmp_eq(b, tir_block_id(b, 0), tir_i32(b, 0));
-    struct tir_if writes = tir_begin_if(b, begins, false, NULL, 0);
-    tir_barrier(b);
-    write_ring(c);
+    const struct tir_value zero = tir_i32(b, 0), alone = tir_cmp_eq(b, tir_block_id(b, 0), zero);
+    const int each = groups_of(&c->tile);
+    const struct tir_value groups = tir_arg(b, ARG_GROUP_COUNT, TIR_I32);
+    const struct tir_value blocks = tir_div(b, att_plus(b, groups, each - 1), tir_i32(b, each));
+    const struct tir_value shares = reads_no_ring(c);
+    struct tir_if writes = tir_begin_if(b, tir_or(b, alone, shares), false, NULL, 0);
+    tir_barrier(b); /* the first workgroup may have read what it overwrites */
+    write_ring(c, tir_select(b, shares, att_plus(b, blocks, -1), zero));
     tir_end_if(b, &writes, NULL);
     tir_end_if(b, &has, NULL);
 }

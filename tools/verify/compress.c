@@ -15,6 +15,9 @@
 
 enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
 
+/* Ratios up to this one overlap in a trace, as DeepSeek-V4's do. */
+enum { TRACED_OVERLAP = 4 };
+
 enum {
     UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
     OVERLAPS = 1 << 1, /* rows have the tokens of two groups */
@@ -108,7 +111,10 @@ static void size_tokens(struct call *c)
     for (int i = 0; i < s->batch; i++) {
         const int length = s->length ? s->length : s->lengths[i];
         own->cu[i + 1] = own->cu[i] + length;
-        own->contexts[i] = c->traced ? a->ratio * 8 - 1 : s->contexts[i];
+        /* A traced prompt begins with a group; a traced token ends one. */
+        own->contexts[i] = !c->traced          ? s->contexts[i]
+                           : length < a->ratio ? a->ratio * 8 - 1
+                                               : a->ratio * 8;
         a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
     }
     a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
@@ -137,7 +143,7 @@ static void size(struct call *c)
     struct attn_compress_args *a = &c->args.compress;
     a->batch = s->batch;
     a->ratio = s->ratio;
-    a->overlap = is(c, OVERLAPS);
+    a->overlap = is(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
     const int scales = is_mixed(c) ? REF_MIXED_SCALES : is_fp8(c) ? 4 : 0;
