@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that ranks with copies of an indexer select the same keys, in every bit of indices and scores: whatever pages
+the keys lie in, in every launch and replay, for any number of parts. Many scores are equal, and some are NaNs."""
+import os
+import unittest
+
+import attn
+import numpy as np
+
+TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")
+ROWS, HEADS, TOP, KEYS, PAGE = 3, 8, 64, 8300, 64
+PAGES = -(-KEYS // PAGE)
+STRIDE = PAGE * 132
+KERNELS = [{"op": "indexer_topk", "top_k": TOP, "index_heads": HEADS, "paged": True}, {"op": "topk", "top_k": TOP}]
+
+
+class Rank:
+    """The keys of one sequence, in pages of its own order."""
+
+    def __init__(self, device, keys, scales, pages):
+        self.device, self.pages = device, np.int32(np.tile(pages, (ROWS, 1)))
+        self.pool = np.zeros((PAGES + 9, STRIDE), np.uint8)
+        for i in range(KEYS):
+            page, inside = self.pool[pages[i // PAGE]], i % PAGE
+            page[inside * 128:inside * 128 + 128] = keys[i]
+            page[PAGE * 128 + 4 * inside:PAGE * 128 + 4 * inside + 4] = scales[i:i + 1].view(np.uint8)
+        self.choose = device.indexer_topk(top_k=TOP, heads=HEADS, paged=True)
+
+    def select(self, q, weights, ends, parts=1, stream=None):
+        indices, values = np.zeros((ROWS, parts, TOP), np.int32), np.zeros((ROWS, parts, TOP), np.float32)
+        self.choose(q=q, weights=weights, keys=self.pool.reshape(-1), row_ends=ends, block_table=self.pages,
+                    indices=indices, values=values, page_size=PAGE, page_stride=STRIDE, stream=stream)
+        if parts > 1:
+            lists, scores = indices.reshape(ROWS, -1), values.reshape(ROWS, -1)
+            indices, values = np.zeros((ROWS, 1, TOP), np.int32), np.zeros((ROWS, 1, TOP), np.float32)
+            self.device.topk(top_k=TOP)(scores=scores, source=lists, indices=indices, values=values, splits=1)
+        return indices, values
+
+
+class Selection(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        random = np.random.default_rng(1)
+        device = attn.Device(attn.build({"targets": [TARGET], "kernels": KERNELS}), hip="sim")
+        different = random.integers(0, 119, (40, 128)).astype(np.uint8) | np.uint8(128) * random.integers(0, 2, (40, 128), np.uint8)
+        keys = different[random.integers(0, 40, KEYS)]
+        scales = np.ones(KEYS, np.float32)
+        scales[random.integers(0, KEYS, 30)] = np.nan
+        cls.device = device
+        cls.ranks = [Rank(device, keys, scales, random.permutation(PAGES + 9)[:PAGES]) for _ in range(2)]
+        cls.q = random.integers(0, 119, (ROWS, HEADS, 128)).astype(np.uint8)
+        cls.weights = np.float32(random.standard_normal((ROWS, HEADS)))
+        cls.ends = np.array([KEYS, 5000, TOP - 3], np.int32)
+        cls.wanted = cls.ranks[0].select(cls.q, cls.weights, cls.ends)
+
+    def check(self, got):
+        for own, other in zip(self.wanted, got):
+            np.testing.assert_array_equal(own.view(np.uint32), other.view(np.uint32))
+
+    def test_what_is_selected_is_ordered_and_has_ties(self):
+        indices, values = self.wanted
+        self.assertEqual([int((row >= 0).sum()) for row in indices[:, 0]], [TOP, TOP, TOP - 3])
+        for row, scores, n in zip(indices[:, 0], values[:, 0], (TOP, TOP, TOP - 3)):
+            self.assertTrue((np.diff(row[:n]) > 0).all())
+            self.assertLess(len(np.unique(scores[:n])), n)
+
+    def test_other_ranks_and_launches_select_the_same(self):
+        self.check(self.ranks[1].select(self.q, self.weights, self.ends))
+        self.check(self.ranks[0].select(self.q, self.weights, self.ends))
+
+    def test_parts_select_the_same(self):
+        self.check(self.ranks[1].select(self.q, self.weights, self.ends, parts=3))
+
+    def test_replays_select_the_same(self):
+        with self.device.graph() as graph:
+            got = self.ranks[1].select(self.q, self.weights, self.ends, stream=graph.stream)
+        for _ in range(2):
+            got[0][:] = 0
+            graph.replay()
+            self.check(got)
+
+
+if __name__ == "__main__":
+    unittest.main()
