@@ -274,7 +274,7 @@ class BatchStep:
     the cache, and attention. It is for up to 64 sequences of up to q_len new tokens.
 
     The pack has a kernel of rope_decode; with one_launch: true keys are split over workgroups, and the pack has plan
-    too. rope, rotary_dim, norm, bias and cos_sin_short are those of rope_qk_norm_cache. All memory is allocated here,
+    too. rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All memory is allocated here,
     for max_batch sequences of about kv_len keys."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1, rope="neox",
