@@ -34,9 +34,11 @@ static void look_up_rotations(struct kernels *k, const struct shape *s)
         .cache = cache_of(s),
     };
     ATTN(attn_qk_rmsnorm_lookup(k->device, &norm, &k->norm));
-    ATTN(attn_mla_rope_cache_lookup(k->device, &rotate, &k->rotate_step));
     rotate.keep_kv = true;
     ATTN(attn_mla_rope_cache_lookup(k->device, &rotate, &k->rotate));
+    rotate.keep_kv = false;
+    rotate.product_dim = s->index_heads ? 0 : s->nope;
+    ATTN(attn_mla_rope_cache_lookup(k->device, &rotate, &k->rotate_step));
 }
 
 static void look_up_product(struct kernels *k, const struct shape *s, int from, int to, bool shared,
@@ -99,21 +101,13 @@ static void look_up_step(struct kernels *k, const struct shape *s)
         .heads = s->heads,
         .q_len = QUERIES,
         .mask = ATTN_MASK_CAUSAL,
+        .one_launch = true,
+        .product_dim = s->value,
         .cache = cache_of(s),
-    };
-    const struct attn_combine_desc combine = {
-        .size = sizeof(combine),
-        .dtype = ATTN_BF16,
-        .head_dim = LATENT,
-        .heads = s->heads,
-        .partials = ATTN_PARTIALS_CSR,
     };
     const struct attn_plan_desc plan = {.size = sizeof(plan)};
     ATTN(attn_plan_lookup(k->device, &plan, &k->plan));
     ATTN(attn_mla_decode_lookup(k->device, &decode, &k->decode));
-    ATTN(attn_combine_lookup(k->device, &combine, &k->combine));
-    look_up_product(k, s, s->nope, LATENT, false, &k->absorb);
-    look_up_product(k, s, LATENT, s->value, false, &k->raise);
 }
 
 static void look_up_sparse(struct kernels *k, const struct shape *s)
@@ -152,16 +146,18 @@ static void look_up_sparse(struct kernels *k, const struct shape *s)
     ATTN(attn_indexer_topk_lookup(k->device, &choose, &k->choose));
     ATTN(attn_topk_lookup(k->device, &join, &k->join));
     ATTN(attn_mla_decode_lookup(k->device, &sparse, &k->sparse));
+    look_up_product(k, s, s->nope, LATENT, false, &k->absorb);
+    look_up_product(k, s, LATENT, s->value, false, &k->raise);
 }
 
-enum { OPS = 18 }; /* the last four need an indexer */
+enum { OPS = 17 }; /* the last six need an indexer */
 
 static void list_ops(const struct kernels *k, struct attn_op *ops[OPS])
 {
     struct attn_op *const all[OPS] = {
-        k->norm,    k->rotate, k->rotate_step,  k->keys,   k->values, k->prefill,
-        k->chunk,   k->merge,  k->gather,       k->plan,   k->absorb, k->decode,
-        k->combine, k->raise,  k->index_rotate, k->choose, k->join,   k->sparse,
+        k->norm,  k->rotate,       k->rotate_step, k->keys, k->values, k->prefill,
+        k->chunk, k->merge,        k->gather,      k->plan, k->decode, k->absorb,
+        k->raise, k->index_rotate, k->choose,      k->join, k->sparse,
     };
     memcpy(ops, all, sizeof(all));
 }

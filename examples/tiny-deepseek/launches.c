@@ -63,7 +63,14 @@ void launch_rotate(const struct layer *l, int tokens, bool step)
         .stream = l->stream,
     };
     if (step) {
-        args.q_out = m->t.absorbed; /* the absorption wrote its latent part */
+        args.q_out =
+            m->t.absorbed; /* launch_absorb() wrote its latent part, if there is an indexer */
+        if (!s->index_heads) {
+            args.q_nope = m->t.q;
+            args.q_nope_token_stride = query_size(s);
+            args.q_nope_head_stride = key_dim(s);
+            args.w_uk = m->absorb;
+        }
     } else {
         args.kv_c_out = m->t.kv_a;
         args.k_pe_out = m->t.kv_a + LATENT;
@@ -225,9 +232,11 @@ void launch_absorb(const struct layer *l, int tokens)
     ATTN(attn_head_product_launch(l->kernels.absorb, &args));
 }
 
+/* Launches attention over latents and the product with W_UV. */
 static void launch_decode(const struct layer *l)
 {
     const struct memory *m = &l->memory;
+    const struct shape *s = l->shape;
     const struct attn_mla_decode_args args = {
         .size = sizeof(args),
         .cache = latent_cache(l),
@@ -241,27 +250,19 @@ static void launch_decode(const struct layer *l)
         .partial_out = m->work.partial_out,
         .partial_lse = m->work.partial_lse,
         .partial_rows = m->work.sizes.partial_rows,
+        .reduce_indptr = m->work.device.reduce_indptr,
+        .reduce_partial_map = m->work.device.reduce_partial_map,
+        .tickets = m->tickets,
+        .w_uv = m->kv_b + (size_t)s->nope * LATENT,
+        .w_uv_head_stride = (int64_t)(s->nope + s->value) * LATENT,
+        .product_out = m->t.out,
+        .product_tickets = m->product_tickets,
         .batch = BATCH,
         .total_q = STEP,
         .scale = (float)softmax_scale(l->shape),
         .stream = l->stream,
     };
-    const struct attn_combine_args combine = {
-        .size = sizeof(combine),
-        .out = m->t.latent,
-        .partial_out = m->work.partial_out,
-        .partial_lse = m->work.partial_lse,
-        .partial_rows = m->work.sizes.partial_rows,
-        .reduce_indptr = m->work.device.reduce_indptr,
-        .reduce_final_map = m->work.device.reduce_final_map,
-        .reduce_partial_map = m->work.device.reduce_partial_map,
-        .reduce_tiles = BATCH,
-        .q_len = QUERIES,
-        .total_q = STEP,
-        .stream = l->stream,
-    };
     ATTN(attn_mla_decode_launch(l->kernels.decode, &args));
-    ATTN(attn_combine_launch(l->kernels.combine, &combine));
 }
 
 void launch_raise(const struct layer *l, int tokens)
@@ -282,8 +283,6 @@ void launch_raise(const struct layer *l, int tokens)
 void launch_step(const struct layer *l)
 {
     launch_plan(l);
-    launch_absorb(l, STEP);
     launch_rotate(l, STEP, true);
     launch_decode(l);
-    launch_raise(l, STEP);
 }

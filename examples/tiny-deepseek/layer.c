@@ -30,6 +30,8 @@ static struct paging paging_of(const struct layer *l)
 
 /* Memory. */
 
+enum { TICKETS = 32 /* of a sequence, and of the product */ };
+
 static void *keep(const void *from, size_t size)
 {
     void *p = gpu_allocate(size);
@@ -90,6 +92,9 @@ static void allocate_all(struct layer *l)
     const struct attn_decode_plan_shape steps = {
         .batch = BATCH, .q_len = QUERIES, .heads = s->heads, .kv_heads = 1};
     work_allocate(&m->work, l->kernels.decode, &steps, LONGEST, LATENT);
+    static const int32_t zeros[(BATCH + 1) * TICKETS];
+    m->tickets = keep(zeros, sizeof(zeros));
+    m->product_tickets = m->tickets + BATCH * TICKETS;
     keep_tables(l);
     m->q_norm = keep(model->q_norm, (size_t)s->q_lora * element);
     m->kv_norm = keep(model->kv_norm, LATENT * element);
@@ -111,7 +116,7 @@ static void free_all(struct memory *m)
         t->q_a,          t->kv_a,        t->q,         t->k,         t->v,         t->gathered,
         t->absorbed,     t->latent,      t->out,       m->q_norm,    m->kv_norm,   m->kv_b,
         m->absorb,       m->chunk_out,   m->lse,       m->chunk_lse, m->cos_sin,   m->cache,
-        m->scale,        m->block_table,
+        m->scale,        m->block_table, m->tickets,
     };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         HIP(hipFree(memory[i]));

@@ -12,8 +12,9 @@ struct kernels {
     struct attn_pack *pack;
     struct attn_device *device;
     struct attn_op *norm, *rotate, *rotate_step, *keys, *values, *prefill, *chunk, *merge;
-    struct attn_op *gather, *plan, *absorb, *decode, *combine, *raise;
-    struct attn_op *index_rotate, *choose, *join, *sparse; /* only with an indexer */
+    struct attn_op *gather, *plan, *decode;
+    struct attn_op *absorb, *raise, *index_rotate, *choose, *join,
+        *sparse; /* only with an indexer */
 };
 
 /* Inputs that calls read from device memory, so that a replayed graph sees new values. */
@@ -37,6 +38,7 @@ struct memory {
     float *scale;           /* of an fp8 cache */
     int32_t *block_table;   /* [BATCH, pages of a sequence] */
     struct work work;
+    int32_t *tickets, *product_tickets; /* counters of a step's workgroups, 0 between launches */
     float *index_norm, *index_bias;
     struct attn_indexer_topk_workspace places; /* offsets in the indexer's workspace */
     int32_t *row_sequences, *row_ends; /* [TOKENS]: each token's sequence, and number of visible
@@ -59,7 +61,8 @@ void kernels_close(struct kernels *k);
 
 void launch_norm(const struct layer *l, int tokens);
 
-/* Launches rotation and cache write. `step`: with a step's absorbed queries. */
+/* Launches rotation and cache write. `step`: with a step's queries, which it absorbs, or which
+ * launch_absorb() has absorbed if there is an indexer. */
 void launch_rotate(const struct layer *l, int tokens, bool step);
 
 /* Launches the products that make keys and values from `tokens` rows of latents with their rotated
@@ -72,7 +75,7 @@ void launch_prefill(const struct layer *l, const struct call *call);
 void launch_chunk(const struct layer *l, const struct call *call);
 void launch_gather(const struct layer *l);
 
-/* Multiply by W_UK before the attention over latents, and by W_UV after it. */
+/* Multiply by W_UK before the attention over lists of latents, and by W_UV after it. */
 void launch_absorb(const struct layer *l, int tokens);
 void launch_raise(const struct layer *l, int tokens);
 
