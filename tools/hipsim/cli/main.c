@@ -53,8 +53,8 @@ static void print_help(void)
          "       hipsim [OPTION]... run KERNEL.CO --grid X[,Y[,Z]] --block X[,Y[,Z]] [--arg "
          "FORM]...\n"
          "       hipsim cc [--target GFX[,GFX]] [--clang CLANG++] SOURCE... -o PROGRAM [FLAG]...\n"
-         "Run a HIP program, or one kernel of a code object, on a simulated MI300X or MI355X, "
-         "without a GPU.\n");
+         "Run a HIP program, or one kernel of a code object, on a simulated MI300X, MI355X or "
+         "MI455X, without a GPU.\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char left[40];
         snprintf(left, sizeof(left), "--%s%s", rows[i].key,

@@ -43,9 +43,10 @@ int main(int argc, char **argv)
     return result != 255 * 128;
 }
 END
-"$hipsim" cc --clang "$clang" sum.hip -o sum >log 2>&1 || fail 'the program does not compile'
+"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 sum.hip -o sum >log 2>&1 || fail 'the program does not compile'
 "$hipsim" ./sum >log 2>&1 && grep -q '^gfx942.*: 32640$' log || fail 'wrong on the default target'
 "$hipsim" --target mi355x ./sum >log 2>&1 && grep -q '^gfx950.*: 32640$' log || fail 'wrong on MI355X'
+"$hipsim" --target mi455x ./sum >log 2>&1 && grep -q '^gfx1250.*: 32640$' log || fail 'wrong on MI455X'
 "$hipsim" --time --stats=off --seed=7 -- ./sum >log 2>&1 && grep -q 'modelled' log || fail 'no time is printed'
 ! "$hipsim" --target mi355x ./sum beyond >log 2>&1 && grep -q 'sum' log || fail 'a store out of bounds is not found'
 HIPSIM=target=gfx950 "$hipsim" --stats ./sum >log 2>&1 && grep -q '^gfx950' log || fail 'HIPSIM of the environment is lost'
