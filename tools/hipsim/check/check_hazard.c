@@ -12,13 +12,14 @@
  * checkPermlaneHazards, createsVALUHazard). The numbers are what its pass post-RA-hazard-rec of
  * LLVM 22 inserts. There are two additions. Buffer stores with an offset in a register were
  * measured later (github.com/llvm/llvm-project/pull/197267). VCCZ and EXECZ as sources are in the
- * manual (CDNA4 ISA, 4.5, table 11).
+ * manual (CDNA4 ISA, 4.5, table 11). gfx1250 has rules of its own (check_coexec.h).
  */
 #include "check_hazard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "check_coexec.h"
 #include "decode.h"
 
 #define LONGEST 20      /* maximum wait states after a matrix instruction (16 passes) */
@@ -40,6 +41,12 @@ struct hazard_history {
                                  * a wait */
     uint64_t next_offset;       /* code offset that follows if no branch is taken */
     uint32_t straight_at;       /* `states` at the last taken branch */
+};
+
+/* The state of a workgroup. */
+struct hazard_state {
+    struct coexec *coexec; /* gfx1250's rules; NULL: gfx9's */
+    struct hazard_history waves[WAVES_MAX];
 };
 
 enum hazard_trait {
@@ -486,7 +493,10 @@ static bool check_once(const struct hazard_history *h, struct wave *w, const str
 /* Checks `in` against the instructions that its wave issued last, and adds it to them. */
 static bool step(void *state, struct wave *w, const struct inst *in)
 {
-    struct hazard_history *h = (struct hazard_history *)state + w->id;
+    struct hazard_state *s = state;
+    if (s->coexec)
+        return coexec_step(s->coexec, w, in);
+    struct hazard_history *h = &s->waves[w->id];
     uint32_t flags = in->row->flags;
     const bool has_hazards = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
                              in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
@@ -523,20 +533,36 @@ static bool step(void *state, struct wave *w, const struct inst *in)
 
 static void *create(const struct launch *l, void *launch_state)
 {
-    (void)l, (void)launch_state;
-    return calloc(WAVES_MAX, sizeof(struct hazard_history));
+    (void)launch_state;
+    struct hazard_state *s = calloc(1, sizeof(*s));
+    if (s && code_target(l->code) == GFX1250 && !(s->coexec = coexec_create())) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+static void destroy(void *state)
+{
+    struct hazard_state *s = state;
+    free(s->coexec);
+    free(s);
 }
 
 static void begin(void *state, const struct workgroup *wg)
 {
-    memset(state, 0, wg->nwaves * sizeof(struct hazard_history));
+    struct hazard_state *s = state;
+    if (s->coexec)
+        coexec_begin(s->coexec, wg);
+    else
+        memset(s->waves, 0, wg->nwaves * sizeof(s->waves[0]));
 }
 
 const struct check check_hazard = {
     .kinds = CHECK_HAZARD | CHECK_STRICT,
     .decoded = classify,
     .group_create = create,
-    .group_destroy = free,
+    .group_destroy = destroy,
     .group_begin = begin,
     .fetched = step,
 };

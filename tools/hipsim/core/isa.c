@@ -87,9 +87,9 @@ static const struct isa isas[] = {
         .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
         .clusters = true,
-        /* The others have the wait states and caches of gfx9. */
-        .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_RACE |
-                  CHECK_BARRIER | CHECK_DIVERGE,
+        /* The others have the rules of gfx9's caches, and hints. */
+        .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
+                  CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
         .counter_max = gfx1250_counters,
         .fields = decode_fields_gfx1250,
         .complete = decode_complete_gfx1250,

@@ -413,6 +413,42 @@ static void fp8_products_follow_the_layout(void **state)
     }
 }
 
+/* Independent vector instructions after WMMA and transcendentals (CDNA5 ISA, 7.12.1 and 5.7.2). */
+static void products_need_distance(void **state)
+{
+    (void)state;
+#define BF16 "v_wmma_f32_16x16x32_bf16 v[0:7], v[8:15], v[16:23], v[0:7]\n"
+#define FP8 "v_wmma_f32_16x16x64_fp8_fp8 v[0:7], v[8:15], v[16:23], v[0:7]\n"
+#define NOPS(n) ".rept " #n "\nv_nop\n.endr\n"
+    static const struct {
+        const char *good, *bad;
+        enum fault_kind kind;
+    } cases[] = {
+        {BF16 NOPS(4) "v_mov_b32 v30, v3\n", BF16 NOPS(3) "v_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {BF16 NOPS(4) "v_mov_b32 v3, 0\n", BF16 NOPS(3) "v_mov_b32 v3, 0\n", FAULT_HAZARD},
+        {FP8 NOPS(2) "v_mov_b32 v30, v3\n", FP8 NOPS(1) "v_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {BF16 "s_nop 3\nv_mov_b32 v30, v3\n", BF16 "s_nop 2\nv_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {BF16 "s_wait_alu depctr_va_vdst(0)\nv_mov_b32 v30, v3\n",
+         BF16 "s_wait_alu depctr_va_vdst(1)\nv_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {BF16 NOPS(5) "v_wmma_f32_16x16x32_bf16 v[24:31], v[0:7], v[16:23], 0\n",
+         BF16 NOPS(4) "v_wmma_f32_16x16x32_bf16 v[24:31], v[0:7], v[16:23], 0\n", FAULT_HAZARD},
+        {BF16 BF16, BF16 "v_wmma_f32_16x16x32_bf16 v[24:31], v[8:15], v[0:7], 0\n", FAULT_HAZARD},
+        {BF16 NOPS(4) "v_mov_b32 v9, 0\n", BF16 NOPS(3) "v_mov_b32 v9, 0\n", FAULT_STRICT},
+        {"v_exp_f32 v1, v2\nv_nop\nv_add_f32 v3, v1, v4\n",
+         "v_exp_f32 v1, v2\nv_add_f32 v3, v1, v4\n", FAULT_STRICT},
+        {"v_exp_f32 v1, v2\nv_rcp_f32 v3, v1\n", "v_exp_f32 v1, v2\nv_mov_b32 v2, v5\n",
+         FAULT_STRICT},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct program good = wave32(), bad = good;
+        good.checks = bad.checks =
+            cases[i].kind == FAULT_STRICT ? CHECK_ALL : CHECK_ALL & ~CHECK_STRICT;
+        program_try(&good, cases[i].good);
+        program_try(&bad, cases[i].bad);
+        check_pair(cases[i].kind, &bad.fault, cases[i].bad, &good.fault, cases[i].good);
+    }
+}
+
 /* Scales of blocks of 32: lane r has the bytes of row r; f8f6f4 has a layout of its own. */
 static void scales_multiply_blocks(void **state)
 {
@@ -621,6 +657,7 @@ int main(void)
         cmocka_unit_test(conversions_choose_a_scale),
         cmocka_unit_test(bf16_products_follow_the_layout),
         cmocka_unit_test(fp8_products_follow_the_layout),
+        cmocka_unit_test(products_need_distance),
         cmocka_unit_test(scales_multiply_blocks),
         cmocka_unit_test(loads_transpose),
         cmocka_unit_test(scalar_loads_count_records),

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules of the hazard check for gfx1250: missing instructions after WMMA and transcendentals.
+ *
+ * These take several clocks and run beside the wave's next vector instructions, and the hardware
+ * does not detect dependences between them (CDNA5 ISA, 5.7.2). Independent vector instructions,
+ * such as V_NOP, must come in between: one after a transcendental, and after WMMA as many as 7.12.1
+ * says. The table there is cut in the published text; the numbers are what LLVM 22 inserts for
+ * gfx1250 (GCNHazardRecognizer, checkWMMACoexecutionHazards).
+ */
+#include "check_coexec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+
+enum { REMEMBERED = 16, LONGEST = 9 };
+
+/* The last WMMAs and transcendentals that a wave issued; a ring. */
+struct coexec {
+    const struct inst *in[REMEMBERED];
+    uint32_t at[REMEMBERED]; /* value of `valus` at issue */
+    uint32_t count;
+    uint32_t valus;    /* vector instructions so far */
+    uint32_t quiet_at; /* value of `valus` from which nothing in the ring requires a wait */
+};
+
+static bool overlap(const struct opnd *a, const struct opnd *b)
+{
+    return a->kind == OPND_VGPR && b->kind == OPND_VGPR && a->reg < b->reg + b->dwords &&
+           b->reg < a->reg + a->dwords;
+}
+
+static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
+{
+    for (unsigned i = 0; i < in->nsrc && i < sources; i++)
+        if (overlap(&in->src[i], o))
+            return true;
+    return false;
+}
+
+/* True if the instruction writes a register of the operand. A pair has two destinations, a swap
+ * writes its source, too. */
+static bool writes(const struct inst *in, const struct opnd *o)
+{
+    const bool swaps = strstr(in->row->name, "swap") != NULL;
+    return overlap(&in->dst, o) || overlap(&in->dst2, o) || (swaps && overlap(&in->src[0], o));
+}
+
+static bool is_wmma(const struct inst *in) { return in->row->flags & ROW_MFMA; }
+
+/* True if the matrix core's narrow types are multiplied; f32 products do not run beside others. */
+static bool is_narrow(const struct inst *in) { return !strstr(in->row->name, "16x16x4_f32"); }
+
+/* Returns the vector instructions that LLVM puts between a WMMA and a vector instruction that uses
+ * its registers; one more before a WMMA. Products of 8-bit integers take twice the clocks of the
+ * others. */
+static unsigned llvm_distance(const struct inst *wmma)
+{
+    return strstr(wmma->row->name, "_iu8") ? 8 : 4;
+}
+
+/* Returns the same for the hardware. AITER's kernels of latent attention read results of products
+ * of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4), 16x16x128 after 3 (qh128_1tg_16mx4). */
+static unsigned distance(const struct inst *wmma)
+{
+    const char *name = wmma->row->name;
+    if (!strstr(name, "fp8_") && !strstr(name, "bf8_"))
+        return llvm_distance(wmma);
+    return strstr(name, "16x16x64_") ? 2 : 3;
+}
+
+/* True if the WMMA `in` has the result of an earlier one as A or B. */
+static bool multiplies(const struct inst *in, const struct inst *from)
+{
+    return is_wmma(in) && is_narrow(in) &&
+           (overlap(&in->src[0], &from->dst) || overlap(&in->src[1], &from->dst));
+}
+
+/* True for vector instructions that run beside a WMMA. */
+static bool runs_beside(const struct inst *in)
+{
+    return !is_wmma(in) && !(in->row->flags & ROW_TRANS);
+}
+
+/* Returns the vector instructions that must be between `from` and `in`. */
+static unsigned required(const struct inst *from, const struct inst *in)
+{
+    if (!is_wmma(from))
+        return 0;
+    if (multiplies(in, from))
+        return distance(from) + 1;
+    const bool used = reads(in, &from->dst, INST_MAX_SRC) || writes(in, &from->dst);
+    return runs_beside(in) && used ? distance(from) : 0;
+}
+
+/* Returns the same for the check `strict`. LLVM inserts these as well, and the manual wants the one
+ * after a transcendental. AITER's kernels lack them: forward attention with sinks
+ * (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next instruction. Sparse latent
+ * attention swaps registers that a WMMA two instructions before it reads. */
+static unsigned required_strictly(const struct inst *from, const struct inst *in)
+{
+    if (!is_wmma(from))
+        return !(in->row->flags & ROW_TRANS) &&
+               (reads(in, &from->dst, INST_MAX_SRC) || writes(in, &from->dst) ||
+                writes(in, &from->src[0]));
+    if (multiplies(in, from))
+        return llvm_distance(from) + 1;
+    const bool used = reads(in, &from->dst, INST_MAX_SRC) || writes(in, &from->dst) ||
+                      writes(in, &from->src[0]) || writes(in, &from->src[1]);
+    return runs_beside(in) && used ? llvm_distance(from) : 0;
+}
+
+static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    for (unsigned i = 1; i <= REMEMBERED && i <= h->count; i++) {
+        const unsigned slot = (h->count - i) % REMEMBERED;
+        const uint32_t between = h->valus - h->at[slot] - 1;
+        const struct inst *from = h->in[slot];
+        if (between >= LONGEST)
+            break;
+        enum fault_kind kind = FAULT_HAZARD;
+        unsigned need = l->checks & CHECK_HAZARD ? required(from, in) : 0;
+        if (need <= between && l->checks & CHECK_STRICT) {
+            kind = FAULT_STRICT;
+            need = required_strictly(from, in);
+        }
+        if (need <= between)
+            continue;
+        char text[160];
+        if (wave_found_before(w, in, kind))
+            return true;
+        return wave_finding(w, in, kind, 0,
+                            "%u vector instructions after entry%+lld (%s), %u are needed", between,
+                            (long long)(from->offset + code_address(l->code) - l->entry_pc),
+                            code_text(l->code, from->offset, text, sizeof(text)), need);
+    }
+    return true;
+}
+
+/* Returns how many vector instructions the wave's pause is worth: S_NOP delays it by SIMM16 + 1
+ * clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait for all vector instructions. */
+static unsigned pause(const struct inst *in)
+{
+    const char *name = in->row->name;
+    if (in->encoding != ENC_SOPP)
+        return 0;
+    if (strcmp(name, "s_nop") == 0)
+        return (in->simm16 & 0xfu) + 1;
+    const bool all = strcmp(name, "s_wait_idle") == 0 ||
+                     (strcmp(name, "s_wait_alu") == 0 && in->simm16 >> 12 == 0);
+    return all ? LONGEST : 0;
+}
+
+bool coexec_step(struct coexec *state, struct wave *w, const struct inst *in)
+{
+    struct coexec *h = state + w->id;
+    const uint32_t flags = in->row->flags;
+    h->valus += pause(in);
+    if (!(flags & (ROW_VALU | ROW_MFMA)))
+        return true;
+    if ((int32_t)(h->quiet_at - h->valus) > 0 && !check(h, w, in))
+        return false;
+    if (flags & ROW_TRANS || (is_wmma(in) && is_narrow(in))) {
+        const unsigned slot = h->count++ % REMEMBERED;
+        h->in[slot] = in;
+        h->at[slot] = h->valus;
+        const uint32_t until = h->valus + 1 + (is_wmma(in) ? LONGEST : 1);
+        h->quiet_at = (int32_t)(until - h->quiet_at) > 0 ? until : h->quiet_at;
+    }
+    h->valus++;
+    return true;
+}
+
+struct coexec *coexec_create(void) { return calloc(WAVES_MAX, sizeof(struct coexec)); }
+
+void coexec_begin(struct coexec *state, const struct workgroup *wg)
+{
+    memset(state, 0, wg->nwaves * sizeof(*state));
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rules of the hazard check for gfx1250: independent instructions after WMMA and
+ * transcendentals. */
+#ifndef HIPSIM_CHECK_COEXEC_H
+#define HIPSIM_CHECK_COEXEC_H
+
+#include "check.h"
+
+struct coexec;
+
+/** Returns an array with a state for each wave of a workgroup, NULL without memory. free() ends
+ *  it. */
+struct coexec *coexec_create(void);
+/** Clears the states for a workgroup that starts. */
+void coexec_begin(struct coexec *state, const struct workgroup *wg);
+/** Checks `in` against the instructions that its wave issued last, and adds it to them. False if the
+ *  wave was stopped. */
+bool coexec_step(struct coexec *state, struct wave *w, const struct inst *in);
+
+#endif
