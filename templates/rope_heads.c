@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-enum { CHUNK = 8, ELEM = 2, WAVE_ELEMENTS = CHUNK * TIR_WAVE_LANES };
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, WAVE_ELEMENTS = CHUNK * TIR_WAVE_LANES };
 
 static const struct att_tile tiles[] = {
     {.waves = 4, .waves_per_simd = 8, .why = "short waves, of which many wait for memory"},
@@ -54,6 +54,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         v->head_dim > WAVE_ELEMENTS)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
                           v->head_dim, TIR_WAVE_LANES, WAVE_ELEMENTS);
+    if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim < GROUP)
+        return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a head has %d", GROUP,
+                          v->head_dim);
     if (v->rope != ATT_ROPE_NONE &&
         (v->rotary_dim > v->head_dim || !tir_is_power((unsigned)v->rotary_dim)))
         return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is above head_dim or no power of two",
@@ -75,15 +78,17 @@ static void choose_type(struct heads *h, const struct tir_machine *m)
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
 
-/* Returns the wave's heads of a tensor [token, head, element]; no rows where it is not `there`. */
-static struct tir_view heads_of(struct heads *h, struct att_tensor t, struct tir_value there)
+/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes; no rows
+ * where it is not `there`. */
+static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
+                                struct tir_value there)
 {
     struct tir_builder *b = &h->b;
-    const struct tir_value at = tir_add(b, att_offset(b, h->token, t.token_stride, ELEM),
-                                        att_offset(b, h->first, t.head_stride, ELEM));
+    const struct tir_value at = tir_add(b, att_offset(b, h->token, t.token_stride, size),
+                                        att_offset(b, h->first, t.head_stride, size));
     const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
     return att_view(b, base, tir_select(b, there, h->left, tir_i32(b, 0)),
-                    att_stride32(b, t.head_stride, ELEM), h->v->head_dim * ELEM, 0);
+                    att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
 
 static struct tir_value is_there(struct heads *h, const char *arg)
@@ -163,17 +168,59 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
     const struct tir_value each = is_there(h, ARG_GATE), whole = is_there(h, ARG_HEAD_GATE);
-    const struct tir_value gate = load(h, heads_of(h, ATT_HEADS(GATE), each));
+    const struct tir_value gate = load(h, heads_of(h, ATT_HEADS(GATE), ELEM, each));
     const struct tir_value head_gate = act(h, load_head_gates(h, whole), whole);
     y = tir_mul(b, y, act(h, gate, each));
     return tir_mul(b, y, tir_broadcast(b, head_gate, tir_typeof(b->f, y)));
+}
+
+/* Returns the byte offsets (i64) of the scales of groups: row c rows + i is group c of head i. A head
+ * that is not there has -1, where nothing is stored. */
+static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
+{
+    struct tir_builder *b = &h->b;
+    const struct tir_type t = tir_with_dtype(column, TIR_I32);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct tir_value head = tir_and(b, index, tir_int_like(b, index, (int)h->rows - 1));
+    const struct tir_value block =
+        tir_shr(b, index, tir_int_like(b, index, (int)tir_bits(h->rows)));
+    const struct tir_value groups = tir_int_like(b, index, h->v->head_dim / GROUP);
+    const struct tir_value all = tir_add(b, head, tir_splat(b, h->first, t));
+    const struct tir_value group =
+        tir_convert(b, tir_add(b, tir_mul(b, all, groups), block), TIR_I64);
+    const struct tir_value stride = tir_splat(
+        b, att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float)), tir_typeof(b->f, group));
+    const struct tir_value there = tir_cmp_lt(b, head, tir_splat(b, h->left, t));
+    const struct tir_value at = tir_mul(b, group, stride);
+    return tir_select(b, there, at, tir_int_like(b, at, -1));
+}
+
+/* Stores heads as fp8, and a scale for each 128 of their elements. */
+static void store_fp8(struct heads *h, struct tir_value y)
+{
+    struct tir_builder *b = &h->b;
+    const float largest = b->f->machine->fp8_is_fnuz ? 240 : 448;
+    const struct tir_value groups = tir_split_blocks(b, y, GROUP);
+    const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
+    const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
+    const struct tir_value exact = tir_mul(b, most, tir_float_like(b, most, 1 / largest));
+    const struct tir_value rounds =
+        tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
+    const struct tir_value scale = tir_select(b, rounds, att_power_above(b, exact), exact);
+    const struct tir_value base = att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), h->token,
+                                          ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
+    tir_tile_scatter(b, base, scale_offsets(h, tir_typeof(b->f, scale)), tir_i32(b, 0), scale);
+    const struct tir_value inverse = tir_broadcast(b, tir_rcp(b, scale), tir_typeof(b->f, groups));
+    const struct tir_value small = tir_mul(b, groups, inverse);
+    const struct tir_value bytes = tir_convert(b, tir_join_blocks(b, small, h->rows), TIR_FP8);
+    tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), 1, tir_bool(b, true)), tir_i32(b, 0), bytes);
 }
 
 static void visit_heads(struct heads *h)
 {
     struct tir_builder *b = &h->b;
     const struct tir_value yes = tir_bool(b, true);
-    struct tir_value y = load(h, heads_of(h, ATT_HEADS(X), yes));
+    struct tir_value y = load(h, heads_of(h, ATT_HEADS(X), ELEM, yes));
     if (h->v->norm != ATT_NORM_NONE)
         y = normalise(h, y);
     if (h->v->rope != ATT_ROPE_NONE)
@@ -181,8 +228,11 @@ static void visit_heads(struct heads *h)
     if (h->v->act != ATT_ACT_NONE)
         y = apply_gates(h, y);
     y = tir_mul(b, y, tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, y)));
-    tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), yes), tir_i32(b, 0),
-                   tir_convert_short(b, y, att_dtype(h->v)));
+    if (h->v->out_dtype == ATT_OUT_DTYPE_FP8)
+        store_fp8(h, y);
+    else
+        tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), ELEM, yes), tir_i32(b, 0),
+                       tir_convert_short(b, y, att_dtype(h->v)));
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

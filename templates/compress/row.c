@@ -63,17 +63,6 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 static float largest_fp8(const struct compress *c) { return c->m->fp8_is_fnuz ? 240.0f : 448.0f; }
 
-/* Returns the least powers of two that are no less than `scale`, f32: what is above one in the
- * mantissa carries into the exponent. */
-static struct tir_value power_above(struct tir_builder *b, struct tir_value scale)
-{
-    const struct tir_type t = tir_typeof(b->f, scale);
-    const struct tir_value bits = tir_bitcast(b, scale, tir_with_dtype(t, TIR_I32));
-    const struct tir_value up = tir_and(b, tir_add(b, bits, tir_int_like(b, bits, 0x7fffff)),
-                                        tir_int_like(b, bits, -0x800000));
-    return tir_bitcast(b, up, t);
-}
-
 /* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
@@ -83,7 +72,7 @@ static struct tir_value find_scale(struct compress *c, struct tir_value y)
     const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1 / largest_fp8(c)));
     const struct tir_value round =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
-    return tir_select(b, round, power_above(b, scale), scale);
+    return tir_select(b, round, att_power_above(b, scale), scale);
 }
 
 /* A row of the pool. */
@@ -142,7 +131,7 @@ static void store_mixed(struct compress *c, const struct place *p, struct tir_va
     const struct tir_value share =
         tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest_fp8(c)));
     const struct tir_value scale =
-        power_above(b, tir_max(b, share, tir_float_like(b, share, 1e-4f)));
+        att_power_above(b, tir_max(b, share, tir_float_like(b, share, 1e-4f)));
     const struct tir_type column = tir_with_dtype(tir_typeof(b->f, scale), TIR_I32);
     const struct tir_value run = tir_row_index(b, column);
     const struct tir_value narrow = tir_cmp_lt(b, run, tir_int_like(b, run, ATT_MIXED_FP8 / RUN));

@@ -103,6 +103,8 @@ static const struct {
     {"norm", ATTN_NORM_RMS, "mla_rope_cache"},
     {"width", 1536, "qk_rmsnorm"},
     {"norm", ATTN_NORM_RMS, "compress"},
+    {"product_dim", 0, NULL},
+    {"block_tokens", 64, NULL},
     {"kv_heads", 1, "chosen_lists"},
     {"open_group", 0, "chosen_lists"},
     {"norm", ATTN_NORM_RMS, "rope_heads"},

@@ -6,12 +6,12 @@
 
 #include "tools/reference/gated_rmsnorm.h"
 #include "tools/reference/indexer_rope.h"
-#include "tools/verify/call.h"
+#include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { DIM_MAX = 512, POSITIONS = 5000, MEAN_STEPS = 16 };
+enum { DIM_MAX = 512, GROUP = 128, POSITIONS = 5000, MEAN_STEPS = 16 };
 
 enum {
     BACK = 1 << 0,        /* angles are negative */
@@ -21,22 +21,24 @@ enum {
     HEAD_GATES = 1 << 4,  /* a gate for each head */
     NO_ELEMENTS = 1 << 5, /* no gate for each element */
     NO_WEIGHT = 1 << 6,
-    ZEROS = 1 << 7, /* some heads are zeros, and eps is 0 */
+    ZEROS = 1 << 7,     /* some heads are zeros, and eps is 0 */
+    POWERS = 1 << 8,    /* scales are powers of two */
+    BY_COLUMN = 1 << 9, /* scales [group, token] */
 };
 
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
 } shapes[] = {
-    {{"one head", BACK}, 1, 1},
+    {{"one head", BACK | POWERS}, 1, 1},
     {{"heads of a rank", NO_WEIGHT | IN_PLACE}, 5, 12},
     {{"back in place", BACK | IN_PLACE | HEAD_GATES}, 3, 16},
     {{"over gates", OVER_GATE | HEAD_GATES | FIRST}, 4, 5},
     {{"gates of heads", HEAD_GATES | NO_ELEMENTS | BACK}, 7, 33},
-    {{"views", VERIFY_VIEWS | HEAD_GATES}, 6, 9},
+    {{"views", VERIFY_VIEWS | HEAD_GATES | POWERS}, 6, 9},
     {{"views backwards", VERIFY_VIEWS | BACK | NO_WEIGHT}, 9, 3},
     {{"zeros", ZEROS}, 4, 8},
-    {{"many", BACK | NO_WEIGHT}, 33, 40},
+    {{"many", BACK | NO_WEIGHT | BY_COLUMN}, 33, 40},
 };
 
 static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
@@ -52,6 +54,7 @@ static void size(struct call *c)
     a->tokens = s->tokens;
     a->max_position = POSITIONS;
     a->backwards = is(c, BACK);
+    a->power_of_two_scales = is(c, POWERS);
     a->scale = is(c, FIRST) ? 0.75f : 0;
     a->eps = is(c, ZEROS) ? 0 : 1e-3f;
     if (d->rope != ATTN_ROPE_NONE && !is(c, FIRST))
@@ -70,6 +73,13 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, ROPE_HEADS_HEAD_GATE));
     if (is(c, NO_ELEMENTS))
         operand_leave_out(gate);
+    struct operand *scale = call_operand(c, ROPE_HEADS_OUT_SCALE);
+    if (is(c, BY_COLUMN) && scale->given) {
+        operand_set_stride(scale, 0, 1);
+        operand_set_stride(scale, 1, c->args.rope_heads.tokens);
+    }
+    if (scale->given)
+        return; /* out is no tensor of dtype */
     if (is(c, IN_PLACE))
         operand_place_inside(out, x, 0);
     if (is(c, OVER_GATE) && gate->given)
@@ -169,27 +179,62 @@ static void apply_gate(const struct call *c, double x, double *y, double *error)
     *y *= gate;
 }
 
-static void compare_head(struct call *c, int t, int h)
+/* Compares the scale of 128 elements from `first` on, and returns what is stored. */
+static double compare_scale(struct call *c, int t, int h, int first, const struct head *head)
+{
+    struct operand *out = call_operand(c, ROPE_HEADS_OUT);
+    struct operand *scales = call_operand(c, ROPE_HEADS_OUT_SCALE);
+    const int64_t *at = AT(t, (h * c->desc.rope_heads.head_dim + first) / GROUP);
+    const double got = operand_result(scales, at);
+    double largest = 0, error = 0;
+    for (int d = first; d < first + GROUP; d++) {
+        largest = fmax(largest, fabs(head->y[d]));
+        error = fmax(error, head->error[d]);
+    }
+    operand_allow(scales, at);
+    if (!scaled_row_has(got, largest, error, out->precision->limit, is(c, POWERS)))
+        verify_fail(c->row, "elements %d.. of head %d of token %d have the scale %g for %g", first,
+                    h, t, got, largest);
+    return got;
+}
+
+/* Computes a head and its bounds before it is rounded. */
+static void make_head(struct call *c, int t, int h, struct head *head)
 {
     const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;
     const double scale = c->args.rope_heads.scale != 0 ? c->args.rope_heads.scale : 1;
-    struct operand *out = call_operand(c, ROPE_HEADS_OUT), *gate = call_operand(c, ROPE_HEADS_GATE);
+    struct operand *gate = call_operand(c, ROPE_HEADS_GATE);
     struct operand *heads = call_operand(c, ROPE_HEADS_HEAD_GATE);
-    struct head head = {{0}, {0}};
     for (int d = 0; d < desc->head_dim; d++)
-        head.y[d] = operand_value(call_operand(c, ROPE_HEADS_X), AT(t, h, d));
+        head->y[d] = operand_value(call_operand(c, ROPE_HEADS_X), AT(t, h, d));
     if (desc->norm != ATTN_NORM_NONE)
-        normalise(c, &head);
+        normalise(c, head);
     if (desc->rope != ATTN_ROPE_NONE)
-        rotate(c, t, &head);
+        rotate(c, t, head);
     for (int d = 0; d < desc->head_dim; d++) {
-        double bound, *const y = &head.y[d], *const error = &head.error[d];
+        double *const y = &head->y[d], *const error = &head->error[d];
         if (gate->given)
             apply_gate(c, operand_value(gate, AT(t, h, d)), y, error);
         if (heads->given)
             apply_gate(c, operand_value(heads, AT(t, h)), y, error);
-        const double off = (*error + STORED_F * fabs(*y)) * fabs(scale);
-        const double expected = stored_value(out->precision, 1, *y * scale, off, &bound);
+        *error = (*error + STORED_F * fabs(*y)) * fabs(scale);
+        *y *= scale;
+    }
+}
+
+static void compare_head(struct call *c, int t, int h)
+{
+    struct operand *out = call_operand(c, ROPE_HEADS_OUT);
+    const bool scaled = call_operand(c, ROPE_HEADS_OUT_SCALE)->given;
+    struct head head = {{0}, {0}};
+    double scale = 1;
+    make_head(c, t, h, &head);
+    for (int d = 0; d < c->desc.rope_heads.head_dim; d++) {
+        double bound = 0, expected = 0;
+        if (scaled && d % GROUP == 0)
+            scale = compare_scale(c, t, h, d, &head);
+        if (scale > 0)
+            expected = stored_value(out->precision, scale, head.y[d], head.error[d], &bound);
         call_compare(c, out, AT(t, h, d), expected, bound);
     }
 }

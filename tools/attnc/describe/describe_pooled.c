@@ -13,16 +13,23 @@ static void write_norms(struct entry_writer *w, const struct model_group *g)
     entry_end(w, "the norm of q_a", "The norm of the compressed q; kv NULL: compress has its own.");
 }
 
-/* Writes the steps of q's heads, and of the output's: both rotate their last elements. */
-static void write_heads(struct entry_writer *w, const struct model_group *g)
+static void begin_heads(struct entry_writer *w, const struct model_group *g, const char *norm)
 {
     entry_begin(w, "rope_heads");
     entry_field(w, "head_dim: %ld", g->head_dim);
-    entry_field(w, "norm: [rms, none] # rms: q, without a weight; none: the output, backwards");
+    entry_field(w, "norm: %s", norm);
     entry_field(w, "rope: gptj");
     entry_field(w, "rotary_dim: %ld", g->rotary_dim);
-    entry_end(w, "the heads of q and of the output",
-              "The last elements of q's heads rotate, and back again in the output.");
+}
+
+/* Writes the steps of q's heads, and of the output's: both rotate their last elements. */
+static void write_heads(struct entry_writer *w, const struct model_group *g)
+{
+    begin_heads(w, g, "rms");
+    entry_end(w, "the heads of q", "Norm, without a weight, and rotation of q's heads.");
+    begin_heads(w, g, "none");
+    entry_field(w, "out_dtype: [same, fp8] # fp8: for a projection of fp8 with a scale for each 128");
+    entry_end(w, "the heads of the output", "The rotation of the output, backwards.");
 }
 
 /* Writes the maker of the window's rows, a group for each token, and of the rows of groups. */
