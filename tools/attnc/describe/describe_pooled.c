@@ -28,7 +28,8 @@ static void write_heads(struct entry_writer *w, const struct model_group *g)
     begin_heads(w, g, "rms");
     entry_end(w, "the heads of q", "Norm, without a weight, and rotation of q's heads.");
     begin_heads(w, g, "none");
-    entry_field(w, "out_dtype: [same, fp8] # fp8: for a projection of fp8 with a scale for each 128");
+    entry_field(w,
+                "out_dtype: [same, fp8] # fp8: for a projection of fp8 with a scale for each 128");
     entry_end(w, "the heads of the output", "The rotation of the output, backwards.");
 }
 
