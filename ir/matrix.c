@@ -17,7 +17,7 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
     const unsigned lanes = mma->a.lane_bits - tir_bits(mma->m);
     const unsigned bits = tir_bits(extent), low = tir_bits(vector);
     struct tir_contraction k = {.n_lane = (uint8_t)lanes};
-    assert(vector >= tir_mma_in_regs(mma) && low + lanes <= bits);
+    assert(low + lanes <= bits);
     for (unsigned i = 0; i < bits; i++) {
         if (i >= low && i < low + lanes)
             k.lane[i - low] = (uint16_t)(1u << i);

@@ -23,7 +23,7 @@ struct tir_contraction {
 };
 
 /** Spreads `extent` elements of k in memory order. Each lane has `vector` consecutive ones (a power
- * of two, at least what one instruction takes), then follow lanes, then registers. */
+ * of two), then follow lanes, then registers. */
 struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
                                          unsigned vector);
 

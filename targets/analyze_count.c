@@ -33,6 +33,7 @@ static const struct {
 } kinds[] = {
     {"v_mfma_", MATRIX},
     {"v_smfmac_", MATRIX},
+    {"v_wmma_", MATRIX},
     {"v_accvgpr_", COPY},
     {"v_mov_b32_dpp", VALU},
     {"v_mov_b32_sdwa", VALU},
@@ -57,6 +58,7 @@ static const struct {
     {"v_mad_i64_i32", VALU_SLOW},
     {"v_", VALU},
     {"ds_write", LDS_WRITE},
+    {"ds_store", LDS_WRITE},
     {"ds_", LDS_READ},
     {"scratch_", SCRATCH},
     {"buffer_load_", LOAD},
@@ -65,7 +67,7 @@ static const struct {
     {"buffer_store_", STORE},
     {"global_store_", STORE},
     {"flat_store_", STORE},
-    {"s_waitcnt", WAIT},
+    {"s_wait", WAIT},
     {"s_barrier", BARRIER},
     {"", OTHER},
 };
@@ -146,7 +148,7 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
     case SCRATCH: f->scratch++; break;
     case WAIT:
         f->waits++;
-        f->waits_vm0 += strstr(text, "vmcnt(0)") != NULL;
+        f->waits_vm0 += strstr(text, "vmcnt(0)") || strstr(text, "asynccnt 0x0");
         break;
     case BARRIER: f->barriers++; break;
     case MATRIX:

@@ -206,6 +206,20 @@ static LLVMValueRef lanes_below(struct lower *l, LLVMValueRef set)
     return emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, args, 2);
 }
 
+/* ---- fp8 ---- */
+
+/* Converts one by one. LLVM 22.1 takes the results of v_cvt_pk_f32_fp8 to be among the first 256
+ * registers, and spills others. */
+static LLVMValueRef fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
+{
+    LLVMValueRef pair[2];
+    for (unsigned i = 0; i < 2; i++) {
+        LLVMValueRef args[2] = {dword, lower_i32(l, 2 * high + i)};
+        pair[i] = emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
+    }
+    return lower_gather(l, pair, 2);
+}
+
 const struct lower_isa lower_isa_cdna5 = {
     .set_registers = set_registers,
     .wait = wait,
@@ -223,5 +237,5 @@ const struct lower_isa lower_isa_cdna5 = {
     .to_bf16 = cdna_truncate_to_bf16,
     .to_fp8 = cdna_to_fp8,
     .fp8_to_f32 = cdna_fp8_to_f32,
-    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
+    .fp8_pair_to_f32 = fp8_pair_to_f32,
 };

@@ -59,8 +59,12 @@ static bool in_parts(const struct att_variant *v)
 
 /* True if registers suffice for the tile's rows. Page numbers by row and hooks take registers: O
  * gets fewer. */
-static bool has_registers(const struct att_variant *v, const struct att_tile *t)
+static bool has_registers(const struct att_variant *v, const struct att_tile *t,
+                          const struct tir_machine *m)
 {
+    /* Waves of 32 lanes have twice the registers, but also twice the keys of a tile of 16. */
+    if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128 && t->rows > 16)
+        return false;
     const bool by_lane = split_kv_by_lane(v);
     const bool window = att_hides_early(v) && in_parts(v);
     const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
@@ -72,11 +76,12 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t)
 
 /* True if no wider tile of these head sizes exists. The widest tile takes any number of rows, in
  * several passes. */
-static bool is_widest(const struct att_variant *v, const struct att_tile *t)
+static bool is_widest(const struct att_variant *v, const struct att_tile *t,
+                      const struct tir_machine *m)
 {
     for (size_t i = 0; i < DECODE_TILES; i++)
         if (decode_tiles[i].head_dim == t->head_dim && decode_tiles[i].rows > t->rows &&
-            has_registers(v, &decode_tiles[i]))
+            has_registers(v, &decode_tiles[i], m))
             return false;
     return true;
 }
@@ -88,17 +93,29 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     const int rows = (v->gqa ? v->gqa : 1) * v->q_len;
     if (dim > t->head_dim)
         return att_reject(why, ATT_TILE, "is for head dims up to %d", t->head_dim);
-    if (!has_registers(v, t))
+    const int most = att_is_shuffled(v) ? 128 : 256;
+    if (dim > most && m->lane_bits < TIR_WAVE_BITS)
+        return att_reject(why, v->head_dim > most ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
+                          "waves of %s have no registers for heads of more than %d", m->name, most);
+    if (!has_registers(v, t, m))
         return att_reject(
             why, ATT_TILE,
             "%d rows at %d waves a SIMD leave no registers for what is done to scores", t->rows,
             t->waves_per_simd);
     if (tir_find_mma(m, 16, 16, 0, att_dtype(v)) < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with 16 rows", m->name);
-    if (!v->tile && rows > t->rows && !is_widest(v, t))
+    if (!v->tile && rows > t->rows && !is_widest(v, t, m))
         return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
                           rows);
     return true;
+}
+
+/* Gives wide heads in waves of 32 lanes all registers of a SIMD: they have twice as many a lane. */
+static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
+{
+    (void)v;
+    if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128)
+        t->waves_per_simd = 1;
 }
 
 /* Checks that rows of the cache are whole 16-byte loads. */
@@ -510,6 +527,12 @@ static bool shares_lines(const struct decode *d)
     return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
+/* Returns the keys that one instruction of the second product takes at least. */
+static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
+{
+    return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
+}
+
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
                            const struct att_tile *t, const struct decode_arrivals *arrivals)
 {
@@ -539,6 +562,9 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     d.kv.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.kv.columns > 16)
         d.kv.keys = SPLIT_KV_BLOCK; /* each byte of the mask has an address of two registers */
+    const unsigned least = least_keys(m, dtype);
+    if (d.kv.keys < least)
+        d.kv.keys = least;
     d.query.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     d.query.bytes = tir_dtype_bits(d.query.dtype) / 8;
     d.kv.qk = tir_find_mma(m, 16, 16, 0, d.query.dtype);
@@ -619,9 +645,11 @@ const struct att_template att_template_decode = {
     .name = "decode",
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
     .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
+    .any_lanes = true,
     ATT_TILES(decode_tiles, knobs),
     .pipelines = decode_pipelines,
     .own = DECODE_OWN,
+    .rules = rules,
     .fits = decode_fits,
     .check = check,
     .build = build,

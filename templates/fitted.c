@@ -106,10 +106,10 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m, unsigned row)
 {
     struct att_tile tile = v->op->tiles[row];
-    if (!v->op->n_fitted)
-        return tile;
     if (v->op->rules)
         v->op->rules(v, m, &tile);
+    if (!v->op->n_fitted)
+        return tile;
     const struct att_tile by_rule = tile;
     const struct tir_fitted *const rows = v->fitted ? v->fitted : m->fitted;
     unsigned count = 0;

@@ -48,19 +48,20 @@ static unsigned v_vector_bits(const struct decode *d)
 }
 
 /* Returns the layout of a part of a block of V as it is loaded. Lane bits 0 to 3 are bits of dv
- * above the vector; lane bits 4 and 5 are keys, as in the scores. */
+ * above the vector; the other bits of the lane are keys, as in the scores. */
 static struct tir_layout v_part(const struct decode *d)
 {
     const unsigned vector = v_vector_bits(d), all = tir_bits(split_kv_part_width(&d->kv.value));
+    const unsigned keys = tir_bits(tir_mma_acc_regs(&d->kv.m->mma[d->kv.pv]));
     struct tir_spread s = tir_spread(d->kv.m, 1);
     if (shuffled(d))
-        tir_spread_rows(&s, TIR_REGS, 2);
+        tir_spread_rows(&s, TIR_REGS, keys);
     tir_spread_cols(&s, TIR_REGS, vector);
     tir_spread_cols(&s, TIR_LANES, 4);
     tir_spread_cols(&s, TIR_REGS, all - vector - 4);
     if (!shuffled(d))
-        tir_spread_rows(&s, TIR_REGS, 2);
-    tir_spread_rows(&s, TIR_LANES, 2);
+        tir_spread_rows(&s, TIR_REGS, keys);
+    tir_spread_rows(&s, TIR_LANES, tir_bits(SPLIT_KV_BLOCK) - keys);
     return tir_spread_layout(&s);
 }
 
