@@ -2,7 +2,8 @@
  *
  * Makes the lists that attention reads of the groups that an indexer has chosen: pages of whole
  * groups for paged decode, or rows of a pool and of a window's ring. A workgroup is a wave and
- * writes 512 entries of one list; its lanes work out an entry each, eight times.
+ * writes 128 entries of one list: its lanes work out an entry each, twice. With more entries few
+ * queries take longer, and with fewer many do.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -11,7 +12,7 @@
 
 #include <stdio.h>
 
-enum { LANES = TIR_WAVE_LANES, EACH = 8, INT = 4 };
+enum { LANES = TIR_WAVE_LANES, EACH = 2, INT = 4 };
 
 struct lists {
     struct tir_builder b;
