@@ -243,6 +243,10 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     const struct tir_value none = tir_float_like(b, s, -INFINITY);
     if (block->mask.id)
         return tir_select(b, is_hidden(a, block, key), none, s);
+    if (block->seen.id) {
+        const struct tir_value seen = tir_convert(b, block->seen, TIR_F32);
+        return tir_select(b, tir_cmp_eq(b, seen, tir_float_like(b, seen, 0.0f)), none, s);
+    }
     struct tir_value edge = is_edge(a, key);
     if (block->entries.id)
         edge = tir_or(b, edge, att_has_gaps(b, block->entries));

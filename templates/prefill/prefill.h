@@ -247,6 +247,12 @@ void prefill_copy_first_keys(struct prefill *p);
  * one. */
 void prefill_await_keys(struct prefill *p);
 
+/* mask.c */
+
+/** Loads the bytes of a custom mask for the tile of keys from `key` on: att_block.seen, but with
+ * the rows of a query in neighbouring lanes. */
+struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
+
 /* page_copy.c */
 
 /** True if K and V are copied from pages to LDS without registers. This needs elements of Q's type,

@@ -14,7 +14,7 @@
 #include "templates/workgroup/lds_map.h"
 
 /* Most scores of a wave with a custom mask: each mask byte has an address of two registers. */
-enum { MASKED_SCORES = 16 * 32 };
+enum { MASKED_SCORES = 32 * 32 };
 
 /* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */
 enum { SCALED_VALUES = 32 };

@@ -10,7 +10,7 @@
  *     M1      memory    (clear V[4]), (store V[4]), (rescale[4]), read K.0[3], (V to LDS[3]),
  *                       (load V[3]), (V here[4]), (LDS free[4])
  *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read K.1[3]), QK[3],
- *                       (find V[2]), (find K[0])
+ *                       (order mask[3]), (find V[2]), (find K[0])
  *     EDGE    memory +  (check P[4]), (read V.0[4]), (rescale[4])
  *     M2      memory    (read V rest[4]), (read V.0[4]), (read V.1[4]), (read V.2[4]),
  *                       (read V.3[4]), (mask[3]), (max[3]), (store K[2]), (find V[2]),
@@ -52,6 +52,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_k, SCORES, M1, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
+    {&prefill_order_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_issue_v, SCORES, M1, .unless = HAS(V_STORED)},
     {&prefill_load_v, SCORES, M1, .needs = HAS(V_STORED), .unless = HAS(PAGES)},
     {&prefill_load_v_pages, SCORES, M1, .needs = HAS(PAGES)},

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
+ * queries at once, at any alignment. They move to the lanes of their scores under a product, and
+ * stay packed as fp8, whose conversions unpack two at once. The trap: the mask may end at the end of
+ * mapped memory, so a tile with keys after the last one is loaded byte by byte.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/prefill/prefill.h"
+#include "templates/workgroup/scalar.h"
+
+/* Returns the type of the bytes of a tile, queries x keys: a row is in the lanes of its query, each
+ * of which has neighbouring keys. */
+static struct tir_type whole_rows(struct prefill *p)
+{
+    const unsigned queries = tir_bits(p->shape.rows), keys = tir_bits(p->shape.keys);
+    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    const unsigned lanes = tir_spread_room(&s, TIR_LANES) - queries;
+    tir_spread_cols(&s, TIR_REGS, keys - lanes);
+    tir_spread_rows(&s, TIR_LANES, queries);
+    tir_spread_cols(&s, TIR_LANES, lanes);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves));
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, TIR_FP8, prefill_queries(p), p->shape.keys, &l);
+}
+
+/* Loads the bytes of a tile without keys after the last one. */
+static struct tir_value load_words(struct prefill *p, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_position *const at = &p->attention.at;
+    const struct tir_type t = whole_rows(p);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_value row = tir_relayout(b, tir_transpose(b, at->mask_row), &rows);
+    const struct tir_value base = at->mask.id ? at->mask : tir_arg(b, ARG_CUSTOM_MASK, TIR_I64);
+    return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
+}
+
+/* Loads the bytes of any tile. Keys after the last one are hidden. */
+static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value byte = tir_zext(b, att_load_mask(&p->attention, key), TIR_I32);
+    const struct tir_type t = tir_typeof(b->f, byte);
+    const struct tir_value end = tir_splat(b, tir_sub(b, p->attention.at.end, key), t);
+    const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), end);
+    const struct tir_value seen = tir_select(b, there, byte, tir_int_like(b, byte, 0));
+    const struct tir_value hidden = tir_cmp_eq(b, seen, tir_int_like(b, seen, 0));
+    const struct tir_type f32 = tir_with_dtype(t, TIR_F32);
+    return tir_convert_in_range(b,
+                                tir_select(b, hidden, tir_splat(b, tir_f32(b, 0.0f), f32),
+                                           tir_splat(b, tir_f32(b, 1.0f), f32)),
+                                TIR_FP8);
+}
+
+struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type rows = whole_rows(p);
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, rows));
+    const struct tir_type t = tir_tile(b->f, TIR_FP8, rows.cols, rows.rows, &l);
+    const struct tir_value end = att_plus(b, key, (int)rows.cols);
+    struct tir_if beyond = tir_begin_if(b, tir_cmp_gt(b, end, p->attention.at.end), true, &t, 1);
+    const struct tir_value bytes = tir_relayout(b, load_bytes(p, key), &l);
+    tir_else(b, &beyond, &bytes);
+    struct tir_value words = load_words(p, key);
+    tir_end_if(b, &beyond, &words);
+    return words;
+}
