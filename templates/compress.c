@@ -159,8 +159,8 @@ static void write_token(struct compress *c, const struct compress_source *s, str
     }
 }
 
-/* Returns i1: true if no group of the call has tokens from before it, so that nothing reads the ring
- * that is written. */
+/* Returns i1: true if no group of the call has tokens from before it, so that nothing reads the
+ * ring that is written. */
 static struct tir_value reads_no_ring(struct compress *c)
 {
     struct tir_builder *b = &c->b;

@@ -78,8 +78,8 @@ static void choose_type(struct heads *h, const struct tir_machine *m)
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
 
-/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes; no rows
- * where it is not `there`. */
+/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes; no
+ * rows where it is not `there`. */
 static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                                 struct tir_value there)
 {
@@ -174,8 +174,8 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
     return tir_mul(b, y, tir_broadcast(b, head_gate, tir_typeof(b->f, y)));
 }
 
-/* Returns the byte offsets (i64) of the scales of groups: row c rows + i is group c of head i. A head
- * that is not there has -1, where nothing is stored. */
+/* Returns the byte offsets (i64) of the scales of groups: row c rows + i is group c of head i. A
+ * head that is not there has -1, where nothing is stored. */
 static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 {
     struct tir_builder *b = &h->b;

@@ -124,9 +124,9 @@ struct head {
     double y[DIM_MAX], error[DIM_MAX];
 };
 
-/* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c says
- * why. A mean has 8 roundings in a lane, 6 between lanes and a product, of the mean magnitude. It
- * moves every difference, and by as large a share of itself the root of their squares. */
+/* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c
+ * says why. A mean has 8 roundings in a lane, 6 between lanes and a product, of the mean magnitude.
+ * It moves every difference, and by as large a share of itself the root of their squares. */
 static void normalise(struct call *c, struct head *head)
 {
     const int dim = c->desc.rope_heads.head_dim;
