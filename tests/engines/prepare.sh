@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# prepare.sh FOLDER: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB). Neither needs a GPU: the wheels
-# are of CUDA, whose libraries PyTorch loads, and none of their kernels runs. Python 3.11.
+# prepare.sh FOLDER: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB), and FOLDER/aiter, AITER's sources
+# for op_tests.py. Nothing needs a GPU: the wheels are of CUDA, whose libraries PyTorch loads, and none of their kernels
+# runs. Python 3.11.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$1"
@@ -17,4 +18,11 @@ uv pip install -r requirements.txt numpy cffi
 # What SGLang imports besides; it pins another PyTorch.
 uv pip install IPython datasets scipy kernels zstandard av uvloop python-multipart interegular
 uv pip install --no-deps torch_memory_saver outlines==0.1.11 timm==1.0.25 soundfile modelscope easydict distro build gguf
+# AITER's tests and what they compare with.
+uv pip install pytest pandas einops tabulate
+commit=$(sed -n 's/^COMMIT = "\([0-9a-f]*\)".*/\1/p' "$here/op_tests.py")
+if [ ! -d aiter ]; then
+    git clone -q --filter=blob:none --no-checkout https://github.com/ROCm/aiter aiter
+    git -C aiter checkout -q "$commit" -- aiter op_tests csrc/include
+fi
 python -c 'import importlib.metadata as m; print("vLLM", m.version("vllm"), "SGLang", m.version("sglang"))'
