@@ -433,9 +433,9 @@ def plan(call, qo_indptr, kv_lens, heads, kv_heads, q_len, work_indptr, work_inf
          reduce_indptr, reduce_final_map, reduce_partial_map):
     if q_len < 1:
         raise NotServed(call, "max_seqlen_qo or uni_seqlen_qo is needed: it bounds the grid")
-    batch = kv_lens.shape[0]
+    batch = kv_lens.shape[0] if qo_indptr is None else min(kv_lens.shape[0], qo_indptr.shape[0] - 1)
     c.session(kv_lens).op("plan")(
-        kv_lens=kv_lens, qo_indptr=None if qo_indptr is None else qo_indptr[:batch + 1], work_indptr=work_indptr,
+        kv_lens=kv_lens[:batch], qo_indptr=None if qo_indptr is None else qo_indptr[:batch + 1], work_indptr=work_indptr,
         work_info=work_info, reduce_indptr=reduce_indptr[:batch + 1],
         reduce_final_map=reduce_final_map[:batch], reduce_partial_map=reduce_partial_map, q_len=q_len,
         heads=heads, kv_heads=kv_heads, stream=c.stream(kv_lens))
