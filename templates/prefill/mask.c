@@ -2,16 +2,16 @@
  *
  * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
  * queries at once, at any alignment. They move to the lanes of their scores under a product, and
- * stay packed as fp8, whose conversions unpack two at once. The trap: the mask may end at the end of
- * mapped memory, so a tile with keys after the last one is loaded byte by byte.
+ * stay packed as fp8, whose conversions unpack two at once. The trap: the mask may end at the end
+ * of mapped memory, so a tile with keys after the last one is loaded byte by byte.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the type of the bytes of a tile, queries x keys: a row is in the lanes of its query, each
- * of which has neighbouring keys. */
+/* Returns the type of the bytes of a tile, queries x keys. A row is in the lanes of its query. Each
+ * lane has neighbouring keys. */
 static struct tir_type whole_rows(struct prefill *p)
 {
     const unsigned queries = tir_bits(p->shape.rows), keys = tir_bits(p->shape.keys);

@@ -516,7 +516,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-/* For the waves of 64 lanes that the tiles are cut for. The pack of gfx1250 is built without spills. */
+/* For waves of 64 lanes, which the tiles are cut for. The pack of gfx1250 is built without
+ * spills. */
 #define FACTS(...)                   \
     for (int t = 0; tgt_all[t]; t++) \
         if (tgt_all[t]->has_agprs)   \

@@ -13,8 +13,8 @@ struct coexec;
 struct coexec *coexec_create(void);
 /** Clears the states for a workgroup that starts. */
 void coexec_begin(struct coexec *state, const struct workgroup *wg);
-/** Checks `in` against the instructions that its wave issued last, and adds it to them. False if the
- *  wave was stopped. */
+/** Checks `in` against the instructions that its wave issued last, and adds it to them. False if
+ *  the wave was stopped. */
 bool coexec_step(struct coexec *state, struct wave *w, const struct inst *in);
 
 #endif
