@@ -444,6 +444,48 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
     return true;
 }
 
+/* A cell as a vector of the host: epoch, read_at, and the two halves of `uses`. */
+typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
+
+/* Masks with which a read updates a cell that has this epoch and no writers. */
+struct again {
+    cell_words want, test; /* such a cell has the bits `test` of `want` */
+    cell_words kept, use;  /* bits of the old cell that stay, and new ones */
+};
+
+static struct again again_of(const struct probe *a)
+{
+    const uint32_t flags = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << (USES_FLAGS - 32);
+    const uint32_t whole = (uint32_t)WHOLE << (USES_READ - 32);
+    return (struct again){
+        .want = {a->epoch},
+        .test = {UINT32_MAX, 0, 0xffff, 0},
+        .kept = {UINT32_MAX, 0, 0xffff0000, flags},
+        .use = {0, (uint32_t)a->in->offset, (uint32_t)a->self << USES_READERS, whole},
+    };
+}
+
+/* Fast path of read_plain(), without stamps: records a read of `n` dwords that were used since the
+ * barrier, but not written. False if it does not apply. */
+static inline bool read_again(struct cell *cells, unsigned n, const struct again *g)
+{
+    cell_words differs = {0}, c;
+    uint64_t halves[2];
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(&c, &cells[i], sizeof(c));
+        differs |= (c ^ g->want) & g->test;
+    }
+    memcpy(halves, &differs, sizeof(halves));
+    if (halves[0] | halves[1])
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        memcpy(&c, &cells[i], sizeof(c));
+        c = (c & g->kept) | g->use;
+        memcpy(&cells[i], &c, sizeof(c));
+    }
+    return true;
+}
+
 /* Fast path: records a read of whole LDS dwords that nobody has written since the barrier. False if
  * it does not apply. */
 static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
@@ -523,15 +565,20 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .atomic = atomic,
         .swap = direction == MEM_MODIFY && swaps(in),
     };
+    const bool plain_read = direction == MEM_READ && !atomic;
+    const bool repeats = plain_read && bytes % 4 == 0 && !clocks_run(&r->clocks);
+    const struct again again = again_of(&a);
     unsigned l;
     r->newest = a.epoch > r->newest ? a.epoch : r->newest;
     for (uint32_t i = 0; i < w->wg->nwaves; i++)
         a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
     FOR_LANES(l, m->lanes)
     {
+        const uint64_t at = m->addr[l];
         a.lane = (uint8_t)l;
-        if (!atomic && (direction == MEM_READ ? read_plain(r, &a, m->addr[l], bytes)
-                                              : write_plain(r, &a, m->addr[l], bytes)))
+        if (repeats && at % 4 == 0 && read_again(r->cells + at / 4, bytes / 4, &again))
+            continue;
+        if (!atomic && (plain_read ? read_plain(r, &a, at, bytes) : write_plain(r, &a, at, bytes)))
             continue;
         if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
             return false;
