@@ -35,17 +35,17 @@ RULES = [
 ]
 LEADING = re.compile(r"(Of|Behind|For which|In front of|To which|With which|Whose|Where there|Nor|Lets|What|Is|Are|Does|Do|Has|Have) ")
 
-VERBS = """accept adapt add adopt align allow apply assert avoid balance begin bench bound break build bump cache calibrate call
-change charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut decode define
-delete demand derive describe document draw drop emit enable encode end escape examine exclude execute expect explain export
-expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold honour ignore
-implement import improve include infer inline install issue join keep know let limit link list load lower make map mark match
-measure merge mirror model move multiply mutate name note open order overlap pack parse pass permute pick pin place plan point
-prefer prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove rename
-reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse revert rewrite rotate round
-run say scale scan schedule select send separate serve set share shorten show shrink simplify size skip sort speed split spread
-start state stop store strip suggest sum support swap take teach tell test tighten time trace track train translate treat trim try
-tune turn unify unroll update use validate verify wait warn widen wrap write zero""".split()
+VERBS = """accept adapt add adopt align allow apply assert avoid balance begin bench bound break build bump cache calibrate
+call change charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut
+decode define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute expect
+explain export expose extend extract fill find fix fold follow format free fuse gather generate give group guard handle hold
+honour ignore implement import improve include infer inline install issue join keep know leave let limit link list load lower
+make map mark match measure merge mirror model move multiply mutate name note open order overlap pack parse pass permute pick
+pin place plan point prefer prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject
+release remove rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse
+revert rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify size
+skip sort speed split spread start state stop store strip suggest sum support swap take teach tell test tighten time trace
+track train translate treat trim try tune turn unify unroll update use validate verify wait warn widen wrap write zero""".split()
 
 
 def git(root, *words):
