@@ -31,7 +31,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
 {
     struct tir_builder *b = &p->b;
     const unsigned queries = prefill_queries(p), columns = p->shape.dv / place->parts;
-    const unsigned each = n->width * p->shape.rows / TIR_WAVE_LANES, most = 16 / PREFILL_OUT_BYTES;
+    const unsigned each = n->width * p->shape.rows / tir_lanes(p->m), most = 16 / PREFILL_OUT_BYTES;
     const unsigned vector = tir_bits(each < most ? each : most);
     struct tir_spread s = tir_spread(p->m, p->shape.waves);
     tir_spread_cols(&s, TIR_REGS, vector);

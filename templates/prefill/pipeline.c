@@ -42,7 +42,7 @@ bool prefill_unrolls(const struct prefill *p)
     enum { VALUES = 32 /* of V in a lane */ };
     const bool full = prefill_fills_registers(p) || (p->shape.groups > 1 && p->shape.bytes == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
-    const unsigned values = p->shape.keys * p->shape.dv / (p->shape.waves * TIR_WAVE_LANES);
+    const unsigned values = p->shape.keys * p->shape.dv / (p->shape.waves * tir_lanes(p->m));
     const bool fits = p->m->has_lds_read_tr || (!square && values <= VALUES);
     const bool moves = p->source.kind == PREFILL_PAGES;
     return !moves && !att_scales_scores(p->v) && !full && fits;

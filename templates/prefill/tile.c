@@ -404,7 +404,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = p->shape.dv;
-    return (p->shape.rows * (q / 2 + o + p->shape.keys) + p->shape.keys * o / 2) / TIR_WAVE_LANES;
+    return (p->shape.rows * (q / 2 + o + p->shape.keys) + p->shape.keys * o / 2) / tir_lanes(p->m);
 }
 
 /* True if a tile of head_dim_v above 128 has registers for caches, caps and hooks, and matrix time
@@ -467,7 +467,7 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d beside head_dim %d is not a multiple of %d",
                           p->v->head_dim_v, p->v->head_dim, together);
-    const unsigned have = 512u / (p->tile->waves / 4 * prefill_residents(p->tile));
+    const unsigned have = p->m->vgprs_per_simd / (p->tile->waves / 4 * prefill_residents(p->tile));
     if (registers(p) > have)
         return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(p),
                           have);
@@ -481,6 +481,9 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_HEAD_DIM,
                           "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
                           v->head_dim_v);
+    if (m->lane_bits < TIR_WAVE_BITS && (v->head_dim > 256 || v->head_dim_v > 256))
+        return att_reject(why, v->head_dim > 256 ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
+                          "waves of %s have no registers for heads of more than 256", m->name);
     if (t->copy_bytes > m->to_lds_max_bytes)
         return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
                           m->name, m->to_lds_max_bytes);
@@ -489,7 +492,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
-        t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
+        t->keys * t->head_dim_v > SCALED_VALUES * (int)tir_lanes(m) * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
     if (!has_room_beside(v, t, m, why))
         return false;

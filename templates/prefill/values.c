@@ -28,7 +28,7 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds
     if (lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     /* LLVM moves a page number that all keys of a wave share to a scalar, and waits for it. */
-    const unsigned lane_cols = TIR_WAVE_BITS - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
+    const unsigned lane_cols = p->m->lane_bits - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
     tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
@@ -139,8 +139,8 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
     struct tir_spread s = tir_spread(p->m, p->shape.waves);
     tir_spread_cols(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, TIR_WAVE_LANES, &l);
-    const struct tir_value first = att_times(b, tir_wave_id(b), TIR_WAVE_LANES);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, tir_lanes(p->m), &l);
+    const struct tir_value first = att_times(b, tir_wave_id(b), (int)tir_lanes(p->m));
     const struct tir_value index = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t));
     const struct tir_value pad = tir_shr(b, index, tir_int_like(b, index, tir_bits(words)));
     const struct tir_value word = tir_and(b, index, tir_int_like(b, index, words - 1));

@@ -299,7 +299,7 @@ static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile
  * wave could be a work tile later than the other. */
 static bool shares_copies(const struct prefill *p)
 {
-    const unsigned least = p->shape.waves * TIR_WAVE_LANES * p->tile->copy_bytes;
+    const unsigned least = p->shape.waves * tir_lanes(p->m) * p->tile->copy_bytes;
     for (unsigned i = 0; i < p->k.n_panels; i++)
         if (p->shape.keys * p->shape.groups * p->k.panels[i].width * p->shape.bytes < least)
             return true;

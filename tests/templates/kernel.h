@@ -33,10 +33,10 @@ struct att_variant variant_of(const struct att_template *op, const char *target,
 /** True if the op is written for the target's waves. */
 bool has_op(const struct att_template *op, const char *target);
 
-/** A loop over the numbers of the targets that have the op. */
-#define FOR_TARGETS(t, op)           \
+/** A loop over the numbers of the targets with the waves that the tiles are cut for. */
+#define FOR_WIDE_WAVES(t)            \
     for (int t = 0; tgt_all[t]; t++) \
-        if (has_op((op), tgt_all[t]->machine.name))
+        if (tgt_all[t]->machine.lane_bits == TIR_WAVE_BITS)
 
 /** Compiles a variant, which its template must accept. Does nothing if the target has no such op.
  * The test fails if the kernel spills or uses more than `registers` VGPRs and AGPRs; 0: no limit of

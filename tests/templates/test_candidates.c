@@ -72,7 +72,7 @@ static void each_that_fits_is_lowered(void **state)
         unsigned lowered = 0;
         if (!((*op)->takes & ATT_BIT(TILE)))
             continue;
-        for (int t = 0; tgt_all[t]; t++)
+        FOR_WIDE_WAVES(t)
             for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
                 lowered += lower_candidates(*op, tgt_all[t]->machine.name, dims[d]);
         printf("%s: %u\n", (*op)->name, lowered);

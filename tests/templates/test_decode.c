@@ -516,11 +516,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-/* For waves of 64 lanes, which the tiles are cut for. The pack of gfx1250 is built without
- * spills. */
-#define FACTS(...)                   \
-    for (int t = 0; tgt_all[t]; t++) \
-        if (tgt_all[t]->has_agprs)   \
+#define FACTS(...)    \
+    FOR_WIDE_WAVES(t) \
     check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
 static void kernels_fit_their_registers(void **state)

@@ -556,8 +556,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     attnc_kernel_free(&k);
 }
 
-#define FACTS(...)                            \
-    FOR_TARGETS(t, template_of("mla_decode")) \
+#define FACTS(...)    \
+    FOR_WIDE_WAVES(t) \
     check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
 static void kernels_fit_their_registers(void **state)

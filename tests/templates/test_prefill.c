@@ -52,7 +52,7 @@ static void check_facts(const struct attnc_kernel *k, unsigned copies)
 static void tiles_fit_their_registers_on_every_target(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++)
         for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++)
             for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
@@ -73,7 +73,7 @@ static void head_dims_between_the_tiles(void **state)
     static const int dims[][2] = {{72, 72},   {80, 80},   {88, 88},  {96, 96},
                                   {112, 112}, {160, 160}, {192, 96}, {80, 256},
                                   {208, 208}, {320, 320}, {512, 64}, {64, 512}};
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, dims[d]);
         struct attnc_kernel k = compile_attention(&v);
@@ -117,7 +117,7 @@ static void check_short(const char *target, const int dims[2], int mask, const c
 static void queries_of_few_keys_share_compute_units(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     {
         const char *const name = tgt_all[t]->machine.name;
         for (int d = 0; d < 2; d++)
@@ -131,7 +131,7 @@ static void queries_of_few_keys_share_compute_units(void **state)
 static void every_head_dim_is_decided(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int dim = 1; dim <= 528; dim++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, (const int[2]){dim, dim});
         struct att_why why = {.text = ""};
@@ -146,7 +146,7 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
 {
     (void)state;
     unsigned taken = 0;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int dim = 64; dim <= 512; dim += dim < 256 ? 8 : 64)
         for (int dim_v = 64; dim_v <= 512; dim_v += dim_v < 256 ? 8 : 64) {
             const struct tir_machine *m = &tgt_all[t]->machine;
@@ -167,7 +167,7 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
 static void soft_cap_fits_too(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
         att_set(&v, ATT_SOFT_CAP, 1);
@@ -181,7 +181,7 @@ static void soft_cap_fits_too(void **state)
 static void paged_tiles_fit_too(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++)
         for (int layout = ATT_KV_LAYOUT_NHD; layout <= ATT_KV_LAYOUT_SHUFFLE; layout++)
             for (int scale = ATT_KV_SCALE_NONE; scale <= ATT_KV_SCALE_BLOCK; scale++) {
@@ -231,7 +231,7 @@ static void pages_are_copied_where_a_wave_has_one(void **state)
 static void planned_tiles_fit_too(void **state)
 {
     (void)state;
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++)
         for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
             struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
@@ -280,7 +280,7 @@ static void fp8_tiles_fit_too(void **state)
 {
     (void)state;
     static const int dims[][2] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}};
-    FOR_TARGETS(t, &att_template_prefill)
+    FOR_WIDE_WAVES(t)
     for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
         for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++)
             for (int paged = 0; paged < 2; paged++) {

@@ -9,8 +9,6 @@
 #include "targets/tgt.h"
 #include "templates/template.h"
 
-extern const struct att_template att_template_prefill;
-
 void entry_begin(struct entry_writer *w, const char *op)
 {
     w->length = (size_t)snprintf(w->entry, MAX_ENTRY, "  - op: %s\n", op);
@@ -53,7 +51,10 @@ const char *entry_dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16
 
 bool entry_has_models(const struct tgt *t)
 {
-    return att_takes_waves(&att_template_prefill, &t->machine);
+    const struct att_template *const *op = att_templates;
+    while (*op && att_takes_waves(*op, &t->machine))
+        op++;
+    return !*op;
 }
 
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200])

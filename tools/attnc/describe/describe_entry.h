@@ -45,7 +45,7 @@ bool entry_ratios(const struct entry_writer *w, const struct model_group *g, cha
 bool entry_end(struct entry_writer *w, const char *label, const char *comment);
 
 struct tgt;
-/** True if whole models run on the target: prefill, which each needs, is written for its waves. */
+/** True if whole models run on the target: every op is written for its waves. */
 bool entry_has_models(const struct tgt *t);
 
 /** Lists the targets that have a kernel for the entry in `good`, and the others in `bad`; `why` is
