@@ -9,7 +9,7 @@ enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
 {
     const bool copies =
-        x->recurrence == MODEL_MAMBA1 || (x->recurrence == MODEL_MAMBA2 && ranks % x->heads == 0);
+        (x->recurrence == MODEL_MAMBA1 || x->recurrence == MODEL_MAMBA2) && ranks % x->heads == 0;
     if (x->heads % ranks && !copies)
         return false;
     *out = copies ? 1 : x->heads / ranks;

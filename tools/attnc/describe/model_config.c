@@ -158,8 +158,13 @@ static void own_settings_of(struct reader *r, enum layer_kind k)
 {
     if (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW)
         r->kinds[LAYER_MAMBA] = true;
+    if (k == LAYER_HYBRID_MAMBA1)
+        r->kinds[LAYER_MAMBA1] = true;
     if (k == LAYER_HYBRID_MAMBA2)
         r->kinds[LAYER_MAMBA2] = true;
+    if (k == LAYER_MEMORY)
+        model_note(r->m, "Layers from n / 2 + 2 on: the Mamba only multiplies silu of a projection "
+                         "with the output of layer n / 2's scan");
 }
 
 static void report_kinds(struct reader *r, const enum layer_kind kinds[])
@@ -401,6 +406,7 @@ static void set_rules(struct reader *r)
         .global_first = traits & GLOBAL_FIRST,
         .local = traits & LOCAL,
         .beside = traits & BESIDE,
+        .memory = traits & MEMORY,
         .linear = linear_kind(r),
     };
 }

@@ -214,6 +214,14 @@ static bool has_source(const struct config *c, size_t s)
     return text && strcmp(text, "0") != 0;
 }
 
+/* Returns the kind of a layer with attention and a class's Mamba. */
+static enum layer_kind beside_attention(int linear)
+{
+    return linear == LAYER_MAMBA2   ? LAYER_HYBRID_MAMBA2
+           : linear == LAYER_MAMBA1 ? LAYER_HYBRID_MAMBA1
+                                    : LAYER_HYBRID;
+}
+
 /* Returns the kind by the model's class, where several names mean the same kind. */
 static enum layer_kind settle(const struct config *c, const struct layer_rules *r,
                               enum layer_kind kind, long i)
@@ -224,6 +232,10 @@ static enum layer_kind settle(const struct config *c, const struct layer_rules *
     if (kind == LAYER_LINEAR ||
         (kind == LAYER_MAMBA && (r->linear == LAYER_MAMBA1 || r->linear == LAYER_MAMBA2)))
         kind = r->linear;
+    if (kind == LAYER_HYBRID)
+        kind = beside_attention(r->linear);
+    if (kind == LAYER_MAMBA1 && r->memory && i >= r->layers / 2 + 2)
+        kind = LAYER_MEMORY;
     if (kind == LAYER_FULL && window && (r->local || listed))
         kind = LAYER_WINDOW;
     /* A window that holds every sequence masks nothing. */
@@ -278,9 +290,7 @@ enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, 
         kind = by_window(c, r, i);
     kind = overlay(c, r, kind, i);
     if (r->beside && kind <= LAYER_WINDOW)
-        kind = kind == LAYER_WINDOW        ? LAYER_HYBRID_WINDOW
-               : r->linear == LAYER_MAMBA2 ? LAYER_HYBRID_MAMBA2
-                                           : LAYER_HYBRID;
+        kind = kind == LAYER_WINDOW ? LAYER_HYBRID_WINDOW : beside_attention(r->linear);
     return kind;
 }
 

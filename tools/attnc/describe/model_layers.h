@@ -25,6 +25,7 @@ struct layer_rules {
     bool global_first;      /* layer 0 is the first of KIND_GLOBAL_EVERY, not the n-th */
     bool local;             /* what the class calls attention has the window */
     bool beside;            /* Mamba runs beside attention in every layer */
+    bool memory;            /* Mamba of the second half only gates an earlier layer's output */
     enum layer_kind linear; /* the kind of a linear layer of this class */
 };
 

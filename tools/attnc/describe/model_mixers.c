@@ -22,6 +22,8 @@ static const struct {
      CONFIG_KDA_TAPS},
     {LAYER_MAMBA1, MODEL_MAMBA1, CONFIG_KEYS, CONFIG_KEYS, CONFIG_MAMBA_STATE, CONFIG_KEYS,
      CONFIG_MAMBA_TAPS},
+    {LAYER_HYBRID_MAMBA1, MODEL_MAMBA1, CONFIG_KEYS, CONFIG_KEYS, CONFIG_MAMBA_STATE, CONFIG_KEYS,
+     CONFIG_MAMBA_TAPS},
     {LAYER_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
      CONFIG_MAMBA_DIM, CONFIG_MAMBA_TAPS},
     {LAYER_HYBRID_MAMBA2, MODEL_MAMBA2, CONFIG_MAMBA_GROUPS, CONFIG_MAMBA_HEADS, CONFIG_MAMBA_STATE,
@@ -92,8 +94,8 @@ static enum config_key own_key(const struct reader *r, enum config_key own, enum
     return kda && !config_find(&r->c, own) && config_given(&r->c, CONFIG_KDA_BOUND) ? other : own;
 }
 
-/* Reads the sizes of Mamba1: all channels have the same b and c, and selective_scan has them in
- * heads of 64. */
+/* Reads the sizes of Mamba1: all channels have the same b and c, or with n_mamba_heads (Zamba) the
+ * channels of a head do. selective_scan has the channels in heads of 64. */
 static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
 {
     const long inner = mamba_inner(&r->c);
@@ -104,8 +106,13 @@ static bool read_channels(struct reader *r, size_t k, struct model_mixer *x)
         lacks(r, x, "its channels are not there, or no multiple of 64");
         return false;
     }
-    x->heads = 1;
+    const long heads = config_number(&r->c, CONFIG_MAMBA_HEADS);
+    x->heads = heads > 1 ? heads : 1;
     x->value_heads = inner / SCAN_CHANNELS;
+    if (x->value_heads % x->heads) {
+        lacks(r, x, "its channels divided by its heads are no multiple of 64");
+        return false;
+    }
     x->head_dim_v = SCAN_CHANNELS;
     return true;
 }
@@ -212,6 +219,12 @@ void read_mixer(struct reader *r, enum layer_kind layer, long layers)
         k++;
     if (k == sizeof(kinds) / sizeof(kinds[0]))
         return;
+    for (size_t i = 0; i < r->m->mixer_count; i++) {
+        if (r->m->mixers[i].recurrence == kinds[k].recurrence) { /* with and without attention */
+            r->m->mixers[i].layers += layers;
+            return;
+        }
+    }
     struct model_mixer x = {.recurrence = kinds[k].recurrence, .layers = layers};
     if (!read_sizes_of(r, k, &x))
         return;

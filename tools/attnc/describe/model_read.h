@@ -34,6 +34,7 @@ enum {
     HALF_WINDOW = 1 << 17,
     IMAGE_PREFIX = 1 << 18,
     LINEAR_SILU = 1 << 19,
+    MEMORY = 1 << 20,
 };
 
 struct model_class {
