@@ -23,15 +23,17 @@ enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
 struct costs {
     int wide;    /* a chunk in the wide kernel of one launch */
     int chunk;   /* of a compute unit for a value head's chunk in the launch of chunks */
+    int chunks;  /* of the memory for 100 of these */
     int scan;    /* of a wave for a chunk in the scan */
     int segment; /* likewise in the launch of segments */
     int another; /* of either for each further wave of the compute unit */
     int fold;    /* of a wave for the fold of a segment */
     int output;  /* like `chunk`, in the launch of outputs */
+    int outputs; /* like `chunks` */
     int launch;
 };
-static const struct costs of_head = {135, 78, 28, 42, 7, 30, 110, 85};
-static const struct costs of_channel = {120, 105, 12, 19, 4, 12, 55, 37};
+static const struct costs of_head = {135, 52, 31, 28, 42, 7, 30, 77, 45, 85};
+static const struct costs of_channel = {120, 72, 33, 12, 19, 4, 12, 24, 20, 37};
 
 /* A call, in chunks. */
 struct shape {
@@ -46,23 +48,33 @@ struct shape {
 static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Returns the time of one launch. The pack's table takes the narrow kernel where its workgroups fit
-   a quarter of the compute units. */
+   a quarter of the compute units of the target's largest part. */
 static int64_t time_of_one(const struct shape *s)
 {
+    enum { FEW = 32 /* 256 compute units of MI355X, a quarter, two narrow for a wide one */ };
     const int64_t wide = s->heads * ceiling(s->values, WIDE);
-    if (s->values >= WIDE && 8 * wide > s->units)
+    if (s->values >= WIDE && wide > FEW)
         return s->longest * s->costs->wide * ceiling(wide, s->units);
     return s->longest * 100 * ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
 /* Returns the time in which each of `waves` goes over `chunks`, a chunk in time `cost` where a
- * compute unit has one wave. */
+ * compute unit has one wave. Waves beyond one on each SIMD take another round, with fewer beside
+ * them. */
 static int64_t time_of_waves(const struct shape *s, int64_t waves, int cost, int64_t chunks)
 {
     enum { SIMDS = 4 };
-    const int64_t each = ceiling(waves, s->units), rounds = ceiling(each, SIMDS);
-    const int64_t others = (each < SIMDS ? each : SIMDS) - 1;
-    return chunks * rounds * (cost + others * s->costs->another);
+    const int64_t each = ceiling(waves, s->units), rest = each % SIMDS;
+    const int another = s->costs->another;
+    const int64_t full = each / SIMDS * (cost + (SIMDS - 1) * another);
+    return chunks * (full + (rest ? cost + (rest - 1) * another : 0));
+}
+
+/* Returns the time of a launch for all chunks at once, bounded by compute units or by memory. */
+static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
+{
+    const int64_t busy = ceiling(s->all, s->units) * each, moved = s->all * hundred / 100;
+    return busy > moved ? busy : moved;
 }
 
 /* Returns the time of several launches, where each sequence is cut into n segments. */
@@ -70,7 +82,8 @@ static int64_t time_of_several(const struct shape *s, int64_t n)
 {
     const struct costs *const c = s->costs;
     const int64_t each = ceiling(s->longest, n), columns = (s->values + s->keys) / WIDE_SLICE;
-    const int64_t parallel = ceiling(s->all, s->units) * (c->chunk + c->output);
+    const int64_t parallel =
+        time_of_chunks(s, c->chunk, c->chunks) + time_of_chunks(s, c->output, c->outputs);
     const int64_t scan = time_of_waves(s, s->heads * n * (s->values / SLICE), c->scan, each);
     const int64_t whole = parallel + scan + 2 * c->launch;
     if (n == 1)
