@@ -12,7 +12,9 @@ struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_var
 {
     struct tir_func *f = b->f;
     struct tir_spread s = tir_spread(f->machine, 1);
-    const unsigned lanes = rows > 1 ? ATT_CONV_CHANNELS / ATT_CONV_CHUNK : ATT_CONV_CHANNELS;
+    const unsigned of_wave = tir_lanes(f->machine);
+    const unsigned wide = ATT_CONV_CHANNELS < of_wave ? ATT_CONV_CHANNELS : of_wave;
+    const unsigned lanes = rows > 1 ? ATT_CONV_CHANNELS / ATT_CONV_CHUNK : wide;
     tir_spread_cols(&s, TIR_REGS, tir_bits(ATT_CONV_CHANNELS / lanes));
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
     tir_spread_fill(&s, TIR_LANES, rows, ATT_CONV_CHANNELS);
