@@ -39,7 +39,7 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_state
     if (rows_first)
         tir_spread_rows(&l, TIR_REGS, tir_bits(FOUR));
     tir_spread_cols(&l, TIR_LANES, tir_bits(lanes));
-    tir_spread_rows(&l, TIR_LANES, TIR_WAVE_BITS - tir_bits(lanes));
+    tir_spread_rows(&l, TIR_LANES, tir_spread_room(&l, TIR_LANES));
     tir_spread_fill(&l, TIR_REGS, rows, cols);
     const struct tir_layout layout = tir_spread_layout(&l);
     return tir_tile(b->f, s->dtype, rows, cols, &layout);
