@@ -108,8 +108,9 @@ class Device:
                   ctypes.c_size_t(array.nbytes), 2)
         return array
 
-    def launch(self, path, grid, block, args, cluster=None):
-        """Launches the only kernel of a code object; `cluster` has the workgroups of a cluster by dimension."""
+    def launch(self, path, grid, block, args, cluster=None, lds=0):
+        """Launches the only kernel of a code object with `lds` dynamic bytes. `cluster` has the workgroups of a
+        cluster by dimension."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         kernel = kernel_of(path)
         self.call("hipModuleLoad", ctypes.byref(module), path.encode())
@@ -120,12 +121,12 @@ class Device:
                                       ctypes.addressof(size), EXTRA_END)
         if cluster:
             attribute = Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_uint * 16)(*cluster))
-            config = Config((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(block, 1, 1), 0, None,
+            config = Config((ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(block, 1, 1), lds, None,
                             ctypes.pointer(attribute), 1)
             self.call("hipDrvLaunchKernelEx", ctypes.byref(config), function, None, extra)
         else:
             self.call("hipModuleLaunchKernel", function, *(ctypes.c_uint(n) for n in grid),
-                      ctypes.c_uint(block), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(0),
+                      ctypes.c_uint(block), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(lds),
                       None, None, extra)
         self.call("hipDeviceSynchronize")
         stats = Stats(size=ctypes.sizeof(Stats))

@@ -140,8 +140,10 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    code->disasm =
-        LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, "", NULL, 0, NULL, NULL);
+    /* Without real-true16 LLVM 22 does not know V_MOV_B16, which later compilers write. */
+    const char *features = target == GFX1250 ? "+real-true16" : "";
+    code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, features, NULL,
+                                               0, NULL, NULL);
     if (!code->disasm || !code->found) {
         LLVMDisasmDispose(code->disasm);
         free(code->found);

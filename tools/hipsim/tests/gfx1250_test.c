@@ -100,6 +100,17 @@ static void dpp_reaches_inactive_lanes(void **state)
 
 /* -- registers --------------------------------------------------------------------------------- */
 
+static void moves_of_16_bits_keep_the_other_half(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_fill(&p, 2, 0x12345678);
+    program_fill(&p, 3, 0x12345678);
+    program_run(&p, ".long 0x7e043880, 0x7f063880\n"); /* v_mov_b16 v2.l, 0 and v3.h, 0 */
+    assert_int_equal(p.v[2][5], 0x12340000);
+    assert_int_equal(p.v[3][5], 0x5678);
+}
+
 static void a_pair_reads_before_it_writes(void **state)
 {
     (void)state;
@@ -646,6 +657,7 @@ int main(void)
         cmocka_unit_test(vccz_looks_at_32_lanes),
         cmocka_unit_test(null_swallows_writes),
         cmocka_unit_test(dpp_reaches_inactive_lanes),
+        cmocka_unit_test(moves_of_16_bits_keep_the_other_half),
         cmocka_unit_test(a_pair_reads_before_it_writes),
         cmocka_unit_test(msb_state_selects_registers),
         cmocka_unit_test(registers_end_at_the_allocation),

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles kernels with Triton for gfx1250 without a GPU, and runs them. It wants the package `triton`, for
+example 3.9.0; no Torch."""
+import math
+import os
+import struct
+import tempfile
+
+import numpy as np
+
+from formats import Kind, fp8_values
+
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+try:
+    import triton
+    import triton.language as tl
+    from triton.backends.compiler import GPUTarget
+except ImportError:
+    triton = None
+
+# The arguments' types by Triton's names. The pointers to Triton's scratch memory follow them.
+PACKED = {"*": "Q", "i32": "i", "fp32": "f"}
+NUMPY = {"fp32": np.float32, "fp16": np.float16, "i32": np.int32}
+MATH = 1e-5  # bound of f32 functions and sums
+
+if triton:
+    @triton.jit
+    def add(x, y, o, n, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        tl.store(o + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+    @triton.jit
+    def normalize(x, o, n, B: tl.constexpr):
+        row = tl.program_id(0) * n
+        i = tl.arange(0, B)
+        v = tl.load(x + row + i, mask=i < n, other=-float("inf"))
+        e = tl.exp(v - tl.max(v, 0))
+        tl.store(o + row + i, e / tl.sum(e, 0), mask=i < n)
+
+    @triton.jit
+    def rms(x, w, o, n, B: tl.constexpr):
+        row = tl.program_id(0) * n
+        i = tl.arange(0, B)
+        v = tl.load(x + row + i, mask=i < n, other=0.0).to(tl.float32)
+        y = v * tl.rsqrt(tl.sum(v * v, 0) / n + 1e-5) * tl.load(w + i, mask=i < n, other=0.0)
+        tl.store(o + row + i, y, mask=i < n)
+
+    @triton.jit
+    def count(x, o, n, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        tl.atomic_add(o + tl.load(x + i, mask=i < n, other=0), 1, mask=i < n)
+
+    @triton.jit
+    def running_sum(x, o, B: tl.constexpr):
+        i = tl.arange(0, B)
+        tl.store(o + i, tl.cumsum(tl.load(x + i), 0))
+
+    @triton.jit
+    def in_order(x, o, B: tl.constexpr):
+        i = tl.arange(0, B)
+        tl.store(o + i, tl.sort(tl.load(x + i)))
+
+    @triton.jit
+    def transpose(x, o, m, n, B: tl.constexpr):
+        a = tl.program_id(0) * B + tl.arange(0, B)
+        b = tl.program_id(1) * B + tl.arange(0, B)
+        v = tl.load(x + a[:, None] * n + b[None, :])
+        tl.store(o + b[:, None] * m + a[None, :], tl.trans(v))
+
+    @triton.jit
+    def quantize(x, o, s, n, B: tl.constexpr):
+        row = tl.program_id(0)
+        i = tl.arange(0, B)
+        v = tl.load(x + row * n + i)
+        scale = tl.max(tl.abs(v), 0) / 448.0
+        tl.store(s + row, scale)
+        tl.store(o + row * n + i, (v / scale).to(tl.float8e4nv))
+
+    @triton.jit
+    def rows_of(x, index, o, n, B: tl.constexpr):
+        row = tl.program_id(0)
+        i = tl.arange(0, B)
+        tl.store(o + row * n + i, tl.load(x + tl.load(index + row) * n + i))
+
+    @triton.jit
+    def functions(x, o, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        v = tl.load(x + i)
+        tl.store(o + i, tl.sigmoid(v) * tl.erf(v) + tl.log(tl.abs(v) + 1.0) + tl.sin(v) + tl.sqrt(tl.abs(v)))
+
+    @triton.jit
+    def product(a, b, c, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        rm = tl.program_id(0) * BM + tl.arange(0, BM)
+        rn = tl.program_id(1) * BN + tl.arange(0, BN)
+        rk = tl.arange(0, BK)
+        acc = tl.zeros([BM, BN], tl.float32)
+        for at in range(0, k, BK):
+            x = tl.load(a + rm[:, None] * k + (at + rk)[None, :], mask=rm[:, None] < m, other=0.0)
+            y = tl.load(b + (at + rk)[:, None] * n + rn[None, :], mask=rn[None, :] < n, other=0.0)
+            acc = tl.dot(x, y, acc)
+        tl.store(c + rm[:, None] * n + rn[None, :], acc, mask=(rm[:, None] < m) & (rn[None, :] < n))
+
+    @triton.jit
+    def attend(q, k, v, o, n, scale, D: tl.constexpr, B: tl.constexpr):
+        rows = tl.program_id(0) * B + tl.arange(0, B)
+        d = tl.arange(0, D)
+        head = tl.program_id(1) * n * D
+        here = head + rows[:, None] * D + d[None, :]
+        queries = tl.load(q + here, mask=rows[:, None] < n, other=0.0)
+        top = tl.full([B], -1e30, tl.float32)
+        total = tl.zeros([B], tl.float32)
+        acc = tl.zeros([B, D], tl.float32)
+        for start in range(0, (tl.program_id(0) + 1) * B, B):
+            keys = start + tl.arange(0, B)
+            there = head + keys[:, None] * D + d[None, :]
+            s = tl.dot(queries, tl.trans(tl.load(k + there, mask=keys[:, None] < n, other=0.0))) * scale
+            s = tl.where(rows[:, None] >= keys[None, :], s, -1e30)
+            grown = tl.maximum(top, tl.max(s, 1))
+            p = tl.exp(s - grown[:, None])
+            shrink = tl.exp(top - grown)
+            total = total * shrink + tl.sum(p, 1)
+            values = tl.load(v + there, mask=keys[:, None] < n, other=0.0)
+            acc = acc * shrink[:, None] + tl.dot(p.to(values.dtype), values)
+            top = grown
+        tl.store(o + here, acc / total[:, None], mask=rows[:, None] < n)
+
+
+def launch(device, kernel, types, constants, values, grid, waves=4, stages=2):
+    """Compiles a kernel for arguments of these types and constants by name, and launches it."""
+    names = kernel.arg_names
+    signature = dict(zip(names, types), **dict.fromkeys(constants, "constexpr"))
+    source = triton.compiler.ASTSource(kernel, signature, {(names.index(n),): v for n, v in constants.items()})
+    code = triton.compile(source, target=GPUTarget("hip", device.target, 32),
+                          options={"num_warps": waves, "num_stages": stages})
+    args = b""
+    for kind, value in zip([*types, "*", "*"], [*values, 0, 0]):
+        form = PACKED.get(kind) or PACKED[kind[0]]
+        size = struct.calcsize(form)
+        args += bytes(-len(args) % size) + struct.pack(form, value)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kernel.co")
+        with open(path, "wb") as f:
+            f.write(code.asm["hsaco"])
+        device.launch(path, (*grid, 1, 1)[:3], 32 * waves, args, lds=code.metadata.shared)
+
+
+def each(device, random, name):
+    """Runs the kernel `name` of few lines. Returns result, reference and bound."""
+    x = random.standard_normal((4, 1024)).astype(np.float32)
+    y, out = x[::-1].copy(), device.room(4096, np.float32)
+    wide, at = x.astype(float), device.put(x)
+    if name == "add":
+        launch(device, add, ["*fp32"] * 3 + ["i32"], {"B": 256}, [at, device.put(y), out, 4000], (16,))
+        return device.get(out, 4000, np.float32), (wide + y).reshape(-1)[:4000], 1e-6
+    if name == "normalize":
+        launch(device, normalize, ["*fp32"] * 2 + ["i32"], {"B": 1024}, [at, out, 1000], (4,))
+        e = np.exp(wide.reshape(-1)[:4000].reshape(4, 1000))
+        return device.get(out, (4, 1000), np.float32), e / e.sum(axis=1, keepdims=True), MATH
+    if name == "rms":
+        bits, v = Kind("bf16", device.target).make(x)
+        launch(device, rms, ["*bf16", "*fp32", "*fp32", "i32"], {"B": 1024}, [device.put(bits), at, out, 1024],
+               (4,))
+        want = v / np.sqrt((v * v).mean(axis=1, keepdims=True) + 1e-5) * wide[0]
+        return device.get(out, (4, 1024), np.float32), want, MATH
+    if name == "count":
+        numbers, sums = random.integers(0, 50, 1000).astype(np.int32), device.put(np.zeros(50, np.int32))
+        launch(device, count, ["*i32", "*i32", "i32"], {"B": 256}, [device.put(numbers), sums, 1000], (4,))
+        return device.get(sums, 50, np.int32), np.bincount(numbers, minlength=50), 0
+    if name == "running_sum":
+        launch(device, running_sum, ["*fp32"] * 2, {"B": 512}, [at, out], (1,))
+        return device.get(out, 512, np.float32), np.cumsum(wide[0, :512]), MATH
+    if name == "in_order":
+        launch(device, in_order, ["*fp32"] * 2, {"B": 256}, [at, out], (1,))
+        return device.get(out, 256, np.float32), np.sort(x[0, :256]), 0
+    if name == "transpose":
+        launch(device, transpose, ["*fp32"] * 2 + ["i32"] * 2, {"B": 64}, [at, out, 64, 64], (1, 1))
+        return device.get(out, (64, 64), np.float32), x.reshape(-1)[:4096].reshape(64, 64).T, 0
+    if name == "quantize":
+        bits, scale = device.room(4096, np.uint8), device.room(4, np.float32)
+        launch(device, quantize, ["*fp32", "*fp8e4nv", "*fp32", "i32"], {"B": 1024}, [at, bits, scale, 1024], (4,))
+        got = fp8_values(device.target)[device.get(bits, (4, 1024), np.uint8)]
+        return got * device.get(scale, (4, 1), np.float32), wide, 0.04
+    if name == "rows_of":
+        index = random.integers(0, 4, 3).astype(np.int32)
+        launch(device, rows_of, ["*fp32", "*i32", "*fp32", "i32"], {"B": 1024}, [at, device.put(index), out, 1024],
+               (3,))
+        return device.get(out, (3, 1024), np.float32), x[index], 0
+    launch(device, functions, ["*fp32"] * 2, {"B": 256}, [at, out], (16,))
+    want = np.vectorize(math.erf)(wide) / (1 + np.exp(-wide)) + np.log(np.abs(wide) + 1) + np.sin(wide) + \
+        np.sqrt(np.abs(wide))
+    return device.get(out, (4, 1024), np.float32), want, MATH
+
+
+def run_product(device, kind, m, n, k, tile, waves):
+    random = np.random.default_rng(1)
+    names = {"bf16": "bf16", "fp16": "fp16", "fp8e4nv": "fp8"}
+    (a_bits, a), (b_bits, b) = (
+        Kind(names[kind], device.target).make(random.standard_normal(x)) if kind in names
+        else (lambda v: (v, v.astype(float)))(random.standard_normal(x).astype(np.float32))
+        for x in ((m, k), (k, n)))
+    out = device.room(m * n, np.float32)
+    launch(device, product, ["*" + kind] * 2 + ["*fp32"] + ["i32"] * 3, dict(zip(("BM", "BN", "BK"), tile)),
+           [device.put(a_bits), device.put(b_bits), out, m, n, k], (-(-m // tile[0]), -(-n // tile[1])), waves,
+           # With two stages Triton drops masked stores of f32 by an LDS offset of 0x7fffffff, which hipsim reports.
+           1 if kind == "fp32" else 2)
+    return [("out", device.get(out, (m, n), np.float32), a @ b, MATH)]
+
+
+def run_attention(device, dim, block, n, waves):
+    random = np.random.default_rng(1)
+    q, k, v = (random.standard_normal((2, n, dim)).astype(np.float16) for _ in "qkv")
+    out = device.room(2 * n * dim, np.float32)
+    launch(device, attend, ["*fp16"] * 3 + ["*fp32", "i32", "fp32"], {"D": dim, "B": block},
+           [device.put(q), device.put(k), device.put(v), out, n, dim**-0.5], (-(-n // block), 2), waves)
+    s = q.astype(float) @ k.astype(float).transpose(0, 2, 1) * dim**-0.5
+    e = np.exp(np.where(np.tri(n, dtype=bool), s, -np.inf))
+    want = e / e.sum(axis=2, keepdims=True) @ v.astype(float)
+    return [("out", device.get(out, (2, n, dim), np.float32), want, 0.003)]
+
+
+def run_each(device, name):
+    got, want, bound = each(device, np.random.default_rng(1), name)
+    return [("out", got, want, bound)]
+
+
+def cases(hsa, target):
+    if not triton:
+        yield "triton", "Triton is not installed"
+        return
+    for name in ("add", "normalize", "rms", "count", "running_sum", "in_order", "transpose", "quantize", "rows_of",
+                 "functions"):
+        yield name, (lambda d, name=name: run_each(d, name))
+    for shape in (("fp16", 128, 128, 128, (64, 64, 32), 4), ("bf16", 100, 130, 192, (64, 64, 64), 4),
+                  ("fp8e4nv", 128, 128, 256, (64, 64, 128), 4), ("fp32", 64, 64, 64, (32, 32, 32), 4),
+                  ("fp16", 256, 256, 128, (128, 128, 64), 8), ("bf16", 32, 32, 64, (32, 32, 32), 1)):
+        yield "product %s %dx%dx%d, tiles %s, %d waves" % shape, (lambda d, s=shape: run_product(d, *s))
+    for shape in ((64, 64, 200, 4), (128, 64, 130, 4), (64, 128, 256, 8), (64, 32, 100, 1)):
+        yield "attend dim %d, tiles %d, %d queries, %d waves" % shape, (lambda d, s=shape: run_attention(d, *s))
