@@ -98,7 +98,8 @@ static unsigned required(const struct inst *from, const struct inst *in)
 /* Returns the same for the check `strict`. LLVM inserts these as well, and the manual wants the one
  * after a transcendental. AITER's kernels lack them: forward attention with sinks
  * (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next instruction. Sparse latent
- * attention swaps registers that a WMMA two instructions before it reads. */
+ * attention swaps registers that a WMMA two instructions before it reads. LLVM inserts none before
+ * a pair (V_DUAL) that writes what a WMMA reads. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     if (!is_wmma(from))
@@ -107,8 +108,9 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
                 writes(in, &from->src[0]));
     if (multiplies(in, from))
         return llvm_distance(from) + 1;
+    const bool pair = in->dst2.kind == OPND_VGPR;
     const bool used = reads(in, &from->dst, INST_MAX_SRC) || writes(in, &from->dst) ||
-                      writes(in, &from->src[0]) || writes(in, &from->src[1]);
+                      (!pair && (writes(in, &from->src[0]) || writes(in, &from->src[1])));
     return runs_beside(in) && used ? llvm_distance(from) : 0;
 }
 
