@@ -33,6 +33,6 @@ expect_found() {
 other=valu_mul32_cycles=12,branch_taken_cycles=28,branch_fall_cycles=12,straddle_cycles=2
 other=$other,branch_straddle_cycles=13,barrier_cycles=40,ifetch_latency=700,scalar_latency=80,lds_latency=55
 other=$other,lds_write_b128_issue=12,l1_latency=118,dispatch_cycles=9,workgroup_idle_cycles=900
-other=$other,atomic_cycles=5,code_warm=0,mall_gb_per_s=13000,l2_writeback_cycles=300,l1_invalidate_cycles=40
+other=$other,graph_node_us=3,atomic_cycles=5,code_warm=0,mall_gb_per_s=13000,l2_writeback_cycles=300,l1_invalidate_cycles=40
 expect_found gfx950 "$other,matrix_closed_short=4,grid_barrier_cycles=1700,power_matrix_8=1.2,power_matrix_4=0.9,power_matrix_32=0.7" '*'
 expect_found gfx942 mall_gb_per_s=13000,grid_barrier_cycles=640,law_mhz=2080,law_slope=10.5,power_matrix_8=0.9 '[glmp][aro][ilw]*'

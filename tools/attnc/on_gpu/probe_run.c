@@ -23,39 +23,40 @@ enum { MET = 256 /* workgroups of a cooperative launch; all are resident on both
 
 const struct probe probes[] = {
     /* All launches' microseconds follow from these; the law of gfx950 was measured. */
-    {"heat_16", "law_slope", "gfx942", 4, HOT, true},
-    {"warm_16", "law_mhz", "gfx942", 4, HOT, true},
-    {"mul32", "valu_mul32_cycles", NULL, 1, 1, false},
-    {"trans", "trans_cycles", NULL, 1, 1, false},
-    {"lane_swap", "lane_swap_cycles", "gfx950", 1, 1, false},
-    {"packed_f32", "packed_f32_hazard", NULL, 1, 1, false},
-    {"short_shadow", "matrix_closed_short", "gfx950", 1, 1, false},
-    {"branch_taken", "branch_taken_cycles", NULL, 1, 1, false},
-    {"branch_fall", "branch_fall_cycles", NULL, 1, 1, false},
-    {"straddle", "straddle_cycles", NULL, 1, 1, false},
-    {"branch_straddle", "branch_straddle_cycles", NULL, 1, 1, false},
-    {"barrier", "barrier_cycles", NULL, 4, 1, false},
-    {"fetch", "ifetch_latency", NULL, 1, 1, false},
-    {"lds_chain", "lds_latency", NULL, 1, 1, false},
-    {"lds_stride", "lds_conflict_scale", "gfx942", 4, 1, false},
-    {"lds_write", "lds_write_b128_issue", NULL, 1, 1, false},
-    {"scalar_chain", "scalar_latency", NULL, 1, 1, false},
-    {"near_chain", "l1_latency", NULL, 1, 1, false},
-    {"far_chain", "hbm_ns", NULL, 1, 1, false},
-    {"tiny", "launch_us", NULL, 1, 1, true},
-    {"tiny", "dispatch_cycles", NULL, 1, 65536, true},
-    {"idle", "workgroup_idle_cycles", NULL, 4, 8192, true},
-    {"full", "workgroup_cycles", NULL, 4, 8192, true},
-    {"copy", "hbm_gb_per_s", NULL, 4, COPIED / 4096, true},
-    {"again", "mall_gb_per_s", NULL, 4, AGAIN, true},
-    {"writeback", "l2_writeback_cycles", NULL, 1, 1, false},
-    {"invalidate", "l1_invalidate_cycles", NULL, 1, 1, false},
-    {"atomic", "atomic_cycles", NULL, 4, 1, false},
-    {"code", "code_warm", NULL, 1, 1, false},
-    {"meet", "grid_barrier_cycles", NULL, 1, MET, true},
-    {"heat_8", "power_matrix_8", NULL, 4, HOT, true},
-    {"heat_32", "power_matrix_32", NULL, 4, HOT, true},
-    {"heat_4", "power_matrix_4", "gfx950", 4, HOT, true},
+    {"heat_16", "law_slope", "gfx942", 4, HOT, true, 0},
+    {"warm_16", "law_mhz", "gfx942", 4, HOT, true, 0},
+    {"mul32", "valu_mul32_cycles", NULL, 1, 1, false, 0},
+    {"trans", "trans_cycles", NULL, 1, 1, false, 0},
+    {"lane_swap", "lane_swap_cycles", "gfx950", 1, 1, false, 0},
+    {"packed_f32", "packed_f32_hazard", NULL, 1, 1, false, 0},
+    {"short_shadow", "matrix_closed_short", "gfx950", 1, 1, false, 0},
+    {"branch_taken", "branch_taken_cycles", NULL, 1, 1, false, 0},
+    {"branch_fall", "branch_fall_cycles", NULL, 1, 1, false, 0},
+    {"straddle", "straddle_cycles", NULL, 1, 1, false, 0},
+    {"branch_straddle", "branch_straddle_cycles", NULL, 1, 1, false, 0},
+    {"barrier", "barrier_cycles", NULL, 4, 1, false, 0},
+    {"fetch", "ifetch_latency", NULL, 1, 1, false, 0},
+    {"lds_chain", "lds_latency", NULL, 1, 1, false, 0},
+    {"lds_stride", "lds_conflict_scale", "gfx942", 4, 1, false, 0},
+    {"lds_write", "lds_write_b128_issue", NULL, 1, 1, false, 0},
+    {"scalar_chain", "scalar_latency", NULL, 1, 1, false, 0},
+    {"near_chain", "l1_latency", NULL, 1, 1, false, 0},
+    {"far_chain", "hbm_ns", NULL, 1, 1, false, 0},
+    {"tiny", "launch_us", NULL, 1, 1, true, 0},
+    {"tiny", "graph_node_us", NULL, 1, 1, true, 64},
+    {"tiny", "dispatch_cycles", NULL, 1, 65536, true, 0},
+    {"idle", "workgroup_idle_cycles", NULL, 4, 8192, true, 0},
+    {"full", "workgroup_cycles", NULL, 4, 8192, true, 0},
+    {"copy", "hbm_gb_per_s", NULL, 4, COPIED / 4096, true, 0},
+    {"again", "mall_gb_per_s", NULL, 4, AGAIN, true, 0},
+    {"writeback", "l2_writeback_cycles", NULL, 1, 1, false, 0},
+    {"invalidate", "l1_invalidate_cycles", NULL, 1, 1, false, 0},
+    {"atomic", "atomic_cycles", NULL, 4, 1, false, 0},
+    {"code", "code_warm", NULL, 1, 1, false, 0},
+    {"meet", "grid_barrier_cycles", NULL, 1, MET, true, 0},
+    {"heat_8", "power_matrix_8", NULL, 4, HOT, true, 0},
+    {"heat_32", "power_matrix_32", NULL, 4, HOT, true, 0},
+    {"heat_4", "power_matrix_4", "gfx950", 4, HOT, true, 0},
 };
 
 const size_t probe_count = COUNT(probes);
@@ -76,6 +77,11 @@ static struct {
     int (*event)(void **);
     int (*record)(void *, void *);
     int (*elapsed)(float *, void *, void *);
+    int (*stream)(void **);
+    int (*begin)(void *, int);
+    int (*end)(void *, void **);
+    int (*instantiate)(void **, void *, void *, char *, size_t);
+    int (*replay)(void *, void *);
     const char *(*name)(int);
     bool (*time)(const struct hipsim_time_options *, char *, size_t); /* NULL: a real device */
 } hip;
@@ -84,7 +90,7 @@ enum { TO_DEVICE = 1, TO_HOST = 2 };
 
 /* Device objects of a run. */
 static struct {
-    void *module, *results, *data, *links, *start, *stop, *flush;
+    void *module, *results, *data, *links, *start, *stop, *flush, *stream;
 } gpu;
 
 static char failure[200]; /* "": nothing has failed */
@@ -131,6 +137,11 @@ static bool bind(void *library)
         {"hipEventCreate", &hip.event},
         {"hipEventRecord", &hip.record},
         {"hipEventElapsedTime", &hip.elapsed},
+        {"hipStreamCreate", &hip.stream},
+        {"hipStreamBeginCapture", &hip.begin},
+        {"hipStreamEndCapture", &hip.end},
+        {"hipGraphInstantiate", &hip.instantiate},
+        {"hipGraphLaunch", &hip.replay},
         {"hipGetErrorName", &hip.name},
         {"hipsim_time_enable", &hip.time},
     };
@@ -198,15 +209,38 @@ static bool flush(void)
            check(hip.set(gpu.flush, 1, MORE), "hipMemset");
 }
 
-/* Launches a probe. Workgroups that synchronise need a cooperative launch, which accepts no buffer
- * of arguments. */
-static bool launch(const struct probe *p, void *function, void **extra)
+/* Launches a probe into a stream. Workgroups that synchronise need a cooperative launch, which
+ * accepts no buffer of arguments. */
+static bool launch(const struct probe *p, void *function, void *stream, void **extra)
 {
     if (!strcmp(p->kernel, "meet"))
-        return check(hip.cooperate(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, NULL, NULL),
+        return check(hip.cooperate(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, stream, NULL),
                      "hipModuleLaunchCooperativeKernel");
-    return check(hip.launch(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, NULL, NULL, extra),
+    return check(hip.launch(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, stream, NULL, extra),
                  "hipModuleLaunchKernel");
+}
+
+/* Makes an executable graph of a probe's launches, each after the one before. *graph is NULL for a
+ * probe without a graph. */
+static bool make_graph(const struct probe *p, void *function, void **extra, void **graph)
+{
+    void *captured;
+    *graph = NULL;
+    if (!p->nodes)
+        return true;
+    bool good = (gpu.stream || check(hip.stream(&gpu.stream), "hipStreamCreate")) &&
+                check(hip.begin(gpu.stream, 0), "hipStreamBeginCapture");
+    for (unsigned i = 0; good && i < p->nodes; i++)
+        good = launch(p, function, gpu.stream, extra);
+    return good && check(hip.end(gpu.stream, &captured), "hipStreamEndCapture") &&
+           check(hip.instantiate(graph, captured, NULL, NULL, 0), "hipGraphInstantiate");
+}
+
+/* Launches a graph, or a probe where the graph is NULL. */
+static bool start(const struct probe *p, void *function, void **extra, void *graph)
+{
+    return graph ? check(hip.replay(graph, NULL), "hipGraphLaunch")
+                 : launch(p, function, NULL, extra);
 }
 
 /* Sets the caches and data as the probe's loop needs them, and the address of its data. */
@@ -223,18 +257,19 @@ static bool set_data(const struct probe *p, void **data)
     return check(hip.set(gpu.data, 0, 4096), "hipMemset");
 }
 
-/* Runs one launch. *value is its clocks or microseconds. */
+/* Runs one launch or graph. *value is its clocks or microseconds. */
 static bool run_once(const struct probe *p, double *value)
 {
-    void *function, *args[2] = {gpu.results, NULL};
+    void *function, *graph, *args[2] = {gpu.results, NULL};
     size_t size = sizeof(args);
     void *extra[] = {(void *)1, args, (void *)2, &size, (void *)3}; /* buffer, its size, end */
     uint32_t clocks = 0;
     float milliseconds = 0;
     if (!check(hip.function(&function, gpu.module, p->kernel), "hipModuleGetFunction") ||
-        !set_data(p, &args[1]) || !check(hip.synchronize(), "hipDeviceSynchronize") ||
-        !check(hip.record(gpu.start, NULL), "hipEventRecord") || !launch(p, function, extra) ||
-        !check(hip.record(gpu.stop, NULL), "hipEventRecord") ||
+        !set_data(p, &args[1]) || !make_graph(p, function, extra, &graph) ||
+        !check(hip.synchronize(), "hipDeviceSynchronize") ||
+        !check(hip.record(gpu.start, NULL), "hipEventRecord") ||
+        !start(p, function, extra, graph) || !check(hip.record(gpu.stop, NULL), "hipEventRecord") ||
         !check(hip.synchronize(), "hipDeviceSynchronize") ||
         !check(p->event ? hip.elapsed(&milliseconds, gpu.start, gpu.stop)
                         : hip.copy(&clocks, gpu.results, sizeof(clocks), TO_HOST),

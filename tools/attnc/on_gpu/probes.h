@@ -19,8 +19,9 @@ struct probe {
     const char *parameter; /* name of a row P of targets/facts/ */
     const char *target;    /* the only target that has the loop; NULL: all */
     unsigned waves;        /* of a workgroup */
-    unsigned groups;       /* workgroups of the launch */
+    unsigned groups;       /* workgroups of a launch */
     bool event;            /* true: microseconds of the launch; false: clocks by s_memtime */
+    unsigned nodes;        /* launches, one after another, of a graph; 0: one without a graph */
 };
 
 /** Every probe. The first two belong to the clock law, which all microseconds depend on. */
