@@ -13,8 +13,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* Most scores of a wave with a custom mask. Each mask byte of a tile with keys after the last one has
- * an address of two registers. */
+/* Most scores of a wave with a custom mask. Each mask byte of a tile with keys after the last one
+ * has an address of two registers. */
 enum { MASKED_SCORES = 32 * 32 };
 
 /* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */

@@ -73,8 +73,10 @@ static void each_that_fits_is_lowered(void **state)
         if (!((*op)->takes & ATT_BIT(TILE)))
             continue;
         FOR_WIDE_WAVES(t)
+        {
             for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
                 lowered += lower_candidates(*op, tgt_all[t]->machine.name, dims[d]);
+        }
         printf("%s: %u\n", (*op)->name, lowered);
         assert_true(lowered > 0);
     }
