@@ -51,9 +51,9 @@ void compile_kernel(const struct att_variant *v, unsigned registers)
         return;
     struct attnc_kernel k = compile_attention(v);
     const unsigned taken = k.facts.vgprs + k.facts.agprs;
-    const unsigned most = registers << (TIR_WAVE_BITS - tgt_find(v->target)->machine.lane_bits);
-    if (most && taken > most)
-        fail_msg("%s takes %u registers, not at most %u", k.name, taken, most);
+    const bool wide = tgt_find(v->target)->machine.lane_bits == TIR_WAVE_BITS;
+    if (wide && registers && taken > registers)
+        fail_msg("%s takes %u registers, not at most %u", k.name, taken, registers);
     attnc_kernel_free(&k);
 }
 

@@ -39,8 +39,8 @@ bool has_op(const struct att_template *op, const char *target);
         if (tgt_all[t]->machine.lane_bits == TIR_WAVE_BITS)
 
 /** Compiles a variant, which its template must accept. Does nothing if the target has no such op.
- * The test fails if the kernel spills or uses more than `registers` VGPRs and AGPRs, or twice as
- * many of 32 lanes, where a lane has twice as many elements; 0: no limit of its own. */
+ * The test fails if the kernel spills. With waves of 64 lanes it also fails if the kernel uses more
+ * than `registers` VGPRs and AGPRs; 0: no limit of its own. */
 void compile_kernel(const struct att_variant *v, unsigned registers);
 
 /** Compiles a variant like compile_kernel() and returns the kernel. The caller frees it with
