@@ -36,8 +36,8 @@ static void help_explains_everything(void **state)
     expect("help passes", 0, "lower_tiles", "");
     expect("help mask", 0, "causal", "");
     expect("help ops", 0, "takes: dtype q_dtype qkv_scale head_dim", "");
-    expect("help prefill", 0, "`head_dim`: 64 to 128 by 8, 144 to 512 by 16\n", "");
-    expect("help prefill", 0, "    - with an 8-bit cache: 64 to 512 by 16\n", "");
+    expect("help prefill", 0, "`head_dim`: gfx942: 64 to 128 by 8, 144 to 512 by 16; gfx950: ", "");
+    expect("help prefill", 0, "    - with an 8-bit cache: gfx942: 64 to 512 by 16; gfx950: ", "");
     expect("help prefill", 0, "int8 with kv_scale tensor and paged\n", "");
     expect("help prefill", 0, "q_dtype fp8 with paged: q_dtype fp8 is for a cache of kv_dtype", "");
     expect("help rope_qk_norm_cache", 0, "    - at most 2 times head_dim\n", "");
