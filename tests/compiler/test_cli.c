@@ -22,7 +22,7 @@
 #include "tests/compiler/command.h"
 
 static const char good[] = "targets: [gfx942, gfx950]\n"
-                           "kernels: [{ op: prefill, head_dim: 64 }]\n";
+                           "kernels: [{ op: prefill, head_dim: 80 }]\n";
 
 static void help_explains_everything(void **state)
 {
@@ -116,7 +116,7 @@ static void variants_are_printed_without_compiling(void **state)
     (void)state;
     write_file("d.yaml", good);
     expect("build d.yaml --emit=variants", 0,
-           "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=64", "");
+           "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=80", "");
     expect("build d.yaml --emit variants --target=gfx950", 0, "gfx950 prefill", "");
     expect("build d.yaml --emit=variants --only *gfx950 -o v.txt", 0, "", "");
     size_t size;
@@ -284,7 +284,7 @@ static void no_output_replaces_an_input(void **state)
     static const char config[] = "{\"num_attention_heads\": 8, \"head_dim\": 64}\n";
     static const char hook[] = "float attn_logits(float x) { return x; }\n";
     static const char hooked[] =
-        "targets: gfx942\nkernels: [{ op: prefill, head_dim: 64, logits: hook.c }]\n";
+        "targets: gfx942\nkernels: [{ op: prefill, head_dim: 80, logits: hook.c }]\n";
     write_file("d.yaml", good);
     write_file("c.json", config);
     write_file("hook.c", hook);
@@ -305,20 +305,20 @@ static void no_output_replaces_an_input(void **state)
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     size_t before, after;
     char *bytes = read_file("p.pack", &before), *same;
-    expect("extract p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
-    expect("trace p.pack prefill_bf16_d64_gfx942 -o p.pack", 1, "", "p.pack: is an input");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --annotate p.pack", 1, "", "p.pack: is an input");
-    expect("trace p.pack prefill_bf16_d64_gfx942 -o t --annotate ./t", 1, "", "./t: is another");
+    expect("extract p.pack prefill_bf16_d80_gfx942 -o p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d80_gfx942 -o p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d80_gfx942 --annotate p.pack", 1, "", "p.pack: is an input");
+    expect("trace p.pack prefill_bf16_d80_gfx942 -o t --annotate ./t", 1, "", "./t: is another");
     expect("build d.yaml -o x.pack --depfile x.pack", 1, "", "x.pack: is another output");
     expect("tune d.yaml -o x.pack --tuning x.pack", 1, "", "x.pack: is another output");
     expect("tune d.yaml -o x.pack --db x.pack", 1, "", "x.pack: is another output");
-    expect("trace p.pack prefill_bf16_d64_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
-    expect("trace p.pack prefill_bf16_d64_gfx942 -o .", 2, "", ".: Is a directory");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --annotate .", 2, "", ".: Is a directory");
+    expect("trace p.pack prefill_bf16_d80_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
+    expect("trace p.pack prefill_bf16_d80_gfx942 -o .", 2, "", ".: Is a directory");
+    expect("trace p.pack prefill_bf16_d80_gfx942 --annotate .", 2, "", ".: Is a directory");
 #define SMALL "--shape batch=1,heads=1,kv_heads=1,q=64,k=64 "
-    expect("trace p.pack prefill_bf16_d64_gfx942 " SMALL "-o /dev/full", 2, "",
+    expect("trace p.pack prefill_bf16_d80_gfx942 " SMALL "-o /dev/full", 2, "",
            "/dev/full: No space left on device");
-    expect("trace p.pack prefill_bf16_d64_gfx942 " SMALL "--annotate /dev/full", 2, "",
+    expect("trace p.pack prefill_bf16_d80_gfx942 " SMALL "--annotate /dev/full", 2, "",
            "/dev/full: No space left on device");
     same = read_file("p.pack", &after);
     assert_int_equal(before, after);
@@ -385,7 +385,7 @@ static void a_file_that_is_no_description_is_told_apart(void **state)
 {
     (void)state;
     write_file("d.yaml", good);
-    write_file("kernel.yaml", "targets: [gfx942]\nkernel: [{ op: prefill, head_dim: 64 }]\n");
+    write_file("kernel.yaml", "targets: [gfx942]\nkernel: [{ op: prefill, head_dim: 80 }]\n");
     struct run r = run("build kernel.yaml -o x");
     assert_non_null(strstr((char *)r.err.data, "unknown key 'kernel'; did you mean 'kernels'?"));
     assert_null(strstr((char *)r.err.data, "no kernels"));
@@ -395,23 +395,23 @@ static void a_file_that_is_no_description_is_told_apart(void **state)
     assert_non_null(strstr((char *)r.err.data, "did you mean 'head_dim'?"));
     assert_null(strstr((char *)r.err.data, "prefill needs head_dim"));
     end_run(&r);
-    write_file("open.yaml", "targets: [gfx942]\nkernels:\n  - op: [prefill\n    head_dim: 64\n");
+    write_file("open.yaml", "targets: [gfx942]\nkernels:\n  - op: [prefill\n    head_dim: 80\n");
     expect("build open.yaml -o x", 1, "", "the '[' of line 3, column 9, is open here");
     write_file("broken.json", "{ \"targets\": [\"gfx942\", }");
     expect("build broken.json -o x", 1, "", "not JSON: ");
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     expect("build p.pack -o x", 1, "", "p.pack: error: a pack, not a description; `attnc list`");
     expect("trace d.yaml x", 1, "", "d.yaml: ");
-    expect("trace p.pack prefill_bf16_d64_gfx924", 1, "",
-           "did you mean 'prefill_bf16_d64_gfx942'?");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --shape bacth=2", 1, "", "did you mean 'batch'?");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --shape batch=1,q=64,batch=2", 1, "",
+    expect("trace p.pack prefill_bf16_d80_gfx924", 1, "",
+           "did you mean 'prefill_bf16_d80_gfx942'?");
+    expect("trace p.pack prefill_bf16_d80_gfx942 --shape bacth=2", 1, "", "did you mean 'batch'?");
+    expect("trace p.pack prefill_bf16_d80_gfx942 --shape batch=1,q=64,batch=2", 1, "",
            "--shape: batch is given twice");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm_ns=1,hbm_ns=2", 1,
+    expect("trace p.pack prefill_bf16_d80_gfx942 --shape q=64 --parameters hbm_ns=1,hbm_ns=2", 1,
            "", "a timing parameter is given twice: hbm_ns");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm_ns=-1", 1, "",
+    expect("trace p.pack prefill_bf16_d80_gfx942 --shape q=64 --parameters hbm_ns=-1", 1, "",
            "a timing parameter is a number from 0 on: hbm_ns=-1");
-    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm=1", 1, "",
+    expect("trace p.pack prefill_bf16_d80_gfx942 --shape q=64 --parameters hbm=1", 1, "",
            "there is no such timing parameter: hbm");
 }
 
@@ -455,9 +455,9 @@ static void every_command_speaks_json(void **state)
     expect("build d.yaml --emit=variants --json", 1, "", "--json needs -o FILE");
     expect_json("describe c.json -o c.yaml --json", 0, "\"kv_heads\": 8");
     expect("describe c.json --json", 1, "", "--json needs -o FILE");
-    expect_json("list p.pack --json", 0, "\"head_dim\": \"64\"");
-    expect_json("extract p.pack prefill_bf16_d64_gfx950 -o k.co --json", 0, "\"bytes\": ");
-    expect("extract p.pack prefill_bf16_d64_gfx950 -o - --json", 1, "", "both write to standard");
+    expect_json("list p.pack --json", 0, "\"head_dim\": \"80\"");
+    expect_json("extract p.pack prefill_bf16_d80_gfx950 -o k.co --json", 0, "\"bytes\": ");
+    expect("extract p.pack prefill_bf16_d80_gfx950 -o - --json", 1, "", "both write to standard");
     expect_json("version --json", 0, "\"product\": \"MI300X\"");
     expect_json("help --json", 0, "\"name\": \"cache_gather\"");
     expect_json("cache --cache c --json", 0, "\"kernels\": 2");
@@ -475,12 +475,12 @@ static void packs_are_compared(void **state)
     expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
     expect("build d.yaml -o b.pack -q --cache c --only *950", 0, "", "");
     expect("diff a.pack a.pack", 0, "0 kernels differ, 2 are the same", "");
-    expect("diff a.pack b.pack", 1, "- prefill_bf16_d64_gfx942\n1 kernels differ, 1 are", "");
-    expect("diff b.pack a.pack", 1, "+ prefill_bf16_d64_gfx942\n", "");
+    expect("diff a.pack b.pack", 1, "- prefill_bf16_d80_gfx942\n1 kernels differ, 1 are", "");
+    expect("diff b.pack a.pack", 1, "+ prefill_bf16_d80_gfx942\n", "");
     expect_json("diff a.pack b.pack --json", 1, "\"change\": \"removed\"");
     /* Leaving out a pass makes other code under the same name. */
     expect("build d.yaml -o c.pack -q --no-cache --disable opt_schedule", 0, "", "");
-    expect("diff a.pack c.pack", 1, "~ prefill_bf16_d64_gfx942:", "");
+    expect("diff a.pack c.pack", 1, "~ prefill_bf16_d80_gfx942:", "");
     expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
 }
 
@@ -494,7 +494,7 @@ static void a_report_is_one_page(void **state)
     char *data = page_data("a.html");
     assert_non_null(strstr(data, "\"verification\": null"));
     assert_non_null(strstr(data, "\"q\": 1024"));
-    assert_non_null(strstr(data, "\"prefill_bf16_d64_gfx950\": [["));
+    assert_non_null(strstr(data, "\"prefill_bf16_d80_gfx950\": [["));
     assert_non_null(strstr(strstr(data, "\"listings\""), "v_mfma_f32_"));
     free(data);
     expect("report a.pack a.pack -o two.html --no-verify --no-trace", 0, "", "");
@@ -545,7 +545,7 @@ static void a_depfile_names_every_input(void **state)
 {
     (void)state;
     write_file("d.yaml", "targets: gfx950\n"
-                         "kernels: [{ op: prefill, head_dim: 64, logits: hook.c }]\n");
+                         "kernels: [{ op: prefill, head_dim: 80, logits: hook.c }]\n");
     write_file("slope.h", "#define SLOPE 2.0f\n");
     write_file("hook.c", "#include <attn_hook.h>\n#include \"slope.h\"\n"
                          "float attn_logits(float logit, int query, int key, int head, int q_len,\n"
@@ -578,7 +578,7 @@ static void a_pack_is_built_listed_and_extracted(void **state)
 {
     (void)state;
     write_file("d.yaml", good);
-    write_file("again.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 64 }]\n");
+    write_file("again.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 80 }]\n");
     expect("build d.yaml again.yaml -o one.pack --cache c", 0, "",
            "[2/2]"); /* a kernel of both descriptions is built once */
     expect("build d.yaml -o two.pack --cache c -j 1", 0, "", "2 kernels, ");
@@ -594,11 +594,11 @@ static void a_pack_is_built_listed_and_extracted(void **state)
         free(other);
     }
     free(one);
-    expect("list one.pack", 0, "prefill_bf16_d64_gfx942", "");
-    expect("list one.pack --json", 0, "\"head_dim\": \"64\"", "");
-    expect("extract one.pack prefill_bf16_d64_gfx942 -o k.co", 0, "", "");
-    expect("extract one.pack prefill_bf16_d64_gfx943 -o k2.co", 1, "",
-           "did you mean 'prefill_bf16_d64_gfx942'?");
+    expect("list one.pack", 0, "prefill_bf16_d80_gfx942", "");
+    expect("list one.pack --json", 0, "\"head_dim\": \"80\"", "");
+    expect("extract one.pack prefill_bf16_d80_gfx942 -o k.co", 0, "", "");
+    expect("extract one.pack prefill_bf16_d80_gfx943 -o k2.co", 1, "",
+           "did you mean 'prefill_bf16_d80_gfx942'?");
     assert_false(exists("k2.co"));
     char *elf = read_file("k.co", &size);
     assert_memory_equal(elf, "\177ELF", 4);
@@ -618,8 +618,8 @@ static void every_step_can_be_looked_at(void **state)
     expect("build d.yaml --emit=co -q -o all", 0, "", "");
     expect("build d.yaml --emit=header -q -o qwen-3.h", 0, "", "");
     expect("build d.yaml --emit=object --name 3 -q -o k.o", 1, "", "'3' is not a C identifier");
-    assert_true(exists("all/prefill_bf16_d64_gfx942.co"));
-    assert_true(exists("all/prefill_bf16_d64_gfx950.co"));
+    assert_true(exists("all/prefill_bf16_d80_gfx942.co"));
+    assert_true(exists("all/prefill_bf16_d80_gfx950.co"));
     size_t size;
     char *header = read_file("qwen-3.h", &size);
     assert_non_null(strstr(header, "attn_pack_qwen_3"));

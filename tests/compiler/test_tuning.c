@@ -368,7 +368,26 @@ static void a_tuned_second_kernel_is_built_once(void **state)
     end(&r);
 }
 
-/* A key has a second kernel for few tiles after its first, unless the tile is chosen. */
+/* Checks the calls of a second kernel: few tiles with head_dim 128, else few keys. */
+static void expect_second(const struct att_variant *v)
+{
+    const struct att_box *const box = &v->choice->boxes[0];
+    assert_int_equal(v->choice->count, 1);
+    if (v->mask == ATT_MASK_WINDOW) {
+        assert_int_equal(box->count, 2);
+        assert_string_equal(box->rows[0].arg, "window_left");
+    } else if (v->head_dim == 64) {
+        assert_int_equal(box->count, 1);
+        assert_string_equal(box->rows[0].arg, "max_seqlen_k");
+    } else {
+        assert_int_equal(v->mask, ATT_MASK_CAUSAL);
+        assert_int_equal(box->count, 2);
+        assert_string_equal(box->rows[0].arg, "tiles");
+        assert_int_equal(box->rows[0].max, strcmp(v->target, "gfx950") ? 304 : 256);
+    }
+}
+
+/* A key has a second kernel for few tiles or keys after its first, unless the tile is chosen. */
 static void a_key_has_a_second_kernel(void **state)
 {
     (void)state;
@@ -381,17 +400,13 @@ static void a_key_has_a_second_kernel(void **state)
         "  - { op: prefill, head_dim: 128, mask: window }\n");
     const size_t count = desc.count;
     assert_true(attnc_add_seconds(&desc, &d));
-    assert_int_equal(desc.count, count + 2);
+    assert_int_equal(desc.count, count + 6);
     for (size_t i = 0; i < desc.count; i++) {
         const struct att_variant *const v = &desc.variants[i];
         if (!v->choice)
             continue;
-        assert_true(i && !v[-1].tile && v[-1].head_dim == 128 && v->tile);
-        assert_int_equal(v->mask, ATT_MASK_CAUSAL);
-        assert_int_equal(v->choice->count, 1);
-        assert_int_equal(v->choice->boxes[0].count, 2);
-        assert_string_equal(v->choice->boxes[0].rows[0].arg, "tiles");
-        assert_int_equal(v->choice->boxes[0].rows[0].max, strcmp(v->target, "gfx950") ? 304 : 256);
+        assert_true(i && !v[-1].tile && v[-1].head_dim == v->head_dim && v->tile);
+        expect_second(v);
     }
     attnc_description_free(&desc);
     attnc_diag_clear(&d);
