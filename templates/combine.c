@@ -18,6 +18,7 @@
 enum {
     ELEM = 2,       /* bytes of bf16 and fp16 */
     TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
+    OTHERS = 8,     /* registers of addresses and sums beside the elements of a lane */
 };
 
 /* Members of att_tile.own: parts that a wave has in flight; 0: a pair, which has two parts. */
@@ -94,7 +95,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "%u waves share a row", att_parts_row_waves(&r));
     if (!att_fits_waves(v, t, m, why))
         return false;
-    if (rows * (elements * (is_pair(v) ? 3 : at_once + 1) + 2 * at_once) > registers)
+    if (OTHERS + rows * (elements * (is_pair(v) ? 3 : at_once + 1) + 2 * at_once) > registers)
         return att_reject(why, ATT_TILE, "%u rows of %u elements take more than %u registers", rows,
                           elements, registers);
     return true;

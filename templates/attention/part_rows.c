@@ -79,7 +79,7 @@ static unsigned lane_rows(const struct att_part_rows *r)
 static struct tir_type panel_type(struct att_part_rows *r, unsigned width)
 {
     const unsigned lanes = row_lanes(r) / att_parts_row_waves(r),
-                   neighbours = r->tokens ? width / lanes : VECTOR;
+                   neighbours = r->tokens ? width / row_lanes(r) : VECTOR;
     struct tir_spread s = tir_spread(r->m, r->waves);
     tir_spread_cols(&s, TIR_REGS, tir_bits(neighbours));
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
