@@ -34,6 +34,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"one_launch", strcmp(kind, "one_launch") ? "false" : "true"},
         {"page_size", "any"},
         {"page_table", page_table},
+        {"product_dim", "none"},
         {"q_len", "1"},
         {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
         {"sinks", "false"},
