@@ -5,8 +5,9 @@
  *     wait {group=0, pending=1}   ->   waitcnt {vm=5, lgkm=-1}
  *
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
- * of such ops issued after the awaited copy's last one. A machine with copies_apart counts the
- * copies alone. The path with the fewest such ops decides.
+ * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
+ * counts only copies to LDS. The path with the fewest such ops decides.
+ *
  * Ops in a branch without copies of the group may not have been issued: they do not count. Too
  * small a count only waits longer; too large a one would be a race.
  */

@@ -57,11 +57,11 @@ struct tir_machine {
     uint8_t lane_bits;        /* log2 of a wave's lanes */
     uint8_t vm_max, lgkm_max; /* the most vector memory ops, and LDS and scalar ops, that a wait
                                   can count */
-    bool copies_apart;    /* copies to LDS have a counter of their own: vm_max counts only them */
+    bool copies_apart;    /* copies to LDS have a counter of their own, and vm_max is its limit */
     unsigned lds_bytes;   /* limit of a workgroup */
     unsigned lds_granule; /* allocation unit */
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
-    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 */
+    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 or 1024 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */

@@ -19,11 +19,11 @@ enum { TIR_MAX_K_BITS = 16 };
 struct tir_contraction {
     uint8_t n_reg, n_lane;
     uint16_t reg[TIR_MAX_K_BITS]; /* images of register bits */
-    uint16_t lane[4];             /* images of lane bits log2(m) .. 5 */
+    uint16_t lane[4];             /* images of lane bits log2(m) and above */
 };
 
-/** Spreads `extent` elements of k in memory order. Each lane has `vector` consecutive ones (a power
- * of two), then follow lanes, then registers. */
+/** Spreads `extent` elements of k in memory order. The low bits of k select one of `vector`
+ * registers (a power of two), the next ones a lane, and the rest further registers. */
 struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
                                          unsigned vector);
 

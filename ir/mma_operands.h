@@ -54,17 +54,18 @@
     .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
 /*
- * WMMA: a wave has 32 lanes, in two halves. A half has 8 neighbours along k in turn with the other,
- * and 8 rows of D. Source: CDNA5 ISA manual, "WMMA matrix layouts".
+ * WMMA: a wave has 32 lanes, in two halves. Along k, groups of 8 neighbours alternate between the
+ * halves. Each half has 8 rows of D. Source: CDNA5 ISA manual, "WMMA matrix layouts".
  */
 enum { WMMA_WAVE_BITS = 5 };
+/* Images of register bits 3 to n - 1: neighbours 16 apart. */
 #define WMMA16_MORE_4(axis) axis##1(16)
 #define WMMA16_MORE_5(axis) axis##2(16)
 #define WMMA16_MORE_6(axis) axis##3(16)
 #define WMMA16_D \
     .d = {.reg_bits = 3, .lane_bits = WMMA_WAVE_BITS, .basis = {ROWS3(1), COLS4(1), ROWS1(8)}}
 
-/* Operands with 2^bits elements of k in a lane, of 8 or 16 bits. */
+/* Operands with 2^bits elements of k in a lane. An element has 8 or 16 bits. */
 #define WMMA16_OPERANDS(bits)                                                 \
     .a = {.reg_bits = bits,                                                   \
           .lane_bits = WMMA_WAVE_BITS,                                        \
@@ -74,7 +75,7 @@ enum { WMMA_WAVE_BITS = 5 };
           .basis = {ROWS3(1), WMMA16_MORE_##bits(ROWS), COLS4(1), ROWS1(8)}}, \
     WMMA16_D
 
-/* Operands of f32 with k = 4: two neighbours in a lane. */
+/* Operands of f32 with k = 4: two neighbours along k in a lane. */
 #define WMMA16_PAIRS                                                                            \
     .a = {.reg_bits = 1, .lane_bits = WMMA_WAVE_BITS, .basis = {COLS1(1), ROWS4(1), COLS1(2)}}, \
     .b = {.reg_bits = 1, .lane_bits = WMMA_WAVE_BITS, .basis = {ROWS1(1), COLS4(1), ROWS1(2)}}, \

@@ -23,13 +23,13 @@ enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
 struct costs {
     int wide;    /* a chunk in the wide kernel of one launch */
     int chunk;   /* of a compute unit for a value head's chunk in the launch of chunks */
-    int chunks;  /* of the memory for 100 of these */
+    int chunks;  /* of the memory for 100 such chunks */
     int scan;    /* of a wave for a chunk in the scan */
     int segment; /* likewise in the launch of segments */
     int another; /* of either for each further wave of the compute unit */
     int fold;    /* of a wave for the fold of a segment */
     int output;  /* like `chunk`, in the launch of outputs */
-    int outputs; /* like `chunks` */
+    int outputs; /* like `chunks`, in the launch of outputs */
     int launch;
 };
 static const struct costs of_head = {135, 52, 31, 28, 42, 7, 30, 77, 45, 85};
@@ -51,16 +51,16 @@ static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
    a quarter of the compute units of the target's largest part. */
 static int64_t time_of_one(const struct shape *s)
 {
-    enum { FEW = 32 /* 256 compute units of MI355X, a quarter, two narrow for a wide one */ };
+    enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };
     const int64_t wide = s->heads * ceiling(s->values, WIDE);
     if (s->values >= WIDE && wide > FEW)
         return s->longest * s->costs->wide * ceiling(wide, s->units);
     return s->longest * 100 * ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
-/* Returns the time in which each of `waves` goes over `chunks`, a chunk in time `cost` where a
- * compute unit has one wave. Waves beyond one on each SIMD take another round, with fewer beside
- * them. */
+/* Returns the time in which each of `waves` processes `chunks`. A chunk takes `cost`, and `another`
+ * more for each further wave of the compute unit. Waves beyond one on each SIMD take another
+ * round. */
 static int64_t time_of_waves(const struct shape *s, int64_t waves, int cost, int64_t chunks)
 {
     enum { SIMDS = 4 };
@@ -70,7 +70,8 @@ static int64_t time_of_waves(const struct shape *s, int64_t waves, int cost, int
     return chunks * (full + (rest ? cost + (rest - 1) * another : 0));
 }
 
-/* Returns the time of a launch for all chunks at once, bounded by compute units or by memory. */
+/* Returns the time of a launch for all chunks at once, bounded by compute units or by memory.
+ * `each` is a compute unit's time for a chunk, `hundred` the memory's for 100. */
 static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 {
     const int64_t busy = ceiling(s->all, s->units) * each, moved = s->all * hundred / 100;

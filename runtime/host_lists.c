@@ -71,7 +71,7 @@ enum {
     TICKET_LINE = 32, /* integers of a cache line */
 };
 
-/* The work list of an op, and what its items may name. */
+/* The work list of an op, and the limits of what its items may name. */
 struct work {
     const struct attn_device *device;
     void *stream;
@@ -79,7 +79,7 @@ struct work {
     int32_t lists;
     int32_t batch, total_q;
     int32_t q_len;        /* most queries of an item */
-    int32_t heads;        /* query heads of an item end here */
+    int32_t heads;        /* query heads; no item's range ends after them */
     int64_t keys;         /* that all pages have room for; 0: not known */
     int32_t partial_rows; /* 0: not known */
     /* Sums in one launch */
@@ -92,6 +92,7 @@ static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_
     return attn_fail(ATTN_BAD_DATA, "work_info[%d][%d] is %d, %s %d", i, word, value, what, limit);
 }
 
+/* Checks the words of item i of work_info: struct attn_decode_plan. */
 static int check_item(const struct work *work, int32_t i, const int32_t *w)
 {
     const int32_t rows = work->partial_rows ? work->partial_rows : INT32_MAX;
@@ -153,7 +154,7 @@ static int check_parts(const struct work *work)
                              work->stream);
 }
 
-/* Checks a work list; without one there is nothing to check. */
+/* Checks the work list of a call, if it has one. */
 static int check_work(const struct work *work)
 {
     if (!work->indptr)

@@ -6,7 +6,7 @@
 /* mla_rope_cache: waves per workgroup and heads per part, as in templates/mla_rope_cache.c. */
 enum { WAVES = 4, PART_HEADS = 16 };
 
-/* mla_rope_cache with product_dim: rows of w_uk per wave, as in templates/workgroup. */
+/* mla_rope_cache with product_dim: rows of w_uk per wave, ATT_PRODUCT_ROWS of the kernel. */
 enum { SLICE_ROWS = 16 };
 
 /* Returns the tokens per wave that writes latents. The wave reads the norm's weight once, as many

@@ -120,7 +120,7 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .first = (a)->first_slot,                       \
                     .count = (a)->state_slot_count})
 
-/* Slots for the states of blocks. */
+/* The slots of a prefix cache: one for each block of tokens of each sequence. */
 #define BLOCK_SLOTS_OF(a)                                                                   \
     ((struct slots){                                                                        \
         .name = "block_slots",                                                              \
@@ -134,7 +134,7 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
         .count = (a)->state_slot_count,                                                     \
         .written = true})
 
-/* Checks the slots of an op on prompts. */
+/* Checks the slots of an op on prompts: of sequences, and of blocks if the call has any. */
 static int check_prompts(const struct attn_op *op, struct slots own, const int32_t *data_in,
                          int64_t stride_in, struct slots blocks, void *stream)
 {

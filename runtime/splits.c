@@ -10,9 +10,10 @@
 #include "runtime/op.h"
 #include "runtime/pack.h"
 
-/* Costs of latent decode in one launch, whose workgroups share the sum of parts: short items and
- * many parts. One to eight sequences of up to 64 rows, heads times queries, have their least
- * modelled time with them, or 5 % more. With 128 rows parts take longer than keys. */
+/* item_cost and merge_rate of latent decode in one launch, whose workgroups share the sum of parts.
+ * They make short items and many parts. One to eight sequences of up to 64 rows (heads times
+ * queries) then take at most 5 % more than their least modelled time. With 128 rows the parts take
+ * longer than the keys. */
 enum { SHARED_COST = 1, SHARED_RATE = 128, SHARED_ROWS = 64 };
 
 /* The call to compare with rows. */
@@ -30,7 +31,8 @@ enum {
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
     PREFILL_ROWS = 256,            /* of a workgroup */
     SMALL_ROWS = PREFILL_ROWS / 2, /* of a workgroup for small tiles */
-    SMALL_WINDOW = 192,            /* most keys of a window for workgroups that share a unit */
+    SMALL_WINDOW = 192,            /* most keys of a window for workgroups that share a
+                                      compute unit */
 };
 
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
@@ -56,9 +58,9 @@ static int find_sharers(const struct attn_op *op, int32_t *most)
     return ATTN_OK;
 }
 
-/* True if small tiles, of key groups, are faster. These have two keys for one of a large tile, and
- * half as many parts. They were slower for one tile, and where large tiles are a quarter of the
- * lists or more. */
+/* True if small tiles, of key groups, are faster. Their items have twice the keys of a large
+ * tile's, so a row has half as many parts. They are slower if the call is one tile, or if it has
+ * large tiles for a quarter of the lists. */
 static bool is_small(const struct attn_op *op, const struct attn_decode_step *step, int32_t ratio,
                      int64_t rows, int32_t lists)
 {
@@ -67,8 +69,9 @@ static bool is_small(const struct attn_op *op, const struct attn_decode_step *st
     return op->kernel_count > 1 && rows && !one && rows < (int64_t)lists * QUARTER;
 }
 
-/* Sets the query tokens whose heads fill a workgroup of prefill. A second kernel is for small
- * tiles: of key groups, or of several workgroups to a compute unit, which then have a list each. */
+/* Sets split->q_tile, the query tokens whose heads fill a workgroup of prefill. A second kernel is
+ * for small tiles. Either its waves form key groups, or its workgroups share a compute unit, and
+ * each has a list. */
 static int choose_tile(const struct attn_op *op, const struct attn_decode_step *step,
                        const struct wanted *w, struct attn_decode_split *split)
 {
@@ -187,7 +190,7 @@ static bool shares_few_rows(const struct attn_op *op)
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
-/* Sets costs that differ from the planner's own. */
+/* Sets costs where the planner's own are not the best. */
 static void set_usual_costs(const struct attn_op *op, struct attn_decode_split *split)
 {
     if (is_prefill(op)) {

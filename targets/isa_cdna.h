@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Instructions that CDNA3 and CDNA4 share, some also with CDNA5, for the tables in isa_cdna3.c,
- * isa_cdna4.c and isa_cdna5.c.
- * lower_isa.h describes the functions.
+ * This file declares instructions that CDNA3 and CDNA4 share, some also with CDNA5, for the tables
+ * in isa_cdna3.c, isa_cdna4.c and isa_cdna5.c. lower_isa.h describes the functions.
  */
 #ifndef TARGETS_ISA_CDNA_H
 #define TARGETS_ISA_CDNA_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CDNA5's instructions: a counter for each kind of memory operation, asynchronous copies to LDS
- * with an address per lane, waves of two rows of 16 lanes. Source: CDNA5 ISA manual (July 2026).
+ * This file emits CDNA5's instructions: a counter for each kind of memory operation, asynchronous
+ * copies to LDS with an address per lane, waves of two rows of 16 lanes. lower_isa.h describes the
+ * functions. Source: CDNA5 ISA manual (July 2026).
  */
 #include "targets/isa_cdna.h"
 
@@ -16,13 +17,14 @@ static void set_registers(struct lower *l, unsigned waves)
     (void)waves;
 }
 
+/* Waits until a counter is at most `most`. `name` is the wait's intrinsic. */
 static void wait_counter(struct lower *l, const char *name, int64_t most)
 {
     LLVMValueRef imm = LLVMConstInt(l->i16, (uint64_t)most, false);
     emit_intrinsic(l, name, NULL, 0, &imm, 1);
 }
 
-/* Waits for asynchronous copies and for LDS. LLVM waits for loads to registers. */
+/* Waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;
@@ -72,7 +74,8 @@ static LLVMValueRef zeros(struct lower *l)
     return LLVMBuildPtrToInt(l->b, v, l->i64, "");
 }
 
-/* Loads `bytes` per lane from an address to LDS, both increased by `both`. Returns the load. */
+/* Loads `bytes` per lane from the lane's address to LDS, lane after lane. The instruction adds
+ * `both` to the addresses in memory and in LDS. Returns the load. */
 static LLVMValueRef load_to_lds(struct lower *l, LLVMValueRef address, LLVMValueRef lds,
                                 unsigned bytes, unsigned both)
 {
@@ -85,8 +88,8 @@ static LLVMValueRef load_to_lds(struct lower *l, LLVMValueRef address, LLVMValue
     return emit_intrinsic(l, name, NULL, 0, args, 4);
 }
 
-/* Emits an asynchronous load for a copy from a buffer. The instruction knows no buffers: lanes
- * beyond the end load zeros of the code object. */
+/* Emits an asynchronous load for a copy from a buffer. The instruction takes no buffer resource, so
+ * lanes past the buffer's end load zeros from the code object. */
 static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMValueRef base, bytes;
@@ -114,9 +117,9 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 
 /* ---- Matrices ---- */
 
-/* Emits a WMMA. The arguments between a, b and c are modifiers, all 0. Integers have a flag each
- * instead, 1 for signed ones. The arguments after c allow the reuse of a and b; integers have a
- * clamp last. */
+/* Emits a WMMA. Its intrinsic takes a modifier before each of a, b and c, here 0: fp8 has only c's.
+ * Integers have a flag before a and b, 1 for signed, and none for c. The two flags after c permit
+ * reuse of a and b; the last one of integers is a clamp. */
 static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 {
     const unsigned in = p->row->in_dtype;
@@ -185,7 +188,7 @@ static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LL
     return emit_intrinsic(l, "llvm.amdgcn.permlane16.swap", NULL, 0, args, 4);
 }
 
-/* Adds within rows of 16 by shifts, then row 0's sum to row 1. */
+/* Adds lanes within rows of 16 by shifts, then row 0's sum to row 1. */
 static LLVMValueRef lane_sum(struct lower *l, LLVMValueRef sum)
 {
     LLVMValueRef zero = lower_i32(l, 0), all = lower_i32(l, 15);
@@ -208,7 +211,7 @@ static LLVMValueRef lanes_below(struct lower *l, LLVMValueRef set)
 
 /* ---- fp8 ---- */
 
-/* Converts one by one. LLVM 22.1 takes the results of v_cvt_pk_f32_fp8 to be among the first 256
+/* Converts the pair one by one. LLVM 22.1 gives v_cvt_pk_f32_fp8 only results in the first 256
  * registers, and spills others. */
 static LLVMValueRef fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
 {

@@ -43,16 +43,16 @@ struct lower_product {
     const struct tir_mma *row;
     LLVMValueRef operands[3];   /* a, b, c */
     unsigned counts[3];         /* elements of each in a lane */
-    LLVMValueRef const *scales; /* formats of a and b; byte and register of each scale, a's first:
-                                   the last six arguments of MFMA's intrinsic; NULL: no scales */
+    LLVMValueRef const *scales; /* six: formats of a and b, byte and register of a's scale, then
+                                   of b's, as MFMA's intrinsic takes them; NULL: no scales */
 };
 
 struct lower_isa {
     /* Sets the kernel attributes that divide the registers. `waves` is the number per SIMD. */
     void (*set_registers)(struct lower *l, unsigned waves);
 
-    /* Waits until at most `vm` vector memory ops and `lgkm` LDS and scalar ops are in flight. A
-     * negative number does not wait for its counter. */
+    /* Waits until at most `vm` vector memory ops (with copies_apart: copies to LDS) and `lgkm` LDS
+     * and scalar ops are in flight. A negative number does not wait for its counter. */
     void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
     /* Waits for all waves of the workgroup. */
     void (*barrier)(struct lower *l);
@@ -72,7 +72,7 @@ struct lower_isa {
     /* Emits a matrix instruction and returns its result. */
     LLVMValueRef (*multiply)(struct lower *l, const struct lower_product *p);
 
-    /* Returns the dword of lane ^ mask; mask is 1 to 63. */
+    /* Returns the dword of lane ^ mask. The mask is not 0 and below the lanes of a wave. */
     LLVMValueRef (*lane_xor)(struct lower *l, LLVMValueRef dword, unsigned mask);
     /* Returns the dword of lane byte_address / 4. */
     LLVMValueRef (*lane_gather)(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);

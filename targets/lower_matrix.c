@@ -4,7 +4,7 @@
  */
 #include "targets/lower_isa.h"
 
-/* Lowers the product of a row. `scales` are the six numbers of a scaled product, or NULL. */
+/* Lowers a product by the instruction of a row. `scales`: struct lower_product. */
 static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const struct tir_mma *row,
                              LLVMValueRef const *scales)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the lists that attention reads of the groups that an indexer has chosen: pages of whole
- * groups for paged decode, or rows of a pool and of a window's ring. A workgroup is a wave and
- * writes 128 entries of one list: its lanes work out an entry each, twice. With more entries few
- * queries take longer, and with fewer many do.
+ * This file makes the lists that attention reads, from the groups that an indexer has chosen. An
+ * entry is a page of whole groups for paged decode, or a row of a pool. The pool may also have a
+ * ring of rows for each sequence's window. A workgroup is one wave and writes 128 entries of one
+ * list, two in each lane. With more, launches of few queries take longer; with fewer, launches of
+ * many queries.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -16,15 +17,15 @@ enum { LANES = TIR_WAVE_LANES, EACH = 2, INT = 4 };
 
 struct lists {
     struct tir_builder b;
-    struct tir_type lane;               /* i32, 64 x 1: a row for each lane */
-    struct tir_value row, query;        /* i32 */
-    struct tir_value sequence;          /* i32 */
-    struct tir_value tokens;            /* i32: that the query sees */
-    struct tir_value chosen;            /* i64: address of the row's groups, or of any numbers */
-    struct tir_value lists_chosen;      /* i1: they are given */
-    struct tir_value groups, open;      /* i32: groups in the list; 1: the newest one is added */
-    struct tir_value newest;            /* i32: number of the newest group */
-    struct tir_value each;              /* i32: entries of a group */
+    struct tir_type lane;        /* i32, 64 x 1: a row for each lane */
+    struct tir_value row, query; /* i32 */
+    struct tir_value sequence;   /* i32 */
+    struct tir_value tokens;     /* i32: that the query sees */
+    struct tir_value chosen; /* i64: address of the row's groups; without them, of block_table */
+    struct tir_value lists_chosen; /* i1: the call has `chosen` */
+    struct tir_value groups, open; /* i32: groups of the list; 1: the newest follows them, else 0 */
+    struct tir_value newest;       /* i32: number of the group after the last complete one */
+    struct tir_value each;         /* i32: entries of a group */
     struct tir_value of_groups, window; /* i32: entries of all groups, of the window */
 };
 
@@ -36,22 +37,25 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
+/* Returns an i32 in all lanes. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
 }
 
+/* Returns an i32 argument. */
 static struct tir_value argument(struct lists *l, const char *arg)
 {
     return tir_arg(&l->b, arg, TIR_I32);
 }
 
+/* Returns an i1: the argument, a pointer, is not NULL. */
 static struct tir_value is_given(struct lists *l, const char *arg)
 {
     return tir_cmp_ne(&l->b, tir_arg(&l->b, arg, TIR_I64), tir_i64(&l->b, 0));
 }
 
-/* Returns an entry of an i32 array, or `absent` where the array is NULL or `there` is false. */
+/* Returns entry `index` of the i32 array at `base`, or `absent` if `there` (i1) is false. */
 static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
                                  struct tir_value there, struct tir_value absent)
 {
@@ -67,13 +71,15 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return value;
 }
 
+/* Returns entry `index` of the array that an argument points to, or `absent` if it is NULL. */
 static struct tir_value argument_entry(struct lists *l, const char *arg, struct tir_value index,
                                        struct tir_value absent)
 {
     return entry_or(l, tir_arg(&l->b, arg, TIR_I64), index, is_given(l, arg), absent);
 }
 
-/* Finds the row's query, its tokens, and how many groups of each kind its list has. */
+/* Finds the row's query and its tokens, the groups of its list, and the entries of these and of the
+ * window. */
 static void open_row(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -101,7 +107,8 @@ static void open_row(struct lists *l)
     l->window = tir_min(b, l->tokens, argument(l, ARG_WINDOW));
 }
 
-/* Writes the length of the row's list: entries, or the tokens of its groups. */
+/* Writes the length of the row's list in its first workgroup. The length is in entries, or with
+ * open_group in tokens. */
 static void write_length(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -120,7 +127,8 @@ static void write_length(struct lists *l)
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
 }
 
-/* Loads i32 numbers of an array at `base`, each lane its own, or the first where not `there`. */
+/* Loads an i32 for each lane from the array at `base`: entry `index`, or entry 0 where `there` is
+ * false. */
 static struct tir_value gather(struct lists *l, struct tir_value base, struct tir_value index,
                                struct tir_value there)
 {
@@ -132,7 +140,8 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
 
-/* Returns the numbers that entries `at` of the groups have: of a page and its head. */
+/* Returns the values of list entries `at`, which belong to groups. A value is a place in the paged
+ * cache times the KV heads, plus the row's KV head. */
 static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
 {
     struct tir_builder *b = &l->b;
@@ -159,7 +168,7 @@ static struct tir_value group_entries(struct lists *l, struct tir_value at, stru
     return tir_add(b, tir_mul(b, unit, number(l, heads)), number(l, head));
 }
 
-/* Returns the address of the ring of the row's sequence, as a row of the pool. */
+/* Returns the row of the pool (i32) at which the ring of the row's sequence begins. */
 static struct tir_value ring_of(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -168,7 +177,7 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
-/* Writes the entries from `first` on, one a lane. */
+/* Writes list entries from `first` on, one in each lane. `ring` is ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;

@@ -159,8 +159,8 @@ static void write_token(struct compress *c, const struct compress_source *s, str
     }
 }
 
-/* Returns i1: true if no group of the call has tokens from before it, so that nothing reads the
- * ring that is written. */
+/* Returns an i1: no group of the call has tokens from before the call, so nothing reads the ring
+ * before it is written. */
 static struct tir_value reads_no_ring(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -171,8 +171,9 @@ static struct tir_value reads_no_ring(struct compress *c)
     return tir_or(b, begins, whole);
 }
 
-/* Writes the tokens of the call to the ring, a wave each in turn, of this and `others` more
- * workgroups. A fork also writes the older tokens that the next group may need. */
+/* Writes the tokens of the call to the ring. The waves of this workgroup and of `others` (i32) more
+ * take one token after the other. A fork also writes the older tokens that the next group may
+ * need. */
 static void write_ring(struct compress *c, struct tir_value others)
 {
     struct tir_builder *b = &c->b;
@@ -210,7 +211,7 @@ static void visit_sequence(struct compress *c)
     const struct tir_value blocks = tir_div(b, att_plus(b, groups, each - 1), tir_i32(b, each));
     const struct tir_value shares = reads_no_ring(c);
     struct tir_if writes = tir_begin_if(b, tir_or(b, alone, shares), false, NULL, 0);
-    tir_barrier(b); /* the first workgroup may have read what it overwrites */
+    tir_barrier(b); /* waves may still read rows of the ring that write_ring() overwrites */
     write_ring(c, tir_select(b, shares, att_plus(b, blocks, -1), zero));
     tir_end_if(b, &writes, NULL);
     tir_end_if(b, &has, NULL);

@@ -240,8 +240,8 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
     store_outputs(c, first, y);
 }
 
-/* Stores the last inputs before token `after` (i32, of the sequence), which begins a tile,
- * where a block of a prefix cache ends there. A block has no fewer tokens than a state
+/* Stores the last inputs before token `after` (i32, of the sequence) if a block of a prefix cache
+ * ends there. `after` is the first token of a tile. A block has at least as many tokens as a state
  * has columns. */
 static void store_block_state(struct conv *c, struct tir_value after)
 {

@@ -62,7 +62,7 @@ static bool in_parts(const struct att_variant *v)
 static bool has_registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
-    /* Waves of 32 lanes have twice the registers, but also twice the keys of a tile of 16. */
+    /* In waves of 32 a lane has twice the registers, but a product takes 32 keys or more. */
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128 && t->rows > 16)
         return false;
     const bool by_lane = split_kv_by_lane(v);
@@ -110,7 +110,8 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Gives wide heads in waves of 32 lanes all registers of a SIMD: they have twice as many a lane. */
+/* Gives waves of 32 lanes all registers of a SIMD for wide heads, which have twice as many elements
+ * in a lane. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     (void)v;
@@ -527,7 +528,7 @@ static bool shares_lines(const struct decode *d)
     return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
-/* Returns the keys that one instruction of the second product takes at least. */
+/* Returns the fewest keys that an instruction of the second product takes. */
 static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
 {
     return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;

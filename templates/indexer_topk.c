@@ -208,7 +208,7 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
 
 /* The first 64 keys of a block of 128. */
 struct half_block {
-    struct tir_value maxima;   /* the largest of their scores, in all lanes */
+    struct tir_value maxima;   /* the largest of their scores, in all lanes; f32 */
     struct tir_value position; /* of each lane's key */
     struct tir_value there;    /* i1: the lane's key exists */
 };
@@ -256,14 +256,14 @@ static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
                   tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
 }
 
-/* Returns the keys of a block that are in one tile of scores: all, or half of 128. */
+/* Returns the keys of a block that one tile of scores has: all, or 64 of 128. */
 static unsigned block_lanes(const struct indexer *x)
 {
     return x->block_size < LANES ? x->block_size : LANES;
 }
 
-/* Returns the largest score of each block in a tile, in all of its lanes. Missing scores are NaNs,
- * which a maximum ignores. */
+/* Returns the largest score of each block in a tile, in all lanes of the block. Missing scores are
+ * NaNs, which a maximum ignores. */
 static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
                                      struct tir_value there)
 {
@@ -278,7 +278,8 @@ static struct tir_value block_maxima(struct indexer *x, struct tir_value scores,
     return tir_split_blocks(b, most, 1);
 }
 
-/* Computes a key for each block, in the block's first lane, from the largest scores. */
+/* Returns the selection key of each block, in the lane of its first key. Other lanes have no
+ * key. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
                                    struct tir_value position, struct tir_value there)
 {
@@ -294,8 +295,8 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Offers the blocks of set j of a round, whose first keys have these positions. A block of 128 keys
- * has two sets, and is offered with the first one's positions when the second is known. */
+/* Offers the blocks of set j of a round. `position`: of each lane's key. A block of 128 keys
+ * has two sets: it is offered with the positions of the first, once the second is known. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -597,7 +598,7 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 
 /* ---- Workgroups ---- */
 
-/* Returns the keys in whose multiples rows are divided: no block of keys is. */
+/* Returns the unit, in keys, in which rows are divided, so that no block of keys is. */
 static unsigned unit_of(const struct indexer *x)
 {
     const bool large = x->top_blocks && x->block_size > ATT_LIST_UNIT;

@@ -10,8 +10,8 @@
  * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
  * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
  * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
- * With `product_dim` latents of queries are products of a head's q_nope and its part of W_UK. Waves
- * of the third part then have 16 rows of W_UK: workgroup/row_product.h.
+ * With `product_dim` latents of queries are products of a head's q_nope and its part of W_UK. Each
+ * wave of the third part then multiplies 16 rows of W_UK: workgroup/row_product.h.
  * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope/rope.h.
  */
 #include "ir/bits.h"
@@ -70,8 +70,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of rows x latent: 8 elements in a lane, row by row; wide
- * rows go over the lanes again. */
+/* Returns the type of `rows` latents: adjacent lanes have 8 adjacent elements each, row by row. A
+ * row wider than all lanes takes further registers. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows)
 {
     const unsigned width = (unsigned)k->v->head_dim_v;
@@ -163,7 +163,8 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
     tir_end_if(b, &some, NULL);
 }
 
-/* Rounds sums of a product as a launch of its own would, and divides them by q_out's scale. */
+/* Rounds sums of a product to dtype, as a separate launch of the product would, and divides them by
+ * q_out's scale. */
 static struct tir_value convert_product(void *family, struct tir_value sums)
 {
     struct mla_rope *const k = family;
@@ -175,7 +176,8 @@ static struct tir_value convert_product(void *family, struct tir_value sums)
     return tir_convert(b, times(b, as_f32(k, x), inverse), TIR_FP8);
 }
 
-/* Multiplies rows of W_UK with all tokens, a slice in each wave. */
+/* Multiplies rows of W_UK with all tokens, one slice in each wave. `block`: i32, the workgroup's
+ * number in the third part. */
 static void visit_products(struct mla_rope *k, struct tir_value block)
 {
     struct rope *const p = &k->rope;
@@ -212,6 +214,7 @@ static void ask_cache_scale(struct mla_rope *k)
     k->kv_scale = tir_scalar_load(b, from, tir_i32(b, 0), TIR_F32);
 }
 
+/* Returns the factor of elements before they are stored, or no value. */
 static struct tir_value inverse_scale(const struct mla_rope *k, const struct att_cache *c)
 {
     return k->kv_scale.id ? att_cache_inverse(c, k->kv_scale) : k->kv_scale;
@@ -518,7 +521,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .pe = *v,
         .width = width,
         .rope = {.m = m,
-                 .elements = width * HEADS / (int)tir_lanes(m), /* HEADS fill a wave */
+                 .elements = width * HEADS / (int)tir_lanes(m), /* in a lane: HEADS fill a wave */
                  .dtype = att_dtype(v),
                  .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
     };

@@ -382,6 +382,7 @@ struct copies {
                                                           part */
 };
 
+/* Returns the parts of a side's weight: struct copies. */
 static int part_count(const struct norm *k, const struct side *s)
 {
     return (s->width + widest_panel(k) - 1) / widest_panel(k);

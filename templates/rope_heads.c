@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The heads of a token, normalised, rotated and gated:
+ * This file normalises, rotates and gates the heads of a token:
  *
  *   out = scale act(gate) act(head_gate) R(position) (x / rms(x) w)
  *
- * as models need it of q before attention, or of its output: DeepSeek-V4 rotates the last 64
- * elements of both, the output backwards; other models multiply the output with gates. A wave has
- * 512 elements, a head or several of one token.
+ * where x is q before attention, or attention's output. DeepSeek-V4 rotates the last 64 elements of
+ * both, the output by negative angles. Other models multiply the output by gates. A wave has 512
+ * elements: one head or several heads of one token.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -78,8 +78,8 @@ static void choose_type(struct heads *h, const struct tir_machine *m)
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
 
-/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes; no
- * rows where it is not `there`. */
+/* Returns the wave's heads of a tensor [token, head, element] with elements of `size` bytes. The
+ * view has no rows, and so loads zeros, if `there` (i1) is false. */
 static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                                 struct tir_value there)
 {
@@ -91,18 +91,21 @@ static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                     att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
 
+/* Returns an i1: the argument, a pointer, is not NULL. */
 static struct tir_value is_there(struct heads *h, const char *arg)
 {
     return tir_cmp_ne(&h->b, tir_arg(&h->b, arg, TIR_I64), tir_i64(&h->b, 0));
 }
 
+/* Loads the wave's heads from a view, as f32. */
 static struct tir_value load(struct heads *h, struct tir_view view)
 {
     struct tir_builder *b = &h->b;
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), h->tile), TIR_F32);
 }
 
-/* Loads a vector of the norm, the same for all heads; `absent` where the argument is NULL. */
+/* Loads a vector of the norm, the same for all heads. Its elements are `absent` if the argument is
+ * NULL. */
 static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
 {
     struct tir_builder *b = &h->b;
@@ -113,6 +116,8 @@ static struct tir_value load_vector(struct heads *h, const char *arg, float abse
     return tir_select(b, given, x, tir_float_like(b, x, absent));
 }
 
+/* Returns the normalised heads times the weight. For layer_norm the mean is subtracted first, and
+ * the bias is added last. */
 static struct tir_value normalise(struct heads *h, struct tir_value x)
 {
     struct tir_builder *b = &h->b;
@@ -128,6 +133,7 @@ static struct tir_value normalise(struct heads *h, struct tir_value x)
     return h->v->layer_norm ? tir_add(b, z, load_vector(h, ARG_BIAS, 0)) : z;
 }
 
+/* Rotates the heads by the angles of their token's position. */
 static struct tir_value rotate(struct heads *h, struct tir_value z)
 {
     enum { POSITION = 8 };
@@ -141,7 +147,7 @@ static struct tir_value rotate(struct heads *h, struct tir_value z)
     return rope_rotate_rows(b, &angles, z);
 }
 
-/* Returns act(x), or 1 where the gate is not `there`. */
+/* Returns act(x) of gates x, or 1 if `there` (i1) is false. */
 static struct tir_value act(struct heads *h, struct tir_value x, struct tir_value there)
 {
     struct tir_builder *b = &h->b;
@@ -149,7 +155,7 @@ static struct tir_value act(struct heads *h, struct tir_value x, struct tir_valu
     return tir_select(b, there, y, tir_float_like(b, y, 1.0f));
 }
 
-/* Loads the gates of the wave's heads: heads x 1. */
+/* Loads one gate for each of the wave's heads: heads x 1. */
 static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
 {
     struct tir_builder *b = &h->b;
@@ -164,6 +170,7 @@ static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), t), TIR_F32);
 }
 
+/* Multiplies y by the gates of its elements and of its heads. */
 static struct tir_value apply_gates(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
@@ -174,8 +181,8 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
     return tir_mul(b, y, tir_broadcast(b, head_gate, tir_typeof(b->f, y)));
 }
 
-/* Returns the byte offsets (i64) of the scales of groups: row c rows + i is group c of head i. A
- * head that is not there has -1, where nothing is stored. */
+/* Returns the byte offset (i64) of each row of `column`. Row c * rows + i is the scale of group c
+ * of head i. Heads past the last one have -1, where nothing is stored. */
 static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 {
     struct tir_builder *b = &h->b;
@@ -216,6 +223,7 @@ static void store_fp8(struct heads *h, struct tir_value y)
     tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), 1, tir_bool(b, true)), tir_i32(b, 0), bytes);
 }
 
+/* Computes and stores the wave's heads. */
 static void visit_heads(struct heads *h)
 {
     struct tir_builder *b = &h->b;

@@ -26,6 +26,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
+/* Returns the bytes that a workgroup copies. */
 static int piece_bytes(const struct att_tile *t, const struct tir_machine *m)
 {
     return t->own[PASSES] * t->waves * (int)tir_lanes(m) * CHUNK * WORD;

@@ -35,7 +35,8 @@ static void meet(struct tir_builder *b)
     tir_barrier(b);
 }
 
-/* Waits for the last part, or leaves at once where the workgroup does not wait. */
+/* Waits for the last part, as long as `waits` permits. Returns how many workgroups have left, or -1
+ * if this one leaves: tir_await(). */
 static struct tir_value await(const struct att_share *s)
 {
     struct tir_builder *b = s->b;

@@ -21,9 +21,9 @@ struct att_share {
     struct tir_value ticket; /* i64: address of the result's line */
     struct tir_value count;  /* i32: parts of the result */
     struct tir_value asked;  /* a value to be waited for before the part counts; or none */
-    struct tir_value waits;  /* i1: the workgroup waits for parts that are late; none: it does */
-    unsigned polls, sleep;   /* tir_await(): how long it waits */
-    unsigned other_polls, other_sleep; /* the same of a workgroup with `waits` false; 0 polls: it
+    struct tir_value waits; /* i1, true: `polls` and `sleep` apply; false: the others; none: true */
+    unsigned polls, sleep;  /* tir_await(): how long it waits */
+    unsigned other_polls, other_sleep; /* the same where `waits` is false; 0 polls: the workgroup
                                           leaves at once */
     void (*add)(void *family, struct tir_value slice); /* builds the sum of a slice (i32) */
     void *family;

@@ -290,7 +290,7 @@ void delta_find_slot(struct delta *d);
 /** Loads the state that the sequence begins with, and sets `real`. */
 struct tir_value delta_load_state(struct delta *d);
 
-/** Stores the state before token `after` (i32) where a block of a prefix cache ends there. */
+/** Stores the state before token `after` (i32) if a block of a prefix cache ends there. */
 void delta_store_block_state(struct delta *d, struct tir_value after, struct tir_value state);
 
 /** Stores the state after the sequence. */

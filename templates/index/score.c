@@ -433,8 +433,9 @@ struct pending {
     bool is;
 };
 
-/* Computes the first half of a step: numbers not above 0, and NaNs, become 0, unless all signs
- * count. A product with 0 in one head of a lane keeps the NaN, which every head's score has. */
+/* Computes the first half of a step: negative products and NaNs become 0, unless all signs count. A
+ * NaN is not lost, since the products of all heads have it: the sum begins with 0 times one of
+ * them. */
 static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;

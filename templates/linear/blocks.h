@@ -8,10 +8,10 @@
 
 #include "templates/linear/sequence.h"
 
-/** Branches in which the state of a block is stored. */
+/** Three nested branches; the state of a block is stored in the innermost. */
 struct att_block_end {
-    struct tir_if within, ends, kept;
-    struct tir_value slot; /* i32 */
+    struct tir_if within, ends, kept; /* `after` is in the sequence; a block ends; it has a slot */
+    struct tir_value slot;            /* i32: of the block's state */
 };
 
 /** Returns the address (i64) of the sequence's row of block_slots. */
@@ -19,8 +19,8 @@ struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence 
 
 /**
  * Begins branches that are taken where a block of the sequence ends before token `after` (i32) and
- * has a slot. `after` is a multiple of 32 tokens from the first one. `row` is of att_block_row(). A
- * loop should not repeat that, since it is short of scalar registers.
+ * has a slot. `after` is a multiple of 32 tokens from the first one. `row` is of att_block_row(),
+ * which is called before a loop to save the loop's scalar registers.
  */
 struct att_block_end att_begin_block_end(struct tir_builder *b, const struct att_sequence *s,
                                          struct tir_value row, struct tir_value after);

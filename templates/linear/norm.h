@@ -16,8 +16,8 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
 /** Returns the least powers of two that are no less than `scale`, f32 and not negative. */
 struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale);
 
-/** Returns 1 / sqrt(mean(x^2) + eps) of each row of n panels, `width` columns together; for zeros
- * without eps a finite number, so that they stay 0. */
+/** Returns 1 / sqrt(mean(x^2) + eps) of each row. A row is n panels with `width` columns in all.
+ * The result is finite even for zeros without eps, so that they stay 0. */
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n);
 

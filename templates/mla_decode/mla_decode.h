@@ -419,7 +419,7 @@ uint32_t mla_piece_features(const struct mla *s);
 
 /* value_product.c */
 
-/** True if the kernel's product with W_UV can be built. */
+/** True if the variant has no product with W_UV, or one that its kernel can have. */
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,
                        struct att_why *why);
 /** Multiplies each head's output with its rows of w_uv, after the last item of the launch.

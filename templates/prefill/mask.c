@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
- * queries at once, at any alignment. They move to the lanes of their scores under a product, and
- * stay packed as fp8, whose conversions unpack two at once. The trap: the mask may end at the end
- * of mapped memory, so a tile with keys after the last one is loaded byte by byte.
+ * queries at once, at any alignment. A later step moves the bytes to the lanes of their scores,
+ * while a product runs. They keep the dtype fp8, since its conversion unpacks two at once.
+ *
+ * The trap: the mask may end at the end of mapped memory, so a tile with keys after the last one is
+ * loaded byte by byte.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* Returns the type of the bytes of a tile, queries x keys. A row is in the lanes of its query. Each
- * lane has neighbouring keys. */
+/* Returns the type in which the bytes of a tile are loaded, queries x keys: adjacent lanes have
+ * adjacent queries, and each lane has adjacent keys. */
 static struct tir_type whole_rows(struct prefill *p)
 {
     const unsigned queries = tir_bits(p->shape.rows), keys = tir_bits(p->shape.keys);
@@ -25,7 +27,7 @@ static struct tir_type whole_rows(struct prefill *p)
     return tir_tile(p->b.f, TIR_FP8, prefill_queries(p), p->shape.keys, &l);
 }
 
-/* Loads the bytes of a tile without keys after the last one. */
+/* Loads the bytes of a tile whose keys all exist. */
 static struct tir_value load_words(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -37,7 +39,8 @@ static struct tir_value load_words(struct prefill *p, struct tir_value key)
     return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
 }
 
-/* Loads the bytes of any tile. Keys after the last one are hidden. */
+/* Loads the bytes of any tile, one by one, and makes them 0 or 1 as fp8. Keys after the last one
+ * are hidden. */
 static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;

@@ -34,7 +34,7 @@ bool prefill_copies_pages(const struct prefill *p)
     const bool converts = att_cache_dtype(v) != p->shape.dtype;
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
     return fits && !converts && !p->value.transposed && p->tile->copy_bytes >= COPY_BYTES &&
-           p->tile->own[PREFILL_ONE_WAVE] != 1 && p->shape.dv == (unsigned)v->head_dim_v &&
+           p->tile->own[PREFILL_WORKGROUPS] != 1 && p->shape.dv == (unsigned)v->head_dim_v &&
            rows * narrowest * p->shape.bytes >= WAVE_BYTES;
 }
 

@@ -249,8 +249,8 @@ void prefill_await_keys(struct prefill *p);
 
 /* mask.c */
 
-/** Loads the bytes of a custom mask for the tile of keys from `key` on: att_block.seen, but with
- * the rows of a query in neighbouring lanes. */
+/** Loads the bytes of a custom mask for the tile of keys from `key` on: att_block.seen, but in the
+ * layout of the loads. The step "order mask" moves them to the layout of the scores. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
 /* page_copy.c */
@@ -362,7 +362,7 @@ enum {
     PREFILL_KEY_GROUPS,   /* groups of waves that split the keys of a work tile; 0: one */
     PREFILL_WHOLE_HEADS,  /* 1: without a causal mask, the work tiles of a head follow each other */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
-    PREFILL_ONE_WAVE,       /* workgroups of a compute unit, each with one wave per SIMD: pipelines
+    PREFILL_WORKGROUPS,     /* workgroups of a compute unit, each with one wave per SIMD: pipelines
                                one_wave*; 0: one workgroup with two waves per SIMD */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code; tiles that copy 16 bytes always have it */
     PREFILL_FRESH_OFFSETS,  /* 1: offsets of lanes into K and V are computed in each iteration, and
@@ -376,7 +376,7 @@ extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 /** Returns the workgroups that share a compute unit's registers and LDS. */
 static inline unsigned prefill_residents(const struct att_tile *t)
 {
-    return t->own[PREFILL_ONE_WAVE] > 1 ? t->own[PREFILL_ONE_WAVE] : 1;
+    return t->own[PREFILL_WORKGROUPS] > 1 ? t->own[PREFILL_WORKGROUPS] : 1;
 }
 
 /** True if the tile can serve a variant. Otherwise returns a sentence in `why`. */
@@ -395,14 +395,14 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
  * for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
-    return p->tile->own[PREFILL_ONE_WAVE] == 1 && p->v->paged &&
+    return p->tile->own[PREFILL_WORKGROUPS] == 1 && p->v->paged &&
            (p->m->has_lds_read_tr || att_is_shuffled(p->v));
 }
 
 /** True if the tile runs one of the pipelines for one wave per SIMD. */
 static inline bool prefill_is_one_wave(const struct prefill *p)
 {
-    return p->tile->own[PREFILL_ONE_WAVE] && !prefill_shares_no_simd(p);
+    return p->tile->own[PREFILL_WORKGROUPS] && !prefill_shares_no_simd(p);
 }
 
 /** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no

@@ -13,7 +13,7 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* Most scores of a wave with a custom mask. Each mask byte of a tile with keys after the last one
+/* Most scores of a wave with a custom mask. In a tile with keys after the last one, each mask byte
  * has an address of two registers. */
 enum { MASKED_SCORES = 32 * 32 };
 
@@ -421,7 +421,7 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
     /* These heads have registers for pages with eight waves. With four, LLVM copies 40 registers in
      * an iteration, or adds waits. */
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
-    if (!eight || t->own[PREFILL_ONE_WAVE] != 1 || !v->paged)
+    if (!eight || t->own[PREFILL_WORKGROUPS] != 1 || !v->paged)
         return true;
     if (m->has_lds_read_tr || att_is_shuffled(v))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
@@ -455,8 +455,8 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
            att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
 }
 
-/* True if the tile's workgroups have registers and LDS for it, and a lane of an accumulator has
- * whole rows of O^T. */
+/* True if registers and LDS suffice for all workgroups of a compute unit, and the registers of an
+ * accumulator have whole rows of O^T. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
     const int together = 256 / p->tile->rows; /* rows in a register of all lanes, and its next */

@@ -397,8 +397,9 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
     struct att_tile first;
     if (t->own[PREFILL_KEY_GROUPS])
         return true;
-    return t->own[PREFILL_ONE_WAVE] && v->head_dim_v > SPLIT && t->head_dim_v < 2 * v->head_dim_v &&
-           att_find_tile(v, m, &first, NULL) && first.rows * first.waves > t->rows * t->waves;
+    return t->own[PREFILL_WORKGROUPS] && v->head_dim_v > SPLIT &&
+           t->head_dim_v < 2 * v->head_dim_v && att_find_tile(v, m, &first, NULL) &&
+           first.rows * first.waves > t->rows * t->waves;
 }
 
 /* True if a tile of 32 keys is a second kernel for launches of few keys. PREFILL_TAIL_REST needs
@@ -448,15 +449,15 @@ static const struct att_tile *find_few_keys(const struct att_variant *v,
     return NULL;
 }
 
-/* True if a tile has half of the usual queries beside a plan: its waves split the keys, or its
- * workgroups share a compute unit and queries see a window. */
+/* True if a tile, with half of the usual queries, is a second kernel for planned work. Its waves
+ * split the keys, or its workgroups share a compute unit and queries see a window. */
 static bool halves_planned_tiles(const struct att_variant *v, const struct att_tile *t)
 {
     return t->own[PREFILL_KEY_GROUPS] || (prefill_residents(t) > 1 && v->mask == ATT_MASK_WINDOW);
 }
 
 /* Finds the second kernel of a planned kernel: one for tiles of the plan with at most half of the
- * usual rows. Partials of key groups have twice the keys, so a tile has half as many. */
+ * usual rows. An item of key groups has twice the keys, so a tile has half as many partials. */
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
@@ -475,9 +476,9 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets the calls in which a query sees few keys, so that a work tile's beginning and end take long
- * beside its products. False: the variant has none. Modelled launches of these calls take 0.66 to
- * 0.9 of the cycles where workgroups share a compute unit. */
+/* Sets the calls in which a query sees few keys. The beginning and end of a work tile then take
+ * long compared with its products. False: the variant has none. Modelled launches of these calls
+ * take 0.66 to 0.9 of the cycles where workgroups share a compute unit. */
 static bool find_short_calls(const struct att_variant *v, struct att_box *calls)
 {
     enum { WINDOW = 1024, AFTER = 128, PROMPT = 512, NARROW = 64 /* columns */ };

@@ -6,15 +6,15 @@
 
 enum { FLOAT = 4 };
 
-/* Returns the bits `mask` of each column's number, as i32 of type t, columns x 1. */
+/* Returns each column's number & mask, as type t: i32, columns x 1. */
 static struct tir_value column_bits(struct tir_builder *b, struct tir_type t, int mask)
 {
     const struct tir_value column = tir_row_index(b, t);
     return tir_and(b, column, tir_int_like(b, column, mask));
 }
 
-/* Loads the angle's cosine, or its sine, of each element: columns x 1. Elements that do not rotate
- * read some other one's. */
+/* Loads the cosine of each element's angle, or the sine: f32, columns x 1. Elements that do not
+ * rotate get another element's, which the caller replaces. */
 static struct tir_value load_angles(struct tir_builder *b, const struct rope_angles *a,
                                     struct tir_type t, bool sine)
 {
@@ -35,7 +35,7 @@ static struct tir_value load_angles(struct tir_builder *b, const struct rope_ang
                            tir_with_dtype(t, TIR_F32));
 }
 
-/* Returns the vector x, columns x 1, for every row of type t. */
+/* Returns x, columns x 1, as a row, and that row as every row of type t. */
 static struct tir_value of_rows(struct tir_builder *b, struct tir_value x, struct tir_type t)
 {
     const struct tir_value row = tir_transpose(b, x);
@@ -53,6 +53,8 @@ struct tir_value rope_rotate_rows(struct tir_builder *b, const struct rope_angle
     const struct tir_type t = tir_tile(b->f, TIR_I32, rows.cols, 1, &column);
     const struct tir_value block = column_bits(b, t, -dim);
     const struct tir_value rotates = tir_cmp_eq(b, block, tir_splat(b, a->first, t));
+    /* A pair (a, b) becomes (a cos - b sin, b cos + a sin): the low element has the negative sine.
+     * Negative angles exchange both signs. */
     struct tir_value low = tir_cmp_eq(b, column_bits(b, t, partner), tir_int_like(b, block, 0));
     if (a->backwards.id)
         low = tir_xor(b, low, tir_splat(b, a->backwards, tir_typeof(b->f, low)));

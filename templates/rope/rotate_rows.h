@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the rotation of rows in registers whose rotated elements may begin anywhere.
+ * This file declares the rotation of rows in registers. The rotated elements of a row may begin at
+ * any multiple of rotary_dim.
  */
 #ifndef TEMPLATES_ROPE_ROTATE_ROWS_H
 #define TEMPLATES_ROPE_ROTATE_ROWS_H
@@ -8,12 +9,12 @@
 #include "ir/builder.h"
 #include "templates/variant.h"
 
-/** The angles of one position, and the elements that rotate by them. */
+/** The angles of one position, and the elements that they rotate. */
 struct rope_angles {
-    const struct att_variant *v; /* rope and rotary_dim, a power of two */
+    const struct att_variant *v; /* its rope, and rotary_dim, a power of two */
     struct tir_value position;   /* i32: row of cos_sin */
-    struct tir_value first;      /* i32: the first element that rotates */
-    struct tir_value backwards;  /* i1: angles are negative; none: they are not */
+    struct tir_value first;      /* i32: the first element that rotates, a multiple of rotary_dim */
+    struct tir_value backwards;  /* i1: the angles are negated; none: they are not */
 };
 
 /** Rotates rotary_dim elements of every row of z (f32) by the same angles. */

@@ -22,7 +22,7 @@ struct att_list {
     struct tir_value to;       /* number of the output list, if not `splits` row + part */
 };
 
-/** Columns in whose multiples rows are divided, unless blocks of more are selected too. */
+/** The unit, in columns, in which rows are divided, unless wider blocks are selected too. */
 enum { ATT_LIST_UNIT = ATT_SELECT_LANES };
 
 /** Returns this workgroup's part of a row, by row_starts, row_ends and `splits`: a multiple of

@@ -89,7 +89,7 @@ struct tir_value ssd_first_state(struct ssd_prefill *s);
 /** Stores the state after the workgroup's last token where it is the sequence's last. */
 void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state);
 
-/** Stores the state before token `after` (i32) where a block of a prefix cache ends there. */
+/** Stores the state before token `after` (i32) if a block of a prefix cache ends there. */
 void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state);
 
 /** Stores the sequence's first state for all segments. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Slices of products: the header says how the work is divided.
+ * This file multiplies slices of weights. row_product.h says how the work is divided.
  */
 #include "templates/workgroup/row_product.h"
 
@@ -9,17 +9,18 @@
 enum {
     ROWS = ATT_PRODUCT_ROWS,
     TOKENS = 16,                   /* of a matrix instruction */
-    COLUMNS = ATT_PRODUCT_COLUMNS, /* of a load */
+    COLUMNS = ATT_PRODUCT_COLUMNS, /* of w and x in a load */
     MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS,
     ELEM = 2 /* bytes of bf16 and fp16 */
 };
 
-/* The types of a product, and its matrix instruction. */
+/* The matrix instruction of a product, and the types of its operands. */
 struct types {
     int instr;
-    struct tir_type w, x, sums; /* a load of w and of x; rows x tokens */
+    struct tir_type w, x, sums; /* a load of w; a load of x; rows x tokens */
 };
 
+/* Returns the loads for the columns of a row. */
 static unsigned loads(const struct att_row_product *p) { return p->columns / COLUMNS; }
 
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
@@ -33,6 +34,7 @@ bool att_row_product_check(const struct att_variant *v, const struct tir_machine
                       ROWS, TOKENS);
 }
 
+/* Chooses the instruction and how a wave holds its operands. */
 static struct types choose_types(const struct att_row_product *p)
 {
     struct tir_func *const f = p->b->f;
@@ -49,7 +51,8 @@ static struct types choose_types(const struct att_row_product *p)
     return t;
 }
 
-/* Returns a head's rows from `token` on, in a tensor of `width` elements of `size` bytes. */
+/* Returns a head's rows of TOKENS tokens from `token` on, or of those that are left. A row has
+ * `width` elements of `size` bytes. */
 static struct tir_view rows_of(const struct att_row_product *p, struct att_tensor t,
                                struct tir_value head, struct tir_value token, int width, int size)
 {
@@ -60,7 +63,7 @@ static struct tir_view rows_of(const struct att_row_product *p, struct att_tenso
     return att_view(b, base, left, att_stride32(b, t.token_stride, size), width * size, 0);
 }
 
-/* Loads rows of `view`, COLUMNS of them at a time. */
+/* Loads the rows of `view`: COLUMNS columns to each of to[]. */
 static void load_rows(const struct att_row_product *p, struct tir_view view, struct tir_type t,
                       struct tir_value *to)
 {
@@ -71,7 +74,7 @@ static void load_rows(const struct att_row_product *p, struct tir_view view, str
     }
 }
 
-/* Loads the slice's rows of w. */
+/* Loads a slice: ROWS rows of the head's w, from `row` on. */
 static void load_weights(const struct att_row_product *p, const struct types *t,
                          struct tir_value head, struct tir_value row, struct tir_value *w)
 {
@@ -83,7 +86,8 @@ static void load_weights(const struct att_row_product *p, const struct types *t,
     load_rows(p, view, t->w, w);
 }
 
-/* Multiplies the rows w with TOKENS tokens, and stores the sums. */
+/* Multiplies a slice w, which begins at `row`, with TOKENS tokens from `token` on. Stores the
+ * sums. */
 static void multiply(const struct att_row_product *p, const struct types *t,
                      const struct tir_value *w, struct tir_value head, struct tir_value row,
                      struct tir_value token)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares the product of heads' weights with a few tokens, as a part of a kernel that
- * does other work too: out[t, h] = w[h] x[t, h]. head_product is the kernel for nothing else.
+ * does other work too: out[t, h] = w[h] x[t, h]. The op head_product is this product only.
  *
- * A wave multiplies slices of 16 rows of w with all tokens. Each lane loads 16 bytes of a row, as
- * the matrix instruction takes them: waves need neither LDS nor each other.
+ * A wave multiplies slices of 16 rows of w with all tokens. Each lane loads the 16 bytes of a row
+ * that the matrix instruction takes from it, so waves need neither LDS nor barriers.
  */
 #ifndef TEMPLATES_WORKGROUP_ROW_PRODUCT_H
 #define TEMPLATES_WORKGROUP_ROW_PRODUCT_H
@@ -14,8 +14,8 @@
 
 enum {
     ATT_PRODUCT_ROWS = 16,    /* of w in a slice */
-    ATT_PRODUCT_COLUMNS = 64, /* columns of w and x are a multiple of it, */
-    ATT_PRODUCT_MOST = 512    /* and at most this number */
+    ATT_PRODUCT_COLUMNS = 64, /* of a load; w and x have a multiple of it */
+    ATT_PRODUCT_MOST = 512    /* most columns of w and x */
 };
 
 /** A product, and the tensors of the call that it reads and writes. */
@@ -28,16 +28,17 @@ struct att_row_product {
     struct att_tensor x, out;                     /* [token, head, column] and [token, head, row] */
     int out_size;                                 /* bytes of an element of out */
     struct tir_value tokens;                      /* i32: rows of x and out */
-    /** Converts sums (f32) to the type of out. NULL: they are rounded to dtype. */
+    /** Converts sums (f32) to the elements of out. NULL: they are rounded to dtype. */
     struct tir_value (*convert)(void *family, struct tir_value sums);
     void *family; /* argument of convert */
 };
 
-/** True if the machine has an instruction for products of a variant's dtype, and `product_dim` is
- * `multiple` times a whole number. */
+/** True if the machine has an instruction for products of the variant's dtype, and product_dim is a
+ * multiple of `multiple`. */
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
                            struct att_why *why);
-/** Multiplies slice `number` (i32) with all tokens. Slices of a head follow each other. */
+/** Multiplies slice `number` (i32) with all tokens. A head has rows / ATT_PRODUCT_ROWS slices, and
+ * the next head's follow. */
 void att_row_product_slice(const struct att_row_product *p, struct tir_value number);
 
 #endif
