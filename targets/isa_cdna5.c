@@ -24,12 +24,16 @@ static void wait_counter(struct lower *l, const char *name, int64_t most)
     emit_intrinsic(l, name, NULL, 0, &imm, 1);
 }
 
-/* Waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. */
+/* Waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. A wait for
+ * all copies waits for all stores too, which have a counter of their own: tir_wait_memory() comes
+ * before a barrier, where LLVM adds no wait, and another wave releases the stores after it. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;
     if (vm >= 0 && vm < m->vm_max)
         wait_counter(l, "llvm.amdgcn.s.wait.asynccnt", vm);
+    if (vm == 0)
+        wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
     if (lgkm >= 0 && lgkm < m->lgkm_max)
         wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
 }
