@@ -91,7 +91,7 @@ static void open_row(struct lists *l)
     l->sequence = argument_entry(l, ARG_ROW_SEQUENCES, l->query, l->query);
     l->newest = tir_div(b, l->tokens, ratio);
     l->lists_chosen = is_given(l, ARG_CHOSEN);
-    l->groups = argument_entry(l, ARG_COUNTS, l->row, l->newest);
+    l->groups = entry_or(l, tir_arg(b, ARG_COUNTS, TIR_I64), l->row, l->lists_chosen, l->newest);
     const struct tir_value chosen =
         att_row(b, tir_arg(b, ARG_CHOSEN, TIR_I64), l->row, ARG_CHOSEN_ROW_STRIDE, INT);
     l->chosen = tir_select(b, l->lists_chosen, chosen, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64));
