@@ -561,7 +561,6 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .epoch = r->base + (uint32_t)w->wg->barriers,
         .self = (uint16_t)(1u << w->id),
         .direction = direction,
-        .mask = WHOLE,
         .atomic = atomic,
         .swap = direction == MEM_MODIFY && swaps(in),
     };
@@ -576,6 +575,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     {
         const uint64_t at = m->addr[l];
         a.lane = (uint8_t)l;
+        a.mask = WHOLE; /* touch_lane() leaves the mask of its last dword */
         if (repeats && at % 4 == 0 && read_again(r->cells + at / 4, bytes / 4, &again))
             continue;
         if (!atomic && (plain_read ? read_plain(r, &a, at, bytes) : write_plain(r, &a, at, bytes)))
