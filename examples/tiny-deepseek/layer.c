@@ -30,7 +30,7 @@ static struct paging paging_of(const struct layer *l)
 
 /* Memory. */
 
-enum { TICKETS = 32 /* of a sequence, and of the product */ };
+enum { TICKETS = 32 /* counters of a sequence, and as many of the product */ };
 
 static void *keep(const void *from, size_t size)
 {

@@ -61,8 +61,8 @@ void kernels_close(struct kernels *k);
 
 void launch_norm(const struct layer *l, int tokens);
 
-/* Launches rotation and cache write. `step`: with a step's queries, which it absorbs, or which
- * launch_absorb() has absorbed if there is an indexer. */
+/* Launches rotation and cache write. With `step` it also multiplies a step's queries by W_UK; if
+ * there is an indexer, launch_absorb() has done so. */
 void launch_rotate(const struct layer *l, int tokens, bool step);
 
 /* Launches the products that make keys and values from `tokens` rows of latents with their rotated

@@ -2,16 +2,16 @@
 """A layer of each kind of DeepSeek-V4 at the shapes of a rank of eight: a window alone, chosen rows of 4 tokens (CSA),
 every row of 128 tokens (HCA). Each has its launches, its rows in one pool, and its formula in doubles.
 
-What a token brings to a layer is made up from the token's number: projections are no part of attention."""
+A layer's inputs, which a model's projections would compute, are random numbers with the token's number as seed."""
 import attn
 import numpy as np
 
 HEADS, DIM, ROTARY, WINDOW = 8, 512, 64, 128
-INDEX_HEADS, INDEX_DIM, TOP = 64, 128, 16
+INDEX_HEADS, INDEX_DIM, TOP = 64, 128, 16  # TOP: rows that the indexer chooses
 DRAFTS = 3                       # queries of a step that verifies
-ROWS = 3                         # sequences of a step; the last is padding
+ROWS = 3                         # sequences of a step; the last one is padding
 LONGEST, POSITIONS = 63, 224     # tokens of a call, of a sequence
-PAGE, INDEX_PAGE, PAGES = 16, 16, 4
+PAGE, INDEX_PAGE, PAGES = 16, 16, 4  # rows of a page, also of the indexer; pages of a sequence
 RING = 50 + WINDOW               # rows of a sequence's window: a chunk's tokens and those before it
 EPS = 1e-6
 SCALE = DIM ** -0.5
@@ -50,7 +50,8 @@ def norm(x, weight=1.0):
 
 
 class Pooled:
-    """Rows of groups that `compress` makes of x and scores: a ring of earlier tokens, and pages of a pool."""
+    """Rows of groups of tokens that `compress` makes from x and scores: the ring of earlier tokens, the launch, the formula.
+    Without `scored` a group is one token. With `overlap` a row also has the tokens of the group before."""
 
     def __init__(self, device, number, dim, ratio, overlap, scored, row, hadamard=False):
         self.number, self.dim, self.ratio, self.overlap, self.scored = number, dim, ratio, overlap, scored
@@ -99,7 +100,7 @@ class Pooled:
 
 
 class Layer:
-    """ratio 0: a window; 4: a window and chosen rows; 128: a window and every row."""
+    """A layer by the tokens of a group, `ratio`. 0: a window; 4: a window and chosen rows; 128: a window and every row."""
 
     def __init__(self, number, device, ratio):
         self.number, self.ratio = number, ratio
@@ -148,8 +149,8 @@ class Layer:
         self.heads_out(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
     def reference(self, tokens, chosen):
-        """Outputs [token, head, element], and the sizes of the terms of their sums. Of CSA the groups that were chosen
-        are `chosen`, which Index.check() judges."""
+        """Outputs [token, head, element], and the sizes of the terms of their sums. For CSA, `chosen` has the groups that
+        the launches chose for each token; Index.check() compares them."""
         given = [self.inputs(t) for t in tokens]
         window = self.window.rows([g["window"] for g in given])
         rows = self.main.rows([g["main"] for g in given]) if self.main else np.zeros((0, DIM))
@@ -170,7 +171,7 @@ class Layer:
 
 
 class Index:
-    """The indexer of a CSA layer: 64 heads, which a rank does not share with others. The model rotates the last 64 of
+    """The indexer of a CSA layer: each rank has all of its 64 heads. The model rotates the last 64 of
     128 elements, indexer_rope_cache the first: an engine exchanges the halves of the projections' rows when it loads
     them, which changes no product of a query and a key."""
 
@@ -203,8 +204,8 @@ class Index:
                     page_size=INDEX_PAGE, page_stride=self.stride, stream=step.stream)
 
     def check(self, tokens, chosen):
-        """The largest part of its bound by which a group that was left out scores above a chosen one. Elements of fp8
-        are off by 2^-4 of themselves; products of 128 add up like random numbers, and so do heads."""
+        """The largest amount, as a part of its bound, by which a group that was left out scores above a chosen one. Elements
+        of fp8 are off by 2^-4 of themselves; products of 128 add up like random numbers, and so do heads."""
         given = [self.inputs(t) for t in tokens]
         keys, worst = self.keys.rows([g["keys"] for g in given]), 0.0
         for t, g in enumerate(given):

@@ -17,13 +17,15 @@ BOUND = 4 * 2.0 ** -11
 
 
 def zeros(given, tokens):
-    """Arrays for what `tokens` tokens bring to a layer: q and weights in fp16, the others in single precision."""
+    """Arrays for a layer's inputs of `tokens` tokens: q and weights in fp16, the others in single precision. `given` are the
+    inputs of one token."""
     short = ("q", "weights")
     return {name: zeros(x, tokens) if isinstance(x, dict) else
             np.zeros((tokens,) + x.shape, np.float16 if name in short else np.float32) for name, x in given.items()}
 
 
 def put(arrays, at, given):
+    """Copies the inputs of one token to place `at` of such arrays."""
     for name, x in given.items():
         if isinstance(x, dict):
             put(arrays[name], at, x)
@@ -46,7 +48,7 @@ class Step:
         self.inputs = [zeros(layer.inputs(0), self.tokens) for layer in layers]
 
     def say(self, layers, rows):
-        """Takes rows: for each sequence itself, its position and the tokens that come there."""
+        """Writes a step: `rows` has (sequence, position of its first new token, new tokens) for each sequence."""
         for s, (sequence, position, tokens) in enumerate(rows):
             self.slots[s] = self.window_slots[s] = sequence.number
             self.pages[s], self.lengths[s] = sequence.pages, position + len(tokens)
@@ -54,6 +56,7 @@ class Step:
                 self.put_token(layers, int(self.cu[s]) + i, s, position + i, sequence, token)
 
     def put_token(self, layers, at, row, position, sequence, token):
+        """Writes the lists and inputs of one token, the step's number `at`."""
         self.positions[at], self.sequences[at] = position, row
         self.sees[at], self.groups[at] = position + 1, (position + 1) // 4
         self.window_rows[at] = layers[0].first + sequence.number * RING + position % RING
@@ -72,11 +75,11 @@ class Sequence:
         self.pages = [(number * PAGES + i) * 5 % (ROWS * PAGES) for i in range(PAGES)]
 
     def coming(self, count):
-        """The tokens that a model would sample, or a prompt has."""
+        """The next `count` tokens, which a model would sample or a prompt has."""
         return [1000 * self.number + len(self.tokens) + i for i in range(count)]
 
     def keep(self, layers, tokens, first):
-        """Keeps what the layers computed for tokens that count."""
+        """Keeps what the layers computed for accepted tokens, which are in the step from number `first` on."""
         self.tokens += tokens
         index = next(layer.index for layer in layers if layer.index)
         for at in range(first, first + len(tokens)):
@@ -105,6 +108,7 @@ class Engine:
             s.keep(self.layers, row[2], int(step.cu[s.number]))
 
     def capture(self, queries):
+        """Captures a step of `queries` tokens a sequence. Returns the graph, and the step that it reads."""
         with self.device.graph() as graph:
             step = Step(self.layers, [queries] * ROWS, graph.stream)
             step.say(self.layers, [(s, len(s.tokens), s.coming(queries)) for s in self.sequences])
@@ -112,7 +116,8 @@ class Engine:
         return graph, step
 
     def steps(self, queries, kept):
-        """Steps of `queries` tokens a sequence: kept[n][s] count, and the others are drafts that are rejected."""
+        """Steps of `queries` tokens a sequence. In step n, the first kept[n][s] of sequence s are accepted, and the others are
+        rejected drafts."""
         graph, step = self.capture(queries)
         for right in kept:
             rows = []
@@ -125,7 +130,7 @@ class Engine:
                 s.keep(self.layers, row[2][:n], queries * s.number)
 
     def worst(self):
-        """The largest error of a head of a token as a part of its bound, in each layer, and of a selection."""
+        """For each layer, the largest error of a head of a token as a part of its bound; and the largest of a selection."""
         worst, choice = [0.0] * len(self.layers), 0.0
         for s in self.sequences:
             for n, layer in enumerate(self.layers):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""entry_points.py PYPROJECT VERSION METADATA ENTRY_POINTS: writes the two files by which Python knows an installed package, and
-by which vLLM and SGLang find its plugins, from pyproject.toml. pip writes them itself; a build and Debian's package do not
-come by pip."""
+"""entry_points.py PYPROJECT VERSION METADATA ENTRY_POINTS: writes two files from pyproject.toml. By them Python finds an installed
+package, and vLLM and SGLang find its plugins. pip writes them itself. This is for the build and for Debian's package, which do
+not use pip."""
 import pathlib
 import re
 import sys

@@ -55,8 +55,8 @@ class Split:
 
 def choose_split(op, batch, kv_len=0, tokens=0, window=0):
     """The Split for a decode, mla_decode or planned prefill op and a step of `batch` sequences with about `kv_len` keys
-    each; 0 leaves either open. `tokens`, `window`: of a planned prefill, query tokens of all sequences, and keys that a
-    query sees if its mask is a window."""
+    each; 0 leaves either open. `tokens`: of a planned prefill, query tokens of all sequences. `window`: of one whose mask is a
+    window, keys that a query sees."""
     step = ffi.new("struct attn_decode_step *", {
         "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len,
         "tokens": tokens, "window": window})
@@ -273,8 +273,8 @@ class BatchStep:
     """A decode step of a layer in one launch, rope_decode: bias, norm and rotation of new tokens, their write into
     the cache, and attention. It is for up to 64 sequences of up to q_len new tokens.
 
-    The pack has a kernel of rope_decode; with one_launch: true keys are split over workgroups, and the pack has plan
-    too. rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All memory is allocated here,
+    The pack needs a kernel of rope_decode. With one_launch, which splits keys over workgroups, it needs one of plan too.
+    rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All memory is allocated here,
     for max_batch sequences of about kv_len keys."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1, rope="neox",
@@ -298,16 +298,17 @@ class BatchStep:
         self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None, stream=None):
-        """A step's lengths, which include the new tokens, and pages: tensors on the device."""
+        """Takes a step's lengths, which include the new tokens, and its pages: tensors on the device. Launches plan if keys
+        are split."""
         self._step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
                       "kv_indices": kv_indices, "qo_indptr": qo_indptr}
         if self.lists:
             self.lists.plan(kv_lens, qo_indptr, stream)
 
     def run(self, q, k, v, k_cache, v_cache, *, positions=None, cos_sin=None, out=None, lse=None, stream=None, **layer):
-        """A layer: q, k and v [tokens, heads, D] are the output of the QKV projection. `layer` has what else
-        rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns out, or out
-        and lse."""
+        """Launches a layer: q, k and v [tokens, heads, D] are the output of the QKV projection. `layer` has the other
+        tensors that rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns out,
+        or out and lse."""
         out, lse = outputs(self, q, out, lse)
         work = {}
         if self.lists:

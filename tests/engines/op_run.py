@@ -33,7 +33,7 @@ def causes(error):
 
 
 def outcome(error, used):
-    """Returns (kind, sentence) of a case by what it raised, None for nothing, and how many ops it took."""
+    """Returns (kind, sentence) of a case. `error` is what it raised, or None; `used` is how many ops it took."""
     for one in causes(error):
         text = str(one)
         if isinstance(one, op_session.Backward):
@@ -48,7 +48,7 @@ def outcome(error, used):
 
 
 def largest(x):
-    """The largest number of a parameter."""
+    """The largest number in a parameter; 0: it has none."""
     if isinstance(x, (list, tuple)):
         return max(map(largest, x), default=0)
     return x if isinstance(x, (int, float)) else 0
@@ -67,6 +67,7 @@ class Cases:
         return next(row for file, row in self.rows.items() if str(path).endswith(file))
 
     def small(self, row, params):
+        """True if no parameter exceeds its limit."""
         return all(largest(value) <= row["limits"].get(name, row["most"]) for name, value in params.items())
 
     def pytest_collection_modifyitems(self, items):
@@ -95,7 +96,8 @@ class Cases:
         self.note(self.row(item.path)["file"], name, item.name[len(name):], result.excinfo[1] if result.excinfo else None, start)
 
     def benchmark(self, file):
-        """AITER's decorator of the same name for a script: each call of the function is a case, and a fault ends only that."""
+        """AITER's decorator of the same name for a script: each call of the function is a case. An error ends that case
+        only."""
         def decorator(function):
             def call(*args, **kwargs):
                 given = inspect.signature(function).bind(*args, **kwargs).arguments

@@ -39,7 +39,7 @@ STATES = {  # what tests ask about AITER's implementations, or set in them
     "aiter.ops.triton.attention.mha": {"mha_set_use_fused_bwd_kernel": backward, "mha_set_use_int64_strides": lambda *a: None},
     "aiter.ops.triton._triton_kernels.flash_attn_triton_amd.utils": {"FP8_ARCHS": ("gfx942", "gfx950")},
 }
-PLAIN = ("heads", "kv_heads", "value_heads")  # members that no kernel is compiled for, but for their ratio
+PLAIN = ("heads", "kv_heads", "value_heads")  # members of descriptors: a kernel depends on their ratio only
 
 
 class Own(importlib.abc.MetaPathFinder):
@@ -138,7 +138,7 @@ def perftest(*args, **kwargs):
 
 
 def install(checkout, target):
-    """Makes `import aiter` give all of it in this process. Returns the session."""
+    """Installs `aiter` as above in this process. Returns the session."""
     pack = attn.build({"targets": [target], "kernels": [{"op": "plan", "q_tiles": [False, True]}]})
     session = _common._devices[0] = Compiling(attn.Device(pack, hip="sim"))
     aiter.install(real=False, placeholders=True)

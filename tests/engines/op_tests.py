@@ -23,8 +23,8 @@ COMMIT = "e4048607a5"  # of AITER, which the list is of
 
 
 def row(file, functions, cases=24, most=300, leave="", **limits):
-    """Functions of a file of pytest's. `most`: the largest number among a case's parameters; `limits` of single ones. `leave`: cases
-    whose name it matches are left out."""
+    """Functions of a file of pytest's. `cases`: maximum for each function. `most`: maximum of a case's parameters; `limits`
+    replaces it for single parameters. Cases whose name matches `leave` are left out."""
     return {"file": file, "functions": functions.split(), "cases": cases, "most": most, "leave": leave, "limits": limits}
 
 

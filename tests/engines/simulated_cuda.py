@@ -12,14 +12,14 @@ HOST = torch.device("cpu")
 
 
 def on_host(x):
-    """A device of CUDA as the host's, any other argument as it is."""
+    """Returns the host's device for a device of CUDA, and any other argument as it is."""
     if isinstance(x, torch.device):
         return HOST if x.type == "cuda" else x
     return "cpu" if isinstance(x, str) and (x == "cuda" or x.startswith("cuda:")) else x
 
 
 class OnHost(TorchFunctionMode):
-    """Makes each call of PyTorch with a device of CUDA one with the host's."""
+    """Replaces a device of CUDA by the host's in each call of PyTorch."""
 
     def __torch_function__(self, function, kinds, args=(), kwargs=None):
         kwargs = dict(kwargs or {})

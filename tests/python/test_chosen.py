@@ -20,7 +20,7 @@ KERNELS = [
 
 
 def e4m3(x):
-    """The numbers of bytes that are no NaN; gfx942's have one more in the bias of the exponent."""
+    """The values of fp8 bytes without NaNs. The bias of the exponent is 8 on gfx942, 7 on other targets."""
     bias = 8 if TARGET == "gfx942" else 7
     exponent, mantissa = (x >> 3 & 15).astype(int), (x & 7) / 8
     size = np.where(exponent > 0, (1 + mantissa) * 2.0 ** (exponent - bias), mantissa * 2.0 ** (1 - bias))
@@ -28,7 +28,7 @@ def e4m3(x):
 
 
 def attend(q, k, v, scale):
-    """Softmax attention of heads over keys [key, element]."""
+    """Softmax attention of q [head, element] over keys [key, element], in doubles."""
     s = np.float64(q) @ np.float64(k).T * scale
     p = np.exp(s - s.max(-1, keepdims=True))
     return p / p.sum(-1, keepdims=True) @ np.float64(v)
@@ -47,7 +47,8 @@ class Chosen(unittest.TestCase):
         self.assertLess(float((np.linalg.norm(got - want, axis=-1) / np.linalg.norm(want, axis=-1)).max()), BOUND)
 
     def choose_blocks(self, lens, heads, pages):
-        """Blocks of each query and head, and the same by scores in doubles."""
+        """The blocks that the indexer chooses for each query and head, and their counts. Compares them with the best blocks
+        by scores in doubles."""
         rows, stride = len(lens) * heads, BLOCK * 132
         q, keys = ((self.random.integers(1, 119, shape) | 128 * self.random.integers(0, 2, shape)).astype(np.uint8)
                    for shape in ((rows, 1, 128), (int(max(lens)), 128)))
@@ -90,7 +91,8 @@ class Chosen(unittest.TestCase):
             self.close(out[r], attend(q[r], k[at], v[at], 128 ** -0.5))
 
     def groups_of_four(self, lens, pages):
-        """Random groups of each query, as lists of pages of 4 tokens, and the tokens that are in them."""
+        """Chooses random groups for each query. Returns the lists of pages of 4 tokens, their lengths in tokens, and the
+        tokens themselves."""
         room, rows = 9, len(lens)
         chosen, counts, tokens = np.full((rows, room), -1, np.int32), np.zeros(rows, np.int32), []
         for r, n in enumerate(lens):

@@ -117,7 +117,7 @@ class Steps(unittest.TestCase):
         self.check(lengths=[40, 17, 64], heads=8, kv_heads=2, dim=64, seed=40, norm="rms", rope="gptj")
 
     def test_a_planned_step_has_the_sums_of_two_launches(self):
-        # The second sequence has no keys in some of the lists.
+        # The second sequence is so short that some of the lists have no item of it.
         chain, step = (Layer([300, 20], 16, 2, 128, seed=90) for _ in range(2))
         planned = attn.attention.BatchStep(self.device, **step.heads_of(), max_batch=4, lists=12)
         chain.chain(self.device, "neox", False)

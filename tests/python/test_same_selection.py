@@ -15,7 +15,7 @@ KERNELS = [{"op": "indexer_topk", "top_k": TOP, "index_heads": HEADS, "paged": T
 
 
 class Rank:
-    """The keys of one sequence, in pages of its own order."""
+    """The keys of one sequence on a rank, which has them in pages of its own order."""
 
     def __init__(self, device, keys, scales, pages):
         self.device, self.pages = device, np.int32(np.tile(pages, (ROWS, 1)))

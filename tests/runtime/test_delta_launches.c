@@ -52,8 +52,9 @@ static void sequences_that_fill_the_gpu_take_one_launch(void **state)
     one_launch(choose(&d, 4, 0, UNITS_MI300X));
 }
 
-/* 96 wide workgroups go twice over 80 compute units. Modelled, three launches take 938 us there and
- * one 1,137. 32 heads have narrow ones, which take 215 us where three launches take 232. */
+/* 12 heads of 8 prompts are 96 wide workgroups, which take two rounds on 80 compute units. That is
+ * 1,137 us, modelled, in one launch, and 938 in three. 4 heads of 8 prompts have narrow workgroups:
+ * 215 us in one launch, and 232 in three. */
 static void small_parts_have_launches_of_their_own(void **state)
 {
     (void)state;

@@ -130,7 +130,7 @@ static void strides_of_empty_tensors_are_ignored(void **state)
     assert_int_equal(a.q_head_stride, 128);
 }
 
-/* PyTorch gives a dimension of one element any stride. */
+/* In PyTorch a dimension of one element may have any stride. */
 static void strides_of_one_element_are_ignored(void **state)
 {
     (void)state;

@@ -163,7 +163,7 @@ static void lists_that_workgroups_share_are_fewer(void **state)
     close_op(&b);
 }
 
-/* Workgroups share the sums of up to 64 rows, so there may be many parts. */
+/* With up to 64 rows, workgroups share the sums of partials, so that keys may have many parts. */
 static void few_rows_have_many_parts(void **state)
 {
     (void)state;
@@ -229,7 +229,8 @@ static void a_planned_prefill_has_tiles(void **state)
     close_op(&b);
 }
 
-/* Workgroups of 128 rows share a compute unit where queries see a small window: a list each. */
+/* Where queries see a small window, three workgroups of 128 rows share a compute unit. Each has a
+ * list. */
 static void a_small_window_has_small_tiles(void **state)
 {
     (void)state;
@@ -250,7 +251,7 @@ static void a_small_window_has_small_tiles(void **state)
     struct bench_op b = open_pack();
     assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
     for (size_t i = 0; i < COUNT(cases); i++) {
-        /* so few tokens that tiles of key groups, which this op has not, would be small */
+        /* An op with tiles of key groups would take small ones for 40 tokens; this op has none. */
         const struct attn_decode_step step = {
             .size = sizeof(step), .batch = 2, .tokens = 40, .window = cases[i].window};
         struct attn_decode_split split = {.size = sizeof(split)};

@@ -26,7 +26,7 @@ struct kernel {
 /** Creates an empty kernel "k" of `waves` waves for the target of this name. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
-/** A loop over the targets whose instructions have gfx9's names. */
+/** Loops over the targets whose instructions have gfx9's names: `*t` is the target. */
 #define FOR_GFX9(t)                                         \
     for (const struct tgt *const *t = tgt_all; *(t); (t)++) \
         if ((*(t))->has_agprs)

@@ -54,8 +54,8 @@ static void check_scaled(const struct tir_mma *mma)
     }
 }
 
-/* Checks WMMA (CDNA5 ISA manual): a half of the wave has pairs of f32 along k, or 8 neighbours in
- * turn with the other half, and 8 rows of D. */
+/* Checks the layouts of WMMA (CDNA5 ISA manual). Along k, the halves of the wave alternate after 2
+ * elements of f32, or after 8 of another type. Each half has 8 rows of D. */
 static void check_wmma(const struct tir_mma *mma)
 {
     const unsigned each = mma->in_dtype == TIR_F32 ? 2 : 8;
@@ -164,7 +164,7 @@ static void peak_rate_of_bf16_follows_from_its_fastest_row(void **state)
         const struct tir_machine *m = &(*t)->machine;
         const int wide = tir_find_mma(m, 32, 32, 0, TIR_BF16);
         const struct tir_mma *row = &m->mma[wide < 0 ? tir_find_mma(m, 16, 16, 0, TIR_BF16) : wide];
-        const unsigned slot = tir_lanes(m) == 64 ? 4 : 1; /* clocks: of 16 lanes, or of 32 */
+        const unsigned slot = tir_lanes(m) == 64 ? 4 : 1; /* clocks: 64 lanes by 16, or 32 */
         assert_int_equal(2u * row->m * row->n * row->k / row->cycles, (*t)->bf16_flop_per_clk);
         assert_true(row->shadow_slots * slot < row->cycles);
     }

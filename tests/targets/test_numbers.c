@@ -314,7 +314,8 @@ static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
     }
 }
 
-/* Every fp8 and int8 value is a bf16 and an f16 value, so nothing is rounded. */
+/* Checks the bytes from `first` on, 4 for each lane. Every fp8 and int8 value is a bf16 and an f16
+ * value, so nothing is rounded. */
 static void check_bytes(const struct tgt *t, unsigned first)
 {
     static struct values v;

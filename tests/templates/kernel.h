@@ -30,10 +30,11 @@ struct setting {
 struct att_variant variant_of(const struct att_template *op, const char *target,
                               const struct setting *settings);
 
-/** True if the op is written for the target's waves. */
+/** True if the op has kernels for the target's waves. */
 bool has_op(const struct att_template *op, const char *target);
 
-/** A loop over the numbers of the targets with the waves that the tiles are cut for. */
+/** Loops over the targets with waves of 64 lanes, for which the tables of tiles are made. `t` is
+ * the target's index in tgt_all. */
 #define FOR_WIDE_WAVES(t)            \
     for (int t = 0; tgt_all[t]; t++) \
         if (tgt_all[t]->machine.lane_bits == TIR_WAVE_BITS)

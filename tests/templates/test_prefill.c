@@ -82,8 +82,8 @@ static void head_dims_between_the_tiles(void **state)
     }
 }
 
-/* Returns the number of the row of the alternative kernel that takes calls up to `most` of an
- * argument; 0: none does. */
+/* Returns the tile of the second kernel for calls in which the argument `arg` is at most `most`; 0:
+ * there is no such kernel. */
 static unsigned row_for(const struct att_variant *v, const struct tir_machine *m, const char *arg,
                         int64_t most)
 {
@@ -95,8 +95,8 @@ static unsigned row_for(const struct att_variant *v, const struct tir_machine *m
     return 0;
 }
 
-/* Compiles the alternative kernel for queries that see few keys. Checks that the number of
- * workgroups in a compute unit is the one of its row. */
+/* Compiles the second kernel for queries that see few keys. Checks that a compute unit holds as
+ * many of its workgroups as the row of its tile says. */
 static void check_short(const char *target, const int dims[2], int mask, const char *arg, int most)
 {
     const struct tir_machine *const m = &tgt_find(target)->machine;

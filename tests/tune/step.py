@@ -95,7 +95,7 @@ def check_ways(s, kind):
         chosen[name] = taken
     if not chosen:
         return
-    # Attention is launched by its own stage, or by the stage of the product after it.
+    # Attention is launched by its own stage, or together with the product after it by the stage "Output".
     includes = [w for w in chosen.get("Output", []) if is_whole(w)]
     assert bool(chosen["Attention"]) != bool(includes), chosen
     taken = chosen["Attention"] or includes

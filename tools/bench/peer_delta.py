@@ -15,12 +15,12 @@ kernels:
   - { op: gated_delta_step, gqa: 1, decay: channel, gates: bounded, act: sigmoid }
 """
 
-# Layers of a rank: fla's call, the kernel's name, heads, value heads.
+# Layers of a rank, by the call in peer_fla: a label, the fields in our kernel's name, heads, value heads.
 LAYERS = {"gdn": ("Qwen3-Next TP 8", "bf16_d128_l2", 2, 4),
           "kda": ("Kimi-K3 TP 8", "bf16_d128_decay_channel_gates_bounded_l2", 12, 12)}
-PROMPTS = [(8, 2048), (64, 256), (1, 16384)]  # sequences and tokens; configurations are chosen with the first
+PROMPTS = [(8, 2048), (64, 256), (1, 16384)]  # (sequences, tokens of each); the first one chooses the configurations
 STEPS = [1, 4, 8, 16, 32]  # sequences of a decode step
-CONFIGS = 6  # of a kernel of Triton's that are compared
+CONFIGS = 6  # maximum of configurations that are compared for a kernel of fla's
 
 class Peer:
     """fla's kernels, each with the configuration that is fastest at the first shape."""
@@ -32,7 +32,7 @@ class Peer:
         self.picks = {}
 
     def times(self, call, batch, tokens):
-        """Returns the us of each launch of a call, as (kernel, us)."""
+        """Returns (kernel, us) of each launch of a call."""
         with open(os.path.join(self.directory, "picks.json"), "w") as f:
             json.dump(self.picks, f)
         found = []
@@ -46,7 +46,8 @@ class Peer:
 
 
 def planned(build, layer, batch, tokens, units):
-    """Returns chunks of a segment and the stages that libattn plans for a call; no stages: one launch."""
+    """Returns the chunks of a segment, 0 without segments, and the stages that libattn plans for a call. No stages: one
+    launch."""
     sys.path.insert(0, os.path.join(build, "python"))
     os.environ.setdefault("ATTN_LIBRARY", os.path.join(build, "runtime/libattn.so.0"))
     import attn  # declares the ops
@@ -69,7 +70,7 @@ def planned(build, layer, batch, tokens, units):
 
 
 def prompt(trace, target, layer, batch, tokens, segment, stages):
-    """Returns the figures of each launch of a call of ours."""
+    """Returns the trace of each launch of one of our calls on prompts. `segment`: chunks, 0 without segments."""
     _, fields, heads, value_heads = LAYERS[layer]
     shape = "heads=%d,value_heads=%d,batch=%d,length=%d" % (heads, value_heads, batch, tokens)
     if segment:
@@ -81,7 +82,7 @@ def prompt(trace, target, layer, batch, tokens, segment, stages):
 
 
 def step(trace, target, batch):
-    """Returns the figures of the fused decode step of KDA."""
+    """Returns the trace of the fused decode step of KDA, in a list."""
     name = "gated_delta_step_bf16_d128_g1_sigmoid_decay_channel_gates_bounded_l2_" + target
     return [trace([name], "heads=12,batch=%d" % batch)]
 

@@ -19,12 +19,12 @@ import peer_triton
 
 DIM = 128
 LDS = {"gfx942": 65536, "gfx950": 163840}  # bytes, which some lists of configurations depend on
-UNITS = {"gfx942": 304, "gfx950": 256}
+UNITS = {"gfx942": 304, "gfx950": 256}  # compute units
 SAMPLES = 4  # workgroups that are executed of a launch of many
 
 
 def set_driver(target):
-    """Makes Triton and fla believe in a GPU."""
+    """Makes Triton and fla find a GPU of the target, which is absent."""
     import torch
     import triton
     from triton.backends.compiler import GPUTarget
@@ -58,6 +58,7 @@ class Recorder:
         self.picks = json.load(open(path)) if os.path.exists(path) else {}
 
     def install(self):
+        """Replaces the launcher and the autotuners in this process."""
         from triton.runtime.autotuner import Autotuner
         from triton.runtime.jit import JITFunction
         import fla.ops.utils.cache as cache
@@ -76,6 +77,7 @@ class Recorder:
         Autotuner.run = cache.CachedAutotuner.run = tune
 
     def chosen(self, tuner):
+        """Returns the configurations of a kernel to compile: the one of picks.json, else some of all, evenly spaced."""
         picked = self.picks.get(tuner.base_fn.__name__)
         if picked is not None:
             return [c for c in tuner.configs if str(c) == picked]

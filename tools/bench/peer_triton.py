@@ -48,7 +48,8 @@ def compile_kernel(kernel, target, values, options):
     """Returns the compiled kernel, and its arguments as lines for `calibrate --shape object:`. `values` are
     the call's arguments by name; a buffer is (form of the line, text, Triton's type), and a missing one is
     None. As in Triton's launcher, 1 and None are constants of the kernel, and so are its constexpr
-    parameters. Multiples of 16 are marked as such. Both do not hold for numbers that the kernel wants unspecialised."""
+    parameters. Multiples of 16 are marked as such. A number in the kernel's do_not_specialize is neither
+    a constant nor marked."""
     import triton
     from triton.backends.compiler import GPUTarget
 

@@ -62,7 +62,7 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
     return top;
 }
 
-/* Adds a value with its weight to the sums of the row. */
+/* Adds a key's value, times its weight, to the row's output and to the sums for error bounds. */
 REF_CLONES static void add_value(const struct ref_attention *a, double weight, const double *v,
                                  struct ref_row *row)
 {

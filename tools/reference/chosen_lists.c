@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* This file implements the lists of ops/chosen_lists.def only. */
 #include "tools/reference/chosen_lists.h"
 
 struct writer {
     int32_t *list;
-    int room, count;
+    int room, count; /* entries that fit; entries so far, with those that did not fit */
 };
 
 static void add(struct writer *w, int32_t entry)
@@ -13,6 +14,7 @@ static void add(struct writer *w, int32_t entry)
     w->count++;
 }
 
+/* Adds the entries of a group, by the page table. */
 static void add_group(struct writer *w, const struct ref_chosen *c, int group)
 {
     for (int e = 0; e < c->group_entries; e++) {

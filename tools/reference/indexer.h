@@ -14,7 +14,7 @@ struct ref_index_score {
                         to it */
 };
 
-/** Returns scale * sum_h w[h] * relu(q[h] . k), or with all_signs without relu; q is [heads, 128].
+/** Returns scale * sum_h w[h] * relu(q[h] . k); q is [heads, 128]. With all_signs there is no relu.
  * relu of a NaN is a NaN. */
 struct ref_index_score ref_index_score(const double *q, const float *w, int heads, bool all_signs,
                                        const double *k, double scale);

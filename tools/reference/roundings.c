@@ -44,6 +44,7 @@ static void add_drift(struct ref_drift *d, const struct rounding *r, double fact
     d->mean += r->mean * fabs(factor);
 }
 
+/* Adds the effects of the rounding of a weight whose value is v. */
 REF_CLONES static void add_rounding(const struct ref_attention *a, const struct rounding *r,
                                     const double *v, struct ref_row *row)
 {

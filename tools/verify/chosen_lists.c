@@ -18,7 +18,7 @@ enum {
 
 static const struct shape {
     struct verify_shape is;
-    int queries, kv_heads, most; /* most: tokens that a query sees */
+    int queries, kv_heads, most; /* most: maximum of the tokens that a query sees */
     int ratio, group_entries, page_entries, top_k, window, ring;
 } shapes[] = {
     {{"pages of blocks", OPEN | ENDS}, 5, 1, 9000, 128, 1, 1, 16, 0, 0},
@@ -35,19 +35,21 @@ static const struct shape {
 static const struct shape traced = {{"trace", 0}, 64, 1, 100000, 4, 1, 64, 512, 128, 134};
 
 struct own {
-    struct ref_chosen *rows;
-    int32_t *list;
-    int sequences, columns; /* of block_table */
+    struct ref_chosen *rows; /* [rows] */
+    int32_t *list;           /* [entries]: the expected list of a row */
+    int sequences, columns;  /* of block_table */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* Returns the sequence of a query. */
 static int sequence_of(const struct call *c, int query)
 {
     const struct own *own = c->own;
     return is(c, SHARE) ? (query * 2 + 1) % own->sequences : query;
 }
 
+/* Returns how many tokens a query sees, at random. Call it once for each query. */
 static int tokens_of(struct call *c, int query)
 {
     const struct shape *s = c->shape;
@@ -96,7 +98,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES));
 }
 
-/* Chooses some of a row's groups: each with the same probability, the newest one if it is to be. */
+/* Chooses up to top_k of a row's groups, each with the same probability. With ENDS, an incomplete
+ * newest group is always one of them. */
 static void choose(struct call *c, struct ref_chosen *row, int32_t *chosen)
 {
     const struct shape *s = c->shape;
@@ -142,7 +145,7 @@ static void fill_tables(struct call *c)
     }
 }
 
-/* Reads a sequence's row of the table, which the reference reads. */
+/* Returns a copy of a sequence's row of block_table for the reference. */
 static const int32_t *read_table(struct call *c, int sequence)
 {
     const struct own *own = c->own;
@@ -198,7 +201,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Bytes: groups, pages and entries of the lists. */
+/* Returns the bytes of chosen groups, their page numbers, and the entries of the lists. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;

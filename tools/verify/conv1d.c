@@ -90,14 +90,15 @@ static void size(struct call *c)
     }
 }
 
-/* Returns twice as many slots as sequences, one that is unused, and those for blocks. */
+/* Returns the number of slots: two for each sequence, an unused one, one for each block's state. */
 static int slot_count(const struct call *c)
 {
     const struct attn_conv1d_args *const a = &c->args.conv1d;
     return 2 * a->batch + 1 + a->batch * a->block_columns;
 }
 
-/* Returns the slot for the state after a block of sequence i: every third one is padding. */
+/* Returns the slot for the state after a block of sequence i. Every third one is padding, a number
+ * below first_slot. */
 static int block_slot(const struct call *c, int i, int block)
 {
     const struct attn_conv1d_args *const a = &c->args.conv1d;

@@ -103,12 +103,12 @@ void rope_decode_compare_cache(struct call *c);
  * left in the cache. */
 void rope_decode_replace(struct call *c, int s, int kv_head, double *k, double *v);
 
-/* value_product.c: the product of mla_decode. Other calls are left unchanged, and
- * move 0 bytes. */
+/* value_product.c: the product of mla_decode with W_UV. For calls without it these functions do
+ * nothing, and return 0. */
 
-/** Sets the weights, and the counters to 0. */
+/** Fills W_UV, and sets product_tickets to 0. */
 void value_product_fill(struct call *c);
-/** Compares product_out with the product of the outputs that the launch wrote. */
+/** Compares product_out with W_UV times `out` as the launch wrote it. */
 void value_product_compare(struct call *c);
 /** Returns the bytes of the weights and of product_out. */
 double value_product_bytes(const struct call *c);

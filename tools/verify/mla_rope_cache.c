@@ -52,8 +52,7 @@ struct own {
     float *angles; /* [token, rotary]: the rows of cos_sin that tokens read */
     double weight[REF_ROPE_DIM_MAX];
     struct ref_rope_head expected;
-    double off[REF_ROPE_DIM_MAX]; /* of a product: how far its elements may be from the expected
-                                     ones */
+    double off[REF_ROPE_DIM_MAX]; /* of a product: error bound of each element */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -202,8 +201,8 @@ static double arithmetic_of(const struct call *c, bool row, int d)
     return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
 }
 
-/* Multiplies a head's query with its part of W_UK. head_product.c has the bound of the sum, which
- * is rounded to dtype before it is stored as another type. */
+/* Computes out, a head's query times its part of W_UK, and own->off. tools/verify/head_product.c
+ * derives the bound of the sum. The sum is rounded to dtype before it is stored as another type. */
 static void absorb(struct call *c, int token, int head, double *out)
 {
     struct own *own = c->own;
@@ -355,8 +354,8 @@ static void compare(struct call *c)
 }
 
 /* True if the shape is for the kernel. A product is for few heads and tokens, and writes q_out. An
- * in-place call needs q's own type and a rotated part. A
- * call with many tokens needs a rotated part. The code is the same for all types of q. */
+ * in-place call needs q's own type and a rotated part. A call with many tokens needs a rotated
+ * part, and runs for q_out of fp8 only, since the code is the same for all types. */
 static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;

@@ -47,8 +47,9 @@ static float bits_to_float(uint32_t bits)
     return value;
 }
 
-/* Decodes a finite number of `width` bits: sign, exponent, `mantissa` bits. It moves them to the
- * places of binary32, whose bias is 127. The product is exact for subnormal numbers too. */
+/* Decodes a finite number of `width` bits: a sign, an exponent with this bias, and `mantissa` bits.
+ * Moves them to the places of binary32, and multiplies by 2^(127 - bias). The product is exact for
+ * subnormal numbers too. */
 static inline double decode_small(uint32_t bits, int width, int mantissa, int bias)
 {
     const uint32_t sign = bits >> (width - 1) << 31;

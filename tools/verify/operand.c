@@ -310,7 +310,7 @@ void operand_set_ints(struct operand *o, const int32_t *values, int64_t count)
 static double value_of(const struct operand *o, const uint8_t *element)
 {
     if (o->precision) {
-        uint16_t bits = *element; /* no copy of variable size: elements are read by the million */
+        uint16_t bits = *element; /* copies of constant size: this runs for millions of elements */
         if (o->size == sizeof(bits))
             memcpy(&bits, element, sizeof(bits));
         return decode_element(o->precision, bits);

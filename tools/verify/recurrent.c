@@ -31,13 +31,14 @@ void recurrent_size(const struct recurrent *r)
     }
 }
 
-/* Returns the number of slots: enough to read from and to write to, and one that is unused. */
+/* Returns the number of slots of sequences: enough to read from and to write to, and one that is
+ * unused. */
 static int own_slot_count(const struct recurrent *r)
 {
     return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
 }
 
-/* Returns the number of these and of slots for the states of blocks. */
+/* Returns the number of all slots: of sequences, and after them for states of blocks. */
 static int slot_count(const struct recurrent *r)
 {
     return own_slot_count(r) + (is(r, BLOCKS) ? *r->batch * *r->block_columns : 0);

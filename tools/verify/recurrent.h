@@ -38,8 +38,9 @@ struct recurrent {
     struct call *c;
     const struct recurrent_shape *shape;
     struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
-    struct operand *block_slots;           /* NULL: the op keeps no states of blocks */
-    int32_t *block_tokens, *block_columns; /* likewise */
+    /* Members of an op on prompts, which keeps states of blocks; NULL for other ops. */
+    struct operand *block_slots;
+    int32_t *block_tokens, *block_columns;
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
     int32_t *starts; /* [batch + 1]: first token of each sequence */
     enum attn_state_layout layout;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Verification of rope_heads kernels: norm, rotation either way, gates.
+ * Verification of rope_heads kernels: norm, rotation forwards or backwards, gates.
  */
 #include <math.h>
 
@@ -125,8 +125,9 @@ struct head {
 };
 
 /* Normalises a head. The norm has an error of (D + 5) f / 2 + 5 f of the result; rope_compare.c
- * says why. A mean has 8 roundings in a lane, 6 between lanes and a product, of the mean magnitude.
- * It moves every difference, and by as large a share of itself the root of their squares. */
+ * says why. The mean of layer_norm has up to MEAN_STEPS roundings of the mean magnitude: 8 in a
+ * lane, 6 between lanes, and a product. Its error moves each difference from the mean by as much,
+ * and the root of their mean square at most by as much. */
 static void normalise(struct call *c, struct head *head)
 {
     const int dim = c->desc.rope_heads.head_dim;
@@ -246,7 +247,7 @@ static void compare(struct call *c)
             compare_head(c, t, h);
 }
 
-/* True if the shape is for the kernel: without gates of any kind there is nothing to act on. */
+/* True unless the kernel has an activation and the shape has no gates to which it applies. */
 static bool takes(const struct call *c)
 {
     return c->desc.rope_heads.act == ATTN_ACT_NONE || !is(c, NO_ELEMENTS) || is(c, HEAD_GATES);

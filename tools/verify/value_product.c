@@ -23,8 +23,8 @@ void value_product_fill(struct call *c)
     operand_set_random(call_operand(c, MLA_DECODE_W_UV), &c->random);
 }
 
-/* Compares a row of product_out with the product of what the launch left in out: out is compared
- * by itself. head_product.c has the bound. */
+/* Compares a row of product_out with the product of `out` as the launch wrote it, since `out` is
+ * compared by itself. tools/verify/head_product.c derives the bound. */
 static void compare_row(struct call *c, int64_t token, int64_t head)
 {
     const struct attn_mla_decode_desc *d = &c->desc.mla_decode;

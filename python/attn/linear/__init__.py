@@ -204,8 +204,8 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
                                      return_intermediate_states=False, state_dtype=None, final_states_out=None,
                                      final_state_indices=None):
     """Prompts of Mamba2: x [tokens, heads, P], dt [tokens, heads], A [heads]. The result goes to out. The last states,
-    [sequences, heads, P, N], are returned, or go to slots final_state_indices of the pool final_states_out. Chunks of
-    64 tokens begin at each sequence's first, so chunk_size and the lists of chunks are not looked at."""
+    [sequences, heads, P, N], are returned. With final_states_out they go to its slots final_state_indices instead. Chunks
+    of 64 tokens begin at each sequence's first, so chunk_size and the lists of chunks are not read."""
     call = "mamba_chunk_scan_combined_varlen"
     if return_intermediate_states:
         raise NotServed(call, "states of all chunks")

@@ -60,8 +60,8 @@ def recurrence(slots, cu_seqlens, accepted, longest):
 
 
 def check_prompt_states(call, slots, blocks):
-    """Raises NotServed for states of prompts' convolution that no kernel has: without a list of slots, or with `blocks`,
-    at the boundaries of blocks."""
+    """Raises NotServed for a convolution of prompts without a list of slots, or with states at the boundaries of `blocks`:
+    attn.linear has neither."""
     if blocks is not None:
         raise NotServed(call, "states at the boundaries of blocks")
     if slots is None:
@@ -69,7 +69,7 @@ def check_prompt_states(call, slots, blocks):
 
 
 def check_step_states(call, x, slots, blocks):
-    """Raises NotServed likewise for a step's convolution of x."""
+    """Raises NotServed likewise for a step's convolution, and if x has not two dimensions."""
     if blocks is not None:
         raise NotServed(call, "states at the boundaries of blocks")
     if slots is None or slots.ndim != 1:

@@ -28,7 +28,7 @@ struct op_limits {
     struct att_variant base; /* takes nothing but what has to be given */
     struct choice choices[MOST_CHOICES];
     int count;
-    uint8_t all; /* targets for whose waves the op is written */
+    uint8_t all; /* bit i: target i of tgt_all has kernels of the op */
 };
 
 static void set(struct att_variant *v, enum att_field f, int value)

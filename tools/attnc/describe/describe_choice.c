@@ -26,6 +26,7 @@ static void write_queries(struct entry_writer *w, const struct model_choice *c)
                         : "Rotation of q and of the key of each token.");
 }
 
+/* Writes the maker of the indexer's keys, one for each group. */
 static void write_keys(struct entry_writer *w)
 {
     entry_begin(w, "compress");
@@ -38,6 +39,7 @@ static void write_keys(struct entry_writer *w)
     entry_end(w, "the indexer's keys", "Means of the keys of groups, normalised and rotated.");
 }
 
+/* Writes the choice of groups: by a key of each if keys are pooled, else by the keys of tokens. */
 static void write_topk(struct entry_writer *w, const struct model_choice *c)
 {
     entry_begin(w, "indexer_topk");
@@ -56,7 +58,7 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
                         : "The best blocks of each query and head; last_blocks keeps the newest.");
 }
 
-/* Writes decode over pages of one group, where the cache's pages are no such. */
+/* Writes decode over pages of one group's tokens. The cache's own pages have several groups. */
 static void write_group_decode(struct entry_writer *w, const struct model_group *g, long group)
 {
     char ratios[ENTRY_LIST];

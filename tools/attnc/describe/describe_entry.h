@@ -8,7 +8,7 @@
 
 #include "tools/attnc/describe/describe_kernels.h"
 
-enum { MAX_ENTRY = 2048, ENTRY_LIST = 96 };
+enum { MAX_ENTRY = 2048, ENTRY_LIST = 96 /* characters of a list of ratios */ };
 
 struct entry_writer {
     struct model *m;

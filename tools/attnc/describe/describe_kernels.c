@@ -247,8 +247,9 @@ static void write_rope(struct entry_writer *w, const struct model_group *g)
                          : "The same for layers without rotation.");
 }
 
-/* Writes the gates of the output and its factor, where the model has some. What splits gates off q
- * leaves the product with them to the caller, or to this kernel if there is one for the size. */
+/* Writes the gates of the output and its factor, if the model has any. With `gate: true`, the
+ * kernel that splits gates off q leaves their product with the output to the caller. This kernel
+ * computes it if it has the size. */
 static void write_out_gate(struct entry_writer *w, const struct model_group *g)
 {
     char label[80], why[200];
@@ -343,7 +344,7 @@ static const char *has_small_pages(const char *page_size)
     return tokens < 32 || (tokens & (tokens - 1)) ? "true" : "false";
 }
 
-/* Writes the steps that make one key of the indexer of several tokens (GLM-5.3-Flash). */
+/* Writes the steps that make an indexer's key of several tokens (GLM-5.3-Flash). */
 static void write_index_pools(struct entry_writer *w, const struct model_latent *l)
 {
     entry_begin(w, "rope_heads");

@@ -19,7 +19,7 @@ struct deployment {
     const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
     long draft_tokens;
     bool one_launch; /* decode is to be had as one launch too, without a combine */
-    bool whole;      /* so are steps beside decode: in its launch, or two of them in one */
+    bool whole;      /* steps beside decode are to be had in its launch, or two in one launch */
 };
 
 /** A rank's share; kv_heads is 1 where more ranks than KV heads have copies of one. */

@@ -3,6 +3,7 @@
 
 #include "tools/attnc/describe/describe_choice.h"
 
+/* Writes the norm of q's compressed vector, if the model has one. */
 static void write_norms(struct entry_writer *w, const struct model_group *g)
 {
     if (w->m->pooled.q_lora_rank <= 0)
@@ -13,6 +14,7 @@ static void write_norms(struct entry_writer *w, const struct model_group *g)
     entry_end(w, "the norm of q_a", "The norm of the compressed q; kv NULL: compress has its own.");
 }
 
+/* Begins an entry of rope_heads with this norm. */
 static void begin_heads(struct entry_writer *w, const struct model_group *g, const char *norm)
 {
     entry_begin(w, "rope_heads");
@@ -33,7 +35,7 @@ static void write_heads(struct entry_writer *w, const struct model_group *g)
     entry_end(w, "the heads of the output", "The rotation of the output, backwards.");
 }
 
-/* Writes the maker of the window's rows, a group for each token, and of the rows of groups. */
+/* Writes the maker of rows: of the window, where each token is a group, and of groups. */
 static void write_rows(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");
@@ -62,6 +64,8 @@ static void write_index_keys(struct entry_writer *w, const struct model_group *g
     entry_end(w, "the indexer's keys", "Keys of the indexer, of groups likewise.");
 }
 
+/* Writes a choice of rows. With `blocks` it also chooses the best blocks of rows; with `listed` it
+ * chooses among the rows of such blocks only. */
 static void write_choice(struct entry_writer *w, bool blocks, bool listed, const char *comment)
 {
     const struct model_pooled *const p = &w->m->pooled;

@@ -15,7 +15,7 @@ enum {
     MODEL_MAX_GROUPS = 8,
     MODEL_MAX_NAME = 64,
     MODEL_WHY = 200,
-    MODEL_LISTED = 200
+    MODEL_LISTED = 200 /* characters of a list of layers */
 };
 
 enum model_rope { MODEL_ROPE_NO_ROPE, MODEL_ROPE_NEOX, MODEL_ROPE_GPTJ };
@@ -94,7 +94,7 @@ struct model_choice {
     long layers;      /* 0: there is no such layer */
     long group, top;  /* tokens of a group; groups that are chosen */
     long heads, dim;  /* of the indexer */
-    bool pooled;      /* it has a key for each group, a mean; false: for each token */
+    bool pooled;      /* the indexer has a key for each group, a mean; false: for each token */
     long first, last; /* groups at a sequence's beginning and end that are always chosen */
 };
 
@@ -133,8 +133,8 @@ struct model {
     enum model_mrope mrope;
     bool bias, gate;
     bool gates_out;    /* latent attention's output is multiplied by sigmoid of a gate */
-    bool gates_heads;  /* each head of the output is, by one number */
-    double out_scale;  /* multiplies the output, or values; 1: nothing does */
+    bool gates_heads;  /* each head of the output is multiplied by the sigmoid of one number */
+    double out_scale;  /* factor of the output, or of values; 1: none */
     bool image_prefix; /* tokens of an image, or of a prefix, see each other */
     double soft_cap;   /* of the scores; 0: none */
     char scale_from[MODEL_MAX_NAME]; /* the setting or the rule that the scale follows */

@@ -214,7 +214,7 @@ static bool has_source(const struct config *c, size_t s)
     return text && strcmp(text, "0") != 0;
 }
 
-/* Returns the kind of a layer with attention and a class's Mamba. */
+/* Returns the kind of a layer with attention beside the class's Mamba, of kind `linear`. */
 static enum layer_kind beside_attention(int linear)
 {
     return linear == LAYER_MAMBA2   ? LAYER_HYBRID_MAMBA2

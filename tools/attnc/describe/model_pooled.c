@@ -11,7 +11,10 @@
 
 #include "tools/attnc/describe/model_read.h"
 
-enum { MAX_RATIO = 128, OVERLAPPING = 4 /* DeepSeek-V4's ratio of rows that are chosen */ };
+enum {
+    MAX_RATIO = 128,
+    OVERLAPPING = 4 /* tokens of DeepSeek-V4's groups whose rows are chosen; others are all seen */
+};
 
 /* Returns the tokens of a group by a word of layer_types; 0: the layer has only its window. */
 static long ratio_of_word(const struct config *c, const char *word, bool *chosen)
@@ -58,7 +61,7 @@ void read_pool_of(struct reader *r, long i, struct model_group *g)
         config_fault(c, "%ld elements of a head of %ld rotate", g->rotary_dim, g->head_dim);
 }
 
-/* Writes the numbers of the layers that a list holds. A number that is no layer is a fault. */
+/* Writes the layers in the list of `key` to `text`. A number that is no layer is a fault. */
 static void list_layers(struct reader *r, enum config_key key, char text[MODEL_LISTED])
 {
     const struct attnc_yaml_node *list = config_find(&r->c, key);
@@ -98,7 +101,8 @@ static void read_shared(struct reader *r, struct model_pooled *p)
                     ties);
 }
 
-/* Lists the layers that choose: by the kinds of layers, where every such layer has an indexer. */
+/* Lists the layers that choose where the file has no list: each layer of such a kind has its own
+ * indexer. */
 static void list_choosers(struct reader *r, struct model_pooled *p)
 {
     bool set[MAX_LAYERS] = {false};

@@ -236,7 +236,7 @@ static bool make_graph(const struct probe *p, void *function, void **extra, void
            check(hip.instantiate(graph, captured, NULL, NULL, 0), "hipGraphInstantiate");
 }
 
-/* Launches a graph, or a probe where the graph is NULL. */
+/* Launches a probe's graph, or the probe itself if the graph is NULL. */
 static bool start(const struct probe *p, void *function, void **extra, void *graph)
 {
     return graph ? check(hip.replay(graph, NULL), "hipGraphLaunch")

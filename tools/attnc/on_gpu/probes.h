@@ -21,7 +21,7 @@ struct probe {
     unsigned waves;        /* of a workgroup */
     unsigned groups;       /* workgroups of a launch */
     bool event;            /* true: microseconds of the launch; false: clocks by s_memtime */
-    unsigned nodes;        /* launches, one after another, of a graph; 0: one without a graph */
+    unsigned nodes; /* launches of a graph, each after the one before; 0: one launch, no graph */
 };
 
 /** Every probe. The first two belong to the clock law, which all microseconds depend on. */

@@ -11,9 +11,11 @@
 
 enum { PROBE_KEYS = 64, DECODE_QUERIES = 64, ANY_PAGE = 16 };
 
-/* The most new tokens of a sequence, and sequences, of steps that rope_decode is for; and the most
- * new tokens of all sequences for products in the launches of latent layers. */
-enum { WHOLE_QUERIES = 8, WHOLE_BATCH = 64, PRODUCT_TOKENS = 64 };
+enum {
+    WHOLE_QUERIES = 8,  /* maximum of a sequence's new tokens for rope_decode */
+    WHOLE_BATCH = 64,   /* maximum of sequences for rope_decode */
+    PRODUCT_TOKENS = 64 /* maximum of new tokens for products in the launches of latent layers */
+};
 
 static void add_field(struct step_call *c, enum att_field field, int value)
 {
@@ -75,8 +77,8 @@ static void add_dims(struct step_call *c, long head_dim, long head_dim_v)
     add_field(c, ATT_HEAD_DIM_V, (int)head_dim_v);
 }
 
-/* Adds decode. With `whole` it does the work of the stage before it too: it is rope_decode, or the
- * latent decode of a product's stage. */
+/* Adds decode. With `whole` the launch does the work of the stage before it too: as rope_decode, or
+ * as the latent decode that ends with the product of this stage. */
 static void add_decode(struct step_stage *stage, const struct attention *a, const char *name,
                        bool whole, bool split, bool one_launch)
 {
@@ -247,7 +249,7 @@ static void add_product(struct step_kind *k, long tokens, long from, long to)
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,heads=%ld", tokens, k->heads);
 }
 
-/* Adds mla_rope_cache, which absorbs `product` elements of a head of q, or none. */
+/* Adds mla_rope_cache. It multiplies heads of q of `product` elements by W_UK; 0: it does not. */
 static void add_latent_rope(struct step_stage *stage, long heads, const struct step_load *l,
                             const char *name, long product)
 {

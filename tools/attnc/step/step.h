@@ -66,7 +66,7 @@ struct step_way {
 
 /** One step of a layer; the fastest of its ways is what an engine launches. */
 struct step_stage {
-    const char *name; /* of what its ways compute; NULL: there is one way */
+    const char *name; /* what its ways compute, for print.c; NULL: there is one way */
     struct step_way ways[STEP_WAYS];
     unsigned count, best;
     bool idle; /* true: the next stage's way does its work */

@@ -2,8 +2,8 @@
 """Runs backward attention of gfx1250: the rows' sums of O dO, the gradients, and the conversion of dQ.
 Arguments as in csrc/cpp_itfs/mha_bwd.cu and csrc/include/mha_bwd.h.
 
-Queries are multiples of 128. The first kernel's buffer descriptors have num_records as on gfx9; gfx1250 has
-it shifted by 7 bits. A partial tile therefore writes sums of the next head."""
+Queries are multiples of 128, because the first kernel's buffer descriptors have num_records as on gfx9; gfx1250
+has that field shifted by 7 bits. With a partial tile the kernel would write sums of the next head."""
 import csv
 import os
 import struct
@@ -17,6 +17,7 @@ DIM, HEADS, KV_HEADS = 128, 4, 2
 
 
 def table(folder, name):
+    """Returns the rows of one of AITER's tables."""
     with open(os.path.join(folder, name)) as f:
         return list(csv.DictReader(f))
 
@@ -42,6 +43,7 @@ def strides(rows, heads, bytes_each):
 
 
 def run(device, folder, row, queries, keys, batch, seed):
+    """Runs a case. Returns (name, result, reference, bound) of each comparison."""
     random = np.random.default_rng(seed)
     kind, causal = Kind("bf16", device.target), row["mask"] == "2"
     shapes = {"q": (batch, queries, HEADS, DIM), "k": (batch, keys, KV_HEADS, DIM)}
@@ -88,7 +90,7 @@ def run(device, folder, row, queries, keys, batch, seed):
 def cases(hsa, target):
     folder = os.path.join(hsa, target, "fmha_v3_bwd")
     for row in table(folder, "fmha_bwd_dqdkdv.csv"):
-        # The causal kernel adds to rows after the last query unless the lengths differ by whole tiles.
+        # The causal kernel adds to rows after the last query unless the lengths differ by a multiple of 32.
         ragged = 320 if row["mask"] == "2" else 300
         for queries, keys, batch in ((256, 256, 2), (128, ragged, 1), (384, 640, 1)):
             yield "%s %dx%d, batch %d" % (row["co_name"], queries, keys, batch), (

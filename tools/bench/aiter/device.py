@@ -109,8 +109,8 @@ class Device:
         return array
 
     def launch(self, path, grid, block, args, cluster=None, lds=0):
-        """Launches the only kernel of a code object with `lds` dynamic bytes. `cluster` has the workgroups of a
-        cluster by dimension."""
+        """Launches the only kernel of a code object, with `lds` bytes of dynamic LDS. `cluster`: workgroups of a cluster
+        by dimension, None without clusters."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         kernel = kernel_of(path)
         self.call("hipModuleLoad", ctypes.byref(module), path.encode())

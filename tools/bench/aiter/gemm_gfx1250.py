@@ -23,6 +23,7 @@ def tiled(bits, rows, columns):
 
 
 def put(device, tiles):
+    """Copies an operand to the device, with SPARE zeros after it. Returns its address."""
     return device.put(np.concatenate([tiles.reshape(-1), np.zeros(SPARE, np.uint8)]))
 
 
@@ -33,6 +34,7 @@ def fp4_matrix(random, rows, k):
 
 
 def fp8_matrix(random, target, rows, k):
+    """Returns the bytes of a random matrix of fp8, and its values."""
     bits, values = Kind("fp8", target).make(random.standard_normal((rows, k)))
     return bits, values
 
@@ -62,6 +64,7 @@ def rounded_fp4(x):
 
 
 def run_f4(device, path, row, m, n, k, seed):
+    """Runs a case. Returns (name, result, reference, bound) of each comparison."""
     random = np.random.default_rng(seed)
     block, out_type = (16 if row["intype"] == "nvfp4" else 32), row["outtype"]
     cluster = int(row["cluster_x"]), int(row["cluster_y"]), 1
@@ -95,6 +98,7 @@ def run_f4(device, path, row, m, n, k, seed):
 
 
 def run_f8(device, path, row, m, n, k, seed):
+    """Runs a case likewise."""
     random = np.random.default_rng(seed)
     cluster = int(row["cluster_x"]), int(row["cluster_y"]), 1
     a_bits, a = fp8_matrix(random, device.target, m, k)

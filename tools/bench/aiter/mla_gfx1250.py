@@ -45,7 +45,7 @@ def pages_of(kv, lengths, random):
 
 
 def arguments(device, s, splits, buffers, scale):
-    """Packs the arguments of both layouts. `buffers` are pointers by name."""
+    """Packs the arguments in the kernel's layout, of two. `buffers` are pointers by name."""
     b, row = buffers, s.heads * s.queries
     page = PAGE.bit_length() - 1
     if s.slots:
@@ -59,6 +59,7 @@ def arguments(device, s, splits, buffers, scale):
 
 
 def run(device, s, lengths, splits, seed):
+    """Runs a case: `lengths` are keys of each sequence. Returns (name, result, reference, bound) of each comparison."""
     random = np.random.default_rng(seed)
     batch, kind = len(lengths), Kind("fp8", device.target)
     rows = batch * s.queries

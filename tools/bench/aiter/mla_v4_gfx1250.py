@@ -40,6 +40,7 @@ def reference(q, kv, sink):
 
 
 def run(device, path, heads, queries, lengths, splits, seed):
+    """Runs a case: `lengths` are keys of each sequence. Returns (name, result, reference, bound) of each comparison."""
     random = np.random.default_rng(seed)
     batch, rows, total = len(lengths), len(lengths) * queries, sum(lengths)
     q_bits, q_rotated, q = packed(random, device, rows * heads)

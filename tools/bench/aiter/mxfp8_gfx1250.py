@@ -17,8 +17,8 @@ ONE = 127  # the scale 1
 
 
 def scaled(random, kind, shape, axis):
-    """Returns bits [head, row, DIM], codes of their scales, and the values that both have together. A
-    scale is of BLOCK elements along the axis."""
+    """Returns random bits [head, row, DIM], codes of their scales, and the products of both. A scale is of BLOCK
+    elements along the axis."""
     codes_shape = list(shape)
     codes_shape[axis] = -(-shape[axis] // BLOCK)
     power = random.integers(-2, 3, codes_shape)
@@ -28,14 +28,14 @@ def scaled(random, kind, shape, axis):
 
 
 def padded(codes, rows):
-    """Appends the scale 1 to each head until it has a multiple of `rows`."""
+    """Appends rows of the scale 1 to each head, up to a multiple of `rows`."""
     extra = -codes.shape[1] % rows
     return np.pad(codes, ((0, 0), (0, extra), (0, 0)), constant_values=ONE)
 
 
 def row_scales(codes, tile, spare):
-    """Lays out scales [head, row, DIM / BLOCK] of Q or K: in each 64 rows, row i of the lower 16 of 32 is
-    next to row i + 16. `spare` tiles follow the last head, since kernels load ahead."""
+    """Lays out scales [head, row, DIM / BLOCK] of Q or K: in each 32 rows, row i + 16 comes after row i, for
+    i below 16. `spare` tiles follow the last head, since kernels load ahead."""
     codes = padded(codes, tile)
     heads, rows, columns = codes.shape
     pairs = codes.reshape(heads, rows // 32, 2, 16, columns).swapaxes(2, 3)
@@ -50,6 +50,7 @@ def column_scales(codes):
 
 
 def run(device, path, causal, queries, keys, batch, seed):
+    """Runs a case. Returns (name, result, reference, bound) of each comparison."""
     random = np.random.default_rng(seed)
     kind = Kind("fp8", device.target)
     (q_bits, q_codes, q), (k_bits, k_codes, k), (v_bits, v_codes, v) = (

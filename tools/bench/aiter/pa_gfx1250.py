@@ -35,7 +35,9 @@ def reference(s, q, k, v, sink):
 
 def work_list(s, lengths, cut):
     """Gives each workgroup the pages of one sequence and KV head; sequence `cut` takes two workgroups.
-    Returns the items, the first item of each workgroup, and rows of partial results."""
+    Returns the items and the first item of each workgroup. An item has the sequence, the row of partial results or -1,
+    queries from and to, and pages from and to. Its last two are the keys after these pages, and heads from and to in the
+    halves of a word."""
     items, page = [], 0
     for n, keys in enumerate(lengths):
         pages = -(-keys // s.page)
@@ -52,6 +54,8 @@ def work_list(s, lengths, cut):
 
 
 def run(device, s, lengths, cut, seed):
+    """Runs a case: `lengths` are keys of each sequence, `cut` is work_list()'s. Returns (name, result, reference, bound) of
+    each comparison."""
     random = np.random.default_rng(seed)
     kind, batch, heads = Kind("fp8", device.target), len(lengths), KV_HEADS * s.gqa
     q_bits, q = kind.make(random.standard_normal((batch, s.queries, KV_HEADS, s.gqa, s.dim)))

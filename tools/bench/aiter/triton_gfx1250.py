@@ -18,7 +18,8 @@ try:
 except ImportError:
     triton = None
 
-# The arguments' types by Triton's names. The pointers to Triton's scratch memory follow them.
+# The form of an argument for struct.pack, by Triton's name of its type. After the arguments, Triton's kernels take two
+# pointers to scratch memory.
 PACKED = {"*": "Q", "i32": "i", "fp32": "f"}
 NUMPY = {"fp32": np.float32, "fp16": np.float16, "i32": np.int32}
 MATH = 1e-5  # bound of f32 functions and sums
@@ -145,7 +146,7 @@ def launch(device, kernel, types, constants, values, grid, waves=4, stages=2):
 
 
 def each(device, random, name):
-    """Runs the kernel `name` of few lines. Returns result, reference and bound."""
+    """Runs one of the short kernels above by name. Returns (result, reference, bound)."""
     x = random.standard_normal((4, 1024)).astype(np.float32)
     y, out = x[::-1].copy(), device.room(4096, np.float32)
     wide, at = x.astype(float), device.put(x)
@@ -192,6 +193,7 @@ def each(device, random, name):
 
 
 def run_product(device, kind, m, n, k, tile, waves):
+    """Runs a product of elements of a type by Triton's name, with tiles of (m, n, k)."""
     random = np.random.default_rng(1)
     names = {"bf16": "bf16", "fp16": "fp16", "fp8e4nv": "fp8"}
     (a_bits, a), (b_bits, b) = (
@@ -207,6 +209,7 @@ def run_product(device, kind, m, n, k, tile, waves):
 
 
 def run_attention(device, dim, block, n, waves):
+    """Runs causal attention of two heads with n queries, in tiles of `block`."""
     random = np.random.default_rng(1)
     q, k, v = (random.standard_normal((2, n, dim)).astype(np.float16) for _ in "qkv")
     out = device.room(2 * n * dim, np.float32)

@@ -15,23 +15,28 @@
 
 #include "decode.h"
 
-enum { REMEMBERED = 16, LONGEST = 9 };
+enum {
+    REMEMBERED = 16,
+    LONGEST = 9 /* the most that required() and required_strictly() return */
+};
 
 /* The last WMMAs and transcendentals that a wave issued; a ring. */
 struct coexec {
     const struct inst *in[REMEMBERED];
     uint32_t at[REMEMBERED]; /* value of `valus` at issue */
-    uint32_t count;
-    uint32_t valus;    /* vector instructions so far */
+    uint32_t count;    /* entries written so far; the newest is count - 1, modulo REMEMBERED */
+    uint32_t valus;    /* vector instructions so far, and pauses by what they are worth */
     uint32_t quiet_at; /* value of `valus` from which nothing in the ring requires a wait */
 };
 
+/* True if both operands are VGPRs and share one. */
 static bool overlap(const struct opnd *a, const struct opnd *b)
 {
     return a->kind == OPND_VGPR && b->kind == OPND_VGPR && a->reg < b->reg + b->dwords &&
            b->reg < a->reg + a->dwords;
 }
 
+/* True if one of the first `sources` sources of the instruction has a register of the operand. */
 static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
 {
     for (unsigned i = 0; i < in->nsrc && i < sources; i++)
@@ -50,19 +55,21 @@ static bool writes(const struct inst *in, const struct opnd *o)
 
 static bool is_wmma(const struct inst *in) { return in->row->flags & ROW_MFMA; }
 
-/* True if the matrix core's narrow types are multiplied; f32 products do not run beside others. */
+/* True for WMMA whose sources are narrower than f32. Products of f32 do not run beside other
+ * instructions. */
 static bool is_narrow(const struct inst *in) { return !strstr(in->row->name, "16x16x4_f32"); }
 
-/* Returns the vector instructions that LLVM puts between a WMMA and a vector instruction that uses
- * its registers; one more before a WMMA. Products of 8-bit integers take twice the clocks of the
- * others. */
+/* Returns how many vector instructions LLVM inserts between a WMMA and a vector instruction that
+ * uses its registers. Before another WMMA, LLVM inserts one more. Products of 8-bit integers take
+ * twice the clocks of the others. */
 static unsigned llvm_distance(const struct inst *wmma)
 {
     return strstr(wmma->row->name, "_iu8") ? 8 : 4;
 }
 
-/* Returns the same for the hardware. AITER's kernels of latent attention read results of products
- * of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4), 16x16x128 after 3 (qh128_1tg_16mx4). */
+/* Returns how many the hardware needs, which is LLVM's number except for fp8. AITER's kernels of
+ * latent attention read results of products of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4),
+ * 16x16x128 after 3 (qh128_1tg_16mx4). */
 static unsigned distance(const struct inst *wmma)
 {
     const char *name = wmma->row->name;
@@ -84,7 +91,7 @@ static bool runs_beside(const struct inst *in)
     return !is_wmma(in) && !(in->row->flags & ROW_TRANS);
 }
 
-/* Returns the vector instructions that must be between `from` and `in`. */
+/* Returns how many vector instructions must be between `from` and `in`, for the check `hazard`. */
 static unsigned required(const struct inst *from, const struct inst *in)
 {
     if (!is_wmma(from))
@@ -95,8 +102,8 @@ static unsigned required(const struct inst *from, const struct inst *in)
     return runs_beside(in) && used ? distance(from) : 0;
 }
 
-/* Returns the same for the check `strict`. LLVM inserts these as well, and the manual wants the one
- * after a transcendental. AITER's kernels lack them: forward attention with sinks
+/* Returns the same for the check `strict`: what LLVM inserts. The manual requires the one after a
+ * transcendental, too. AITER's kernels lack them: forward attention with sinks
  * (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next instruction. Sparse latent
  * attention swaps registers that a WMMA two instructions before it reads. LLVM inserts none before
  * a pair (V_DUAL) that writes what a WMMA reads. */
@@ -114,6 +121,7 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
     return runs_beside(in) && used ? llvm_distance(from) : 0;
 }
 
+/* Checks `in` against the ring, newest entry first. False if a finding has stopped the wave. */
 static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of the hazard check for gfx1250: independent instructions after WMMA and
- * transcendentals. */
+/* The rules of the hazard check for gfx1250: how many independent vector instructions must follow
+ * WMMA and transcendentals. */
 #ifndef HIPSIM_CHECK_COEXEC_H
 #define HIPSIM_CHECK_COEXEC_H
 
@@ -8,8 +8,8 @@
 
 struct coexec;
 
-/** Returns an array with a state for each wave of a workgroup, NULL without memory. free() ends
- *  it. */
+/** Returns an array with a state for each wave of a workgroup, NULL without memory. The caller
+ *  frees it with free(). */
 struct coexec *coexec_create(void);
 /** Clears the states for a workgroup that starts. */
 void coexec_begin(struct coexec *state, const struct workgroup *wg);

@@ -45,8 +45,8 @@ struct hazard_history {
 
 /* The state of a workgroup. */
 struct hazard_state {
-    struct coexec *coexec; /* gfx1250's rules; NULL: gfx9's */
-    struct hazard_history waves[WAVES_MAX];
+    struct coexec *coexec;                  /* for gfx1250's rules; NULL: gfx9's apply */
+    struct hazard_history waves[WAVES_MAX]; /* for gfx9's rules */
 };
 
 enum hazard_trait {

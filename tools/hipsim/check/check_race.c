@@ -42,11 +42,11 @@ struct cell {
             uint8_t last;              /* last wave that wrote */
             uint8_t flags;
         };
-        uint64_t uses; /* all of them; the host is little-endian */
+        uint64_t uses; /* these six members; the host is little-endian */
     };
 };
 
-/* Positions in cell.uses. */
+/* Bit positions of the members in cell.uses; `writers` is at 0. */
 enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USES_FLAGS = 56 };
 
 /* The part of a cell for reports and for reads after the next barrier. */
@@ -239,7 +239,7 @@ static inline bool outstanding(const struct probe *a, const struct cell *c, cons
     const struct wave *writer = a->w->wg->waves[c->last];
     if (!writer->npending[WAIT_LGKM] ||
         (int32_t)(s->seq - writer->pending[WAIT_LGKM][0].number) < 0)
-        return false; /* the oldest one is younger */
+        return false; /* its oldest outstanding access is younger than the write */
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
@@ -447,12 +447,13 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
 /* A cell as a vector of the host: epoch, read_at, and the two halves of `uses`. */
 typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
 
-/* Masks with which a read updates a cell that has this epoch and no writers. */
+/* Masks with which a read updates a cell that has the read's epoch and no writers. */
 struct again {
-    cell_words want, test; /* such a cell has the bits `test` of `want` */
-    cell_words kept, use;  /* bits of the old cell that stay, and new ones */
+    cell_words want, test; /* the cell is such a one if it equals `want` in the bits of `test` */
+    cell_words kept, use;  /* bits of the old cell that stay; bits that the read sets */
 };
 
+/* Returns the masks for a read by the probe's wave. */
 static struct again again_of(const struct probe *a)
 {
     const uint32_t flags = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << (USES_FLAGS - 32);
@@ -465,8 +466,8 @@ static struct again again_of(const struct probe *a)
     };
 }
 
-/* Fast path of read_plain(), without stamps: records a read of `n` dwords that were used since the
- * barrier, but not written. False if it does not apply. */
+/* Fast path of read_plain() for launches without the timing model: records a read of `n` dwords
+ * that were read since the barrier, but not written. False if it does not apply. */
 static inline bool read_again(struct cell *cells, unsigned n, const struct again *g)
 {
     cell_words differs = {0}, c;

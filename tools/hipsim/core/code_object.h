@@ -55,7 +55,7 @@ struct kernel {
     uint32_t vgprs; /* architectural */
     uint32_t agprs;
     uint32_t sgprs;
-    uint32_t named_barriers; /* of a workgroup; gfx1250 */
+    uint32_t named_barriers; /* number that a workgroup has; gfx1250 */
     uint32_t mode;           /* initial MODE register */
     uint32_t user_sgprs;
 };

@@ -140,7 +140,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    /* Without real-true16 LLVM 22 does not know V_MOV_B16, which later compilers write. */
+    /* Without real-true16 LLVM 22 does not decode V_MOV_B16, which later compilers emit. */
     const char *features = target == GFX1250 ? "+real-true16" : "";
     code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, features, NULL,
                                                0, NULL, NULL);
@@ -282,7 +282,8 @@ static void fault_unsupported(struct wave *w, const struct inst *in)
     wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
 }
 
-/* Returns the bits of MODE that keep denormals of sources (`bit` 0) or results (`bit` 1). */
+/* Returns the bits of MODE that keep denormals of sources (`bit` 0) or results (`bit` 1) of a type;
+ * 0 if MODE does not affect it. */
 static uint8_t denormal_mode(uint16_t type, unsigned bit)
 {
     switch (TYPE_CLASS(type)) {
@@ -295,6 +296,7 @@ static uint8_t denormal_mode(uint16_t type, unsigned bit)
     }
 }
 
+/* True if the operands have a register in common. */
 static bool overlap(const struct opnd *a, const struct opnd *b)
 {
     return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
@@ -307,7 +309,8 @@ static bool packs_nothing(const struct inst *in)
     return !in->neg_lo && !in->neg_hi && !in->op_sel && (in->op_sel_hi & all) == all;
 }
 
-/* Sets in->plain and what belongs to it. The tracking of undefined bits is not concerned. */
+/* Sets in->plain, plain_aside and plain_mode. Plain instructions execute with defined sources only,
+ * so that the tracking of undefined bits does not matter here. */
 static void find_plain(struct inst *in)
 {
     const uint32_t flags = in->row->flags;

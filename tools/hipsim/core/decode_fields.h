@@ -13,8 +13,8 @@ bool decode_fields(struct inst *in);
 /* The same for gfx1250. The VGPR numbers follow from in->vgpr_msb; sets in->takes_msb. */
 bool decode_fields_gfx1250(struct inst *in);
 
-/* Sets the bits of gfx1250's dwords that LLVM wants set and AMD's assembler leaves 0; see
- * isa->complete. */
+/* Sets unused bits of an instruction of INST_MAX_DWORDS dwords, which AMD's assembler leaves 0 and
+ * LLVM's disassembler requires; see isa->complete. */
 void decode_complete_gfx1250(uint32_t *w);
 
 /* Returns bits `high` to `low` of a word. */

@@ -619,9 +619,9 @@ static void set_implicit(struct inst *in)
         in->form |= FORM_HALF;
 }
 
-/* The three encodings that AMD's assembler writes with other values of unused bits than LLVM's:
- * TENSOR_* (DIM, DMASK, VADDR4), the scale prefix of WMMA (its third source), and bit 14 of
- * V_WMMA_F32_32X16X128_F4, which has no format of B. */
+/* Sets unused bits in the three encodings in which AMD's and LLVM's assemblers differ: TENSOR_*
+ * (DIM, DMASK, VADDR4), the scale prefix of WMMA (its third source), and V_WMMA_F32_32X16X128_F4
+ * (bit 14, which is part of B's format elsewhere). */
 void decode_complete_gfx1250(uint32_t *w)
 {
     const bool scales =

@@ -130,11 +130,11 @@ struct inst {
     uint16_t clocks;       /* until the wave may issue its next instruction */
     uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each */
 
-    /* Vector operations with sources and a result of one or two dwords, or a lane mask, and no
-     * modifiers but abs and neg. */
+    /* True if execute_plain() may run it: a vector operation without modifiers other than abs and
+     * neg. Each source, and the result, is one or two dwords or a lane mask. */
     bool plain;
-    bool plain_aside;   /* they need another place for the result: it overlaps a float source */
-    uint8_t plain_mode; /* bits of MODE without which they flush denormals */
+    bool plain_aside;   /* plain: the result needs a buffer, since it overlaps a float source */
+    uint8_t plain_mode; /* plain: bits of MODE that have to be set; else denormals are flushed */
 
     /* Private to the checks, which set these when the instruction is decoded. */
     uint8_t bit_op;         /* check_uninit.c: operation for bit tracking, 0: none */

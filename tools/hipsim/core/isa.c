@@ -87,7 +87,7 @@ static const struct isa isas[] = {
         .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
         .clusters = true,
-        /* The others have the rules of gfx9's caches, and hints. */
+        /* Left out: `stale` and `fence`, which have the rules of gfx9's caches, and `hint`. */
         .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
                   CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
         .counter_max = gfx1250_counters,

@@ -26,8 +26,8 @@ struct isa {
     uint32_t checks;                 /* enum check_bits: checks that have its rules */
     const uint8_t *counter_max;      /* by enum wait_counter */
     bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
-    /* Sets unused bits of INST_MAX_DWORDS dwords as LLVM's disassembler wants them; NULL: it
-     * accepts what assemblers write. */
+    /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords as LLVM's disassembler requires
+     * them; NULL: it accepts what all assemblers emit. */
     void (*complete)(uint32_t *w);
 };
 

@@ -29,6 +29,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
+/* Counts an instruction by its kinds, which worker_counters() adds up. */
 static void count(struct worker *k, const struct inst *in)
 {
     k->counters.instructions++;
@@ -272,7 +273,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
         if (!in)
             return;
         if (w->wg->barriers != opened && in->row && in->row->flags & ROW_SHARED)
-            return; /* its signal has resumed waves that may be earlier */
+            return; /* w has opened a barrier, and a wave that it resumed may be earlier */
         if (in->row && in->row->flags & ROW_SHARED && other) {
             make_room(w, in);
             if (seeded ? turn-- == 0 : before(other, w))
@@ -310,7 +311,8 @@ static void report_unequal(struct workgroup *wg, struct wave *first, const struc
                  (long long)(ended->pc - 4 - l->entry_pc));
 }
 
-/* True if the wave has signalled the barrier and runs on: the barrier need not wait for it. */
+/* True if the wave has signalled the workgroup's barrier and has not reached its wait: the barrier
+ * need not wait for it. */
 static bool has_signalled(const struct workgroup *wg, const struct wave *w)
 {
     return w->signalled && w->signalled_at == wg->opened && w->state != WAVE_AT_BARRIER &&
@@ -429,7 +431,7 @@ bool turn_take(struct worker *k, bool brief)
         spin_leave(k);
     while (k->turn > 0) {
         struct wave *w = next_wave(k);
-        if (!w) { /* one of its waves may have opened the cluster's barrier */
+        if (!w) { /* a wave of this workgroup may have opened the cluster's barrier */
             turn_wait_for_grid(wg);
             w = next_wave(k);
         }

@@ -27,7 +27,7 @@
 #define WAVE_LANES 64
 #define VGPR_FILE 1024 /* the most VGPRs that a wave of any target has */
 #define AGPR_FILE 256
-#define NAMED_BARRIERS 16 /* the most of a workgroup (CDNA5 ISA, 5.6.2) */
+#define NAMED_BARRIERS 16 /* maximum number in a workgroup (CDNA5 ISA, 5.6.2) */
 #define WAVE_TRAIL 256    /* instructions in which reports look for the writer of a register */
 
 /* 64-bit apertures of the flat address space, above all host addresses. */
@@ -199,9 +199,9 @@ struct workgroup {
     uint64_t cluster;
     uint32_t cluster_id[3], in_cluster[3];
     struct named_barrier {
-        uint8_t members, signals;
-        uint64_t opened;
-    } named[NAMED_BARRIERS + 1]; /* by number; 0 is none */
+        uint8_t members, signals; /* waves that must signal to open it; signals since then */
+        uint64_t opened;          /* number of openings */
+    } named[NAMED_BARRIERS + 1];  /* gfx1250: by number; entry 0 is unused */
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
@@ -216,10 +216,10 @@ struct workgroup {
     bool unsettled;          /* call checks_settle() after the current instruction */
     uint8_t fetches;         /* bit per check that watches and has fetched() */
     uint32_t at_barrier;
-    uint64_t barriers;     /* number of barriers so far, named ones included: the epoch */
+    uint64_t barriers;     /* openings so far of its own and of named barriers: the epoch */
     uint64_t opened;       /* number of openings of the workgroup's own barrier */
-    uint64_t signal_clock; /* gfx1250: the largest clock of a wave at a signal of its barrier */
-    uint64_t opened_clock; /* the clock at which the last barrier opened */
+    uint64_t signal_clock; /* gfx1250: the largest clock of a wave when it signalled that barrier */
+    uint64_t opened_clock; /* the clock at which that barrier last opened */
 };
 
 /* Classes of faults. Tests expect one of them, and users can disable a class. */
@@ -326,7 +326,8 @@ struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
 
-/* A barrier of global wave sync. `left` waves are missing, besides the one that opens it. */
+/* A barrier of global wave sync, or of a cluster. `left` signals are missing, besides the one that
+ * opens it: of waves, or of a cluster's workgroups. */
 struct grid_barrier {
     uint32_t left;
     uint64_t opened;

@@ -207,8 +207,8 @@ static void init_wave(struct worker *k, struct wave *w, uint32_t id)
     init_sgprs(w);
 }
 
-/* Sets the position of workgroup wg->index in the grid. The workgroups of a cluster have
- * consecutive numbers. */
+/* Sets the position of workgroup wg->index in the grid of `groups` workgroups by dimension. The
+ * workgroups of a cluster have consecutive numbers. */
 static void place(struct workgroup *wg, const uint32_t *groups)
 {
     const uint32_t *n = wg->launch->cluster;

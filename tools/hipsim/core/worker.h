@@ -41,8 +41,8 @@ struct worker {
     uint64_t random;
     struct code_slots code;
     struct spin *spin;             /* detects polling waves; NULL: not created yet */
-    struct counters counters;      /* without kinds of instructions */
-    uint64_t kinds[ROW_KINDS + 1]; /* instructions executed, by ROW_KINDS of their flags */
+    struct counters counters;      /* without the kinds of instructions */
+    uint64_t kinds[ROW_KINDS + 1]; /* instructions executed, by the ROW_KINDS bits of flags */
     uint32_t nwaves;
     uint32_t lanes; /* of a wave */
     bool busy;      /* its workgroup has not ended */
@@ -57,7 +57,7 @@ struct worker {
 bool worker_init(struct worker *k, struct engine *e);
 void worker_free(struct worker *k);
 
-/* Returns what the worker has executed since its creation. */
+/* Returns the counts of all instructions that the worker has executed since its creation. */
 struct counters worker_counters(const struct worker *k);
 
 /* Initialises the worker's workgroup as number `index`, with its waves and LDS. */

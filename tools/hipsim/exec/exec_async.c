@@ -79,17 +79,17 @@ static void exec_async(struct wave *w, const struct inst *in)
 
 /* -- tensor data mover ------------------------------------------------------------------------- */
 
-enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 };
+enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* a descriptor's type */ };
 
 /* A descriptor. Sizes and strides count elements, except as said. */
 struct tensor {
-    bool valid;                 /* else nothing is copied; kernels clear `type` to skip a copy */
-    unsigned element;           /* bytes */
-    uint32_t lds;               /* byte address of the tile */
-    uint64_t global;            /* byte address of the tile */
-    uint64_t dim[TENSOR_DIMS];  /* size of the tensor, from the tile's start */
-    uint64_t tile[TENSOR_DIMS]; /* 1 where a dimension is not used */
-    bool used[TENSOR_DIMS];
+    bool valid;                   /* else nothing is copied; kernels clear `type` to skip a copy */
+    unsigned element;             /* bytes */
+    uint32_t lds;                 /* byte address of the tile */
+    uint64_t global;              /* byte address of the tile */
+    uint64_t dim[TENSOR_DIMS];    /* size of the tensor, from the tile's start */
+    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 where a dimension is not used */
+    bool used[TENSOR_DIMS];       /* the descriptor has a tile size for the dimension */
     uint64_t stride[TENSOR_DIMS]; /* the first one is 1 */
     uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
     bool gather;
@@ -130,9 +130,9 @@ static void read_rows(struct tensor *t, const uint32_t *g0, const uint32_t *g2, 
     }
 }
 
-/* Reports a mask of workgroups outside of clusters, or without this workgroup. False: the report
- * ends the wave. Each workgroup of the mask issues the load, and gets the data in its own LDS
- * (CDNA5 ISA, 10.7), as a load for one workgroup does. */
+/* True if `mask` names workgroups of a cluster, this one included. Else reports it, which ends the
+ * wave. Each workgroup of the mask issues the load, and gets the data in its own LDS (CDNA5 ISA,
+ * 10.7). Each load is therefore executed as one for a single workgroup. */
 static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
 {
     const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;

@@ -13,6 +13,7 @@
 #include "turn.h"
 #include "wait.h"
 
+/* Numbers of barriers. Named ones have the numbers from 1 on. */
 enum {
     BARRIER_CLUSTER_TRAP = -4,
     BARRIER_CLUSTER = -3,
@@ -27,6 +28,7 @@ struct barrier_operand {
     uint8_t members; /* 0: the count stays */
 };
 
+/* Reads the operand: SIMM16, a constant, or M0. */
 static struct barrier_operand operand(struct wave *w, const struct inst *in)
 {
     const struct opnd *o = &in->src[0];
@@ -85,6 +87,7 @@ static void open_named(struct wave *w, int32_t id)
     checks_barrier(wg);
 }
 
+/* Counts a signal. The one that completes the members opens the barrier. */
 static void signal_named(struct wave *w, struct named_barrier *b, struct barrier_operand o)
 {
     if (o.members)
@@ -93,6 +96,7 @@ static void signal_named(struct wave *w, struct named_barrier *b, struct barrier
         open_named(w, o.id);
 }
 
+/* Counts a signal. The one after which none is missing opens the barrier. */
 static void signal_cluster(struct wave *w, struct grid_barrier *b)
 {
     checks_grid_arrive(w);
@@ -149,6 +153,7 @@ static void exec_signal_isfirst(struct wave *w, const struct inst *in)
 
 /* -- waits ------------------------------------------------------------------------------------- */
 
+/* Stops the wave unless the barrier has opened since the wave signalled it. */
 static void wait_workgroup(struct wave *w, const struct inst *in)
 {
     if (w->launch->checks & CHECK_DIVERGE)
@@ -167,6 +172,7 @@ static void wait_workgroup(struct wave *w, const struct inst *in)
         w->clock = w->wg->opened_clock;
 }
 
+/* Stops the wave unless the barrier has opened since the wave last passed it. */
 static void wait_cluster(struct wave *w, const struct grid_barrier *b)
 {
     if (b->opened != w->cluster_seen) {
@@ -174,12 +180,13 @@ static void wait_cluster(struct wave *w, const struct grid_barrier *b)
         checks_grid_pass(w);
         return;
     }
-    w->cluster_seen = b->opened + 1;
+    w->cluster_seen = b->opened + 1; /* the opening that resumes it */
     w->grid_barrier = b;
     w->grid_opened = b->opened;
     w->state = WAVE_AT_GRID_BARRIER;
 }
 
+/* Likewise; open_named() resumes the wave. */
 static void wait_named(struct wave *w, const struct named_barrier *b)
 {
     if (b->opened == w->named_seen)
@@ -200,6 +207,7 @@ static void exec_wait(struct wave *w, const struct inst *in)
 
 /* -- named barriers ---------------------------------------------------------------------------- */
 
+/* Sets the number of members, and clears the signals. */
 static void exec_init(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -211,6 +219,7 @@ static void exec_init(struct wave *w, const struct inst *in)
     b->signals = 0;
 }
 
+/* Makes a named barrier the one to which the wave's waits refer; 0: none. */
 static void exec_join(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -236,7 +245,8 @@ static void exec_leave(struct wave *w, const struct inst *in)
         open_named(w, id);
 }
 
-/* Reads member count, signal count and number of named barriers, in fours. */
+/* Reads a barrier's state. Bit 0 is set; members begin at bit 4, signals at bit 16. From bit 24 on
+ * there is a quarter of the number of named barriers. */
 static void exec_state(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);

@@ -536,7 +536,8 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
         valid[1] = (valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, f->valid) & lanes);
 }
 
-/* Fetches a source of a plain instruction. Returns the lanes in which it is defined. */
+/* Fetches a source of a plain instruction: *rows is its registers, or `tmp` with a copy for each
+ * lane. Returns the lanes in which it is defined. */
 static inline uint64_t fetch_plain(const struct wave *w, const struct opnd *o, uint32_t *tmp,
                                    const uint32_t **rows)
 {

@@ -5,10 +5,12 @@
 #include "mfma_decode.h"
 #include "mfma_vec.h"
 
+/* A and B of a block: a line of rows or columns for each k. */
 struct int_operands {
     int16_t a[MAX_K][LINE], b[MAX_K][LINE];
 };
 
+/* Decodes A or B of a block to lines. */
 static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool is_a,
                          unsigned block)
 {
@@ -35,6 +37,7 @@ struct pairs {
     uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
 };
 
+/* Decodes A or B of a block to pairs, from `rows` with B's lanes already rearranged by BLGP. */
 static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool is_a,
                          unsigned block, const uint32_t (*rows)[MFMA_LANES])
 {
@@ -57,7 +60,7 @@ static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool
     }
 }
 
-/* Computes dense INT8 with 16 columns or more: exact, wraps. */
+/* Computes dense INT8 with 16 columns or more. */
 static void run_i8_dense(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

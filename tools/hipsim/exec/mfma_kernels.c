@@ -246,9 +246,10 @@ static inline vec_i scale_of(const struct step *s, unsigned p)
 }
 
 /*
- * Handles products below E_MIN without a scale. The result is C in two cases. First, C is so large
- * that the sum is less than half of its last bit. Second, all products of the column are zero
- * (`none`) and C loses no bits. Sets `odd` where neither holds, or products exceed E_MAX.
+ * Returns `result` with C in the columns whose products are below E_MIN (exponents `e`). C is right
+ * in two cases. First, C is so large that the sum is less than half of its last bit. Second, all
+ * products of the column are zero (`none`) and C loses no bits. Sets `odd` where neither holds, or
+ * products exceed E_MAX. Products with scales do not come here.
  */
 static inline vec_f keep_c(vec_i e, vec_i none, vec_f c, vec_f result, vec_i *odd)
 {
@@ -473,7 +474,7 @@ static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
     return !vec_any_i(infinity);
 }
 
-/* Finds the columns from j on in which all of B is zero. */
+/* Sets zero[] to all ones in the step's columns in which all of B is zero, else to 0. */
 static inline void find_zero_columns(const struct step *s, vec_i zero[PARTS])
 {
     for (unsigned p = 0; p < PARTS; p++) {
@@ -483,7 +484,7 @@ static inline void find_zero_columns(const struct step *s, vec_i zero[PARTS])
     }
 }
 
-/* True if all of A's row is zero. */
+/* True if all of the step's row of A is zero. */
 static inline bool is_zero_row(const struct step *s)
 {
     bool zero = true;
@@ -525,7 +526,8 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
         for (unsigned i = 0; i < rows; i++)
             not_done |= (uint32_t)out_of_range(&x[i], two_stage) << i;
-    /* Rows and columns of zeros, as of masked keys and padding, are common. */
+    /* Rows and columns of zeros, as of masked keys and padding, are common: keep_c() is faster than
+     * look_again(). */
     const bool may_keep = not_done && !o->special && !sparse && !scaled;
     vec_i zero[PARTS], every[PARTS];
     for (unsigned p = 0; p < PARTS; p++)

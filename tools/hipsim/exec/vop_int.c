@@ -106,7 +106,8 @@ static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t selec
     return r;
 }
 
-/* Permutes rows whose selectors are all bytes, as most are. False if others occur. */
+/* Executes V_PERM_B32 if all selectors are numbers of bytes, 0 to 7, as is usual. False if others
+ * occur, or the host has no AVX2. */
 static inline bool permute_rows(const struct lanes *x)
 {
 #if defined(__AVX2__)

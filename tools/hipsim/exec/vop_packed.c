@@ -104,6 +104,7 @@ HEAD(mov)
  * op_sel selects its half. neg_hi means abs. A 16-bit result is the result of the f32 fma, rounded
  * again. bf16 keeps denormals.
  */
+/* Returns a half's value as f32 bits. */
 static uint32_t widened(uint32_t half, bool bf16)
 {
     return bf16 ? half << 16 : f32_bits(f16_to_f32(half));
@@ -168,7 +169,7 @@ static void mix_half(struct lanes *x, bool high)
     }
 }
 
-/* The same for a bf16 result. */
+/* Clamps the f32 result and rounds it to bf16, in the low or high half; the other half stays. */
 static void mix_brain(struct lanes *x, bool high)
 {
     uint32_t r[WAVE_LANES];

@@ -193,14 +193,16 @@ static void k_widen_32(struct lanes *x)
 }
 
 /*
- * gfx1250 converts 8 elements, 16 with 6 bits (CDNA5 ISA, 7.6.3). A lane of the scale has
- * four E8M0 numbers for its row of a matrix, and op_sel says which (tables 36 and 37). Lanes 16 to
- * 31 continue the row of lanes 0 to 15, so that both read the scale of lane % 16, or of 16 more.
+ * gfx1250's V_CVT_SCALE_PK* convert 8 elements, or 16 of 6 bits, in each lane (CDNA5 ISA, 7.6.3).
+ * Lanes n and n + 16 have elements of one row of a matrix. A lane of the scale's register has four
+ * E8M0 numbers for a row. op_sel selects the lane, n or n + 16, and the number (tables 36 and 37).
  */
+
+/* Returns the number of elements of a lane. */
 static unsigned elements(const struct scale_op *op) { return op->format->bits == 6 ? 16 : 8; }
 
-/* Returns the lane and the bit of a lane's scale. Elements of 4 and 6 bits come 32 in a lane, so
- * that lanes 16 to 31 have the next block. */
+/* Finds a lane's scale: it is in lane *from of the scale's register, from bit *at on. Elements of 4
+ * and 6 bits are 32 in a lane of a matrix, so that lanes 16 to 31 have the next block. */
 static void find_scale(unsigned op_sel, unsigned bits, unsigned lane, unsigned *from, unsigned *at)
 {
     *from = lane % 16 + 16 * (op_sel & 1);
@@ -208,6 +210,7 @@ static void find_scale(unsigned op_sel, unsigned bits, unsigned lane, unsigned *
                     : 8 * (lane / 16 % 2 + 2 * (op_sel >> 1 & 1));
 }
 
+/* Converts a lane's narrow elements to f32, f16 or bf16, times the scale. */
 static void k_widen_many(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -227,7 +230,8 @@ static void k_widen_many(struct lanes *x)
     }
 }
 
-/* An infinity becomes NaN where overflow saturates (CDNA5 ISA, 7.6.2). */
+/* Converts a lane's wide elements to narrow ones; the scale is an f32. An infinity becomes NaN
+ * where overflow saturates (CDNA5 ISA, 7.6.2). */
 static void k_narrow_many(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;

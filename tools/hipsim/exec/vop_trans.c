@@ -200,6 +200,7 @@ static uint32_t scalar_source(const struct wave *w, const struct inst *in, uint3
     return in->src[0].neg ? u ^ sign : u;
 }
 
+/* Writes a scalar result. It is defined if the source is. */
 static void write_scalar(struct wave *w, const struct inst *in, uint32_t r)
 {
     if (in->clamp || in->omod)

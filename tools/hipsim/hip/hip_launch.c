@@ -445,9 +445,10 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
 
 /* -- the API ----------------------------------------------------------------------------------- */
 
+/* Optional parts of a launch. */
 struct launch_extras {
-    hipEvent_t start, stop;
-    uint32_t cluster[3]; /* workgroups of a cluster by dimension; 0: no clusters */
+    hipEvent_t start, stop; /* NULL: none */
+    uint32_t cluster[3];    /* workgroups of a cluster by dimension; 0: no clusters */
 };
 
 static hipError_t record(hipEvent_t event, hipStream_t stream)
@@ -678,7 +679,8 @@ hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *fu
 hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
                                 void **params, void **extra);
 
-/* Copies the size of a cluster to cluster[3]. One workgroup is no cluster (CDNA5 ISA, 2.3). */
+/* Copies the attribute `size` of a launch to cluster[3]. A cluster of one workgroup is none (CDNA5
+ * ISA, 2.3) and leaves cluster[3] unchanged. */
 static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_t *cluster)
 {
     const struct hip_device *device = hip_stream_device(stream);
@@ -692,7 +694,7 @@ static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_
     return hipSuccess;
 }
 
-/* Applies the attributes of a launch. Attributes of caches and priorities change no result. */
+/* Reads the attributes of a launch. Those that affect only caches and priorities are ignored. */
 static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
                                   hipStream_t stream, bool *cooperative,
                                   struct launch_extras *extras)

@@ -32,8 +32,8 @@ struct program {
     uint32_t vgprs;   /* VGPRs of a wave; the first PROGRAM_VGPRS can be preset and read back */
     uint32_t groups;  /* default 1; the registers are from the last workgroup that ended */
     bool together;    /* all workgroups run at the same time */
-    uint32_t cluster; /* gfx1250: workgroups of a cluster, 0: no clusters */
-    uint32_t named_barriers; /* gfx1250: of a workgroup */
+    uint32_t cluster; /* gfx1250: workgroups of a cluster along x, 0: no clusters */
+    uint32_t named_barriers; /* gfx1250: number in a workgroup */
     uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
     uint32_t checks;
