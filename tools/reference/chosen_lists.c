@@ -7,6 +7,7 @@ struct writer {
     int room, count; /* entries that fit; entries so far, with those that did not fit */
 };
 
+/* Adds an entry, or only counts it if there is no room. */
 static void add(struct writer *w, int32_t entry)
 {
     if (w->count < w->room)

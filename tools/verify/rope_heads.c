@@ -157,6 +157,7 @@ static void normalise(struct call *c, struct head *head)
     }
 }
 
+/* Rotates a head of token t, and its error bounds. */
 static void rotate(struct call *c, int t, struct head *head)
 {
     const struct attn_rope_heads_desc *desc = &c->desc.rope_heads;

@@ -309,6 +309,7 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
         entry_field(w, "sparse: slots");
 }
 
+/* Writes latent decode, and with `whole` the same with the product of W_UV in its launch. */
 static void write_latent_decode(struct entry_writer *w, const struct model_latent *l, long q_len,
                                 bool sparse)
 {
@@ -392,6 +393,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     write_latent_decode(w, l, 1, true);
 }
 
+/* Begins an entry of the rotation and write of latent rows. */
 static void begin_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
     entry_begin(w, "mla_rope_cache");
@@ -402,6 +404,8 @@ static void begin_latent_rope(struct entry_writer *w, const struct model_latent 
     entry_cache(w);
 }
 
+/* Writes the rotation and write of latent rows, and with `whole` the same with the product
+ * of W_UK. */
 static void write_latent_rope(struct entry_writer *w, const struct model_latent *l)
 {
     begin_latent_rope(w, l);

@@ -55,6 +55,7 @@ static struct grid_barrier *cluster(struct wave *w)
 
 /* -- signals ----------------------------------------------------------------------------------- */
 
+/* Signals the barrier of the workgroup, which opens once no wave is missing. */
 static void signal_workgroup(struct wave *w, const struct inst *in)
 {
     struct workgroup *wg = w->wg;
@@ -109,6 +110,7 @@ static void signal_cluster(struct wave *w, struct grid_barrier *b)
     b->opened++;
 }
 
+/* Signals a barrier. Nothing happens if it does not exist, or is of a workgroup with one wave. */
 static void signal(struct wave *w, const struct inst *in, struct barrier_operand o)
 {
     struct named_barrier *b = named(w, o.id);
@@ -194,6 +196,7 @@ static void wait_named(struct wave *w, const struct named_barrier *b)
     w->named_seen = b->opened;
 }
 
+/* Waits at a barrier. Nothing happens if it does not exist, or is of a workgroup with one wave. */
 static void exec_wait(struct wave *w, const struct inst *in)
 {
     const int32_t id = (int16_t)in->simm16;
