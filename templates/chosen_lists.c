@@ -49,33 +49,18 @@ static struct tir_value argument(struct lists *l, const char *arg)
     return tir_arg(&l->b, arg, TIR_I32);
 }
 
-/* Returns an i1: the argument, a pointer, is not NULL. */
-static struct tir_value is_given(struct lists *l, const char *arg)
-{
-    return tir_cmp_ne(&l->b, tir_arg(&l->b, arg, TIR_I64), tir_i64(&l->b, 0));
-}
-
 /* Returns entry `index` of the i32 array at `base`, or `absent` if `there` (i1) is false. */
 static struct tir_value entry_or(struct lists *l, struct tir_value base, struct tir_value index,
                                  struct tir_value there, struct tir_value absent)
 {
     struct tir_builder *b = &l->b;
     const struct tir_type type = tir_scalar(TIR_I32);
-    struct tir_value value;
     struct tir_if some = tir_begin_if(b, there, false, &type, 1);
     const struct tir_value found =
         tir_scalar_load(b, base, tir_shl(b, index, tir_i32(b, 2)), TIR_I32);
     tir_else(b, &some, &found);
     tir_end_if(b, &some, &absent);
-    value = absent;
-    return value;
-}
-
-/* Returns entry `index` of the array that an argument points to, or `absent` if it is NULL. */
-static struct tir_value argument_entry(struct lists *l, const char *arg, struct tir_value index,
-                                       struct tir_value absent)
-{
-    return entry_or(l, tir_arg(&l->b, arg, TIR_I64), index, is_given(l, arg), absent);
+    return absent;
 }
 
 /* Finds the row's query and its tokens, the groups of its list, and the entries of these and of the
@@ -88,9 +73,9 @@ static void open_row(struct lists *l)
     l->row = tir_block_id(b, 0);
     l->query = tir_div(b, l->row, argument(l, ARG_KV_HEADS));
     l->tokens = tir_max(b, att_entry(b, ARG_KV_LENS, l->query, TIR_I32), zero);
-    l->sequence = argument_entry(l, ARG_ROW_SEQUENCES, l->query, l->query);
+    l->sequence = att_entry_or(b, ARG_ROW_SEQUENCES, l->query, l->query);
     l->newest = tir_div(b, l->tokens, ratio);
-    l->lists_chosen = is_given(l, ARG_CHOSEN);
+    l->lists_chosen = att_is_given(b, ARG_CHOSEN);
     l->groups = entry_or(l, tir_arg(b, ARG_COUNTS, TIR_I64), l->row, l->lists_chosen, l->newest);
     const struct tir_value chosen =
         att_row(b, tir_arg(b, ARG_CHOSEN, TIR_I64), l->row, ARG_CHOSEN_ROW_STRIDE, INT);
@@ -172,7 +157,7 @@ static struct tir_value group_entries(struct lists *l, struct tir_value at, stru
 static struct tir_value ring_of(struct lists *l)
 {
     struct tir_builder *b = &l->b;
-    const struct tir_value slot = argument_entry(l, ARG_WINDOW_SLOTS, l->sequence, tir_i32(b, 0));
+    const struct tir_value slot = att_entry_or(&l->b, ARG_WINDOW_SLOTS, l->sequence, tir_i32(b, 0));
     return tir_add(b, argument(l, ARG_WINDOW_FIRST),
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }

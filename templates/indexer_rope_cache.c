@@ -479,8 +479,7 @@ static void visit(struct indexer_rope *k)
     rope_find_angles(p);
     rope_load_slot(p);
     const struct tir_value some =
-        tir_and(b, tir_cmp_ne(b, tir_arg(b, ARG_Q, TIR_I64), tir_i64(b, 0)),
-                tir_cmp_lt(b, first, tir_arg(b, ARG_HEADS, TIR_I32)));
+        tir_and(b, att_is_given(b, ARG_Q), tir_cmp_lt(b, first, tir_arg(b, ARG_HEADS, TIR_I32)));
     struct tir_if of_q = tir_begin_if(b, some, false, NULL, 0);
     visit_heads(k, first);
     tir_end_if(b, &of_q, NULL);

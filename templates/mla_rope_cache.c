@@ -154,8 +154,7 @@ static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_v
 static void visit_queries(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value given =
-        tir_cmp_ne(b, tir_arg(b, ATT_HEADS(Q_NOPE).arg, TIR_I64), tir_i64(b, 0));
+    const struct tir_value given = att_is_given(b, ATT_HEADS(Q_NOPE).arg);
     struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
     const struct heads h = find_heads(k, item);
     copy_latents(k, &h, tir_add(b, h.first, att_times(b, k->rope.wave, WAVE_HEADS)));

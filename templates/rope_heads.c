@@ -91,12 +91,6 @@ static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
                     att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
 
-/* Returns an i1: the argument, a pointer, is not NULL. */
-static struct tir_value is_there(struct heads *h, const char *arg)
-{
-    return tir_cmp_ne(&h->b, tir_arg(&h->b, arg, TIR_I64), tir_i64(&h->b, 0));
-}
-
 /* Loads the wave's heads from a view, as f32. */
 static struct tir_value load(struct heads *h, struct tir_view view)
 {
@@ -109,7 +103,7 @@ static struct tir_value load(struct heads *h, struct tir_view view)
 static struct tir_value load_vector(struct heads *h, const char *arg, float absent)
 {
     struct tir_builder *b = &h->b;
-    const struct tir_value given = is_there(h, arg), zero = tir_i32(b, 0);
+    const struct tir_value given = att_is_given(b, arg), zero = tir_i32(b, 0);
     const struct tir_value rows = tir_select(b, given, tir_i32(b, (int)h->rows), zero);
     const struct tir_value x =
         load(h, att_view(b, tir_arg(b, arg, TIR_I64), rows, zero, h->v->head_dim * ELEM, 0));
@@ -174,7 +168,7 @@ static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
 static struct tir_value apply_gates(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
-    const struct tir_value each = is_there(h, ARG_GATE), whole = is_there(h, ARG_HEAD_GATE);
+    const struct tir_value each = att_is_given(b, ARG_GATE), whole = att_is_given(b, ARG_HEAD_GATE);
     const struct tir_value gate = load(h, heads_of(h, ATT_HEADS(GATE), ELEM, each));
     const struct tir_value head_gate = act(h, load_head_gates(h, whole), whole);
     y = tir_mul(b, y, act(h, gate, each));

@@ -167,8 +167,7 @@ static struct tir_value gathers(struct rope *p, struct tir_value run)
 {
     struct tir_builder *b = &p->b;
     const int x = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(p->v));
-    const struct tir_value slots =
-        tir_cmp_ne(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), tir_i64(b, 0));
+    const struct tir_value slots = att_is_given(b, ARG_SLOT_MAPPING);
     return tir_and(b, slots, tir_cmp_ge(b, run, tir_i32(b, x)));
 }
 

@@ -5,23 +5,6 @@
 
 enum { INT = 4 };
 
-struct tir_value att_is_given(struct tir_builder *b, const char *arg)
-{
-    return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
-}
-
-struct tir_value att_entry_or(struct tir_builder *b, const char *arg, struct tir_value index,
-                              struct tir_value otherwise)
-{
-    const struct tir_type t = tir_typeof(b->f, otherwise);
-    struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
-    struct tir_value entry = att_entry(b, arg, index, t.dtype);
-    tir_else(b, &given, &entry);
-    entry = otherwise;
-    tir_end_if(b, &given, &entry);
-    return entry;
-}
-
 /* Returns byte `index` of has_state, or 1 if the call has none. */
 static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value index)
 {

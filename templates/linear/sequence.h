@@ -28,13 +28,6 @@ struct att_sequence att_sequence_tokens(struct tir_builder *b, struct tir_value 
 /** Reads a sequence of an op without `accepted`: members of that name are not set. */
 struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index);
 
-/** True if the argument, a pointer, is given. */
-struct tir_value att_is_given(struct tir_builder *b, const char *arg);
-
-/** Returns element `index` (i32) of an array of 32 bits, or `otherwise` where the call has none. */
-struct tir_value att_entry_or(struct tir_builder *b, const char *arg, struct tir_value index,
-                              struct tir_value otherwise);
-
 /** Returns entry `index` of an array of int32 whose entries are `stride` (an argument) apart. */
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);

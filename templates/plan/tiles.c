@@ -39,7 +39,7 @@ static void find_queries(const struct att_scan *scan, struct tir_builder *b, str
                          struct sequences *s)
 {
     const struct tir_value count = att_plus(b, tir_arg(b, ARG_BATCH, TIR_I32), 1);
-    const struct tir_value given = tir_cmp_ne(b, tir_arg(b, ARG_QO_INDPTR, TIR_I64), tir_i64(b, 0));
+    const struct tir_value given = att_is_given(b, ARG_QO_INDPTR);
     const struct tir_value each = splat(scan, b, tir_arg(b, ARG_Q_LEN, TIR_I32));
     const struct tir_value start = load(scan, b, ARG_QO_INDPTR, first, count);
     const struct tir_value end = load(scan, b, ARG_QO_INDPTR, att_plus(b, first, 1), count);

@@ -86,17 +86,12 @@ static struct tir_value load_i32(struct split_kv *d, const char *array, struct t
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-static struct tir_value is_given(struct split_kv *d, const char *pointer)
-{
-    return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
-}
-
 /* Finds the first and the one-past-last query of a sequence, as rows of q. */
 static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    struct tir_if given = tir_begin_if(b, is_given(d, ARG_QO_INDPTR), false, i32, 2);
+    struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_QO_INDPTR), false, i32, 2);
     const struct tir_value first = load_i32(d, ARG_QO_INDPTR, sequence);
     const struct tir_value end = load_i32(d, ARG_QO_INDPTR, att_plus(b, sequence, 1));
     tir_else(b, &given, (struct tir_value[]){first, end});
@@ -114,7 +109,7 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
     if (d->v->sparse == ATT_SPARSE_NONE)
         return load_i32(d, ARG_KV_LENS, sequence);
     const struct tir_type i32 = tir_scalar(TIR_I32);
-    struct tir_if given = tir_begin_if(b, is_given(d, ARG_KV_LENS), false, &i32, 1);
+    struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_KV_LENS), false, &i32, 1);
     const struct tir_value len = load_i32(d, ARG_KV_LENS, sequence);
     tir_else(b, &given, &len);
     struct tir_value room;
@@ -155,7 +150,8 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     struct tir_type i32[WORK_WORDS];
     for (int i = 0; i < WORK_WORDS; i++)
         i32[i] = tir_scalar(TIR_I32);
-    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
+    struct tir_if listed =
+        tir_begin_if(b, att_is_given(b, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
     const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
     for (int i = 0; i < WORK_WORDS; i++)
@@ -254,7 +250,7 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2])
     struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)
         group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
-    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
+    struct tir_if listed = tir_begin_if(b, att_is_given(b, ARG_WORK_INDPTR), false, i32, 2);
     range[0] = load_i32(d, ARG_WORK_INDPTR, group);
     range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
     tir_else(b, &listed, range);

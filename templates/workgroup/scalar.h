@@ -81,6 +81,25 @@ static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, index, tir_i32(b, 2)), dtype);
 }
 
+/** Returns an i1: the argument, a pointer, is not NULL. */
+static inline struct tir_value att_is_given(struct tir_builder *b, const char *arg)
+{
+    return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
+}
+
+/** Returns element `index` (i32) of the 32-bit array `arg`, or `otherwise` if that is NULL. */
+static inline struct tir_value att_entry_or(struct tir_builder *b, const char *arg,
+                                            struct tir_value index, struct tir_value otherwise)
+{
+    const struct tir_type t = tir_typeof(b->f, otherwise);
+    struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
+    struct tir_value entry = att_entry(b, arg, index, t.dtype);
+    tir_else(b, &given, &entry);
+    entry = otherwise;
+    tir_end_if(b, &given, &entry);
+    return entry;
+}
+
 /** Loads the f32 to which `arg` points, a scale of a whole tensor. */
 static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
 {
