@@ -74,6 +74,8 @@ static int bind(struct attn_device *device, const char *hip_library)
     memcpy(device->target, properties.arch, length);
     error = hip->hipDeviceGetAttribute(&device->compute_units, HIP_ATTRIBUTE_COMPUTE_UNITS,
                                        device->ordinal);
+    if (!error)
+        error = hip->hipDeviceGetAttribute(&device->lanes, HIP_ATTRIBUTE_LANES, device->ordinal);
     if (error)
         return attn_hip_fail(hip, "hipDeviceGetAttribute", error);
     return ATTN_OK;

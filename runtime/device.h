@@ -24,6 +24,7 @@ struct attn_device {
     uint32_t flags;
     int hip_version;
     int compute_units;
+    int lanes; /* of a wave */
     char name[256];
     char target[64]; /* "gfx942", without feature suffixes */
     attn_log_function log;

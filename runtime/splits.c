@@ -44,14 +44,14 @@ static bool is_prefill(const struct attn_op *op) { return op->family == &attn_fa
 /* Sets *most to the workgroups that share a compute unit, of the op's kernel with the most. */
 static int find_sharers(const struct attn_op *op, int32_t *most)
 {
-    enum { SIMDS = 4, WAVE = 64 };
+    enum { SIMDS = 4 };
     *most = 1;
     for (uint32_t i = 0; i < op->kernel_count; i++) {
         const struct attn_pack_record *record;
         const int r = attn_pack_read(op->device->packs[op->pack], op->kernels[i].number, &record);
         if (r)
             return r;
-        const uint32_t waves = op->kernels[i].workgroup[0] / WAVE;
+        const uint32_t waves = op->kernels[i].workgroup[0] / (uint32_t)op->device->lanes;
         const int32_t sharers = (int32_t)(record->k->occupancy * SIMDS / (waves ? waves : 1));
         *most = sharers > *most ? sharers : *most;
     }

@@ -70,14 +70,16 @@ int hipGetDeviceCount(int *count)
     return 0;
 }
 
-/* Supports only the number of compute units: 304 for the first GPU, 256 for the second. */
+/* Supports the number of compute units, 304 for the first GPU and 256 for the second, and that of
+ * the lanes of a wave. */
 int hipDeviceGetAttribute(int *value, int attribute, int ordinal)
 {
     ENTER();
-    if (attribute != 63)
-        return 1;
-    *value = ordinal ? 256 : 304;
-    return 0;
+    if (attribute == 63)
+        *value = ordinal ? 256 : 304;
+    else if (attribute == 87)
+        *value = 64;
+    return attribute != 63 && attribute != 87;
 }
 
 int hipGetDevice(int *ordinal)
