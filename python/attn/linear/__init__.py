@@ -216,7 +216,8 @@ def mamba_chunk_scan_combined_varlen(x, dt, A, B, C, chunk_size, cu_seqlens, cu_
     else:
         slots, states = l.indices(final_state_indices), final_states_out
         if initial_states is not None:
-            states[final_state_indices] = _states_of(initial_states, x, shape, states.dtype)
+            kept = final_state_indices >= 0
+            states[final_state_indices[kept]] = _states_of(initial_states, x, shape, states.dtype)[kept]
     s = c.session(x)
     fields = dict(dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
                   value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
