@@ -96,7 +96,7 @@ def share(reports):
     return "+".join("%.0f" % (100 * max(r["matrix_fraction"], r["memory_fraction"])) for r in reports)
 
 
-HEAD = "target layer B tokens | attnc us, of each launch, %% of its roofline | fla us, launches | ratio"
+HEAD = "target layer B tokens | attnc us, of each launch, % of its roofline | fla us, launches | ratio"
 
 
 def row(target, what, batch, tokens, reports, segment, peer):
