@@ -82,6 +82,8 @@ static struct {
     int (*end)(void *, void **);
     int (*instantiate)(void **, void *, void *, char *, size_t);
     int (*replay)(void *, void *);
+    int (*destroy_graph)(void *);
+    int (*destroy_executable)(void *);
     const char *(*name)(int);
     bool (*time)(const struct hipsim_time_options *, char *, size_t); /* NULL: a real device */
 } hip;
@@ -142,6 +144,8 @@ static bool bind(void *library)
         {"hipStreamEndCapture", &hip.end},
         {"hipGraphInstantiate", &hip.instantiate},
         {"hipGraphLaunch", &hip.replay},
+        {"hipGraphDestroy", &hip.destroy_graph},
+        {"hipGraphExecDestroy", &hip.destroy_executable},
         {"hipGetErrorName", &hip.name},
         {"hipsim_time_enable", &hip.time},
     };
@@ -220,20 +224,25 @@ static bool launch(const struct probe *p, void *function, void *stream, void **e
                  "hipModuleLaunchKernel");
 }
 
-/* Makes an executable graph of a probe's launches, each after the one before. *graph is NULL for a
- * probe without a graph. */
+/* Makes an executable graph of a probe's launches, each after the one before. The caller destroys
+ * it. *graph is NULL after a failure and for a probe without a graph. */
 static bool make_graph(const struct probe *p, void *function, void **extra, void **graph)
 {
-    void *captured;
+    void *captured = NULL;
     *graph = NULL;
     if (!p->nodes)
         return true;
-    bool good = (gpu.stream || check(hip.stream(&gpu.stream), "hipStreamCreate")) &&
-                check(hip.begin(gpu.stream, 0), "hipStreamBeginCapture");
+    if ((!gpu.stream && !check(hip.stream(&gpu.stream), "hipStreamCreate")) ||
+        !check(hip.begin(gpu.stream, 0), "hipStreamBeginCapture"))
+        return false;
+    bool good = true;
     for (unsigned i = 0; good && i < p->nodes; i++)
         good = launch(p, function, gpu.stream, extra);
-    return good && check(hip.end(gpu.stream, &captured), "hipStreamEndCapture") &&
+    good = check(hip.end(gpu.stream, &captured), "hipStreamEndCapture") && good &&
            check(hip.instantiate(graph, captured, NULL, NULL, 0), "hipGraphInstantiate");
+    if (captured)
+        check(hip.destroy_graph(captured), "hipGraphDestroy");
+    return good;
 }
 
 /* Launches a probe's graph, or the probe itself if the graph is NULL. */
@@ -260,23 +269,23 @@ static bool set_data(const struct probe *p, void **data)
 /* Runs one launch or graph. *value is its clocks or microseconds. */
 static bool run_once(const struct probe *p, double *value)
 {
-    void *function, *graph, *args[2] = {gpu.results, NULL};
+    void *function, *graph = NULL, *args[2] = {gpu.results, NULL};
     size_t size = sizeof(args);
     void *extra[] = {(void *)1, args, (void *)2, &size, (void *)3}; /* buffer, its size, end */
     uint32_t clocks = 0;
     float milliseconds = 0;
-    if (!check(hip.function(&function, gpu.module, p->kernel), "hipModuleGetFunction") ||
-        !set_data(p, &args[1]) || !make_graph(p, function, extra, &graph) ||
-        !check(hip.synchronize(), "hipDeviceSynchronize") ||
-        !check(hip.record(gpu.start, NULL), "hipEventRecord") ||
-        !start(p, function, extra, graph) || !check(hip.record(gpu.stop, NULL), "hipEventRecord") ||
-        !check(hip.synchronize(), "hipDeviceSynchronize") ||
-        !check(p->event ? hip.elapsed(&milliseconds, gpu.start, gpu.stop)
-                        : hip.copy(&clocks, gpu.results, sizeof(clocks), TO_HOST),
-               "the result"))
-        return false;
+    const bool good =
+        check(hip.function(&function, gpu.module, p->kernel), "hipModuleGetFunction") &&
+        set_data(p, &args[1]) && make_graph(p, function, extra, &graph) &&
+        check(hip.synchronize(), "hipDeviceSynchronize") &&
+        check(hip.record(gpu.start, NULL), "hipEventRecord") && start(p, function, extra, graph) &&
+        check(hip.record(gpu.stop, NULL), "hipEventRecord") &&
+        check(hip.synchronize(), "hipDeviceSynchronize") &&
+        check(p->event ? hip.elapsed(&milliseconds, gpu.start, gpu.stop)
+                       : hip.copy(&clocks, gpu.results, sizeof(clocks), TO_HOST),
+              "the result");
     *value = p->event ? 1000.0 * (double)milliseconds : clocks;
-    return true;
+    return (!graph || check(hip.destroy_executable(graph), "hipGraphExecDestroy")) && good;
 }
 
 static int by_value(const void *a, const void *b)
