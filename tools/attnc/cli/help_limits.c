@@ -315,13 +315,15 @@ static void describe_values(const struct op_limits *l, enum att_field f,
                             const uint8_t has[LIMITS_SAMPLES], struct text *t)
 {
     bool same = true;
+    const char *semicolon = "";
     for (int i = 0; i < LIMITS_SAMPLES; i++)
         same = same && (has[i] == 0 || has[i] == l->all);
     for (unsigned i = 0; tgt_all[i]; i++) {
         if (!(l->all >> i & 1))
             continue;
         if (!same)
-            text_add(t, "%s%s: ", i ? "; " : "", tgt_all[i]->machine.name);
+            text_add(t, "%s%s: ", semicolon, tgt_all[i]->machine.name);
+        semicolon = "; ";
         limits_describe(has, (uint8_t)(1 << i), att_fields[f].zero, t);
         if (same)
             return;
@@ -580,10 +582,16 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
 /* Prints the targets for which the op is not written yet. */
 static void print_missing_targets(const struct op_limits *l)
 {
-    for (unsigned i = 0; tgt_all[i]; i++)
-        if (!(l->all >> i & 1))
-            printf("- targets: all but %s, which has no kernel of this op yet\n",
-                   tgt_all[i]->machine.name);
+    struct text missing = {0};
+    const char *verb = NULL;
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        if (l->all >> i & 1)
+            continue;
+        text_add(&missing, "%s%s", verb ? " and " : "", tgt_all[i]->machine.name);
+        verb = verb ? "have" : "has";
+    }
+    if (verb)
+        printf("- targets: all but %s, which %s no kernel of this op yet\n", missing.at, verb);
 }
 
 void print_limits(const struct att_template *op)
