@@ -689,7 +689,7 @@ static hipError_t read_cluster(const unsigned *size, hipStream_t stream, uint32_
     for (unsigned i = 0; i < 3; i++)
         if (!size[i])
             return hip_fail(hipErrorInvalidValue, "a dimension of the cluster is zero");
-    if (size[0] * size[1] * size[2] > 1)
+    if (size[0] > 1 || size[1] > 1 || size[2] > 1)
         memcpy(cluster, size, 3 * sizeof(*cluster));
     return hipSuccess;
 }
