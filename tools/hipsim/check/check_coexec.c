@@ -30,17 +30,16 @@ struct coexec {
 };
 
 /* True if both operands are VGPRs and share one. */
-static bool overlap(const struct opnd *a, const struct opnd *b)
+static bool share_vgpr(const struct opnd *a, const struct opnd *b)
 {
-    return a->kind == OPND_VGPR && b->kind == OPND_VGPR && a->reg < b->reg + b->dwords &&
-           b->reg < a->reg + a->dwords;
+    return a->kind == OPND_VGPR && opnd_overlap(a, b);
 }
 
 /* True if one of the first `sources` sources of the instruction has a register of the operand. */
 static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
 {
     for (unsigned i = 0; i < in->nsrc && i < sources; i++)
-        if (overlap(&in->src[i], o))
+        if (share_vgpr(&in->src[i], o))
             return true;
     return false;
 }
@@ -50,7 +49,8 @@ static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
 static bool writes(const struct inst *in, const struct opnd *o)
 {
     const bool swaps = strstr(in->row->name, "swap") != NULL;
-    return overlap(&in->dst, o) || overlap(&in->dst2, o) || (swaps && overlap(&in->src[0], o));
+    return share_vgpr(&in->dst, o) || share_vgpr(&in->dst2, o) ||
+           (swaps && share_vgpr(&in->src[0], o));
 }
 
 static bool is_wmma(const struct inst *in) { return in->row->flags & ROW_MFMA; }
@@ -82,7 +82,7 @@ static unsigned distance(const struct inst *wmma)
 static bool multiplies(const struct inst *in, const struct inst *from)
 {
     return is_wmma(in) && is_narrow(in) &&
-           (overlap(&in->src[0], &from->dst) || overlap(&in->src[1], &from->dst));
+           (share_vgpr(&in->src[0], &from->dst) || share_vgpr(&in->src[1], &from->dst));
 }
 
 /* True for vector instructions that run beside a WMMA. */

@@ -68,18 +68,12 @@ enum hazard_trait {
     TRAIT_ORDINARY = 1 << 15, /* vector; waits only after instructions with a hazard_reach */
 };
 
-static bool overlap(const struct opnd *a, const struct opnd *b)
-{
-    return a->kind == b->kind && a->kind != OPND_NONE && a->reg < b->reg + b->dwords &&
-           b->reg < a->reg + a->dwords;
-}
-
 static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
 
 static bool reads(const struct inst *in, const struct opnd *o)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
-        if (overlap(&in->src[i], o))
+        if (opnd_overlap(&in->src[i], o))
             return true;
     return false;
 }
@@ -188,7 +182,7 @@ static const struct opnd *addend(const struct inst *in)
 
 static bool writes(const struct inst *in, const struct opnd *o)
 {
-    return overlap(&in->dst, o) || (is(in, TRAIT_SWAP) && overlap(&in->src[0], o));
+    return opnd_overlap(&in->dst, o) || (is(in, TRAIT_SWAP) && opnd_overlap(&in->src[0], o));
 }
 
 static bool same(const struct opnd *a, const struct opnd *b)
@@ -199,8 +193,8 @@ static bool same(const struct opnd *a, const struct opnd *b)
 /* True if the matrix instruction reads `d` as A, B or the index of a sparse A. */
 static bool reads_as_factor(const struct inst *in, const struct opnd *d)
 {
-    return overlap(&in->src[0], d) || overlap(&in->src[1], d) ||
-           (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
+    return opnd_overlap(&in->src[0], d) || opnd_overlap(&in->src[1], d) ||
+           (in->row->flags & ROW_DST_IS_SRC && opnd_overlap(&in->src[2], d));
 }
 
 /* Returns the wait states between an f64 matrix instruction, 4x4x4 or 16x16x4, and `in`. */
@@ -213,7 +207,7 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
     if (flags & ROW_MFMA) {
         if (reads_as_factor(in, d))
             return result;
-        if (!overlap(addend(in), d) || is(in, TRAIT_XDL))
+        if (!opnd_overlap(addend(in), d) || is(in, TRAIT_XDL))
             return 0;
         if (same(addend(in), d) && !(small && is(in, TRAIT_F64)))
             return 0;
@@ -260,7 +254,7 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from, co
     }
     if (reads_as_factor(in, d))
         return result;
-    if (!overlap(addend(in), d))
+    if (!opnd_overlap(addend(in), d))
         return 0;
     if (same(addend(in), d))
         return passes == 2 ? 2 : 0;
@@ -269,7 +263,7 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from, co
 
 static bool writes_sgpr_of(const struct inst *from, const struct opnd *o)
 {
-    return o->kind == OPND_SGPR && (overlap(&from->dst, o) || overlap(&from->dst2, o));
+    return o->kind == OPND_SGPR && (opnd_overlap(&from->dst, o) || opnd_overlap(&from->dst2, o));
 }
 
 static bool any_sgpr(const struct inst *from, const struct inst *in)
@@ -283,7 +277,7 @@ static bool any_sgpr(const struct inst *from, const struct inst *in)
 static bool writes_exec(const struct inst *from)
 {
     static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
-    return from->row->flags & ROW_CMPX || overlap(&from->dst, &exec);
+    return from->row->flags & ROW_CMPX || opnd_overlap(&from->dst, &exec);
 }
 
 /* Returns the wait states after a dot product. Its result is only forwarded to the addend of the
@@ -292,7 +286,7 @@ static unsigned after_dot(const struct inst *from, const struct inst *in)
 {
     const struct opnd *d = &from->dst;
     if (in->row == from->row)
-        return overlap(&in->src[0], d) || overlap(&in->src[1], d) ? 3 : 0;
+        return opnd_overlap(&in->src[0], d) || opnd_overlap(&in->src[1], d) ? 3 : 0;
     return reads(in, d) || writes(in, d) ? 3 : 0;
 }
 
@@ -322,7 +316,7 @@ static unsigned after_result(const struct inst *from, const struct opnd *d, cons
         return 2;
     if (!read)
         return part && writes(in, d);
-    if (in->form & FORM_DPP && overlap(&in->src[0], d))
+    if (in->form & FORM_DPP && opnd_overlap(&in->src[0], d))
         return 2;
     return is(in, TRAIT_TO_SGPR) || part ||
            (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
@@ -366,7 +360,7 @@ static unsigned after_valu(const struct inst *from, const struct inst *in)
 static bool hands_m0(const struct inst *from, const struct inst *in)
 {
     static const struct opnd m0 = {.kind = OPND_SGPR, .reg = SGPR_M0, .dwords = 1};
-    return is(in, TRAIT_M0) && overlap(&from->dst, &m0);
+    return is(in, TRAIT_M0) && opnd_overlap(&from->dst, &m0);
 }
 
 static unsigned after_salu(const struct inst *from, const struct inst *in)

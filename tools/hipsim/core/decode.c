@@ -296,12 +296,6 @@ static uint8_t denormal_mode(uint16_t type, unsigned bit)
     }
 }
 
-/* True if the operands have a register in common. */
-static bool overlap(const struct opnd *a, const struct opnd *b)
-{
-    return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
-}
-
 /* True if VOP3P's op_sel and neg leave all sources as they are. */
 static bool packs_nothing(const struct inst *in)
 {
@@ -326,7 +320,7 @@ static void find_plain(struct inst *in)
         in->plain &= o->dwords <= 2 && (o->kind == OPND_SGPR || TYPE_CLASS(o->type) != CLASS_MASK);
         in->plain &= o->kind != OPND_SPECIAL && o->kind != OPND_NONE;
         in->plain_mode |= flags & ROW_NO_FLUSH ? 0 : denormal_mode(o->type, 0);
-        in->plain_aside |= overlap(o, &in->dst) && TYPE_CLASS(in->row->dst) >= CLASS_F16;
+        in->plain_aside |= opnd_overlap(o, &in->dst) && TYPE_CLASS(in->row->dst) >= CLASS_F16;
     }
 }
 

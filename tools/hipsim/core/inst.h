@@ -100,6 +100,13 @@ struct opnd {
     uint64_t imm;
 };
 
+/* True if both operands are registers of the same kind and have one in common. */
+static inline bool opnd_overlap(const struct opnd *a, const struct opnd *b)
+{
+    return a->kind == b->kind && a->kind != OPND_NONE && a->reg < b->reg + b->dwords &&
+           b->reg < a->reg + a->dwords;
+}
+
 /* Reasons why an instruction cannot use the plain lane path; see exec_valu.c. */
 enum inst_form {
     FORM_PLAIN = 0,

@@ -39,11 +39,6 @@ static enum mfma_format selected_format(unsigned select)
     return select < sizeof(formats) ? (enum mfma_format)formats[select] : FORMAT_COUNT;
 }
 
-static bool overlaps(const struct opnd *a, const struct opnd *b)
-{
-    return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
-}
-
 /* Prepares the rows of an operand. They are copied if the result overwrites some of them, and
  * filled for constants. C may be in the result's registers: each element is read before it is
  * written. */
@@ -55,7 +50,7 @@ static void operand(const struct wave *w, const struct inst *in, const struct op
 
     if (accumulator || o->kind == OPND_VGPR) {
         r->rows = (const uint32_t (*)[WAVE_LANES])(accumulator ? w->a + o->reg : w->v + o->reg);
-        if (same || !overlaps(o, &in->dst))
+        if (same || !opnd_overlap(o, &in->dst))
             return;
         memcpy(r->copy, r->rows, o->dwords * sizeof(r->copy[0]));
     } else {
