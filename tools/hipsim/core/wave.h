@@ -201,6 +201,8 @@ struct workgroup {
     struct named_barrier {
         uint8_t members, signals; /* waves that must signal to open it; signals since then */
         uint64_t opened;          /* number of openings */
+        uint64_t signal_clock;    /* the largest clock of a wave when it signalled; 0: no signal */
+        uint64_t opened_clock;    /* the clock at which it last opened */
     } named[NAMED_BARRIERS + 1];  /* gfx1250: by number; entry 0 is unused */
     struct wave **waves;
     uint32_t nwaves;

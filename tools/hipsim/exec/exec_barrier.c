@@ -68,12 +68,15 @@ static void signal_workgroup(struct wave *w, const struct inst *in)
     turn_release(wg);
 }
 
-/* Resumes the waves that wait at the barrier. */
+/* Opens the barrier at the largest clock of its signals and of `w`, and resumes the waves that wait
+ * at it. */
 static void open_named(struct wave *w, int32_t id)
 {
     struct workgroup *wg = w->wg;
     struct named_barrier *b = &wg->named[id];
+    b->opened_clock = b->signal_clock > w->clock ? b->signal_clock : w->clock;
     b->signals = 0;
+    b->signal_clock = 0;
     b->opened++;
     wg->barriers++;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
@@ -82,8 +85,8 @@ static void open_named(struct wave *w, int32_t id)
             continue;
         other->state = WAVE_RUNNING;
         other->named_seen = b->opened;
-        if (other->clock < w->clock)
-            other->clock = w->clock;
+        if (other->clock < b->opened_clock)
+            other->clock = b->opened_clock;
     }
     checks_barrier(wg);
 }
@@ -93,6 +96,8 @@ static void signal_named(struct wave *w, struct named_barrier *b, struct barrier
 {
     if (o.members)
         b->members = o.members;
+    if (b->signal_clock < w->clock)
+        b->signal_clock = w->clock;
     if (++b->signals == b->members)
         open_named(w, o.id);
 }
@@ -193,6 +198,8 @@ static void wait_named(struct wave *w, const struct named_barrier *b)
 {
     if (b->opened == w->named_seen)
         w->state = WAVE_AT_NAMED_BARRIER;
+    else if (w->clock < b->opened_clock)
+        w->clock = b->opened_clock;
     w->named_seen = b->opened;
 }
 
@@ -220,6 +227,7 @@ static void exec_init(struct wave *w, const struct inst *in)
     if (o.members)
         b->members = o.members;
     b->signals = 0;
+    b->signal_clock = 0;
 }
 
 /* Makes a named barrier the one to which the wave's waits refer; 0: none. */

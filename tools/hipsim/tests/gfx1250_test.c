@@ -298,6 +298,27 @@ static void named_barriers_join_some_waves(void **state)
     program_run(&none, "s_barrier_join 1\ns_barrier_signal 1\ns_barrier_wait 1\n");
 }
 
+/* The second wave signals later by 100 clocks. No order of execution takes the first one past the
+ * barrier sooner. */
+static void a_named_barrier_advances_the_clock(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 9; seed++) {
+        struct program p = wave32();
+        p.block = 64;
+        p.named_barriers = 4;
+        p.order = ORDER_SEEDED;
+        p.seed = seed;
+        program_run(&p, "s_barrier_join 1\ns_barrier_signal -1\ns_barrier_wait -1\n"
+                        "s_mov_b32 m0, 0x20001\n" /* two members, barrier 1 */
+                        "s_cmp_eq_u32 s100, 0\ns_cbranch_scc1 first\n"
+                        ".rept 100\nv_mov_b32 v4, 1\n.endr\nfirst:\n"
+                        "s_barrier_signal m0\ns_barrier_wait 1\n"
+                        "s_get_shader_cycles_u64 s[2:3]\ns_wait_kmcnt 0\n"
+                        "s_cmp_gt_u32 s2, 100\ns_cbranch_scc1 right\ns_trap 2\nright:\n");
+    }
+}
+
 /* Each workgroup stores its number plus 5, and loads the number of the other one of its cluster. */
 #define IN_CLUSTER(barrier)                                                                    \
     "s_bfe_u32 s8, ttmp6, 0x40000\ns_lshl_b32 s9, ttmp9, 1\ns_add_co_u32 s8, s8, s9\n"         \
@@ -665,6 +686,7 @@ int main(void)
         cmocka_unit_test(a_barrier_has_two_halves),
         cmocka_unit_test(waves_leave_a_barrier_together),
         cmocka_unit_test(named_barriers_join_some_waves),
+        cmocka_unit_test(a_named_barrier_advances_the_clock),
         cmocka_unit_test(workgroups_of_a_cluster_wait_for_each_other),
         cmocka_unit_test(conversions_choose_a_scale),
         cmocka_unit_test(bf16_products_follow_the_layout),
