@@ -199,11 +199,13 @@ struct workgroup {
     uint64_t cluster;
     uint32_t cluster_id[3], in_cluster[3];
     struct named_barrier {
-        uint8_t members, signals; /* waves that must signal to open it; signals since then */
-        uint64_t opened;          /* number of openings */
-        uint64_t signal_clock;    /* the largest clock of a wave when it signalled; 0: no signal */
-        uint64_t opened_clock;    /* the clock at which it last opened */
-    } named[NAMED_BARRIERS + 1];  /* gfx1250: by number; entry 0 is unused */
+        /* Waves that must signal to open it, and signals since then. Both have 7 bits and wrap
+         * (CDNA5 ISA, S_BARRIER_LEAVE and S_BARRIER_SIGNAL). */
+        uint8_t members : 7, signals : 7;
+        uint64_t opened;         /* number of openings */
+        uint64_t signal_clock;   /* the largest clock of a wave when it signalled; 0: no signal */
+        uint64_t opened_clock;   /* the clock at which it last opened */
+    } named[NAMED_BARRIERS + 1]; /* gfx1250: by number; entry 0 is unused */
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;

@@ -25,7 +25,7 @@ enum {
 /* The operand of a barrier instruction: a constant, or M0 with a count of members. */
 struct barrier_operand {
     int32_t id;
-    uint8_t members; /* 0: the count stays */
+    uint8_t members : 7; /* 0: the count stays */
 };
 
 /* Reads the operand: SIMM16, a constant, or M0. */
@@ -37,7 +37,7 @@ static struct barrier_operand operand(struct wave *w, const struct inst *in)
         return (struct barrier_operand){.id = (int16_t)in->simm16};
     if (o->kind != OPND_SGPR)
         return (struct barrier_operand){.id = (int32_t)value};
-    return (struct barrier_operand){(int32_t)(value & 31), (uint8_t)(value >> 16 & 127)};
+    return (struct barrier_operand){(int32_t)(value & 31), value >> 16 & 127};
 }
 
 /* Returns the named barrier, NULL if the workgroup does not have it. */

@@ -293,6 +293,10 @@ static void named_barriers_join_some_waves(void **state)
     struct program stuck = p;
     program_try(&stuck, "s_barrier_join 1\ns_barrier_wait 1\n");
     assert_int_equal(stuck.fault.kind, FAULT_DEADLOCK);
+    program_run(&p, "s_barrier_join 1\ns_barrier_leave\n" /* four waves, none a member */
+                    "s_barrier_signal -1\ns_barrier_wait -1\n"
+                    "s_get_barrier_state s7, 1\ns_wait_kmcnt 0\n");
+    assert_int_equal(p.s[7] & 0xfffff0, (128 - 4) << 4); /* counts have 7 bits */
     struct program none = p; /* without such a barrier its instructions do nothing */
     none.named_barriers = 0;
     program_run(&none, "s_barrier_join 1\ns_barrier_signal 1\ns_barrier_wait 1\n");
