@@ -229,8 +229,8 @@ static void a_planned_prefill_has_tiles(void **state)
     close_op(&b);
 }
 
-/* Where queries see a small window, three workgroups of 128 rows share a compute unit. Each has a
- * list. */
+/* Three workgroups of 128 rows share a compute unit if queries see a small window. Each workgroup
+ * has a list. */
 static void a_small_window_has_small_tiles(void **state)
 {
     (void)state;
