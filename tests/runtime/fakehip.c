@@ -70,8 +70,8 @@ int hipGetDeviceCount(int *count)
     return 0;
 }
 
-/* Supports the number of compute units, 304 for the first GPU and 256 for the second, and the number
- * of a wave's lanes. */
+/* Supports the number of compute units, 304 for the first GPU and 256 for the second, and the
+ * number of a wave's lanes. */
 int hipDeviceGetAttribute(int *value, int attribute, int ordinal)
 {
     ENTER();
