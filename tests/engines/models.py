@@ -3,6 +3,7 @@
 
 An engine's tokens are forced upon transformers: each position then has the engine's own prefix, so a tie between two
 tokens cannot make the rest differ. float32 is the reference; transformers' own bf16 says how far rounding leads."""
+import hashlib
 import os
 
 import torch
@@ -38,13 +39,15 @@ FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
 
 
 def write(name, folder):
-    """Writes a model's configuration and weights to folder/name, unless it is there. Returns that path."""
+    """Writes a model's configuration and weights to a folder in `folder`, unless they are there. Returns its path, which
+    ends in a hash of the settings, so that a model of other settings is never taken."""
     import transformers
-    path = os.path.join(folder, name)
+    kind, settings = MODELS[name]
+    settings = {**COMMON, **settings}
+    path = os.path.join(folder, f"{name}-{hashlib.sha256(repr((kind, settings)).encode()).hexdigest()[:8]}")
     if not os.path.exists(os.path.join(path, "config.json")):
         torch.manual_seed(0)
-        kind, settings = MODELS[name]
-        config = getattr(transformers, kind)(**{**COMMON, **settings})
+        config = getattr(transformers, kind)(**settings)
         model = transformers.AutoModelForCausalLM.from_config(config)
         for parameter in (p for n, p in model.named_parameters() if n.endswith("sinks")):
             torch.nn.init.normal_(parameter)
