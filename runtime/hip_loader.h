@@ -16,8 +16,8 @@
 
 enum { HIP_MEMCPY_DEVICE_TO_HOST = 2 };
 
-/* hipDeviceAttributeMultiprocessorCount and hipDeviceAttributeWarpSize, the same numbers since HIP 5
- * (hip_runtime_api.h). */
+/* hipDeviceAttributeMultiprocessorCount and hipDeviceAttributeWarpSize, the same numbers since
+ * HIP 5 (hip_runtime_api.h). */
 enum { HIP_ATTRIBUTE_COMPUTE_UNITS = 63, HIP_ATTRIBUTE_LANES = 87 };
 
 struct attn_hip {
