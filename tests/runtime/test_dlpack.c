@@ -111,17 +111,23 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     assert_int_equal(a.max_seqlen_q, 200); /* set by the caller */
 }
 
+/* Makes a set with this many rows in k and v, and these strides. */
+static void make_rows(struct set *s, int64_t rows, int64_t strides[3])
+{
+    make(s);
+    for (int i = 1; i < 3; i++) { /* k and v */
+        s->shapes[i][0] = rows;
+        s->t[i].strides = strides;
+    }
+}
+
 /* numpy gives stride 0 for all dimensions. */
 static void strides_of_empty_tensors_are_ignored(void **state)
 {
     (void)state;
     static int64_t zeros[3];
     struct set s;
-    make(&s);
-    for (int i = 1; i < 3; i++) { /* k and v */
-        s.shapes[i][0] = 0;
-        s.t[i].strides = zeros;
-    }
+    make_rows(&s, 0, zeros);
     struct attn_prefill_args a = {.size = sizeof(a), .k_head_stride = 8};
     assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
     assert_int_equal(a.k_token_stride, 0);
@@ -134,13 +140,9 @@ static void strides_of_empty_tensors_are_ignored(void **state)
 static void strides_of_one_element_are_ignored(void **state)
 {
     (void)state;
-    static int64_t turned[3] = {1, 128, 1};
+    static int64_t strides[3] = {1, 128, 1};
     struct set s;
-    make(&s);
-    for (int i = 1; i < 3; i++) { /* k and v */
-        s.shapes[i][0] = 1;
-        s.t[i].strides = turned;
-    }
+    make_rows(&s, 1, strides);
     struct attn_prefill_args a = {.size = sizeof(a), .k_token_stride = 8};
     assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
     assert_int_equal(a.k_token_stride, 0);
