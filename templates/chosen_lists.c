@@ -63,8 +63,8 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return absent;
 }
 
-/* Finds the row's query and its tokens, the groups of its list, and the entries of these and of the
- * window. */
+/* Computes the row's query, how many tokens the query sees, and how many groups the list has.
+ * Counts the list's entries for the groups and for the window. */
 static void open_row(struct lists *l)
 {
     struct tir_builder *b = &l->b;
@@ -92,8 +92,8 @@ static void open_row(struct lists *l)
     l->window = tir_min(b, l->tokens, argument(l, ARG_WINDOW));
 }
 
-/* Writes the length of the row's list in its first workgroup. The length is in entries, or with
- * open_group in tokens. */
+/* Writes the length of the row's list, in the first workgroup of the row only. The length counts
+ * entries, or tokens if the argument open_group is set. */
 static void write_length(struct lists *l)
 {
     struct tir_builder *b = &l->b;

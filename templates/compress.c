@@ -205,12 +205,12 @@ static void visit_sequence(struct compress *c)
     const struct tir_value real = tir_and(b, att_is_slot(b, c->slot), att_is_slot(b, c->slot_in));
     struct tir_if has = tir_begin_if(b, real, false, NULL, 0);
     visit_groups(c);
-    const struct tir_value zero = tir_i32(b, 0), alone = tir_cmp_eq(b, tir_block_id(b, 0), zero);
+    const struct tir_value zero = tir_i32(b, 0), is_first = tir_cmp_eq(b, tir_block_id(b, 0), zero);
     const int each = groups_of(&c->tile);
     const struct tir_value groups = tir_arg(b, ARG_GROUP_COUNT, TIR_I32);
     const struct tir_value blocks = tir_div(b, att_plus(b, groups, each - 1), tir_i32(b, each));
     const struct tir_value shares = reads_no_ring(c);
-    struct tir_if writes = tir_begin_if(b, tir_or(b, alone, shares), false, NULL, 0);
+    struct tir_if writes = tir_begin_if(b, tir_or(b, is_first, shares), false, NULL, 0);
     tir_barrier(b); /* waves may still read rows of the ring that write_ring() overwrites */
     write_ring(c, tir_select(b, shares, att_plus(b, blocks, -1), zero));
     tir_end_if(b, &writes, NULL);

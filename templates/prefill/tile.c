@@ -13,8 +13,8 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* Most scores of a wave with a custom mask. In a tile with keys after the last one, each mask byte
- * has an address of two registers. */
+/* The largest number of scores that a wave computes from a tile with a custom mask. Where a tile
+ * extends past the sequence's last key, each mask byte needs an address in two registers. */
 enum { MASKED_SCORES = 32 * 32 };
 
 /* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */

@@ -476,9 +476,9 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets the calls in which a query sees few keys. The beginning and end of a work tile then take
- * long compared with its products. False: the variant has none. Modelled launches of these calls
- * take 0.66 to 0.9 of the cycles where workgroups share a compute unit. */
+/* Sets *calls to the range of calls in which a query sees few keys. Prologue and epilogue of a work
+ * tile take long there compared with its products. False: the variant has no such calls. Modelled
+ * launches of these calls take 0.66 to 0.9 of the cycles where workgroups share a compute unit. */
 static bool find_short_calls(const struct att_variant *v, struct att_box *calls)
 {
     enum { WINDOW = 1024, AFTER = 128, PROMPT = 512, NARROW = 64 /* columns */ };

@@ -38,13 +38,13 @@ bool att_row_product_check(const struct att_variant *v, const struct tir_machine
 static struct types choose_types(const struct att_row_product *p)
 {
     struct tir_func *const f = p->b->f;
-    const struct tir_waves alone = {0};
+    const struct tir_waves one_wave = {0};
     struct types t = {.instr = tir_find_mma(f->machine, ROWS, TOKENS, 0, p->dtype)};
     const struct tir_mma *const mma = &f->machine->mma[t.instr];
     const struct tir_contraction k = tir_contract_rows(mma, COLUMNS, 16 / ELEM);
-    const struct tir_layout w = tir_mma_left(mma, ROWS, &k, alone);
-    const struct tir_layout x = tir_mma_right(mma, TOKENS, &k, alone);
-    const struct tir_layout sums = tir_mma_result(mma, ROWS, TOKENS, alone);
+    const struct tir_layout w = tir_mma_left(mma, ROWS, &k, one_wave);
+    const struct tir_layout x = tir_mma_right(mma, TOKENS, &k, one_wave);
+    const struct tir_layout sums = tir_mma_result(mma, ROWS, TOKENS, one_wave);
     t.w = tir_tile(f, p->dtype, ROWS, COLUMNS, &w);
     t.x = tir_tile(f, p->dtype, TOKENS, COLUMNS, &x);
     t.sums = tir_tile(f, TIR_F32, ROWS, TOKENS, &sums);
