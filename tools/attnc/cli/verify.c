@@ -76,7 +76,7 @@ struct part {
     const char *target;
     uint32_t first, end;
     bool heads_table; /* the first of its target */
-    bool alone;       /* one kernel of a key that has several */
+    bool isolated;    /* one kernel, in a pack of its own, of a key that has several */
 };
 
 /* The kernels to verify. */
@@ -198,9 +198,9 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     const struct part *part = &plan->parts[n];
     struct gpu gpu;
     char why[600];
-    if (part->alone && !isolate(plan, part->first))
+    if (part->isolated && !isolate(plan, part->first))
         return EXIT_ENVIRONMENT;
-    const uint32_t first = part->alone ? 0 : part->first, end = part->alone ? 1 : part->end;
+    const uint32_t first = part->isolated ? 0 : part->first, end = part->isolated ? 1 : part->end;
     if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
     if (part->heads_table && (args.json || args.save))
@@ -403,11 +403,12 @@ static int cut_into_parts(struct plan *plan)
             struct attn_kernel_info info;
             if (!is_of(plan->pack, i, plan->targets[t], &info))
                 continue;
-            const bool alone = attnc_pack_shares_key(plan->bytes, i);
-            if (!part || alone || part->alone || (plan->simulator && kernels == PART_KERNELS)) {
+            const bool isolated = attnc_pack_shares_key(plan->bytes, i);
+            if (!part || isolated || part->isolated ||
+                (plan->simulator && kernels == PART_KERNELS)) {
                 const bool first = !part;
                 part = &plan->parts[plan->part_count++];
-                *part = (struct part){plan->targets[t], i, i, first, alone};
+                *part = (struct part){plan->targets[t], i, i, first, isolated};
                 kernels = 0;
             }
             part->end = i + 1;

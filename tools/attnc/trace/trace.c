@@ -198,9 +198,9 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
     return end_written(&listing, code);
 }
 
-/* Traces the n-th kernel of `pack`. `alone` is a pack of this kernel only: without --chosen the
- * launch goes through it, so that libattn cannot choose another kernel of `pack`. */
-static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *alone,
+/* Times a launch of the n-th kernel of `pack` and prints its report. `isolated` is a pack of this
+ * kernel only. Without --chosen libattn launches from `isolated`, where it has no other choice. */
+static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *isolated,
                         const struct attn_kernel_info *info)
 {
     struct trace_session t;
@@ -211,7 +211,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *al
     }
     struct hipsim_time_report report = {.size = sizeof(report)};
     int code = args.chosen ? trace_open(&t, pack, n, args.shape, NULL)
-                           : trace_open(&t, alone, 0, args.shape, NULL);
+                           : trace_open(&t, isolated, 0, args.shape, NULL);
     if (code == EXIT_GOOD)
         code = time_and_write(&t, pack, n, &report);
     if (code == EXIT_GOOD && args.json)
@@ -247,10 +247,10 @@ static int trace_part(void *context, size_t part, struct child_report *report)
     if (!args.json && s->count > 1)
         printf("%s\n", info.name);
     void *copy;
-    struct attn_pack *const alone = isolate_kernel(s->bytes, s->kernels[part], &copy);
-    const int code = alone ? trace_kernel(s->pack, s->kernels[part], alone, &info)
-                           : complain(EXIT_ENVIRONMENT, "out of memory");
-    attn_pack_close(alone);
+    struct attn_pack *const isolated = isolate_kernel(s->bytes, s->kernels[part], &copy);
+    const int code = isolated ? trace_kernel(s->pack, s->kernels[part], isolated, &info)
+                              : complain(EXIT_ENVIRONMENT, "out of memory");
+    attn_pack_close(isolated);
     free(copy);
     return code;
 }
