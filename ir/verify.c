@@ -191,7 +191,8 @@ bool tir_verify(const struct tir_func *f, const char *after, FILE *out)
         .sound = tir_scratch(f->n_values, sizeof(bool)),
         .seen = tir_scratch(f->n_ops, sizeof(bool)),
     };
-    tir_check(&v, f->waves > 0 && f->waves <= 16, "%u waves a workgroup", f->waves);
+    const unsigned lanes = f->waves << f->machine->lane_bits;
+    tir_check(&v, f->waves > 0 && lanes <= 1024, "%u waves a workgroup", f->waves);
     check_block(&v, &s, f->body);
     const bool ok = v.n_findings == 0;
     if (!ok && out) {

@@ -56,6 +56,17 @@ struct step {
 
 /* ---- Variants and tiles that can be built ---- */
 
+/* Divides the states of four value heads among twice the waves of 32 lanes. Fewer waves with twice
+ * the elements a lane spill. */
+static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
+{
+    (void)v;
+    const unsigned fewer = t->own[LATE] ? TIR_WAVE_BITS - m->lane_bits : 0;
+    t->waves = (uint8_t)(t->waves << fewer);
+    t->waves_per_simd = (uint8_t)(t->waves_per_simd << fewer);
+    t->own[ATT_STATE_ELEMENTS] >>= fewer;
+}
+
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     return v->head_dim_v / (int)att_state_rows(v, t);
@@ -348,9 +359,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_gated_delta_step = {
     .name = "gated_delta_step",
     .description = "a decode step of GDN and KDA: convolution, delta rule and gated norm",
+    .any_lanes = true,
     .takes = OP_TAKES_GATED_DELTA_STEP | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"elements", "late"},
+    .rules = rules,
     .fits = fits,
     .check = check,
     .build = build,
