@@ -25,20 +25,21 @@
 
 /* Returns the elements of a head in a lane. With a norm rope_qk_norm_cache has as many, so that
  * sums have the same order. Without one they are fewer if a tile then has room for all heads. */
-static int lane_elements(const struct att_variant *v)
+static int lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { MOST = 16, LEAST = 4 };
+    const int lanes = (int)tir_lanes(m);
     int n = MOST;
-    while (v->norm == ATT_NORM_NONE && n > LEAST && TIR_WAVE_LANES * n / v->head_dim / 2 >= v->gqa)
+    while (v->norm == ATT_NORM_NONE && n > LEAST && lanes * n / v->head_dim / 2 >= v->gqa)
         n /= 2;
     return n;
 }
 
 /* Returns the elements of a head in a lane for tiles of k and v, which have two rows if no norm
  * needs sums. */
-static int kv_lane_elements(const struct att_variant *v)
+static int kv_lane_elements(const struct att_variant *v, const struct tir_machine *m)
 {
-    return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / TIR_WAVE_LANES;
+    return v->norm != ATT_NORM_NONE ? 16 : 2 * v->head_dim / (int)tir_lanes(m);
 }
 
 static bool check_heads(const struct att_variant *v, struct att_why *why)
@@ -93,8 +94,8 @@ static void begin(struct decode *d)
     struct tir_builder *b = &d->kv.b;
     s->rope = (struct rope){.v = d->kv.v, .m = d->kv.m, .b = *b, .dtype = d->kv.dtype};
     s->kv = s->rope;
-    s->rope.elements = lane_elements(d->kv.v);
-    s->kv.elements = kv_lane_elements(d->kv.v);
+    s->rope.elements = lane_elements(d->kv.v, d->kv.m);
+    s->kv.elements = kv_lane_elements(d->kv.v, d->kv.m);
     rope_choose_shapes(&s->rope);
     rope_choose_shapes(&s->kv);
     s->tiles = (d->kv.v->gqa + s->rope.rows - 1) / s->rope.rows;
@@ -226,6 +227,7 @@ static const struct att_knob knobs[] = {
 const struct att_template att_template_rope_decode = {
     .name = "rope_decode",
     .description = "rotary embedding, QK norm, cache write and decode in one launch",
+    .any_lanes = true,
     .takes = OP_TAKES_ROPE_DECODE | ATT_BIT(TILE),
     ATT_TILES(decode_tiles, knobs),
     .own = DECODE_OWN,
