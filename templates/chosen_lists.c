@@ -3,8 +3,7 @@
  * This file makes the lists that attention reads, from the groups that an indexer has chosen. An
  * entry is a page of whole groups for paged decode, or a row of a pool. The pool may also have a
  * ring of rows for each sequence's window. A workgroup is one wave and writes 128 entries of one
- * list, two in each lane. With more, launches of few queries take longer; with fewer, launches of
- * many queries.
+ * list. With more, launches of few queries take longer; with fewer, launches of many queries.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -13,11 +12,11 @@
 
 #include <stdio.h>
 
-enum { LANES = TIR_WAVE_LANES, EACH = 2, INT = 4 };
+enum { ROWS = 64 /* entries of a tile */, EACH = 2 /* tiles of a workgroup */, INT = 4 };
 
 struct lists {
     struct tir_builder b;
-    struct tir_type lane;        /* i32, 64 x 1: a row for each lane */
+    struct tir_type lane;        /* i32, ROWS x 1: entries in the lanes of the wave */
     struct tir_value row, query; /* i32 */
     struct tir_value sequence;   /* i32 */
     struct tir_value tokens;     /* i32: that the query sees */
@@ -37,7 +36,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns an i32 in all lanes. */
+/* Returns an i32 in all rows. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
@@ -112,7 +111,7 @@ static void write_length(struct lists *l)
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
 }
 
-/* Loads an i32 for each lane from the array at `base`: entry `index`, or entry 0 where `there` is
+/* Loads an i32 for each row from the array at `base`: entry `index`, or entry 0 where `there` is
  * false. */
 static struct tir_value gather(struct lists *l, struct tir_value base, struct tir_value index,
                                struct tir_value there)
@@ -162,7 +161,7 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
-/* Writes list entries from `first` on, one in each lane. `ring` is ring_of(). */
+/* Writes ROWS list entries from `first` on. `ring` is ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;
@@ -187,25 +186,26 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, 1, 4);
     struct lists l = {.b = tir_at_end(f, f->body)};
     struct tir_builder *b = &l.b;
-    const struct tir_layout lane = tir_spread_column(m, 1, LANES);
-    l.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);
+    const struct tir_layout lane = tir_spread_column(m, 1, ROWS);
+    l.lane = tir_tile(f, TIR_I32, ROWS, 1, &lane);
     open_row(&l);
     write_length(&l);
     const struct tir_value ring = ring_of(&l);
-    const struct tir_value first = att_times(b, tir_block_id(b, 1), EACH * LANES);
+    const struct tir_value first = att_times(b, tir_block_id(b, 1), EACH * ROWS);
     for (int i = 0; i < EACH; i++)
-        write_entries(&l, att_plus(b, first, i * LANES), ring);
+        write_entries(&l, att_plus(b, first, i * ROWS), ring);
     tir_return(b);
     *k = (struct att_kernel){
         .func = f,
-        .grid = {{ARG_ROWS, 1, 1}, {ARG_ENTRIES, EACH * LANES, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_ENTRIES, EACH * ROWS, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "entries=%d", EACH * LANES);
+    snprintf(k->tuning, sizeof(k->tuning), "entries=%d", EACH * ROWS);
 }
 
 const struct att_template att_template_chosen_lists = {
     .name = "chosen_lists",
     .description = "what an indexer has chosen, as the pages or rows that attention reads",
+    .any_lanes = true,
     .takes = OP_TAKES_CHOSEN_LISTS,
     .check = check,
     .build = build,

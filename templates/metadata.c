@@ -22,7 +22,7 @@
 
 #include <stdio.h>
 
-enum { LANES = ATT_SCAN_LANES, EACH = 8 /* entries that a lane copies */ };
+enum { LANES = ATT_SCAN_ROWS, EACH = 8 /* entries that a lane copies */ };
 
 struct metadata {
     struct tir_builder b;

@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 enum {
-    LANES = ATT_SCAN_LANES,
+    LANES = ATT_SCAN_ROWS,
     WIDE = 8,         /* lengths that a lane adds at a time, for the units of the batch */
     UNIT_BITS = 6,    /* log2 of the keys of a unit */
     GRAIN_BITS = 4,   /* log2 of the granularity of a sequence's first key */

@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-enum { CHUNK = 8, ELEM = 2, GROUP = 128, WAVE_ELEMENTS = CHUNK * TIR_WAVE_LANES };
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, WAVE_ELEMENTS = 512, LEAST = 64 };
 
 static const struct att_tile tiles[] = {
     {.waves = 4, .waves_per_simd = 8, .why = "short waves, of which many wait for memory"},
@@ -50,10 +50,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     if (v->layer_norm && v->norm == ATT_NORM_NONE)
         return att_reject(why, ATT_LAYER_NORM, "layer_norm is set, and norm is none");
-    if (!tir_is_power((unsigned)v->head_dim) || v->head_dim < TIR_WAVE_LANES ||
-        v->head_dim > WAVE_ELEMENTS)
+    if (!tir_is_power((unsigned)v->head_dim) || v->head_dim < LEAST || v->head_dim > WAVE_ELEMENTS)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
-                          v->head_dim, TIR_WAVE_LANES, WAVE_ELEMENTS);
+                          v->head_dim, LEAST, WAVE_ELEMENTS);
     if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim < GROUP)
         return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a head has %d", GROUP,
                           v->head_dim);
@@ -65,15 +64,15 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Chooses how lanes hold the heads: 16 bytes of one each, lanes along it, and more heads in the
- * lanes that are left. */
+ * lanes that are left. Waves of 32 lanes hold the rest in further registers. */
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
     const unsigned dim = (unsigned)h->v->head_dim;
     struct tir_spread s = tir_spread(m, 1);
     h->rows = WAVE_ELEMENTS / dim;
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
-    tir_spread_cols(&s, TIR_LANES, tir_bits(dim / CHUNK));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(h->rows));
+    tir_spread_fill(&s, TIR_LANES, h->rows, dim);
+    tir_spread_fill(&s, TIR_REGS, h->rows, dim);
     const struct tir_layout l = tir_spread_layout(&s);
     h->tile = tir_tile(h->b.f, att_dtype(h->v), h->rows, dim, &l);
 }
@@ -267,6 +266,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_rope_heads = {
     .name = "rope_heads",
     .description = "norm, rotation either way and gates of a token's heads",
+    .any_lanes = true,
     .takes = OP_TAKES_ROPE_HEADS | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .fits = fits,

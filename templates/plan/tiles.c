@@ -117,7 +117,7 @@ struct tir_value att_plan_write_tiles(struct tir_builder *b, const struct att_sc
     const struct tir_value zero = tir_i32(b, 0), wave = tir_wave_id(b);
     struct tir_value count = zero;
     struct tir_loop loop = tir_begin_for(b, zero, tir_arg(b, ARG_BATCH, TIR_I32),
-                                         tir_i32(b, ATT_SCAN_LANES), &count, 1);
+                                         tir_i32(b, ATT_SCAN_ROWS), &count, 1);
     const struct sequences s = measure(scan, b, loop.index);
     const struct tir_value most = tir_first_lane(b, tir_col_max(b, s.tiles));
     struct tir_loop tile = tir_begin_for(b, wave, most, tir_i32(b, waves), NULL, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Prefix sums over the 64 lanes of a wave, by way of LDS. Waves do not wait for each other: each
+ * Prefix sums over 64 numbers of a wave, by way of LDS. Waves do not wait for each other: each
  * has an LDS region of its own.
  */
 #ifndef TEMPLATES_WORKGROUP_SCAN_H
@@ -8,10 +8,10 @@
 
 #include "ir/builder.h"
 
-enum { ATT_SCAN_LANES = TIR_WAVE_LANES };
+enum { ATT_SCAN_ROWS = 64 };
 
 struct att_scan {
-    struct tir_type lane;  /* i32, 64 x 1: a row for each lane */
+    struct tir_type lane;  /* i32, ATT_SCAN_ROWS x 1: numbers in the lanes of the wave */
     struct tir_layout map; /* LDS map of those rows */
     struct tir_value lds;  /* LDS of this wave: 64 zeros, then 64 numbers */
 };
@@ -19,11 +19,11 @@ struct att_scan {
 /** Reserves LDS for all waves of the function, and clears it. */
 struct att_scan att_scan_begin(struct tir_builder *b);
 
-/** Returns the value of lane i - `distance`; 0 for the first lanes. */
+/** Returns the value of row i - `distance`; 0 for the first rows. */
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 
-/** Returns the sum of a over the lanes before each lane. */
+/** Returns the sum of a over the rows before each row. */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a);
 
