@@ -17,7 +17,7 @@
 
 enum {
     EACH_MAX = 8, /* scores of a lane in one round */
-    LANES = ATT_SELECT_LANES,
+    LANES = TIR_WAVE_LANES,
     N_STATE = ATT_SELECT_N,
     ROWS_MAX = ATT_INDEX_ROWS_MAX,
     QUIET_NAN = 0x7fc00000,
@@ -135,7 +135,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return false;
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
-    if (!att_select_holds(most, t->waves))
+    if (!att_select_holds(most, t->waves * tir_lanes(m)))
         return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
                           most);
     if (s.bytes * beside(t) > m->lds_bytes)

@@ -37,7 +37,7 @@ struct topk {
     bool planned;
     struct att_select select;
     struct att_list list;
-    struct tir_type score;                             /* f32, 64 x 1 */
+    struct tir_type score;                             /* f32, a row for each lane */
     struct tir_value by_position, no_slots, no_values; /* i1: true if the argument is NULL */
 };
 
@@ -46,13 +46,13 @@ struct topk {
 static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
                                       const struct tir_machine *m)
 {
-    const unsigned each = t->own[EACH], waves = t->waves;
-    const unsigned chunk = each * waves * ATT_SELECT_LANES, most = chunk / t->own[TURNS];
+    const unsigned each = t->own[EACH], waves = t->waves, lanes = tir_lanes(m);
+    const unsigned chunk = each * waves * lanes, most = chunk / t->own[TURNS];
     struct att_select_size size = att_select_size((unsigned)v->top_k, each, most, waves, 0);
     size.turns = t->own[TURNS];
     while (size.room < size.k + chunk / 2 &&
-           att_select_lds_bytes(size.room + ATT_SELECT_LANES, waves) <= m->lds_bytes / 2)
-        size.room += ATT_SELECT_LANES;
+           att_select_lds_bytes(size.room + lanes, waves) <= m->lds_bytes / 2)
+        size.room += lanes;
     return size;
 }
 
@@ -60,7 +60,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const unsigned room = size_of(v, t, m).room, bytes = att_select_lds_bytes(room, t->waves);
-    if (!att_select_holds(room, t->waves))
+    if (!att_select_holds(room, t->waves * tir_lanes(m)))
         return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
                           room);
     if (bytes > m->lds_bytes)
@@ -157,21 +157,21 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
 }
 
 /*
- * Guesses the limit from a sample, SAMPLE runs of 64 scores of each wave, spread over the part. It
- * is the sample's share of the k largest, an eighth more, and 24 for chance: at least 3.5 standard
- * deviations. Few selections follow, or none before the end.
+ * Guesses the limit from a sample, SAMPLE runs of each wave, a score a lane, spread over the part.
+ * It is the sample's share of the k largest, an eighth more, and 24 for chance: at least 3.5
+ * standard deviations. Few selections follow, or none before the end.
  */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
     const unsigned runs = SAMPLE * b->f->waves;
-    const struct tir_value n = t->list.n, of = tir_i32(b, (int)(runs * ATT_SELECT_LANES * s->k));
+    const struct tir_value n = t->list.n, of = tir_i32(b, (int)(runs * s->lanes * s->k));
     const struct tir_value share = tir_div(b, of, n);
     const struct tir_value rank =
         att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 3))), 24);
     const struct tir_value apart =
-        tir_and(b, tir_shr(b, n, tir_i32(b, (int)tir_bits(runs))), tir_i32(b, -ATT_SELECT_LANES));
+        tir_and(b, tir_shr(b, n, tir_i32(b, (int)tir_bits(runs))), tir_i32(b, -(int)s->lanes));
     struct tir_value sample[SAMPLE], at[SAMPLE];
     for (unsigned j = 0; j < SAMPLE; j++) {
         const struct tir_value run = att_plus(b, att_times(b, s->wave, SAMPLE), (int)j);
@@ -317,7 +317,7 @@ static struct tir_value score_of(struct topk *t, struct tir_value entry, struct 
     const struct tir_value size = tir_abs(b, held);
     const struct tir_value plain = tir_cmp_gt(b, size, tir_float_like(b, size, 0.0f));
     const struct tir_value all =
-        tir_cmp_eq(b, tir_lane_count(b, plain), tir_i32(b, ATT_SELECT_LANES));
+        tir_cmp_eq(b, tir_lane_count(b, plain), tir_i32(b, (int)t->select.lanes));
     struct tir_value score = held;
     struct tir_if quick = tir_begin_if(b, tir_or(b, all, t->no_values), false, &t->score, 1);
     tir_else(b, &quick, &held);
@@ -388,6 +388,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_topk = {
     .name = "topk",
     .description = "the positions of the largest scores of each row",
+    .any_lanes = true,
     .takes = OP_TAKES_TOPK | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"each", "turns"},

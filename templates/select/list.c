@@ -6,7 +6,6 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    LANES = ATT_SELECT_LANES,
     NO_SCORE = -1, /* bits of the NaN that marks no score */
 };
 
@@ -175,13 +174,13 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
                     const struct att_list_names *names)
 {
     struct tir_builder *b = l->b;
-    const int k = (int)s->k;
+    const int k = (int)s->k, lanes = (int)s->lanes;
     const struct tir_view indices = list_in(l, names->indices, names->partial_indices, k);
     const struct tir_view values = list_in(l, names->values, names->partial_values, k);
     const struct tir_type score = tir_with_dtype(s->lane, TIR_F32);
     const struct tir_type types[] = {s->lane, score};
-    const struct tir_value begin = att_times(b, s->wave, LANES);
-    const struct tir_value step = tir_i32(b, LANES * (int)b->f->waves);
+    const struct tir_value begin = att_times(b, s->wave, lanes);
+    const struct tir_value step = tir_i32(b, lanes * (int)b->f->waves);
     struct tir_loop loop = tir_begin_for(b, begin, tir_i32(b, k), step, NULL, 0);
     const struct tir_value entry = tir_add(b, s->lane_index, tir_splat(b, loop.index, s->lane));
     const struct tir_value have = tir_cmp_lt(b, entry, tir_splat(b, count, s->lane));

@@ -23,7 +23,7 @@ struct att_list {
 };
 
 /** The unit, in columns, in which rows are divided, unless wider blocks are selected too. */
-enum { ATT_LIST_UNIT = ATT_SELECT_LANES };
+enum { ATT_LIST_UNIT = 64 };
 
 /** Returns this workgroup's part of a row, by row_starts, row_ends and `splits`: a multiple of
  * `unit` columns. `columns` is the end of rows, and replaces row_ends if that is NULL; id 0: no

@@ -8,7 +8,6 @@
 #include <math.h>
 
 enum {
-    LANES = ATT_SELECT_LANES,
     DIGIT = 8,
     LOG_LOST = 8, /* bits of a distance that its logarithm loses, since a float has fewer */
     LOG_BITS = 3,
@@ -18,8 +17,8 @@ enum {
     KEY_DIGITS = 4, /* digits of a key without a known limit */
     HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
     BINS = 1 << DIGIT,
-    BINS_A_LANE = BINS / LANES,
-    SELECTION = 2, /* index of the third count */
+    BINS_A_LANE_MAX = 8, /* in waves of 32 lanes */
+    SELECTION = 2,       /* index of the third count */
     N_COUNTS,
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
     HALF = 16,          /* two counts share a register, 16 bits each */
@@ -71,7 +70,7 @@ static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 
 enum { HELD_MAX = 32 /* entries of a lane */ };
 
-bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
+bool att_select_holds(unsigned room, unsigned threads) { return room <= HELD_MAX * threads; }
 
 /* Rounds up to a multiple of 16 bytes, which are 4 entries. */
 static unsigned aligned(unsigned bytes) { return (bytes + 15) / 16 * 16; }
@@ -110,17 +109,19 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
                                    struct tir_value state[ATT_SELECT_N])
 {
     const unsigned waves = b->f->waves, room = size->room;
-    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
+    const unsigned lanes = tir_lanes(b->f->machine);
+    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, lanes);
     assert(size->each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
     assert(room >= size->k + size->most);
     struct att_select s = {.b = b,
+                           .lanes = lanes,
                            .k = size->k,
                            .each = size->each,
-                           .chunk = size->each * LANES * waves,
+                           .chunk = size->each * lanes * waves,
                            .most = size->most,
                            .turns = size->turns,
                            .room = room};
-    s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    s.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
     s.wave = tir_wave_id(b);
     s.lane_index = tir_row_index(b, s.lane);
     s.keys = tir_lds_buffer(b, room * 4, 16);
@@ -158,8 +159,8 @@ struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
 
 struct tir_value att_select_place(const struct att_select *s, unsigned j)
 {
-    const int own = (int)(s->each * LANES);
-    return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * LANES));
+    const int own = (int)(s->each * s->lanes);
+    return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
 /* Waits at a barrier: everything that waves have written to LDS may then be read by all. */
@@ -207,13 +208,13 @@ struct held {
 static void hold(const struct att_select *s, struct held *h, struct tir_value count)
 {
     struct tir_builder *b = s->b;
-    const unsigned group = LANES * b->f->waves;
+    const unsigned group = s->lanes * b->f->waves;
     const struct tir_value last = att_plus(b, count, -1);
     h->n = (s->room + group - 1) / group;
     assert(h->n <= HELD_MAX);
     for (unsigned j = 0; j < h->n; j++) {
         const struct tir_value first =
-            att_plus(b, att_times(b, s->wave, (int)(h->n * LANES)), (int)(j * LANES));
+            att_plus(b, att_times(b, s->wave, (int)(h->n * s->lanes)), (int)(j * s->lanes));
         const struct tir_value entry = tir_add(b, s->lane_index, number(s, first));
         const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
         const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
@@ -228,8 +229,9 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
 static void clear_histograms(const struct att_select *s, int count)
 {
     struct tir_builder *b = s->b;
-    const int all = count * BINS, group = LANES * (int)b->f->waves;
-    const struct tir_value own = tir_add(b, s->lane_index, number(s, att_times(b, s->wave, LANES)));
+    const int all = count * BINS, group = (int)(s->lanes * b->f->waves);
+    const struct tir_value before = att_times(b, s->wave, (int)s->lanes);
+    const struct tir_value own = tir_add(b, s->lane_index, number(s, before));
     for (int first = 0; first < all; first += group) {
         const struct tir_value bin = tir_add(b, own, constant(s, first));
         const struct tir_value inside = tir_cmp_lt(b, bin, constant(s, all));
@@ -250,28 +252,30 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
                                    struct tir_value *need, struct tir_value *all)
 {
     struct tir_builder *b = s->b;
-    struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to and including each */
-    const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, BINS_A_LANE));
-    for (int i = 0; i < BINS_A_LANE; i++) {
+    const int bins_a_lane = BINS / (int)s->lanes;
+    /* Entries of a lane's bins, up to and including each. */
+    struct tir_value up_to[BINS_A_LANE_MAX] = {{0}};
+    const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, bins_a_lane));
+    for (int i = 0; i < bins_a_lane; i++) {
         const struct tir_value at = address(s, histogram, tir_add(b, bin, constant(s, i)));
         const struct tir_value n = tir_lds_gather(b, at, TIR_I32);
         up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
     }
-    const struct tir_value below = tir_lane_sum_below(b, up_to[BINS_A_LANE - 1]);
+    const struct tir_value below = tir_lane_sum_below(b, up_to[bins_a_lane - 1]);
     struct tir_value bins = tir_i32(b, 0); /* bins before the one found */
-    for (int i = 0; i < BINS_A_LANE; i++) {
+    for (int i = 0; i < bins_a_lane; i++) {
         up_to[i] = tir_add(b, up_to[i], below);
         const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));
         bins = tir_add(b, bins, tir_lane_count(b, few));
     }
-    const struct tir_value in_lane = tir_and(b, bins, tir_i32(b, BINS_A_LANE - 1));
+    const struct tir_value in_lane = tir_and(b, bins, tir_i32(b, bins_a_lane - 1));
     struct tir_value larger = below, with = up_to[0];
-    for (int i = 1; i < BINS_A_LANE; i++) {
+    for (int i = 1; i < bins_a_lane; i++) {
         const struct tir_value is = tir_cmp_eq(b, in_lane, tir_i32(b, i));
         larger = tir_select(b, is, up_to[i - 1], larger);
         with = tir_select(b, is, up_to[i], with);
     }
-    const struct tir_value lane = tir_div(b, bins, tir_i32(b, BINS_A_LANE));
+    const struct tir_value lane = tir_div(b, bins, tir_i32(b, bins_a_lane));
     const struct tir_value before = tir_lane_read(b, larger, lane);
     *need = tir_sub(b, *need, before);
     *all = tir_sub(b, tir_lane_read(b, with, lane), before);

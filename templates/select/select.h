@@ -15,16 +15,17 @@
 
 #include "ir/builder.h"
 
-enum { ATT_SELECT_LANES = TIR_WAVE_LANES, ATT_SELECT_EACH_MAX = 8 };
+enum { ATT_SELECT_EACH_MAX = 8 };
 
 struct att_select {
     struct tir_builder *b;
+    unsigned lanes; /* of a wave */
     unsigned k;
     unsigned each, chunk; /* scores that a lane, and a workgroup, offers at once */
     unsigned most;        /* scores of a chunk, or of a step of it, that may exceed the limit */
     unsigned turns;       /* steps in which a chunk is offered for which the buffer has no room */
     unsigned room;        /* entries of the buffer */
-    struct tir_type lane; /* i32, 64 x 1: a row for each lane */
+    struct tir_type lane; /* i32, lanes x 1: a row for each lane */
     struct tir_value wave, lane_index;
     struct tir_value keys, positions; /* LDS addresses of the buffer */
     struct tir_value counts;          /* LDS: counts of each wave; two for offers, one for
@@ -47,9 +48,9 @@ struct att_select_size {
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes);
 
-/** True if the waves can select among the entries of such a buffer, which lanes hold in
- * registers. */
-bool att_select_holds(unsigned room, unsigned waves);
+/** True if a workgroup of `threads` lanes can select among the entries of such a buffer, which
+ * lanes hold in registers. */
+bool att_select_holds(unsigned room, unsigned threads);
 
 /** Returns the bytes of LDS of a buffer of `room` entries, and of a second buffer beside it. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
