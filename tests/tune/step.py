@@ -29,6 +29,16 @@ ENCODER = {"architectures": ["ModernBertForMaskedLM"], "model_type": "modernbert
 HYBRID = {"model_type": "qwen3_next", "hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 2,
           "num_hidden_layers": 8, "head_dim": 256}
 
+ROWS = {"model_type": "deepseek_v41_text", "hidden_size": 512, "num_attention_heads": 16, "num_key_value_heads": 1,
+        "num_hidden_layers": 8, "head_dim": 512, "qk_rope_head_dim": 64, "q_lora_rank": 512, "sliding_window": 128,
+        "compress_ratios": [0, 2, 2, 2, 1, 1, 1, 1], "kv_source_layer_ids": [1, 4],
+        "index_source_layer_ids": [1, 4, 6], "candidate_source_layer_id": 4, "candidate_topk_blocks": 64,
+        "candidate_block_size": 8, "index_n_heads": 32, "index_head_dim": 128, "index_topk": 64}
+BLOCKS = {"model_type": "minimax_m3", "hidden_size": 512, "num_attention_heads": 32, "num_key_value_heads": 4,
+          "num_hidden_layers": 3, "head_dim": 128, "rotary_dim": 64, "sparse_attention_config": {
+              "sparse_index_dim": 128, "sparse_num_index_heads": 4, "sparse_topk_blocks": 16, "sparse_block_size": 128,
+              "sparse_attention_freq": [0, 1, 1]}}
+
 STEP = {"architecture", "model_type", "target", "device", "gpu", "tp", "batch", "context", "queries", "launch_us",
         "graph_node_us", "layers", "plans", "step_us", "missing"}
 KIND = {"kind", "layers", "heads", "kv_heads", "us", "graph_us", "launches", "ways"}
@@ -195,6 +205,37 @@ def sparse_layers_have_an_indexer():
     assert kind["launches"][4]["shape"].startswith("batch=2,k=200,q=1,") and "rows=2," in kind["launches"][3]["shape"]
 
 
+def rows_of_groups_are_made_and_chosen_once():
+    s = step("rows.json --tp 2 --context 9000 --page-size 64")
+    before, after = ["qk_rmsnorm", "rope_heads", "compress"], ["mla_decode", "rope_heads"]
+    choice = ["indexer_rope_cache", "indexer_topk"]
+    lists = ["chosen_lists", *after]
+    assert [(k["kind"], k["layers"], ops(k)) for k in s["layers"]] == [
+        ("window 128", 1, [*before, *lists]),
+        ("window 128, rows of 2: its own choice", 1, [*before, "compress", *choice, *lists]),
+        ("window 128, rows of 2: a layer's before", 2, [*before, *after]),
+        ("window 128, rows of 1: its own choice, and blocks", 1,
+         [*before, "compress", *choice, "topk", "topk", *lists]),
+        ("window 128, rows of 1: a layer's before", 2, [*before, *after]),
+        ("window 128, rows of 1: its own choice in blocks", 1, [*before, *choice, *lists])], s["layers"]
+    blocks = s["layers"][3]["launches"]
+    # 9,000 keys in two parts, whose lists of 64 keys and 64 blocks are merged
+    assert "keys=9000,page=64,splits=2" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
+    assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=128"] * 2
+    assert "k=192," in blocks[9]["shape"] and "keys=4500,page=32" in s["layers"][1]["launches"][5]["shape"]
+
+
+def chosen_blocks_are_of_a_query_and_a_head():
+    s = step("blocks.json --tp 2 --context 4000 --batch 2")
+    assert [k["layers"] for k in s["layers"]] == [1, 2]
+    chosen = s["layers"][1]
+    assert ops(chosen)[:6] == ["rope_qk_norm_cache", "rope_heads", "indexer_rope_cache", "indexer_topk", "chosen_lists",
+                               "decode"], ops(chosen)
+    shapes = [x["shape"] for x in chosen["launches"]]
+    assert shapes[3].startswith("rows=4,keys=4000,page=16") and "kv_heads=2" in shapes[4]
+    assert shapes[5].startswith("batch=4,k=2048,q=1,heads=8,kv_heads=1")
+
+
 def linear_layers_have_their_recurrence():
     s = step("hybrid.json --tp 8 --context 600 --batch 4 --queries 2 --page-size 272")
     full, linear = s["layers"]
@@ -289,11 +330,12 @@ def mistakes_are_told():
 
 
 for name, config in (("windows", WINDOWS), ("latent", LATENT), ("sparse", SPARSE), ("encoder", ENCODER),
-                     ("hybrid", HYBRID)):
+                     ("hybrid", HYBRID), ("rows", ROWS), ("blocks", BLOCKS)):
     with open(f"{name}.json", "w") as f:
         json.dump(config, f)
 for test in (mistakes_are_told, kinds_of_layers_add_up, more_queries_have_a_kernel_of_their_own,
              chunks_are_planned_as_tiles, latent_layers_have_their_products, sparse_layers_have_an_indexer,
+             rows_of_groups_are_made_and_chosen_once, chosen_blocks_are_of_a_query_and_a_head,
              linear_layers_have_their_recurrence, encoders_have_one_prefill, a_table_has_the_same_figures,
              a_tuning_has_its_splits, gaps_are_named, a_gpu_is_measured):
     test()

@@ -9,6 +9,16 @@ void write_chosen_lists(struct entry_writer *w, const char *comment)
     entry_end(w, "lists of what the indexer chose", comment);
 }
 
+void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks)
+{
+    entry_begin(w, "topk");
+    if (top_blocks > 0 && top_blocks != top_k)
+        entry_field(w, "top_k: [%ld, %ld]", top_k, top_blocks);
+    else
+        entry_field(w, "top_k: %ld", top_k);
+    entry_end(w, "the merge of a row's parts", "The merge of parts, where few rows are cut.");
+}
+
 /* Writes the norm of the indexer's queries, and their rotation with the keys of tokens. */
 static void write_queries(struct entry_writer *w, const struct model_choice *c)
 {
@@ -89,6 +99,7 @@ void write_choice_layers(struct entry_writer *w)
         model_lacks(w->m, "keys of 16 bits in the indexer: with fp8 it may choose other groups");
     }
     write_topk(w, c);
+    write_topk_merge(w, c->top, 0);
     write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
     if (c->pooled)
         write_group_decode(w, g, c->group);

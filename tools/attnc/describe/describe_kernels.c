@@ -388,6 +388,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     entry_field(w, "index_keys: fp8");
     entry_field(w, "small_pages: %s", has_small_pages(w->d->page_size));
     entry_end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
+    write_topk_merge(w, l->index_topk / l->index_pool, 0);
     if (l->index_pool > 1)
         write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
     write_latent_decode(w, l, 1, true);

@@ -27,12 +27,16 @@ static void begin_heads(struct entry_writer *w, const struct model_group *g, con
 /* Writes the steps of q's heads, and of the output's: both rotate their last elements. */
 static void write_heads(struct entry_writer *w, const struct model_group *g)
 {
-    begin_heads(w, g, "rms");
-    entry_end(w, "the heads of q", "Norm, without a weight, and rotation of q's heads.");
+    if (!w->m->pooled.shared) { /* DeepSeek-V4.1 normalises q only before its last projection */
+        begin_heads(w, g, "rms");
+        entry_end(w, "the heads of q", "Norm, without a weight, and rotation of q's heads.");
+    }
     begin_heads(w, g, "none");
     entry_field(w,
                 "out_dtype: [same, fp8] # fp8: for a projection of fp8 with a scale for each 128");
-    entry_end(w, "the heads of the output", "The rotation of the output, backwards.");
+    entry_end(w, "the heads of the output",
+              w->m->pooled.shared ? "The rotation of q, and of the output backwards."
+                                  : "The rotation of the output, backwards.");
 }
 
 /* Writes the maker of rows: of the window, where each token is a group, and of groups. */
@@ -102,6 +106,7 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
               p->shared ? "Queries of the indexer, and its keys from `latent` of compress."
                         : "Queries of the indexer; with slots below 0 no key is written.");
     write_choice(w, false, false, "The best rows of each query.");
+    write_topk_merge(w, p->index_topk, p->top_blocks);
     if (p->top_blocks <= 0)
         return;
     write_choice(w, true, false, "The same with the best blocks; last_blocks 1 keeps the newest.");

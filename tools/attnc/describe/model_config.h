@@ -13,6 +13,7 @@
 enum {
     MODEL_MAX_GAPS = 128,
     MODEL_MAX_GROUPS = 8,
+    MODEL_MAX_SHARES = 16,
     MODEL_MAX_NAME = 64,
     MODEL_WHY = 200,
     MODEL_LISTED = 200 /* characters of a list of layers */
@@ -98,6 +99,23 @@ struct model_choice {
     long first, last; /* groups at a sequence's beginning and end that are always chosen */
 };
 
+/** The rows of groups among which a layer chooses. */
+enum model_level {
+    MODEL_ALL_ROWS,      /* all of them */
+    MODEL_ROWS_BLOCKS,   /* all, and it also chooses blocks of rows */
+    MODEL_ROWS_OF_BLOCKS /* only those in the blocks that an earlier layer chose */
+};
+
+/** Layers with rows of groups that make and choose alike. */
+struct model_share {
+    long layers;
+    long pool;   /* tokens of a group; 0: only the window */
+    bool chosen; /* the layers attend to chosen rows; false: to all */
+    bool makes;  /* they make the rows; false: a layer before does */
+    bool chooses;
+    enum model_level level; /* if they choose */
+};
+
 /** Attention to rows of groups of tokens, beside a window (DeepSeek-V4). */
 struct model_pooled {
     bool is;                                 /* the model has such layers */
@@ -107,6 +125,8 @@ struct model_pooled {
     bool shared;                             /* other layers use a layer's rows and choices */
     char makers[MODEL_LISTED];               /* layers that make rows, as "2, 8"; with shared */
     char choosers[MODEL_LISTED];             /* layers that choose rows */
+    struct model_share shares[MODEL_MAX_SHARES];
+    unsigned share_count;
 };
 
 /** Sentences of a model, each once. */

@@ -113,6 +113,46 @@ static void list_choosers(struct reader *r, struct model_pooled *p)
     layers_text(set, r->m->layers, p->choosers, MODEL_LISTED);
 }
 
+/* Returns what layer i makes and chooses. Without lists, each layer does so for itself. */
+static struct model_share share_of(const struct reader *r, long i)
+{
+    const struct config *const c = &r->c;
+    const struct model_pooled *p = &r->m->pooled;
+    const long from = p->top_blocks > 0 ? config_number(c, CONFIG_POOL_BLOCKS_FROM) : -1;
+    struct model_share s = {.layers = 1};
+    s.pool = ratio_of(r, i, &s.chosen);
+    s.chosen = p->shared ? s.pool > 0 : s.chosen && s.pool > 0;
+    s.makes = p->shared ? config_holds(c, config_find(c, CONFIG_POOL_MAKERS), i) : s.pool > 0;
+    s.chooses = p->shared ? config_holds(c, config_find(c, CONFIG_POOL_CHOOSERS), i) : s.chosen;
+    if (s.chooses && from >= 0 && i >= from)
+        s.level = i == from ? MODEL_ROWS_BLOCKS : MODEL_ROWS_OF_BLOCKS;
+    return s;
+}
+
+static bool is_alike(const struct model_share *a, const struct model_share *b)
+{
+    return a->pool == b->pool && a->chosen == b->chosen && a->makes == b->makes &&
+           a->chooses == b->chooses && a->level == b->level;
+}
+
+/* Counts the layers that make and choose alike. */
+static void count_shares(struct reader *r, struct model_pooled *p)
+{
+    for (long i = 0; i < r->m->layers; i++) {
+        const struct model_share s = share_of(r, i);
+        unsigned n = 0;
+        while (n < p->share_count && !is_alike(&p->shares[n], &s))
+            n++;
+        if (n < p->share_count)
+            p->shares[n].layers++;
+        else if (n < MODEL_MAX_SHARES)
+            p->shares[p->share_count++] = s;
+        else
+            config_fault(&r->c, "layers make and choose rows in more than %d ways",
+                         MODEL_MAX_SHARES);
+    }
+}
+
 void read_pooled(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -130,6 +170,7 @@ void read_pooled(struct reader *r)
         read_shared(r, p);
     else
         list_choosers(r, p);
+    count_shares(r, p);
     if (p->choosers[0] && (p->index_heads <= 0 || p->index_dim <= 0 || p->index_topk <= 0))
         config_fault(c, "index_n_heads, index_head_dim and index_topk are not all there");
 }

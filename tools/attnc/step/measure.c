@@ -200,6 +200,23 @@ static bool time_combine(struct work *w, struct step_way *way, const struct att_
     return pack && time_launch(w, pack, l, way->fault);
 }
 
+/* Times the launches of a way without a split after its first one. */
+static bool time_rest(struct work *w, struct step_way *way)
+{
+    for (unsigned i = 1; !way->split && i < way->count; i++) {
+        struct step_launch *l = &way->launches[i];
+        const struct att_variant *v = step_find_variant(w->kernels, w->step->load.target, &l->call);
+        struct attn_pack *pack = v ? step_open_kernels(w->kernels, v, way->fault) : NULL;
+        w->total++;
+        if (!v)
+            snprintf(way->fault, sizeof(way->fault), "the model's description has no %s",
+                     l->call.op);
+        if (!pack || !time_launch(w, pack, l, way->fault))
+            return false;
+    }
+    return true;
+}
+
 /* Times all launches of a way; its fault says what kept it from that. */
 static bool time_way(struct work *w, struct step_way *way)
 {
@@ -216,7 +233,7 @@ static bool time_way(struct work *w, struct step_way *way)
     if (way->split)
         write_plan(&l->call, way->plan);
     return time_launch(w, pack, l, way->fault) &&
-           (!combine.op[0] || time_combine(w, way, v, &combine));
+           (!combine.op[0] || time_combine(w, way, v, &combine)) && time_rest(w, way);
 }
 
 /* Times the ways of a stage and chooses the fastest. `before` is the stage before it, or NULL: ways

@@ -94,7 +94,7 @@ static void print_kind(const struct step *s, const struct step_kind *k)
 
 static void print_total(const char *name, long times, double us, double whole)
 {
-    printf("  %-32s %7ld %9.2f %11.2f %5.1f%%\n", name, times, us, (double)times * us,
+    printf("  %-44s %7ld %9.2f %11.2f %5.1f%%\n", name, times, us, (double)times * us,
            percent((double)times * us, whole));
 }
 
@@ -112,7 +112,7 @@ void step_print(const struct step *s, const struct model *m)
         printf("Device: %s\n", s->gpu);
     for (unsigned i = 0; i < s->kind_count; i++)
         print_kind(s, &s->kinds[i]);
-    printf("\nStep in one graph\n  %-32s %7s %9s %11s %6s\n", "", "TIMES", "US EACH", "US",
+    printf("\nStep in one graph\n  %-44s %7s %9s %11s %6s\n", "", "TIMES", "US EACH", "US",
            "SHARE");
     for (unsigned i = 0; i < s->kind_count; i++)
         print_total(s->kinds[i].name, s->kinds[i].layers, step_layer_us(s, &s->kinds[i]), whole);
@@ -123,7 +123,7 @@ void step_print(const struct step *s, const struct model *m)
     }
     if (s->launch_us > s->node_us)
         print_total("start of the graph", 1, s->launch_us - s->node_us, whole);
-    printf("  %-32s %7s %9s %11.2f %5.1f%%\n", "step", "", "", whole, 100.0);
+    printf("  %-44s %7s %9s %11.2f %5.1f%%\n", "step", "", "", whole, 100.0);
 }
 
 /* JSON. */

@@ -12,10 +12,11 @@
 
 enum {
     STEP_FIELDS = 14,
-    STEP_LAUNCHES = 2,
+    STEP_LAUNCHES = 3,
     STEP_WAYS = 9,
-    STEP_STAGES = 8,
-    STEP_KINDS = MODEL_MAX_GROUPS + 1 + MODEL_RECURRENCES, /* a latent group may be two kinds */
+    STEP_STAGES = 12,
+    STEP_KINDS =
+        MODEL_MAX_GROUPS + MODEL_MAX_SHARES + MODEL_RECURRENCES, /* a group may be several */
     STEP_PACKS = 64,
     STEP_MOST_KEYS = 1 << 20, /* of a sequence, as shapes of attnc trace have it */
 };
@@ -55,7 +56,7 @@ struct step_launch {
 /** One way to compute a stage. */
 struct step_way {
     const char *name;
-    struct step_launch launches[STEP_LAUNCHES]; /* the second: combine, if keys are split */
+    struct step_launch launches[STEP_LAUNCHES]; /* with a split, the second is combine */
     unsigned count;
     bool whole;                  /* true: it does the work of the stage before it, too */
     bool split;                  /* keys are split by a plan, in as many lists as libattn says */
