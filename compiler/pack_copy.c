@@ -130,14 +130,29 @@ bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, u
     return copy(w, bytes, n, false, pairs, count);
 }
 
+/* Returns the hash of the n-th kernel's key. */
+static uint64_t hash_of(const struct pack *p, uint32_t n)
+{
+    const struct attn_pack_index_row *rows = section(p, ATTN_PACK_INDEX);
+    uint32_t at = 0;
+    while (at + 1 < p->header->kernel_count && rows[at].kernel != n)
+        at++;
+    return rows[at].hash;
+}
+
+bool attnc_pack_same_key(const void *bytes, uint32_t n, uint32_t other)
+{
+    const struct pack p = {bytes, bytes};
+    return hash_of(&p, n) == hash_of(&p, other);
+}
+
 bool attnc_pack_shares_key(const void *bytes, uint32_t n)
 {
     const struct pack p = {bytes, bytes};
     const struct attn_pack_index_row *rows = section(&p, ATTN_PACK_INDEX);
-    uint32_t at = 0, count = 0;
-    while (at + 1 < p.header->kernel_count && rows[at].kernel != n)
-        at++;
+    const uint64_t own = hash_of(&p, n);
+    uint32_t count = 0;
     for (uint32_t i = 0; i < p.header->kernel_count; i++)
-        count += rows[i].hash == rows[at].hash;
+        count += rows[i].hash == own;
     return count > 1;
 }

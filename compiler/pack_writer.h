@@ -95,6 +95,9 @@ bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, u
  * one. */
 bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 
+/** True if two kernels of such a pack have one key, so that each call chooses one of them. */
+bool attnc_pack_same_key(const void *bytes, uint32_t n, uint32_t other);
+
 /** Lays out the pack. On success sets *size and *bytes, which the caller frees. False as in
  * attnc_pack_writer_add(). */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);

@@ -175,19 +175,39 @@ static void print_device_json(const struct gpu_identity *id)
     json_end(&j);
 }
 
-/* Reduces, in the child, the pack to one kernel that libattn takes for every call: libattn checks
- * which calls a kernel is for, and this command that its results are right. */
-static bool isolate(struct plan *plan, uint32_t n)
+/* True if the pack in which kernel n is verified by itself has the i-th kernel too: it may be of
+ * another stage of the same calls, and does not compete with it. */
+static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, uint32_t n,
+                  uint32_t i)
+{
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    return attn_pack_kernel(plan->pack, i, &info) == ATTN_OK && !strcmp(info.op, own->op) &&
+           !strcmp(info.target, own->target) && !attnc_pack_same_key(plan->bytes, i, n);
+}
+
+/* Makes, in the child, a pack in which libattn takes kernel *n for every call of its key, and sets
+ * *n to its number there. libattn checks which calls a kernel is for, and this command that its
+ * results are right. */
+static bool isolate(struct plan *plan, uint32_t *n)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();
+    struct attn_kernel_info own = {.size = sizeof(own)};
     void *bytes;
     size_t size;
-    const bool good = w && attnc_pack_copy(w, plan->bytes, n, true) &&
-                      attnc_pack_writer_finish(w, &bytes, &size) &&
-                      attn_pack_open_memory(bytes, size, &plan->pack) == ATTN_OK;
+    uint32_t at = 0;
+    bool good = w && attn_pack_kernel(plan->pack, *n, &own) == ATTN_OK;
+    for (uint32_t i = 0; good && i < attn_pack_kernel_count(plan->pack); i++) {
+        if (i != *n && !keeps(plan, &own, *n, i))
+            continue;
+        good = attnc_pack_copy(w, plan->bytes, i, i == *n);
+        at += i < *n;
+    }
+    good = good && attnc_pack_writer_finish(w, &bytes, &size) &&
+           attn_pack_open_memory(bytes, size, &plan->pack) == ATTN_OK;
     if (!good)
         complain(EXIT_ENVIRONMENT, "%s", w ? attnc_pack_writer_error(w) : "out of memory");
     attnc_pack_writer_destroy(w);
+    *n = at;
     return good;
 }
 
@@ -198,9 +218,10 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     const struct part *part = &plan->parts[n];
     struct gpu gpu;
     char why[600];
-    if (part->isolated && !isolate(plan, part->first))
+    uint32_t first = part->first;
+    if (part->isolated && !isolate(plan, &first))
         return EXIT_ENVIRONMENT;
-    const uint32_t first = part->isolated ? 0 : part->first, end = part->isolated ? 1 : part->end;
+    const uint32_t end = part->isolated ? first + 1 : part->end;
     if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
     if (part->heads_table && (args.json || args.save))
