@@ -83,6 +83,52 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
     return check_slots(op->device, &s, stream);
 }
 
+/* The drafts of a call whose sequences may be trees. */
+struct drafts {
+    const int32_t *parents, *cu_seqlens; /* on the device; cu_seqlens may be NULL */
+    int32_t batch, max_seqlen;
+    bool tree; /* else parents are not read */
+};
+
+#define DRAFTS_OF(op, a, family)                                                 \
+    ((struct drafts){(a)->parents, (a)->cu_seqlens, (a)->batch, (a)->max_seqlen, \
+                     (op)->desc.family.tree})
+
+/* Checks the parents of a sequence's drafts; its root has none. */
+static int check_sequence(const int32_t *parents, int32_t sequence, int32_t count)
+{
+    for (int32_t t = 1; t < count; t++)
+        if (parents[t] < 0 || parents[t] >= t)
+            return attn_fail(ATTN_BAD_DATA, "parents of token %d of sequence %d is %d, not 0 to %d",
+                             t, sequence, parents[t], t - 1);
+    return ATTN_OK;
+}
+
+/* Checks that each draft of a tree follows one that comes before it. */
+static int check_parents(const struct attn_op *op, const struct drafts *d, void *stream)
+{
+    void *starts = NULL, *parents = NULL;
+    if (!d->tree)
+        return ATTN_OK;
+    int r = ATTN_OK;
+    if (d->cu_seqlens)
+        r = attn_read_back(op->device, d->cu_seqlens, ((size_t)d->batch + 1) * sizeof(int32_t),
+                           stream, &starts);
+    const int32_t *const cu = starts;
+    const int64_t rows = cu ? cu[d->batch] : (int64_t)d->batch * d->max_seqlen;
+    if (!r && (cu || !d->cu_seqlens))
+        r = attn_read_back(op->device, d->parents, (size_t)rows * sizeof(int32_t), stream,
+                           &parents);
+    const int32_t *const all = parents;
+    for (int32_t i = 0; !r && all && i < d->batch; i++) {
+        const int64_t start = cu ? cu[i] : (int64_t)i * d->max_seqlen;
+        r = check_sequence(&all[start], i, cu ? cu[i + 1] - cu[i] : d->max_seqlen);
+    }
+    free(parents);
+    free(starts);
+    return r;
+}
+
 #define SLOTS_OF(a)                                                 \
     ((struct slots){.data = (a)->state_slots,                       \
                     .rows = (a)->batch,                             \
@@ -94,14 +140,20 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
 
 int attn_gated_delta_check_slots(const struct attn_op *op, const struct attn_gated_delta_args *a)
 {
-    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
-                       a->state_slots_in_step_stride, a->stream);
+    const struct drafts drafts = DRAFTS_OF(op, a, gated_delta);
+    const int r = check_parents(op, &drafts, a->stream);
+    return r ? r
+             : check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                           a->state_slots_in_step_stride, a->stream);
 }
 
 int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a)
 {
-    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
-                       a->state_slots_in_step_stride, a->stream);
+    const struct drafts drafts = DRAFTS_OF(op, a, ssd);
+    const int r = check_parents(op, &drafts, a->stream);
+    return r ? r
+             : check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                           a->state_slots_in_step_stride, a->stream);
 }
 
 int attn_selective_scan_check_slots(const struct attn_op *op,
@@ -144,8 +196,11 @@ static int check_prompts(const struct attn_op *op, struct slots own, const int32
 
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
 {
-    return check_prompts(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
-                         BLOCK_SLOTS_OF(a), a->stream);
+    const struct drafts drafts = DRAFTS_OF(op, a, conv1d);
+    const int r = check_parents(op, &drafts, a->stream);
+    return r ? r
+             : check_prompts(op, SLOT_LIST_OF(a), a->state_slots_in,
+                             a->state_slots_in_sequence_stride, BLOCK_SLOTS_OF(a), a->stream);
 }
 
 int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *a)

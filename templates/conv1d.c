@@ -283,6 +283,103 @@ static void visit_run(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* ---- Trees of drafts ---- */
+
+static const struct att_conv_args window_arguments = {
+    .state = ARG_WINDOWS,
+    .slot_stride = ARG_WINDOWS_SLOT_STRIDE,
+    .channel_stride = ARG_WINDOWS_CHANNEL_STRIDE,
+    .column_stride = ARG_WINDOWS_COLUMN_STRIDE,
+    .step_stride = ARG_WINDOWS_STEP_STRIDE,
+};
+
+/* Returns the wave's channels in the window of a draft. */
+static struct att_conv window_of(const struct conv *c, struct tir_value step)
+{
+    return (struct att_conv){c->v, window_arguments, c->own.channel, step};
+}
+
+/* Loads the W - 1 inputs before the root: the window of the draft that was accepted last, or the
+ * state where no step came before. */
+static void load_root_history(struct conv *c, const struct att_conv_shape *s,
+                              struct tir_value *history)
+{
+    struct tir_builder *b = &c->b;
+    const int n = c->v->taps - 1;
+    const struct tir_value there = tir_and(b, c->real, c->sequence.has_state);
+    const struct att_conv window = window_of(c, c->sequence.accepted);
+    struct tir_type types[ATT_CONV_TAPS];
+    for (int i = 0; i < n; i++)
+        types[i] = s->row;
+    struct tir_if after_step = tir_begin_if(b, c->sequence.verifies, false, types, (unsigned)n);
+    for (int i = 0; i < n; i++)
+        history[i] = att_conv_load(b, &window, s, c->slot_in, there, tir_i32(b, i));
+    tir_else(b, &after_step, history);
+    for (int i = 0; i < n; i++)
+        history[i] = att_conv_load(b, &c->own, s, c->slot_in, there, tir_i32(b, i));
+    tir_end_if(b, &after_step, history);
+}
+
+/* Returns the index of the input before input i (i32) on its path: -1 and less in the history. */
+static struct tir_value input_before(struct conv *c, struct tir_value i)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0), token = tir_max(b, i, zero);
+    const struct tir_value parent =
+        att_parent(b, &c->sequence, tir_add(b, token, c->sequence.start));
+    return tir_select(b, tir_cmp_gt(b, i, zero), parent, att_plus(b, i, -1));
+}
+
+/* Returns input i of the sequence, 1 x 64, or of its history where i is negative. */
+static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
+                                 const struct tir_value *history, struct tir_value i)
+{
+    struct tir_builder *b = &c->b;
+    struct tir_value in = tir_tile_load(b, inputs_view(c), i, s->row);
+    for (int n = 0; n < c->v->taps - 1; n++) {
+        const struct tir_value is = tir_cmp_eq(b, i, tir_i32(b, n - (c->v->taps - 1)));
+        in = tir_select(b, is, history[n], in);
+    }
+    return in;
+}
+
+/* Convolves a draft (i32, counted in its sequence), and stores its window. */
+static void visit_draft(struct conv *c, const struct att_conv_shape *s,
+                        const struct tir_value *history, const struct tir_value *weights,
+                        struct tir_value draft)
+{
+    struct tir_builder *b = &c->b;
+    const int taps = c->v->taps;
+    const struct att_conv window = window_of(c, draft);
+    struct tir_value in[ATT_CONV_TAPS], index = draft;
+    for (int j = taps; j-- > 0; index = input_before(c, index))
+        in[j] = input_at(c, s, history, index);
+    struct tir_value y = att_conv_bias(b, &c->own, s);
+    for (int j = 0; j < taps; j++)
+        y = tir_fma(b, widen(c, in[j]), weights[j], y);
+    for (int j = 1; j < taps; j++)
+        att_conv_store(b, &window, c->slot, c->real, tir_i32(b, j - 1), in[j]);
+    store_outputs(c, draft, y);
+}
+
+/* Convolves a tree of drafts, the last one first: outputs may lie over x, which only later drafts
+ * read. */
+static void visit_tree(struct conv *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
+    struct tir_value history[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
+    load_root_history(c, &s, history);
+    att_conv_taps(b, &c->own, &s, weights);
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), c->sequence.count, tir_i32(b, 1), NULL, 0);
+    const struct tir_value last = att_plus(b, c->sequence.count, -1);
+    visit_draft(c, &s, history, weights, tir_sub(b, last, loop.index));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* ---- A sequence ---- */
+
 /* Chooses the output tensor, and the first channel of it, for the wave's channels. */
 static void choose_target(struct conv *c)
 {
@@ -321,10 +418,10 @@ static void open_sequence(struct conv *c)
     choose_target(c);
 }
 
-static void visit_sequence(struct conv *c)
+/* Convolves one token or a run of tokens, by the sequence's length. */
+static void visit_chain(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    open_sequence(c);
     const struct tir_value one = tir_i32(b, 1),
                            none = tir_cmp_eq(b, c->sequence.count, tir_i32(b, 0));
     const struct tir_value begins = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 0));
@@ -353,13 +450,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     c.own.channel = att_times(b, block, CHANNELS);
     const struct tir_value there = tir_cmp_lt(b, c.own.channel, tir_arg(b, ARG_CHANNELS, TIR_I32));
     struct tir_if own = tir_begin_if(b, there, false, NULL, 0);
-    visit_sequence(&c);
+    open_sequence(&c);
+    if (v->tree)
+        visit_tree(&c);
+    else
+        visit_chain(&c);
     tir_end_if(b, &own, NULL);
     tir_return(b);
 
     *out = (struct att_kernel){
         .func = f,
-        .grid = {{ARG_CHANNELS, waves * CHANNELS, 1}, {ARG_BATCH, 1, 1}, {ARG_MAX_SEQLEN, run, 1}},
+        .grid = {{ARG_CHANNELS, waves * CHANNELS, 1},
+                 {ARG_BATCH, 1, 1},
+                 {v->tree ? NULL : ARG_MAX_SEQLEN, v->tree ? 1 : run, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "tokens=%d waves=%d", run, waves);
 }

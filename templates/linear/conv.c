@@ -116,10 +116,13 @@ static struct tir_view state_view(struct tir_builder *b, const struct att_conv *
     const struct tir_value channel = att_stride(b, a->channel_stride, ELEM);
     const struct tir_value step = att_stride32(b, a->column_stride, ELEM);
     const struct tir_value own = tir_mul(b, att_wide(b, c->channel), channel);
-    const struct tir_value base =
+    struct tir_value base =
         tir_add(b, att_row(b, tir_arg(b, a->state, TIR_I64), slot, a->slot_stride, ELEM), own);
+    if (a->step_stride)
+        base = att_row(b, base, c->step, a->step_stride, ELEM);
     const struct tir_value row = tir_convert(b, channel, TIR_I32);
-    const struct tir_value last = att_plus(b, tir_arg(b, a->columns, TIR_I32), -1);
+    const struct tir_value last =
+        a->columns ? att_plus(b, tir_arg(b, a->columns, TIR_I32), -1) : tir_i32(b, c->v->taps - 2);
     const struct tir_value bytes = att_plus(
         b, tir_add(b, att_times(b, row, ATT_CONV_CHANNELS - 1), tir_mul(b, last, step)), ELEM);
     const struct tir_value size = tir_select(b, there, bytes, tir_i32(b, 0));

@@ -14,7 +14,9 @@ enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
 /** Names of the arguments of a convolution. */
 struct att_conv_args {
     const char *weight, *bias;
-    const char *state, *slot_stride, *channel_stride, *column_stride, *columns;
+    const char *state, *slot_stride, *channel_stride, *column_stride;
+    const char *columns;     /* of a slot; NULL: W - 1 */
+    const char *step_stride; /* a slot has a window for each draft; NULL: one for all */
 };
 
 /** The types of tiles, of the variant's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory
@@ -31,6 +33,7 @@ struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: the first */
+    struct tir_value step;    /* i32: draft, where args.step_stride is given */
 };
 
 /** Loads the weights, 1 x 64 for each tap, f32. */

@@ -106,6 +106,32 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
     tir_end_if(b, &stores, NULL);
 }
 
+/* ---- Trees ---- */
+
+/* Returns the state of a draft's parent in a tree, as it was stored. `state` is the one after the
+ * token before: it serves where that token is the parent and states are float. The wave has stored
+ * all that it loads. */
+static struct tir_value parent_state(struct att_recurrence *r, struct tir_value token,
+                                     struct tir_value state)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_type t = tir_typeof(b->f, state);
+    const struct tir_value parent = att_parent(b, &r->sequence, token);
+    const struct tir_value before = att_plus(b, tir_sub(b, token, r->sequence.start), -1);
+    struct tir_value moves = tir_cmp_ge(b, before, tir_i32(b, 0));
+    if (r->v->state_dtype == ATT_STATE_DTYPE_F32)
+        moves = tir_and(b, moves, tir_cmp_ne(b, parent, before));
+    struct tir_if other = tir_begin_if(b, moves, false, &t, 1);
+    const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
+                                          ARG_STATE_SLOTS_STEP_STRIDE, parent);
+    struct tir_value of_parent =
+        att_state_load(b, &r->state, att_recurrence_state(r, slot), r->first,
+                       tir_and(b, r->real, att_is_slot(b, slot)));
+    tir_else(b, &other, &of_parent);
+    tir_end_if(b, &other, &state);
+    return state;
+}
+
 /* ---- Tokens ---- */
 
 /* Loads the vectors of a token that the sequence has; zeros for padding. */
@@ -147,6 +173,8 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
                                          carried, r->vectors + 1);
     load_next(r, loop.index, carried, next);
     r->token = loop.index;
+    if (r->v->tree)
+        carried[r->vectors] = parent_state(r, loop.index, carried[r->vectors]);
     store_out(r, loop.index, r->advance(r, carried, &carried[r->vectors]));
     if (!r->keeps_state)
         store_state(r, loop.index, carried[r->vectors]);

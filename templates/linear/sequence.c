@@ -68,6 +68,14 @@ struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const
     return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
+struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
+                            struct tir_value token)
+{
+    const struct tir_value given = att_entry(b, ARG_PARENTS, token, TIR_I32);
+    const struct tir_value before = att_plus(b, tir_sub(b, token, s->start), -1);
+    return tir_max(b, tir_min(b, given, before), tir_i32(b, 0));
+}
+
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot)
 {
     return tir_cmp_ge(b, slot, tir_arg(b, ARG_FIRST_SLOT, TIR_I32));

@@ -32,6 +32,11 @@ struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_val
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);
 
+/** Returns the draft that a token (i32, a row) of a tree follows, counted in its sequence. It comes
+ * before the token whatever `parents` says; the first token's is 0. */
+struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
+                            struct tir_value token);
+
 /** True if a slot belongs to a sequence, not to padding. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 

@@ -52,8 +52,9 @@ class Steps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.device = device = support.device(
-            {"op": "conv1d", "act": "silu"},
+            {"op": "conv1d", "act": "silu", "tree": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
+            {"op": "gated_delta", "head_dim": K, "l2_norm": True, "tree": True},
             {"op": "gated_delta_commit", "head_dim": K},
             {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "stage": ["all", "chunks", "scan", "outputs"]},
             {"op": "gated_rmsnorm", "width": K, "act": "silu"})
@@ -61,6 +62,8 @@ class Steps(unittest.TestCase):
         cls.conv1d = device.conv1d(dtype="fp16", taps=TAPS, channels=CHANNELS, act="silu")
         cls.delta = device.gated_delta(**shape)
         cls.replay = device.gated_delta(**shape, replay=True)
+        cls.conv1d_tree = device.conv1d(dtype="fp16", taps=TAPS, channels=CHANNELS, act="silu", tree=True)
+        cls.tree = device.gated_delta(**shape, tree=True)
         cls.chunked = device.gated_delta_prefill(**shape)
         cls.stages = [device.gated_delta_prefill(**shape, stage=stage) for stage in ("chunks", "scan", "outputs")]
         cls.commit = device.gated_delta_commit(head_dim=K, value_heads=VALUE_HEADS)
@@ -76,12 +79,12 @@ class Steps(unittest.TestCase):
         shapes = ((count, CHANNELS), (count, VALUE_HEADS), (count, VALUE_HEADS), (count, VALUE_HEADS, K))
         return [support.random(shape, seed + i) for i, shape in enumerate(shapes)]
 
-    def convolve(self, x, slots, lengths, **more):
+    def convolve(self, x, slots, lengths, op=None, **more):
         q, k = np.zeros((len(x), K), np.float16), np.zeros((len(x), K), np.float16)
         v = np.zeros((len(x), VALUE_HEADS * K), np.float16)
         cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        self.conv1d(x=x, weight=self.layer.weight, state=self.window, state_slots=np.array(slots, np.int32),
-                    cu_seqlens=cu, q_out=q, k_out=k, out=v, max_seqlen=int(max(lengths)), **more)
+        (op or self.conv1d)(x=x, weight=self.layer.weight, state=self.window, state_slots=np.array(slots, np.int32),
+                            cu_seqlens=cu, q_out=q, k_out=k, out=v, max_seqlen=int(max(lengths)), **more)
         return q[:, None], k[:, None], v.reshape(-1, VALUE_HEADS, K), cu
 
     def step(self, tokens, slots, lengths, columns, op=None, conv=None, **more):
@@ -164,6 +167,29 @@ class Steps(unittest.TestCase):
             drafted.append(out[:right])
             at, accepted = at + right, right
         np.testing.assert_array_equal(np.concatenate(drafted), np.concatenate(plain))
+
+    def test_an_accepted_path_of_a_tree_is_a_run(self):
+        """Two steps of trees of five drafts; the second one begins after the last draft of the path that was accepted."""
+        parents, paths = np.array([9, 0, 0, 2, 2], np.int32), ((0, 2, 4), (0, 2, 3))
+        tokens, wrong, columns = self.tokens(10, 20), self.tokens(10, 30), np.array([[5, 6, 7, 8, 9]], np.int32)
+        plain = [self.prefill([t[:4] for t in tokens], 1, 1)]
+        for i in range(4, 10):
+            plain.append(self.step([t[i:i + 1] for t in tokens], [1], [1], [[1]]))
+        drafted, at = [self.prefill([t[:4] for t in tokens], 2, 5)], 4
+        windows = np.full((SLOTS, 5, CHANNELS, TAPS - 1), np.nan, np.float16)
+        accepted = None
+        for path in paths:
+            mixed = [w[:5].copy() for w in wrong]
+            for i, draft in enumerate(path):
+                for all_drafts, right in zip(mixed, tokens):
+                    all_drafts[draft] = right[at + i]
+            more = dict(parents=parents, accepted=accepted)
+            out = self.step(mixed, [2], [5], columns, op=self.tree, conv=dict(more, op=self.conv1d_tree, windows=windows), **more)
+            drafted.append(out[list(path)])
+            at, accepted = at + len(path), np.array([path[-1] + 1], np.int32)
+        np.testing.assert_array_equal(np.concatenate(drafted), np.concatenate(plain))
+        np.testing.assert_array_equal(windows[2, paths[1][-1]], self.window[1, :, :TAPS - 1])
+        np.testing.assert_array_equal(self.state[columns[0, paths[1][-1]]], self.state[1])
 
     def test_a_graph_follows_lengths_and_slots(self):
         """One captured step of two sequences, replayed with other lengths, slots and accepted counts."""

@@ -131,6 +131,8 @@ static const struct {
     {"state_columns", 8, "conv1d"},
     {"first_slot", 0, NULL},
     {"replay", 0, NULL},
+    {"tree", 0, NULL},
+    {"window_steps", 4, NULL},
     {"record_steps", 4, NULL},
     {"max_bytes", 64, "state_copy"},
     {"taps", 4, "conv1d"},

@@ -86,6 +86,16 @@ static void steps_have_slots(void **state)
     expect(f, &d, &a, NULL);
     a.state_steps = 4;
     expect(f, &d, &a, "state_steps is above 1");
+    d.tree = true;
+    a.parents = (void *)memory;
+    expect(f, &d, &a, "desc.replay and desc.tree are set");
+    d.replay = false;
+    expect(f, &d, &a, NULL);
+    a.state_steps = 1;
+    expect(f, &d, &a, "max_seqlen is above state_steps");
+    a.parents = NULL;
+    expect(f, &d, &a, "parents is NULL");
+    d.tree = false;
     d.value_heads = 3;
     expect(f, &d, &a, "value_heads 3 is no multiple of heads 2");
     d.value_heads = 4;
@@ -270,6 +280,31 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+static void parents_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_family *f = &attn_family_gated_delta;
+    struct attn_op op = {.device = b.device, .desc.gated_delta = delta};
+    int32_t slots[] = {1, 2, 3, 4}, parents[] = {-1, 0, 9, 0}, starts[] = {0, 2, 3};
+    struct attn_gated_delta_args a = delta_args();
+    a.state_slots = slots;
+    a.parents = parents;
+    op.desc.gated_delta.tree = true;
+    check(f, &op, &a, NULL);
+    parents[3] = 1;
+    check(f, &op, &a, "parents of token 1 of sequence 1 is 1, not 0 to 0");
+    a.cu_seqlens = starts;
+    check(f, &op, &a, NULL);
+    parents[1] = -1;
+    check(f, &op, &a, "parents of token 1 of sequence 0 is -1, not 0 to 0");
+    op.desc.gated_delta.tree = false;
+    check(f, &op, &a, NULL);
+    close_bench(&b);
+}
+
 static void spans_are_checked_on_request(void **state)
 {
     (void)state;
@@ -374,6 +409,7 @@ int main(void)
         cmocka_unit_test(windows_have_columns),
         cmocka_unit_test(slots_of_blocks_are_checked_on_request),
         cmocka_unit_test(slots_are_checked_on_request),
+        cmocka_unit_test(parents_are_checked_on_request),
         cmocka_unit_test(spans_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

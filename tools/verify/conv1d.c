@@ -66,6 +66,17 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 
 static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
 
+/* True if the shape is for the kernel: trees have few drafts, and keep no states of blocks. */
+static bool takes(const struct call *c)
+{
+    enum { DRAFTS_MAX = 40 };
+    const struct shape *s = c->shape;
+    int most = 0;
+    for (int i = 0; i < SEQUENCES; i++)
+        most = length_of(s, i) > most ? length_of(s, i) : most;
+    return !c->desc.conv1d.tree || (most <= DRAFTS_MAX && !is(c, BLOCKS));
+}
+
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -79,6 +90,7 @@ static void size(struct call *c)
         a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
     }
     a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
+    a->window_steps = a->max_seqlen > s->extra + 1 ? a->max_seqlen : s->extra + 1;
     a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
     a->q_channels = is(c, SPLIT) ? 64 : 0;
     a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
@@ -96,6 +108,10 @@ static int slot_count(const struct call *c)
     const struct attn_conv1d_args *const a = &c->args.conv1d;
     return 2 * a->batch + 1 + a->batch * a->block_columns;
 }
+
+/* Returns the token that draft t of a tree follows; -1: the history. Every third draft follows the
+ * one before it, and the others are two by two. */
+static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
 
 /* Returns the slot for the state after a block of sequence i. Every third one is padding, a number
  * below first_slot. */
@@ -125,18 +141,26 @@ static void place_outputs(struct call *c)
     }
 }
 
-static void place(struct call *c)
+/* Places states, or windows, whose last two dimensions are channels and columns. */
+static void place_slots(struct call *c, struct operand *o)
 {
-    struct operand *state = call_operand(c, CONV1D_STATE);
-    operand_resize(state, 0, slot_count(c));
+    const int channel = o->schema.ndim - 2;
+    operand_resize(o, 0, slot_count(c));
     if (is(c, BY_COLUMN)) {
-        operand_set_stride(state, 1, 1);
-        operand_set_stride(state, 2, c->desc.conv1d.channels);
+        operand_set_stride(o, channel, 1);
+        operand_set_stride(o, channel + 1, c->desc.conv1d.channels);
     }
     if (is(c, FAR)) {
-        state->far = true;
-        operand_set_stride(state, 0, FAR_STRIDE);
+        o->far = true;
+        operand_set_stride(o, 0, FAR_STRIDE);
     }
+}
+
+static void place(struct call *c)
+{
+    place_slots(c, call_operand(c, CONV1D_STATE));
+    if (c->desc.conv1d.tree)
+        place_slots(c, call_operand(c, CONV1D_WINDOWS));
     if (is(c, WIDE_LISTS))
         operand_set_stride(call_operand(c, CONV1D_STATE_SLOTS), 0, 3);
     if (!is(c, BLOCKS))
@@ -181,12 +205,30 @@ static void fill_slots(struct call *c)
     }
 }
 
+/* Fills parents of drafts, but for roots, and windows. */
+static void fill_tree(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_conv1d_args *a = &c->args.conv1d;
+    for (int i = 0; i < a->batch; i++)
+        for (int t = 1; t < own->cu[i + 1] - own->cu[i]; t++)
+            operand_set_int(call_operand(c, CONV1D_PARENTS), AT(own->cu[i] + t), parent_of(i, t));
+    for (int slot = 0; slot < slot_count(c); slot++)
+        for (int step = 0; step < a->window_steps; step++)
+            for (int d = 0; d < c->desc.conv1d.channels; d++)
+                for (int k = 0; k < c->desc.conv1d.taps - 1; k++)
+                    operand_set(call_operand(c, CONV1D_WINDOWS), AT(slot, step, d, k),
+                                random_value(&c->random));
+}
+
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
     const struct attn_conv1d_args *a = &c->args.conv1d;
     struct operand *state = call_operand(c, CONV1D_STATE);
     fill_slots(c);
+    if (c->desc.conv1d.tree)
+        fill_tree(c);
     if (!is(c, UNIFORM))
         operand_set_ints(call_operand(c, CONV1D_CU_SEQLENS), own->cu, a->batch + 1);
     operand_set_random(call_operand(c, CONV1D_WEIGHT), &c->random);
@@ -203,14 +245,15 @@ static void fill(struct call *c)
 
 /* A sequence: its tokens, and the part of its state that is read. */
 struct sequence {
-    int start, count, slot, slot_in, history; /* history: first column that is read */
+    int index, start, count, slot, slot_in;
+    int history; /* first column that is read, or of a tree the step of the window */
     bool real, fresh;
 };
 
 static struct sequence sequence_of(struct call *c, int i)
 {
     const struct own *own = c->own;
-    struct sequence s = {.start = own->cu[i], .count = own->cu[i + 1] - own->cu[i]};
+    struct sequence s = {.index = i, .start = own->cu[i], .count = own->cu[i + 1] - own->cu[i]};
     s.slot = own->slots[i];
     s.slot_in = own->slots_in[i];
     s.real = s.slot >= c->args.conv1d.first_slot;
@@ -222,14 +265,25 @@ static struct sequence sequence_of(struct call *c, int i)
     return s;
 }
 
+/* Returns the input before input n of sequence i on its path; -1 and less are in the history. */
+static int input_before(const struct call *c, int i, int n)
+{
+    return c->desc.conv1d.tree && n > 0 ? parent_of(i, n) : n - 1;
+}
+
 /* Returns input n of a channel, counted from the sequence's first token, or from the start of its
    history. */
 static double input_of(struct call *c, const struct sequence *s, int d, int n)
 {
-    const int column = s->history + n + c->desc.conv1d.taps - 1;
+    const int column = n + c->desc.conv1d.taps - 1;
     if (n >= 0)
         return operand_value(call_operand(c, CONV1D_X), AT(s->start + n, d));
-    return s->fresh ? 0 : operand_value(call_operand(c, CONV1D_STATE), AT(s->slot_in, d, column));
+    if (s->fresh)
+        return 0;
+    if (c->desc.conv1d.tree && is(c, VERIFIES))
+        return operand_value(call_operand(c, CONV1D_WINDOWS),
+                             AT(s->slot_in, s->history, d, column));
+    return operand_value(call_operand(c, CONV1D_STATE), AT(s->slot_in, d, s->history + column));
 }
 
 /*
@@ -243,8 +297,9 @@ static void compare_token(struct call *c, const struct sequence *s, int t, int d
     const struct attn_conv1d_args *a = &c->args.conv1d;
     const int taps = c->desc.conv1d.taps;
     double in[TAPS_MAX], terms, bound;
-    for (int j = 0; j < taps; j++)
-        in[j] = s->real ? input_of(c, s, d, t - taps + 1 + j) : 0;
+    int n = t;
+    for (int j = taps; j-- > 0; n = input_before(c, s->index, n))
+        in[j] = s->real ? input_of(c, s, d, n) : 0;
     double y = ref_conv1d(in, taps - 1, w, taps, bias, &terms), error = taps * STORED_F * terms;
     if (c->desc.conv1d.act == ATTN_ACT_SILU) {
         error = 1.1 * error + (2 * fabs(y) + 7) * STORED_F * fabs(ref_silu(y));
@@ -275,6 +330,15 @@ static void compare_state(struct call *c, const struct sequence *s, int d)
         call_compare(c, state, AT(s->slot, d, i), input_of(c, s, d, i + ahead), 0);
 }
 
+/* Compares the window of each draft. */
+static void compare_windows(struct call *c, const struct sequence *s, int d)
+{
+    for (int t = 0; t < s->count && s->real; t++)
+        for (int k = c->desc.conv1d.taps - 1, n = t; k-- > 0; n = input_before(c, s->index, n))
+            call_compare(c, call_operand(c, CONV1D_WINDOWS), AT(s->slot, t, d, k),
+                         input_of(c, s, d, n), 0);
+}
+
 /* Compares the states of the sequence's blocks. */
 static void compare_blocks(struct call *c, const struct sequence *s, int i, int d)
 {
@@ -299,7 +363,10 @@ static void compare(struct call *c)
             const struct sequence s = sequence_of(c, i);
             for (int t = 0; t < s.count; t++)
                 compare_token(c, &s, t, d, w, bias);
-            compare_state(c, &s, d);
+            if (desc->tree)
+                compare_windows(c, &s, d);
+            else
+                compare_state(c, &s, d);
             compare_blocks(c, &s, i, d);
         }
     }
@@ -328,6 +395,7 @@ const struct verify_op verify_conv1d = {
             {"length", offsetof(struct shape, length), TOKENS_MAX, "tokens of each"},
         },
     .own_size = sizeof(struct own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,

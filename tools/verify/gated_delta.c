@@ -29,12 +29,14 @@ static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32
 /* True if the shape is for the kernel. A call that records writes no state of a step. */
 static bool takes(const struct call *c)
 {
-    return !c->desc.gated_delta.replay || ((const struct recurrent_shape *)c->shape)->steps == 1;
+    const struct recurrent_shape *const s = c->shape;
+    return recurrent_takes(s, c->desc.gated_delta.tree) &&
+           (!c->desc.gated_delta.replay || s->steps == 1);
 }
 
 static struct delta_layer of(struct call *c)
 {
-    const struct recurrent r = RECURRENT_OF(c, gated_delta, GATED_DELTA);
+    const struct recurrent r = RECURRENT_OF_TREES(c, gated_delta, GATED_DELTA);
     return DELTA_LAYER_OF(c, gated_delta, GATED_DELTA, r, c->desc.gated_delta.beta_wide);
 }
 
@@ -154,6 +156,7 @@ static void compare_sequence(const struct delta_layer *l, int i, struct head *h)
     for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
         recurrent_load_state(&l->r, &s, head, &h->of);
         for (int t = 0; t < s.count; t++) {
+            recurrent_load_parent(&l->r, i, t, head, &h->of);
             compare_token(l, s.start + t, head, h);
             const int to = recurrent_target(&l->r, i, t);
             if (c->desc.gated_delta.replay)

@@ -13,6 +13,14 @@ static int length_of(const struct recurrent *r, int i)
     return r->shape->length ? r->shape->length : r->shape->lengths[i];
 }
 
+bool recurrent_takes(const struct recurrent_shape *s, bool tree)
+{
+    int most = s->length;
+    for (int i = 0; i < RECURRENT_SEQUENCES && !s->length; i++)
+        most = s->lengths[i] > most ? s->lengths[i] : most;
+    return !tree || most <= s->steps;
+}
+
 void recurrent_size(const struct recurrent *r)
 {
     *r->batch = r->shape->batch;
@@ -125,12 +133,24 @@ static void fill_states(const struct recurrent *r)
                     operand_set(s, AT(slot, head, i, k), random_value(&r->c->random));
 }
 
+/* Returns the token that draft t of a tree follows. Every third one follows the one before it, and
+ * the others are two by two. */
+static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
+
+/* Fills the parents of drafts; the entries of roots keep a number that is no token's. */
+static void fill_parents(const struct recurrent *r, int i)
+{
+    for (int t = 1; r->parents && t < r->starts[i + 1] - r->starts[i]; t++)
+        operand_set_int(r->parents, AT(r->starts[i] + t), parent_of(i, t));
+}
+
 void recurrent_fill(const struct recurrent *r)
 {
     fill_slots(r);
     for (int i = 0; i < *r->batch; i++) {
         if (is(r, ACCEPTED))
             operand_set_int(r->accepted, AT(i), (i + 2) % (*r->state_steps + 1));
+        fill_parents(r, i);
         if (is(r, FRESH))
             operand_set_int(r->has_state, AT(i), i % 2);
         for (int block = 0; is(r, BLOCKS) && block < *r->block_columns; block++)
@@ -187,6 +207,22 @@ void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequ
         for (int k = 0; k < r->keys; k++) {
             recurrent_element(r->layout, s->slot, head, v, k, at);
             h->state[v][k] = s->zero ? 0 : operand_value(r->state, at);
+        }
+    }
+}
+
+void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
+                           struct recurrent_head *h)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    if (!r->parents || !t)
+        return;
+    const int slot = recurrent_target(r, i, parent_of(i, t));
+    for (int v = 0; v < r->values; v++) {
+        h->error[v] = 0;
+        for (int k = 0; k < r->keys; k++) {
+            recurrent_element(r->layout, slot, head, v, k, at);
+            h->state[v][k] = slot >= 0 ? operand_result(r->state, at) : 0;
         }
     }
 }

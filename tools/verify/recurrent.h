@@ -41,6 +41,7 @@ struct recurrent {
     /* Members of an op on prompts, which keeps states of blocks; NULL for other ops. */
     struct operand *block_slots;
     int32_t *block_tokens, *block_columns;
+    struct operand *parents; /* drafts are a tree; NULL: a chain */
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
     int32_t *starts; /* [batch + 1]: first token of each sequence */
     enum attn_state_layout layout;
@@ -56,6 +57,12 @@ struct recurrent_own {
 #define RECURRENT_OF(call, op, OP)                                    \
     RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), \
                    &(call)->args.op.state_steps, )
+
+/** The same for an op whose drafts may be a tree. */
+#define RECURRENT_OF_TREES(call, op, OP)                              \
+    RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), \
+                   &(call)->args.op.state_steps,                      \
+                   .parents = (call)->desc.op.tree ? call_operand((call), OP##_PARENTS) : NULL)
 
 /** Initialises struct recurrent for an op on prompts, which takes no drafts. */
 #define RECURRENT_OF_PROMPTS(call, op, OP)                                          \
@@ -83,6 +90,9 @@ struct recurrent_own {
                         .keys = (call)->desc.op.head_dim,                        \
                         .values = (call)->desc.op.head_dim_v,                    \
                         __VA_ARGS__})
+
+/** True if a kernel for chains, or for trees, can run a shape: each draft of a tree has a slot. */
+bool recurrent_takes(const struct recurrent_shape *s, bool tree);
 
 /** Sets the counts of a call. */
 void recurrent_size(const struct recurrent *r);
@@ -124,6 +134,11 @@ struct recurrent_head {
 /** Sets `h->state` to a sequence's initial state, zeros if it has none, and `h->error` to 0. */
 void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequence *s, int head,
                           struct recurrent_head *h);
+
+/** Sets `h` to the state that token t of a tree begins with: its parent's, as the kernel has stored
+ * it. A parent without a slot has zeros. A root keeps `h`, and so does a chain. */
+void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
+                           struct recurrent_head *h);
 
 /** Compares the state that a kernel stored in a slot with the reference `h`. A state of 16 bits
  * must be that one rounded once; one of float may differ by `h->error`. */

@@ -20,9 +20,11 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 8, 128, 64, 1, 1, {0}};
 
+static bool takes(const struct call *c) { return recurrent_takes(c->shape, c->desc.ssd.tree); }
+
 static struct ssd_layer of(struct call *c)
 {
-    const struct recurrent r = RECURRENT_OF(c, ssd, SSD);
+    const struct recurrent r = RECURRENT_OF_TREES(c, ssd, SSD);
     return SSD_LAYER_OF(c, ssd, SSD, r, 0);
 }
 
@@ -72,6 +74,7 @@ const struct verify_op verify_ssd = {
             {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
         },
     .own_size = sizeof(struct recurrent_own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,

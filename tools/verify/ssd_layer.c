@@ -311,6 +311,7 @@ static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, s
     for (int p = 0; p < l->head_dim_v; p++)
         h->mass[p] = length_of_vector(h->of.state[p], l->head_dim);
     for (int t = 0; t < s.count; t++) {
+        recurrent_load_parent(&l->r, i, t, head, &h->of);
         if (cut && t % l->segment == 0)
             begin_segment(l, i * l->segment_count + t / l->segment, t, head, fills, h);
         compute_step(l, s.start + t, head, &h->step);
