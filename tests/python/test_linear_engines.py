@@ -118,7 +118,8 @@ class Engines(unittest.TestCase):
         delta = {"head_dim": K, "l2_norm": True}
         both, v_major, k_major = {"decay": ["head", "channel"]}, {"state_layout": "v_major"}, {"state_layout": "k_major"}
         linear.use(device=support.device(
-            {"op": "conv1d", "act": "silu"},
+            {"op": "conv1d", "act": "silu", "tree": [False, True]},
+            {"op": "gated_delta", **delta, **v_major, "gates": "softplus", "tree": True},
             {"op": "gated_delta", **delta, **both, **v_major, "gates": ["given", "softplus"]},
             {"op": "gated_delta", **delta, **k_major, "gates": ["given", "softplus"]},
             {"op": "gated_delta", **delta, **v_major, "gates": "bounded", "decay": "channel"},
@@ -162,6 +163,32 @@ class Engines(unittest.TestCase):
                 want, states = x.run(self.pool[slot], i * DRAFTS, (i + 1) * DRAFTS)
                 self.near(out[0, i * DRAFTS:(i + 1) * DRAFTS], want)
                 self.near(turned(buffer[row]), states, 1e-5)
+
+    def test_sglang_trees(self):
+        """Two drafts follow the root, and one follows the second of these; each path is a run."""
+        parents, paths, slots, rows = np.array([[-1, 0, 0, 2]]), ((0,), (0, 1), (0, 2), (0, 2, 3)), np.int32([4]), np.int32([1])
+        x, pool = Tokens(4, 16), turned(self.pool)
+        buffer = np.full((SLOTS, 4, VALUE_HEADS, K, K), np.nan, np.float32)
+        out = sglang.fused_sigmoid_gating_delta_rule_update(
+            x.rate, x.a, x.bias, 1.0, 20.0, x.q, x.k, x.v, x.b, pool, slots, use_qk_l2norm_in_kernel=True,
+            cu_seqlens=np.int32([0, 4]), disable_state_update=True, intermediate_states_buffer=buffer,
+            intermediate_state_indices=rows, cache_steps=4, retrieve_parent_token=parents)
+        weight = self.rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
+        state = self.rng.standard_normal((SLOTS, CHANNELS, TAPS - 1)).astype(np.float16)
+        inputs = self.rng.standard_normal((1, 4, CHANNELS)).astype(np.float16).swapaxes(1, 2)
+        windows = np.zeros((SLOTS, 4, CHANNELS, TAPS - 1), np.float16)
+        y = sglang.causal_conv1d_update(inputs, state, weight, None, "silu", None, slots, None, windows, rows,
+                                        retrieve_next_token=parents, retrieve_parent_token=parents)
+        for path in paths:
+            path, last, after = list(path), path[-1], self.pool[4]
+            for t in path:
+                want, states = x.run(after, t, t + 1)
+                after = states[0]
+            self.near(out[0, last], want[0])
+            self.near(turned(buffer[1, last]), after, 1e-5)
+            want, history = self.convolved(inputs[0].T[path], weight, state[4].T)
+            self.near(y[0, :, last], want[-1], 2.0 ** -10)
+            np.testing.assert_array_equal(windows[1, last].T, history[-TAPS + 1:])
 
     def test_sglang_packed_steps(self):
         for kda, call in ((False, sglang.fused_recurrent_gated_delta_rule_packed_decode),

@@ -63,19 +63,19 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
                                      ssm_state_indices=None, num_accepted_tokens=None,
                                      retrieve_parent_token=None, use_qk_l2norm_in_kernel=False):
     """A step of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
-    value heads, V]. Returns the output and initial_state, in which the states are."""
+    value heads, V]. retrieve_parent_token [batch, drafts] names the draft that each one of a tree follows. Returns the
+    output and initial_state, in which the states are."""
     call = "fused_recurrent_gated_delta_rule"
-    if retrieve_parent_token is not None:
-        raise NotServed(call, "drafts that are a tree")
     if not inplace_final_state or ssm_state_indices is None or initial_state is None:
         raise NotServed(call, "states that are not updated in place, by ssm_state_indices")
     if cu_seqlens is None or beta is None or q.shape[0] != 1:
         raise NotServed(call, "no cu_seqlens or no beta")
     slots = l.steps(ssm_state_indices)
     longest = slots.shape[1] if slots.shape[1] > 1 else q.shape[1]
+    tree = {} if retrieve_parent_token is None else dict(tree=True, parents=l.parents(retrieve_parent_token))
     out = l.delta("gated_delta", q, k, v, initial_state, l.layout(q), l.gates(g, beta), scale=scale,
                   decay="channel" if g.ndim == 4 else "head", l2_norm=use_qk_l2norm_in_kernel, wide=beta.ndim == 4,
-                  **l.recurrence(slots, cu_seqlens, num_accepted_tokens, longest))
+                  **tree, **l.recurrence(slots, cu_seqlens, num_accepted_tokens, longest))
     return out, initial_state
 
 

@@ -47,6 +47,11 @@ def there(**tensors):
     return {name: t for name, t in tensors.items() if t is not None}
 
 
+def parents(tokens):
+    """Returns the parents of drafts, [batch, drafts], as a list."""
+    return c.view(indices(tokens), -1)
+
+
 def steps(slots):
     """Returns a list of slots as a matrix of one column; a matrix stays as it is."""
     slots = c.cast(slots, "int32")
@@ -78,10 +83,11 @@ def check_step_states(call, x, slots, blocks):
         raise NotServed(call, "x of three dimensions")
 
 
-def convolve(call, x, weight, bias, state, slots, activation, first, **more):
-    """Launches conv1d on x [tokens, channels]. `more` are further arguments of the op, None for absent ones."""
+def convolve(call, x, weight, bias, state, slots, activation, first, tree=None, **more):
+    """Launches conv1d on x [tokens, channels]. tree: its field of that name. `more` are further arguments of the op, None
+    for absent ones."""
     op = c.session(x).op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],
-                         act=act(call, activation), bias=bias is not None)
+                         act=act(call, activation), bias=bias is not None, **there(tree=tree))
     op(x=x, weight=weight, state=state, state_slots=slots, first_slot=first, stream=c.stream(x),
        **there(bias=bias, **more))
 
@@ -114,14 +120,15 @@ def delta_op(s, name, q, v, state, kind, order, decay, l2_norm, **more):
                 state_layout=order, **more)
 
 
-def delta(name, q, k, v, state, order, gate, *, decay, l2_norm, scale=None, out=None, wide=None, **more):
-    """Launches gated_delta or gated_delta_prefill on tensors [1, tokens, heads, ...]. `gate` is gates()'s pair, `wide`
-    gated_delta's field beta_wide, and `more` are further arguments. Returns the output, [1, tokens, value heads, V]."""
+def delta(name, q, k, v, state, order, gate, *, decay, l2_norm, scale=None, out=None, wide=None, tree=None, **more):
+    """Launches gated_delta or gated_delta_prefill on tensors [1, tokens, heads, ...]. `gate` is gates()'s pair, `wide` and
+    `tree` gated_delta's fields beta_wide and tree, and `more` are further arguments. Returns the output, [1, tokens,
+    value heads, V]."""
     kind, tensors = gate
     s = c.session(q)
 
     def make(**stage):
-        return delta_op(s, name, q, v, state, kind, order, decay, l2_norm, **there(beta_wide=wide), **stage)
+        return delta_op(s, name, q, v, state, kind, order, decay, l2_norm, **there(beta_wide=wide, tree=tree), **stage)
 
     ops, memory = [make()] if name == "gated_delta" else [], {}
     if not ops:

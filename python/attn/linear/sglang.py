@@ -7,14 +7,12 @@ sglang.srt.layers.attention.mamba): the same names, arguments in the same order,
     out = sglang.fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, 1.0, 20.0, q, k, v, b, states, slots, ...)
 
 States are [slots, value heads, V, K]. Verification writes the state after each draft to its own buffer, and not the
-pool. A draft that is a tree, and what no kernel has, raises NotServed with the reason.
+pool. What no kernel has raises NotServed with the reason. Drafts may be trees, whose first token is the root.
 """
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
 from attn.linear import _calls as l
-
-TREE = "drafts that are a tree"
 
 
 def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu, cache_indices=None,
@@ -52,10 +50,10 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
                          metadata=None, validate_data=False):
     """A step: x is [batch, channels], or in verification [batch, channels, drafts]; the result is new. With
     intermediate_conv_window [rows, drafts, channels, taps - 1] the window after each draft goes there, and conv_state
-    is not written."""
+    is not written. retrieve_parent_token [batch, drafts] names the draft that each one of a tree follows."""
     call = "causal_conv1d_update"
-    if retrieve_next_token is not None:
-        raise NotServed(call, TREE)
+    if retrieve_next_token is not None and retrieve_parent_token is None:
+        raise NotServed(call, "a tree without retrieve_parent_token")
     if cache_seqlens is not None or num_accepted_tokens is not None:
         raise NotServed(call, "cache_seqlens or num_accepted_tokens")
     if conv_state_indices is None:
@@ -69,11 +67,16 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
         raise NotServed(call, "several tokens without intermediate_conv_window and intermediate_state_indices")
     batch, channels, drafts = x.shape
     rows = l.indices(intermediate_state_indices)[:batch]
-    state = _windows(call, x, conv_state, weight, intermediate_conv_window, rows, slots)
     tokens = c.view(x.swapaxes(1, 2), batch * drafts, channels)
     out = new_like(tokens, tuple(tokens.shape))
+    if retrieve_parent_token is None:
+        state = _windows(call, x, conv_state, weight, intermediate_conv_window, rows, slots)
+        more = dict(accepted=slots * 0 + 1)
+    else:
+        state = conv_state
+        more = dict(tree=True, windows=intermediate_conv_window, state_slots_in=slots, parents=l.parents(retrieve_parent_token))
     l.convolve(call, tokens, weight, bias, state, c.where(slots >= 0, rows, slots), activation, first, max_seqlen=drafts,
-               accepted=slots * 0 + 1, out=out)
+               out=out, **more)
     return c.view(out, batch, drafts, channels).swapaxes(1, 2)
 
 
@@ -91,10 +94,11 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, sof
                                            replayssm_beta=None):
     """A step of GDN, or with is_kda of KDA, from the logits of its gates. In verification the state after draft t of
     sequence s goes to intermediate_states_buffer[intermediate_state_indices[s], t], and the pool is not written. The
-    live state is first copied to draft 0's place. Returns the output, which is new."""
+    live state is first copied to draft 0's place. retrieve_parent_token [batch, drafts] names the draft that each one of a
+    tree follows. Returns the output, which is new."""
     call = "fused_sigmoid_gating_delta_rule_update"
-    if retrieve_parent_token is not None:
-        raise NotServed(call, TREE)
+    if retrieve_parent_token is not None and not disable_state_update:
+        raise NotServed(call, "a tree without intermediate_states_buffer")
     if (softplus_beta, softplus_threshold) != (1.0, 20.0):
         raise NotServed(call, f"a softplus with beta {softplus_beta} and threshold {softplus_threshold}")
     if cache_ring or disable_state_update != (intermediate_states_buffer is not None):
@@ -113,6 +117,8 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, sof
         columns = c.arange(slots, drafts)[None] + rows[:, None] * drafts
         slots = c.where(here[:, None], columns, columns * 0 - 1)
         more["state_slots_in"] = slots
+    if retrieve_parent_token is not None:
+        more.update(tree=True, parents=l.parents(retrieve_parent_token))
     longest = slots.shape[1] if slots.ndim == 2 else q.shape[1]
     return l.delta("gated_delta", q, k, v, state, "v_major", gate, decay="channel" if is_kda else "head", scale=scale,
                    l2_norm=use_qk_l2norm_in_kernel, **more, **l.recurrence(slots, cu_seqlens, None, longest))
