@@ -10,6 +10,7 @@ fail() { echo "cli: $*" >&2; [ ! -f log ] || cat log >&2; exit 1; }
 
 cat >sum.hip <<'END'
 #include <hip/hip_runtime.h>
+#include <hip/hip_fp16.h>
 #include <cstdio>
 #include <cstring>
 
@@ -43,7 +44,8 @@ int main(int argc, char **argv)
     return result != 255 * 128;
 }
 END
-"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 sum.hip -o sum >log 2>&1 || fail 'the program does not compile'
+"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 -c sum.hip -o sum.o >log 2>&1 || fail 'the program does not compile'
+"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 sum.o -o sum >log 2>&1 || fail 'an object is not linked'
 "$hipsim" ./sum >log 2>&1 && grep -q '^gfx942.*: 32640$' log || fail 'wrong on the default target'
 "$hipsim" --target mi355x ./sum >log 2>&1 && grep -q '^gfx950.*: 32640$' log || fail 'wrong on MI355X'
 "$hipsim" --target mi455x ./sum >log 2>&1 && grep -q '^gfx1250.*: 32640$' log || fail 'wrong on MI455X'
