@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # weaken.sh WEAKEN HIPSIM CLANG: each weakened wait and barrier of a small kernel is caught, and none is where nothing depends
-# on them.
+# on them. `alarms`, beside WEAKEN, tells clean programs from others.
 set -eu
 weaken=$1 hipsim=$(readlink -f "$2") clang=$3
 root=$(mktemp -d)
@@ -40,4 +40,25 @@ grep -q '^score: 0.0 %' log || fail 'a score without checks'
 # A kernel that has findings as it is has no score.
 python3 -B "$weaken" --object turn.co -- false >log 2>&1 && fail 'a command that fails as it is'
 grep -q 'not clean as it is' log || fail 'it does not say that the command fails'
+
+cat >loud <<END
+#!/bin/sh
+"$hipsim" run turn.co --grid 1 --block 128 --arg f32:128 --arg f32:128
+true
+END
+chmod +x loud
+cat >list <<'END'
+# NAME | FOLDER | COMMAND | PATTERN
+clean | . | run turn.co --grid 1 --block 128 --arg f32:128=ramp --arg f32:128 --print 1:2 | 127.*126
+loud | . | ./loud
+other | . | run turn.co --grid 1 --block 128 --arg f32:128=ramp --arg f32:128 --print 1:2 | 128
+idle | . | true
+END
+set -- python3 -B "$(dirname "$weaken")/alarms" --targets gfx950 --hipsim "$hipsim"
+"$@" --only clean list >log 2>&1 || fail 'a clean program has findings'
+"$@" list >log 2>&1 && fail 'findings do not change the exit status'
+for text in 'clean     gfx950 clean 1' 'findings  gfx950 loud 1 uninit: 1 (turn)' 'wrong     gfx950 other 1' 'no launch gfx950 idle 0' \
+    'gfx950: 1 clean, 1 findings, 1 wrong, 1 no launch'; do
+    grep -qx "$text" log || fail "no line $text"
+done
 echo 'weakened waits are caught'
