@@ -3,17 +3,24 @@
 import csv
 import json
 import os
+import re
+import shlex
 import subprocess
+import sys
 import tempfile
 
 
 class Outcome:
-    """Holds what a command did. status: its exit status, -1 if it did not end in time. output: what it printed. findings: how many
-    places each check reported. kernels: (check, kernel) of them. launches: of kernels."""
+    """Holds what a command did. status: its exit status, None if it did not end in time. output: what it printed. findings: how
+    many places each check reported. kernels: (check, kernel) of them. launched: the kernel of each launch."""
 
     def __init__(self, status, output):
         self.status, self.output = status, output
-        self.findings, self.kernels, self.launches = {}, set(), 0
+        self.findings, self.kernels, self.launched = {}, set(), []
+
+    def is_right(self, pattern):
+        """True if the command ended with status 0 and printed something that the pattern matches."""
+        return self.status == 0 and bool(re.search(pattern, self.output))
 
     def read_report(self, path):
         """Adds the findings of a file that option json wrote."""
@@ -39,9 +46,22 @@ def run(command, settings, seconds, folder=None):
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds, cwd=folder)
             outcome = Outcome(done.returncode, done.stdout)
         except subprocess.TimeoutExpired:
-            outcome = Outcome(-1, "timeout")
+            outcome = Outcome(None, "timeout")
         outcome.read_report(report)
         if os.path.exists(counters):
             with open(counters, encoding="utf-8", newline="") as rows:
-                outcome.launches = sum(1 for _ in csv.DictReader(rows))
+                outcome.launched = [row["Kernel_Name"] for row in csv.DictReader(rows)]
         return outcome
+
+
+def programs(path):
+    """Yields (name, folder, command, pattern) of a list of programs. A line is NAME | FOLDER | COMMAND | PATTERN. FOLDER is
+    where the command runs, seen from the list's folder. The output of a right run has a match of PATTERN, if there is one. Empty
+    lines and lines that begin with # are skipped."""
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not text.strip() or text.startswith("#"):
+            continue
+        fields = [field.strip() for field in text.split("|", 3)]
+        if len(fields) < 3 or not all(fields[:3]):
+            sys.exit(f"{path}:{number}: not NAME | FOLDER | COMMAND | PATTERN")
+        yield fields[0], path.resolve().parent / fields[1], shlex.split(fields[2]), fields[3] if len(fields) > 3 else ""

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# cli.sh HIPSIM CLANG EXAMPLES: compiles HIP programs with `hipsim cc`, and runs them with the options of the command.
+# cli.sh HIPSIM CLANG EXAMPLES WEAKEN: compiles HIP programs with `hipsim cc`, and runs them with the options of the command. Weakens
+# the waits of one.
 set -eu
-hipsim=$(readlink -f "$1") clang=$2 examples=$(readlink -f "$3")
+hipsim=$(readlink -f "$1") clang=$2 examples=$(readlink -f "$3") weaken=$(readlink -f "$4")
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"
@@ -17,15 +18,19 @@ cat >sum.hip <<'END'
 __global__ void sum(const int *in, int *out, int n)
 {
     __shared__ int part[256];
+    __shared__ unsigned turns;
     part[threadIdx.x] = in[threadIdx.x];
+    if (threadIdx.x == 0)
+        turns = 0;
     __syncthreads();
+    atomicInc(&turns, 200); // 256 times: 55 after the return to 0
     for (int half = 128; half; half /= 2) {
         if (threadIdx.x < half)
             part[threadIdx.x] += part[threadIdx.x + half];
         __syncthreads();
     }
     if (threadIdx.x == 0)
-        out[n] = part[0];
+        out[n] = part[0] + turns - 55;
 }
 
 int main(int argc, char **argv)
@@ -52,6 +57,10 @@ END
 "$hipsim" --time --stats=off --seed=7 -- ./sum >log 2>&1 && grep -q 'modelled' log || fail 'no time is printed'
 ! "$hipsim" --target mi355x ./sum beyond >log 2>&1 && grep -q 'sum' log || fail 'a store out of bounds is not found'
 HIPSIM=target=gfx950 "$hipsim" --stats ./sum >log 2>&1 && grep -q '^gfx950' log || fail 'HIPSIM of the environment is lost'
+
+echo 'sum | . | ./sum | gfx950.*: 32640' >list
+LD_LIBRARY_PATH=$(dirname "$hipsim")/../hip python3 -B "$weaken" --sites 4 --programs list --target gfx950 >log 2>&1 &&
+    grep -q '^score: 100.0 % of [1-9]' log || fail 'weakened waits of a program are missed'
 
 copy=$examples/copy_to_lds.hip
 "$hipsim" cc --clang "$clang" "$copy" -o early >log 2>&1 && "$hipsim" cc --clang "$clang" "$copy" -DWAIT -o late >log 2>&1 ||
