@@ -75,6 +75,9 @@ static const struct att_tile tiles[] = {
     {.rows = 64, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 128, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64, [ONE_WAVE] = 1}},
     {.rows = 128, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
+    {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 320}},
+    {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 320}},
+    {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 320}},
 };
 
 static const struct att_knob knobs[] = {
@@ -89,12 +92,16 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
-    /* Addresses of a mask's bytes would not fit the registers beside 128 columns. */
-    const int most = v->mask == ATT_MASK_CUSTOM ? 64 : 128;
+    /* Addresses of a mask's bytes would not fit the registers beside 128 columns. Waves of 32 lanes
+     * have no accumulation registers, and LLVM spills their O of 128 columns where it is rescaled. */
+    const int most = v->mask == ATT_MASK_CUSTOM || m->lane_bits < TIR_WAVE_BITS ? 64 : 128;
     if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
+    if (tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, t->keys < 32 ? 16 : 0, att_dtype(v)) < 0)
+        return att_reject(why, ATT_TILE, "has %d keys, fewer than a product of %s takes", t->keys,
+                          m->name);
     if (t->rows > most)
-        return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
+        return att_reject(why, ATT_TILE, "has no registers for %d columns", t->rows);
     if (t->own[ONE_WAVE] && !mla_one_wave_takes(v, m))
         return att_reject(why, ATT_TILE, "is for pages of 16 keys or a multiple, stored as q is");
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
@@ -140,12 +147,13 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so keys are
  * twice as many and Q stays in registers. A 16-bit block under way takes twice as many registers as
- * one of fp8, which leaves fewer for Q. */
+ * one of fp8, which leaves fewer for Q. gfx1250's products of fp8 take 64 keys or more. */
 static void fit_tile(struct mla *s, bool large)
 {
     const bool masked = s->d.v->mask == ATT_MASK_CUSTOM; /* 64 keys of bytes take too much */
     if (s->number.kq_bytes == 1) {
-        s->d.keys = large && !masked ? 64 : 32;
+        const bool wide = tir_find_mma(s->d.m, MFMA_ROWS, MFMA_ROWS, 32, TIR_FP8) < 0;
+        s->d.keys = wide || (large && !masked) ? 64 : 32;
         s->query.n_in_lds = 0;
     } else if (large && s->query.n_in_lds && s->d.kv_bytes > 1) {
         s->query.n_in_lds += 2;
@@ -338,6 +346,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_mla_decode = {
     .name = "mla_decode",
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
+    .any_lanes = true,
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .pipelines = mla_pipelines,

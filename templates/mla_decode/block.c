@@ -35,16 +35,17 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
     const unsigned most = tir_bits(16 / s->d.kv_bytes),
-                   all = cols + tokens - TIR_WAVE_BITS - s->split.waves;
+                   all = cols + tokens - s->d.m->lane_bits - s->split.waves;
     const unsigned vector = most < all ? most : all;
-    const unsigned row = cols - vector < 5 ? cols - vector : 5;
-    const unsigned rows = TIR_WAVE_BITS - row + s->split.waves;
+    const unsigned widest = s->d.m->lane_bits - 1;
+    const unsigned row = cols - vector < widest ? cols - vector : widest;
+    const unsigned rows = s->d.m->lane_bits - row + s->split.waves;
     if (rows > tokens || (vector < most && width < s->d.value.width))
         return false;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, row);
-    tir_spread_rows(&l, TIR_LANES, TIR_WAVE_BITS - row);
+    tir_spread_rows(&l, TIR_LANES, s->d.m->lane_bits - row);
     tir_spread_rows(&l, TIR_WAVES, s->split.waves);
     tir_spread_cols(&l, TIR_REGS, cols - vector - row);
     tir_spread_rows(&l, TIR_REGS, tokens - rows);

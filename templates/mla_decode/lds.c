@@ -43,14 +43,16 @@ static unsigned v_vector_bits(const struct mla *s)
 static struct tir_layout values_as_read(const struct mla *s)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    const unsigned keys = tir_bits(tir_mma_acc_regs(mla_pv(s)));
+    const unsigned lanes = s->d.m->lane_bits - m_bits;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, m_bits);
     tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->split.waves - vector - m_bits);
     tir_spread_cols(&l, TIR_WAVES, s->split.waves);
-    tir_spread_rows(&l, TIR_REGS, 2);
-    tir_spread_rows(&l, TIR_LANES, 2);
-    tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - 4);
+    tir_spread_rows(&l, TIR_REGS, keys);
+    tir_spread_rows(&l, TIR_LANES, lanes);
+    tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - keys - lanes);
     return tir_spread_layout(&l);
 }
 
@@ -117,7 +119,8 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
     const unsigned latent = s->d.value.width, own = PANEL >> s->split.depth;
-    const unsigned most = 16 / s->number.kq_bytes, lane = own * (unsigned)mma->m / TIR_WAVE_LANES;
+    const unsigned most = 16 / s->number.kq_bytes,
+                   lane = own * (unsigned)mma->m / tir_lanes(s->d.m);
     if (!s->split.depth || own < (unsigned)mma->k) {
         add_panel(s, latent, PANEL, s->d.qk, whole);
         return;
@@ -127,7 +130,8 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 }
 
 /* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, which
- * takes 128 columns at once: a lane has 16 bytes of each half of them, as with scales. */
+ * takes 128 columns at once. Where it has a form with scales, a lane has 16 bytes of each half of
+ * them, as that form has; elsewhere 16 neighbours of each 64 or 32. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
@@ -140,7 +144,9 @@ static void choose_panels(struct mla *s)
         add_panel(s, first, PANEL, s->d.qk, &narrow);
     if (wide >= 0) {
         const int scaled = tir_find_mma_scaled(m, MFMA_ROWS, MFMA_ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
-        const struct tir_contraction k = tir_contract_instruction(&m->mma[scaled], false, WIDE);
+        const struct tir_contraction k =
+            scaled < 0 ? tir_contract_rows(&m->mma[wide], WIDE, 16)
+                       : tir_contract_instruction(&m->mma[scaled], false, WIDE);
         for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
             add_panel(s, first, WIDE, wide, &k);
     }

@@ -17,7 +17,7 @@
 
 enum {
     MOST_BYTES = 16, /* that a lane loads at once */
-    MOST_LOADS = 8   /* of a part of a row */
+    MOST_LOADS = 16  /* of a part of a row */
 };
 
 /* Returns the map of a part of Q in LDS. Rows are 32 bytes apart from a multiple of all banks,
@@ -52,7 +52,7 @@ void mla_take_query(struct mla *s)
 /* Returns the type of the rows of a part that all lanes load at once. Lanes go along a row. */
 static struct tir_type loaded(const struct mla *s, const struct part *q)
 {
-    const unsigned lanes = s->d.waves * TIR_WAVE_LANES, all = s->d.columns * q->width / lanes;
+    const unsigned lanes = s->d.waves * tir_lanes(s->d.m), all = s->d.columns * q->width / lanes;
     const unsigned most = MOST_BYTES / (tir_dtype_bits(s->number.q) / 8);
     const unsigned vector = all < most ? all : most, rows = vector * lanes / q->width;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);

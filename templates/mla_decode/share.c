@@ -15,8 +15,10 @@
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
-/* Lanes that hold a column of S^T, as an instruction of 16 x 16 leaves it. */
-enum { LANE_BITS = 2, COLUMN_BITS = 4 };
+enum { COLUMN_BITS = 4 /* of S^T, as an instruction of 16 x 16 leaves it */ };
+
+/* Returns the log2 of the lanes that hold a column of S^T. */
+static unsigned lane_bits(const struct mla *s) { return s->d.m->lane_bits - COLUMN_BITS; }
 
 void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
@@ -39,7 +41,8 @@ static unsigned part_bytes(const struct mla *s)
 unsigned mla_shared_bytes(const struct mla *s)
 {
     if (s->split.agree == MLA_EXCHANGE_MAX)
-        return (1u << (LANE_BITS + s->split.softmax_keys)) * s->d.columns * (unsigned)sizeof(float);
+        return (1u << (lane_bits(s) + s->split.softmax_keys)) * s->d.columns *
+               (unsigned)sizeof(float);
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
@@ -55,7 +58,7 @@ void mla_choose_shared(struct mla *s)
     s->lds.scores_map = tir_lane_major(&folded, 1);
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_LANES, COLUMN_BITS);
-    tir_spread_rows(&l, TIR_LANES, LANE_BITS);
+    tir_spread_rows(&l, TIR_LANES, lane_bits(s));
     tir_spread_cols(&l, TIR_WAVES, s->split.columns);
     tir_spread_rows(&l, TIR_REGS, s->split.softmax_keys);
     const struct tir_layout tops = tir_spread_layout(&l);

@@ -377,6 +377,7 @@ static void choose_parts(struct split_kv_part_sum *s)
     tir_spread_cols(&spread, TIR_REGS, 2);
     tir_spread_cols(&spread, TIR_LANES, lanes - bits);
     tir_spread_rows(&spread, TIR_LANES, bits);
+    tir_spread_fill(&spread, TIR_REGS, SIDE_BY_SIDE, LEAST >> bits);
     const struct tir_layout l = tir_spread_layout(&spread);
     const struct tir_layout row = tir_layout_slice(&l, 1), element = tir_layout_slice(&l, 0);
     const struct tir_layout number = tir_layout_slice(&element, 1);
