@@ -96,21 +96,21 @@ static struct tir_value widen(struct conv *c, struct tir_value a)
 
 /* ---- The state ---- */
 
-/* Returns column i of the history, 1 x 64 of x's dtype; 0 where it is not `asked`. */
+/* Returns column i of the history, 1 x 64 of x's dtype; 0 where it is not `wanted`. */
 static struct tir_value load_history(struct conv *c, const struct att_conv_shape *s,
-                                     struct tir_value i, struct tir_value asked)
+                                     struct tir_value i, struct tir_value wanted)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value column = tir_add(b, i, c->sequence.accepted);
-    const struct tir_value there = tir_and(b, tir_and(b, c->real, c->sequence.has_state), asked);
+    const struct tir_value there = tir_and(b, tir_and(b, c->real, c->sequence.has_state), wanted);
     return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
-/* Stores a column of the state, if it is `asked`. */
+/* Stores a column of the state, if it is `wanted`. */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
-                         struct tir_value asked)
+                         struct tir_value wanted)
 {
-    att_conv_store(&c->b, &c->own, c->slot, tir_and(&c->b, c->real, asked), column, a);
+    att_conv_store(&c->b, &c->own, c->slot, tir_and(&c->b, c->real, wanted), column, a);
 }
 
 /* ---- Tokens ---- */

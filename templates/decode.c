@@ -446,11 +446,11 @@ static struct split_kv_state walk_keys(struct decode *d)
     memcpy(inside, carried, sizeof(inside));
     split_kv_find_position(&d->kv);
     if (d->arrivals)
-        d->arrivals->ask(d);
+        d->arrivals->load(d);
     b->stage = d->compute; /* after the first loads of K */
-    const struct tir_value asked = split_kv_ask_for_parts(&d->kv);
-    if (asked.id)
-        tir_anchor(b, asked);
+    const struct tir_value awaited = split_kv_prefetch_parts(&d->kv);
+    if (awaited.id)
+        tir_anchor(b, awaited);
     if (d->arrivals)
         d->query.q = d->arrivals->prepare(d);
     b->stage = TIR_NO_STAGE;
@@ -494,15 +494,15 @@ static void work_on(struct decode *d, struct tir_value index)
                                   tir_arg(b, ARG_Q_TOKEN_STRIDE, TIR_I64),
                                   tir_arg(b, ARG_Q_HEAD_STRIDE, TIR_I64)};
     decode_find_cache(d);
-    const struct tir_value asked[] = {q[0],
-                                      q[1],
-                                      q[2],
-                                      d->kv.k.c.base,
-                                      d->kv.value.c.base,
-                                      d->kv.k.c.page_stride,
-                                      d->kv.value.c.page_stride};
-    for (unsigned i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        tir_anchor(b, asked[i]); /* in one round */
+    const struct tir_value loaded[] = {q[0],
+                                       q[1],
+                                       q[2],
+                                       d->kv.k.c.base,
+                                       d->kv.value.c.base,
+                                       d->kv.k.c.page_stride,
+                                       d->kv.value.c.page_stride};
+    for (unsigned i = 0; i < sizeof(loaded) / sizeof(loaded[0]); i++)
+        tir_anchor(b, loaded[i]); /* in one round */
     begin_attention(d);
     const struct tir_value tokens = tir_sub(b, d->kv.item.end_token, d->kv.item.first_token);
     d->kv.n_rows = tir_mul(b, tokens, d->kv.gqa);
@@ -616,7 +616,7 @@ void decode_build(const struct att_variant *v, const struct tir_machine *m,
     d.arriving = arriving;
     struct tir_builder *const b = &d.kv.b;
     reserve(&d);
-    split_kv_ask_arguments(&d.kv, false);
+    split_kv_load_arguments(&d.kv, false);
     keep_step(&d);
     d.kv.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];

@@ -98,11 +98,11 @@ static void choose_layouts(struct product *p)
 {
     struct tir_func *f = p->b.f;
     const struct tir_mma *mma = &p->m->mma[p->instr];
-    const struct tir_waves alone = {0};
+    const struct tir_waves one_wave = {0};
     p->k = tir_contract_rows(mma, PANEL, 16 / p->size);
-    const struct tir_layout left = tir_mma_left(mma, ROWS, &p->k, alone);
-    const struct tir_layout right = tir_mma_right(mma, TOKENS, &p->k, alone);
-    const struct tir_layout result = tir_mma_result(mma, ROWS, TOKENS, alone);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &p->k, one_wave);
+    const struct tir_layout right = tir_mma_right(mma, TOKENS, &p->k, one_wave);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, TOKENS, one_wave);
     const struct tir_layout rows = reorder(&left), out = reorder(&result);
     p->left = tir_tile(f, p->used, ROWS, PANEL, &rows);
     p->right = tir_tile(f, p->used, TOKENS, PANEL, &right);
@@ -594,13 +594,13 @@ static void visit_tiles(struct product *p)
 }
 
 /* Loads the arguments that are needed after the first loads, while those are in flight. */
-static void ask_for_rest(struct product *p)
+static void load_rest(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value asked[] = {
+    const struct tir_value loaded[] = {
         tir_arg(b, ARG_OUT, TIR_I64), tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
         tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64), tir_arg(b, ARG_TAIL, TIR_I64), p->scale[0]};
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]) - !p->scale[0].id);
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]) - !p->scale[0].id);
 }
 
 /* Gives a workgroup the rows of w of item `item`, numbered over heads, with all tokens. */
@@ -613,7 +613,7 @@ static void share_rows(struct product *p, struct tir_value item)
     load_own_weights(p);
     load_own_scale(p);
     load_own_tile(p, first, x);
-    ask_for_rest(p);
+    load_rest(p);
     turn_weights(p, own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
     const struct tir_view to = sum_view(p, loop.index);
@@ -627,13 +627,14 @@ static void share_rows(struct product *p, struct tir_value item)
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value asked[] = {tir_arg(b, ARG_W, TIR_I64),
-                                      tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
-                                      tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
-                                      tir_arg(b, ARG_X, TIR_I64),
-                                      tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
-                                      tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64)};
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* all loads are issued before the
+    const struct tir_value loaded[] = {tir_arg(b, ARG_W, TIR_I64),
+                                       tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
+                                       tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
+                                       tir_arg(b, ARG_X, TIR_I64),
+                                       tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
+                                       tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64)};
+    tir_anchor_all(b, loaded,
+                   sizeof(loaded) / sizeof(loaded[0])); /* all loads are issued before the
                                                                    first wait */
     const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct tir_value all =

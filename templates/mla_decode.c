@@ -315,14 +315,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     s.d.neighbours = v->one_launch;
     /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
     if (v->one_launch && s.d.columns == MFMA_ROWS)
-        split_kv_ask_arguments(&s.d, true);
+        split_kv_load_arguments(&s.d, true);
     s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
     mla_find_passes(&s);
     split_kv_find_items(&s.d, range);
     /* Beside the list's ends: a round of their own would stand before the first page number. */
     if (v->one_launch && s.d.columns == MFMA_ROWS)
-        mla_ask_scales(&s);
+        mla_load_tensor_scales(&s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     mla_work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);

@@ -201,7 +201,7 @@ static void visit_products(struct mla_rope *k, struct tir_value block)
 
 /* Issues the load of the cache's scale. Without slots its pointer may be NULL: another tensor's
  * first bytes are loaded then, and not used. */
-static void ask_cache_scale(struct mla_rope *k)
+static void load_cache_scale(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
     if (k->v->kv_scale != ATT_KV_SCALE_TENSOR)
@@ -293,24 +293,24 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
 }
 
 /* Loads what a token's rotated elements need besides themselves, in one round. */
-static void ask_token(struct mla_rope *k, const struct heads *h)
+static void load_token(struct mla_rope *k, const struct heads *h)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
-    struct tir_value asked[4];
+    struct tir_value loaded[4];
     unsigned n = 0;
     rope_load_slot(p);
-    ask_cache_scale(k);
+    load_cache_scale(k);
     if (k->v->rope != ATT_ROPE_NONE) {
-        rope_ask_positions(p);
-        asked[n++] = p->position[0];
+        rope_load_positions(p);
+        loaded[n++] = p->position[0];
     }
     if (h->scale.id)
-        asked[n++] = h->scale;
+        loaded[n++] = h->scale;
     if (k->kv_scale.id)
-        asked[n++] = k->kv_scale;
-    asked[n++] = p->slot;
-    tir_anchor_all(b, asked, n);
+        loaded[n++] = k->kv_scale;
+    loaded[n++] = p->slot;
+    tir_anchor_all(b, loaded, n);
 }
 
 /* Rotates 16 heads of q_pe, and k_pe with the first of them. */
@@ -329,7 +329,7 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     /* Other parts load beyond the resource, which causes no traffic. */
     rope_load(p, &p->rotated, token_at(k, ATT_TOKENS(K_PE)), tir_select(b, first, one, zero), zero,
               zero, false, key);
-    ask_token(k, &h);
+    load_token(k, &h);
     if (k->v->rope != ATT_ROPE_NONE) {
         rope_load_angles(p);
         rope_widen_angles(p);
@@ -428,7 +428,7 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     if (k->v->norm != ATT_NORM_NONE)
         weight = tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM),
                                tir_i32(b, 0), latent_tile(k, 1));
-    ask_cache_scale(k);
+    load_cache_scale(k);
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, wave, run);
     const struct tir_value end =

@@ -102,13 +102,13 @@ static void begin(struct decode *d)
     rope_decode_reserve(d);
 }
 
-static void ask(struct decode *d)
+static void load_new_tokens(struct decode *d)
 {
     struct rope_decode *s = rope_decode_of(d);
     const uint8_t stage = d->kv.b.stage;
-    rope_decode_ask_queries(d, 0, pipe_stage(&d->plan, DECODE_LOAD), &s->first);
+    rope_decode_load_queries(d, 0, pipe_stage(&d->plan, DECODE_LOAD), &s->first);
     d->kv.b.stage = pipe_stage(&d->plan, DECODE_LOAD);
-    rope_decode_ask_news(d, 0, &s->first.rope, &s->first_news);
+    rope_decode_load_new_rows(d, 0, &s->first.rope, &s->first_news);
     d->kv.b.stage = stage;
 }
 
@@ -165,9 +165,9 @@ static struct tir_value prepare(struct decode *d)
     int row = 0, blocks = 0; /* row: of all queries x heads */
     for (int t = 0; t < d->kv.v->q_len; t++) {
         if (t > 0)
-            rope_decode_ask_news(d, t, &now.rope, &w);
+            rope_decode_load_new_rows(d, t, &now.rope, &w);
         if (t + 1 < d->kv.v->q_len)
-            rope_decode_ask_queries(d, t + 1, d->kv.b.stage, &next);
+            rope_decode_load_queries(d, t + 1, d->kv.b.stage, &next);
         row = t * d->kv.v->gqa;
         for (int i = 0; i < s->tiles; i++, row += s->rope.rows) {
             if (row / ROPE_DECODE_BLOCK > blocks)
@@ -188,7 +188,7 @@ static struct tir_value prepare(struct decode *d)
 
 static const struct decode_arrivals arrivals = {
     .begin = begin,
-    .ask = ask,
+    .load = load_new_tokens,
     .prepare = prepare,
     .replace_keys = rope_decode_replace_keys,
     .replace_values = rope_decode_replace_values,

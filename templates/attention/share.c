@@ -61,8 +61,8 @@ static struct others await_parts(const struct att_share *s)
     const struct tir_layout map = tir_row_major(1, 1);
     const struct tir_value left_bit = tir_i32(b, TIR_LEFT_BIT);
     tir_wait_memory(b);
-    if (s->asked.id)
-        tir_anchor(b, s->asked);
+    if (s->awaited.id)
+        tir_anchor(b, s->awaited);
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);

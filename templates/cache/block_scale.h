@@ -47,7 +47,7 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
                                     struct tir_value end, struct tir_type column);
 
 /** Store an f32 scalar at an LDS address; return the largest of the values that the waves stored
- * side by side; and wait until all are stored. */
+ * side by side. */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
 void att_lds_meet(struct tir_builder *b);

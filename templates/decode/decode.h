@@ -57,7 +57,7 @@ struct decode_arrivals {
     /** Reserves LDS, before the items. */
     void (*begin)(struct decode *d);
     /** Issues the loads of rows of q, k and v, before the loads of the first tile of K. */
-    void (*ask)(struct decode *d);
+    void (*load)(struct decode *d);
     /** Puts queries, keys and values of the new tokens into LDS, and returns Q^T as `decode` holds
      * it. */
     struct tir_value (*prepare)(struct decode *d);

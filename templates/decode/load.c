@@ -265,9 +265,9 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
                                           tir_int_like(b, run, first * (int)d->kv.kv_bytes));
     const struct tir_value at = tir_add(b, tir_mul(b, key, like(d, stride, key)), byte);
     const struct tir_value twice = tir_cmp_lt(b, run, tir_int_like(b, run, c->overlap / x));
-    const struct tir_value asked = tir_select(b, twice, tir_int_like(b, at, -16), at);
+    const struct tir_value from = tir_select(b, twice, tir_int_like(b, at, -16), at);
     const struct tir_type t = tir_tile(b->f, d->kv.kv_dtype, rows, x, &l);
-    return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, asked, 0, t), SPLIT_KV_BLOCK);
+    return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, from, 0, t), SPLIT_KV_BLOCK);
 }
 
 /* Loads K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */

@@ -8,7 +8,7 @@
 
 enum { ACCESS = 8 /* 16-bit elements of a lane's access */ };
 
-static const struct tir_waves alone;
+static const struct tir_waves one_wave;
 
 /* ---- Orders of rows and columns ----
  *
@@ -61,23 +61,24 @@ static void choose_strips(struct delta *d)
     tir_spread_rows(&s, TIR_REGS, tir_bits(DELTA_BLOCK));
     t->strip = tile(d, d->dtype, DELTA_BLOCK, key, tir_spread_layout(&s));
     t->keys = slice(d, t->strip, 0);
-    t->left = tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_left(mma, DELTA_BLOCK, &d->keys, alone));
+    t->left =
+        tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_left(mma, DELTA_BLOCK, &d->keys, one_wave));
     t->right =
-        tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_right(mma, DELTA_BLOCK, &d->keys, alone));
+        tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_right(mma, DELTA_BLOCK, &d->keys, one_wave));
 }
 
 static void choose_blocks(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->by_block];
     struct delta_types *t = &d->t;
-    const struct tir_layout result = tir_mma_result(mma, DELTA_BLOCK, DELTA_BLOCK, alone);
+    const struct tir_layout result = tir_mma_result(mma, DELTA_BLOCK, DELTA_BLOCK, one_wave);
     const struct tir_contraction k = tir_contract_acc(&result, tir_bits(mma->n));
     t->line = tile(d, TIR_F32, DELTA_CHUNK, 1, tir_spread_column(d->m, 1, DELTA_CHUNK));
     t->block = tile(d, TIR_F32, DELTA_BLOCK, DELTA_BLOCK, result);
     t->rows = slice(d, t->block, 1);
     t->cols = slice(d, t->block, 0);
     t->coefficients =
-        tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, alone));
+        tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, one_wave));
 }
 
 static void choose_values(struct delta *d)
@@ -85,21 +86,21 @@ static void choose_values(struct delta *d)
     const struct tir_mma *const mma = &d->m->mma[d->over_tokens];
     const unsigned key = (unsigned)d->v->head_dim;
     struct delta_types *t = &d->t;
-    const struct tir_layout own = tir_mma_result(mma, DELTA_BLOCK, d->values, alone);
+    const struct tir_layout own = tir_mma_result(mma, DELTA_BLOCK, d->values, one_wave);
     const struct tir_layout values = order_value_columns(d, &own);
     t->values = tile(d, TIR_F32, DELTA_BLOCK, d->values, values);
     t->value_rows = slice(d, t->values, 1);
     t->stored = tile(d, d->dtype, DELTA_BLOCK, d->values,
                      tir_layout_regs_first(&values, TIR_RC(0, d->values - 1)));
 
-    const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK / 2, d->values, alone);
+    const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK / 2, d->values, one_wave);
     const struct tir_contraction k = delta_in_stages(d)
                                          ? tir_contract_rows(mma, DELTA_CHUNK / 2, ACCESS)
                                          : tir_contract_acc(&all, tir_bits(mma->n));
-    const struct tir_layout right = tir_mma_right(mma, d->values, &k, alone);
+    const struct tir_layout right = tir_mma_right(mma, d->values, &k, one_wave);
     const struct tir_layout ordered = order_values(d, &right);
     t->tokens = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&ordered));
-    const struct tir_layout left = tir_mma_left(mma, key, &k, alone);
+    const struct tir_layout left = tir_mma_left(mma, key, &k, one_wave);
     t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(&left));
     const struct tir_layout turned = *tir_layout_of(d->b.f, t->turned);
     t->packed_turned = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
@@ -130,11 +131,11 @@ static void choose_state(struct delta *d)
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
     const unsigned key = (unsigned)d->v->head_dim;
     struct delta_types *t = &d->t;
-    const struct tir_layout result = tir_mma_result(mma, key, d->values, alone);
+    const struct tir_layout result = tir_mma_result(mma, key, d->values, one_wave);
     const struct tir_layout keys = order_keys(&result);
     t->state = tile(d, TIR_F32, key, d->values, order_value_columns(d, &keys));
     t->state_rows = slice(d, t->state, 1);
-    const struct tir_layout right = tir_mma_right(mma, d->values, &d->keys, alone);
+    const struct tir_layout right = tir_mma_right(mma, d->values, &d->keys, one_wave);
     const struct tir_layout ordered = order_values(d, &right);
     t->operand = tile(d, d->dtype, key, d->values, tir_layout_transpose(&ordered));
     t->value_keys = tile(d, d->dtype, d->values, key, ordered);
@@ -142,7 +143,7 @@ static void choose_state(struct delta *d)
                            tir_layout_transpose(tir_layout_of(d->b.f, t->values)));
     t->value_numbers = tile(d, TIR_F32, 1, DELTA_BLOCK,
                             tir_layout_transpose(tir_layout_of(d->b.f, t->value_rows)));
-    const struct tir_layout over = tir_mma_left(mma, key, &d->keys, alone);
+    const struct tir_layout over = tir_mma_left(mma, key, &d->keys, one_wave);
     t->transition = tile(d, d->dtype, key, key, order_keys(&over));
     t->one = tile(d, TIR_F32, 1, 1, tir_spread_one(d->m));
 }

@@ -130,11 +130,11 @@ static void choose_layouts(struct up *p)
 {
     struct tir_func *const f = p->b.f;
     const struct tir_mma *const mma = &p->m->mma[p->instr];
-    const struct tir_waves alone = {0};
+    const struct tir_waves one_wave = {0};
     const struct tir_contraction k = tir_contract_rows(mma, p->panel, CHUNK);
-    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, alone);
-    const struct tir_layout right = tir_mma_right(mma, p->tokens, &k, alone);
-    const struct tir_layout result = tir_mma_result(mma, ROWS, p->tokens, alone);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, one_wave);
+    const struct tir_layout right = tir_mma_right(mma, p->tokens, &k, one_wave);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, p->tokens, one_wave);
     const struct tir_layout rows = reorder(&left), out = reorder(&result);
     p->left = tir_tile(f, p->stored, ROWS, p->panel, &rows);
     p->right = tir_tile(f, p->dtype, p->tokens, p->panel, &right);

@@ -143,10 +143,10 @@ static void choose_layouts(struct stream *p)
 {
     struct tir_func *const f = p->b.f;
     const struct tir_mma *const mma = &p->m->mma[p->instr];
-    const struct tir_waves alone = {0}, by_rows = {.rows = WAVE_BITS};
+    const struct tir_waves one_wave = {0}, by_rows = {.rows = WAVE_BITS};
     const struct tir_contraction k = tir_contract_rows(mma, STEP, CHUNK);
     const struct tir_layout left = tir_mma_left(mma, BLOCK_ROWS, &k, by_rows);
-    const struct tir_layout right = tir_mma_right(mma, TILE, &k, alone);
+    const struct tir_layout right = tir_mma_right(mma, TILE, &k, one_wave);
     const struct tir_layout result = tir_mma_result(mma, BLOCK_ROWS, TILE, by_rows);
     p->left = tir_tile(f, p->stored, BLOCK_ROWS, STEP, &left);
     p->right = tir_tile(f, p->dtype, TILE, STEP, &right);
@@ -296,8 +296,8 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
  * read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
-    const unsigned asked = block + p->slots < p->blocks ? block + p->slots : p->blocks;
-    tir_wait(&p->b, GROUP_W, (int)(asked * w_panels(p) - 1 - (block * w_panels(p) + panel)));
+    const unsigned issued = block + p->slots < p->blocks ? block + p->slots : p->blocks;
+    tir_wait(&p->b, GROUP_W, (int)(issued * w_panels(p) - 1 - (block * w_panels(p) + panel)));
 }
 
 /* Reads columns of x from `column` on. */
@@ -473,9 +473,9 @@ static void turn_ring(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
     const unsigned n = x_panels(p), each = p->wide / PANEL;
-    const unsigned asked = panel + RING - 1 < n ? panel + RING - 1 : n;
-    tir_wait(b, GROUP_W, (int)((asked + each - 1) / each - 1 - panel / each));
-    tir_wait(b, GROUP_X, (int)((asked - 1 - panel) * TILES));
+    const unsigned issued = panel + RING - 1 < n ? panel + RING - 1 : n;
+    tir_wait(b, GROUP_W, (int)((issued + each - 1) / each - 1 - panel / each));
+    tir_wait(b, GROUP_X, (int)((issued - 1 - panel) * TILES));
     tir_wait(b, TIR_LDS_WRITES, 0); /* of reads too */
     tir_barrier(b);
     copy_panel(p, panel + RING - 1);
@@ -562,10 +562,10 @@ static void visit(struct stream *p)
 }
 
 /* Issues the loads of all arguments at once. */
-static void ask(struct stream *p)
+static void load_arguments(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value asked[] = {
+    const struct tir_value loaded[] = {
         tir_arg(b, ARG_X, TIR_I64),
         tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
         tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64),
@@ -579,14 +579,14 @@ static void ask(struct stream *p)
         tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
         tir_arg(b, ARG_TAIL, TIR_I64),
     };
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
 static void walk(struct stream *p)
 {
     struct tir_builder *const b = &p->b;
     const int parts = p->v->head_dim_v / rows(p);
-    ask(p);
+    load_arguments(p);
     const struct tir_value all = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), parts);
     const struct tir_value item = att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), all);
     p->head = tir_div(b, item, tir_i32(b, parts));

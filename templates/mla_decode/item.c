@@ -127,7 +127,7 @@ static void await_part_ends(struct mla *s)
     s->d.b.stage = TIR_NO_STAGE;
 }
 
-void mla_ask_scales(struct mla *s)
+void mla_load_tensor_scales(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_variant *const v = s->d.v;
@@ -303,7 +303,7 @@ void mla_work_on(struct mla *s, struct tir_value index)
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     const bool shares = d->v->one_launch;
     if (shares)
-        split_kv_ask_part_ends(d);
+        split_kv_load_part_ends(d);
     d->touched = split_kv_untouched(d);
     struct tir_loop pass =
         tir_begin_for(b, s->pass.first, d->n_rows, s->pass.step, &d->touched, shares);

@@ -375,7 +375,7 @@ void mla_work_on(struct mla *s, struct tir_value index);
 struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows);
 
 /** Loads the scales of Q and of the cache. */
-void mla_ask_scales(struct mla *s);
+void mla_load_tensor_scales(struct mla *s);
 /** Counts the blocks of an item's keys, i32. */
 struct tir_value mla_count_blocks(struct mla *s);
 /** Finds which keys the rows of a pass see. */

@@ -395,7 +395,7 @@ static void load_queries(struct mla *s)
     b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
     s->last.places = split_kv_find_result(&s->d);
-    mla_ask_scales(s); /* for the first scores */
+    mla_load_tensor_scales(s); /* for the first scores */
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s, block);

@@ -145,12 +145,12 @@ void prefill_find_item_position(struct prefill *p)
 static void read_arguments(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value asked[] = {
+    const struct tir_value loaded[] = {
         tir_arg(b, ARG_WORK_INDPTR, TIR_I64),
         tir_arg(b, ARG_WORK_INFO, TIR_I64),
         tir_arg(b, ARG_Q, TIR_I64),
     };
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
 /* Adds up the partials of item `index`'s tile. `end` is the end of the list. Loads the item again,

@@ -139,8 +139,8 @@ static void locate(struct prefill *p, struct tile_number *t)
         load_tokens(p, ARG_CU_SEQLENS_K, at, k);
     if (persistent) {
         find_kv_head(p);
-        const struct tir_value asked[] = {p->work.kv_head, q[0], q[1], k[0], k[1]};
-        tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+        const struct tir_value loaded[] = {p->work.kv_head, q[0], q[1], k[0], k[1]};
+        tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     }
     p->work.q_begin = q[0];
     p->work.q_len = tir_sub(b, q[1], q[0]);

@@ -172,7 +172,7 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 /** Sets cos and sin of the token. */
 void rope_find_angles(struct rope *p);
 /** Loads the token's position. This and the next two are rope_find_angles() of one position. */
-void rope_ask_positions(struct rope *p);
+void rope_load_positions(struct rope *p);
 /** Loads cos and sin in the table's type. */
 void rope_load_angles(struct rope *p);
 /** Converts them to f32. */

@@ -136,7 +136,7 @@ static void find_piece(struct rope *p, unsigned piece, const struct tir_value po
     p->sin[piece] = tir_named(&p->b, "sin", sin);
 }
 
-void rope_ask_positions(struct rope *p)
+void rope_load_positions(struct rope *p)
 {
     const int streams = p->v->mrope == ATT_MROPE_NONE ? 1 : 3;
     for (int i = 0; i < streams; i++)
@@ -161,7 +161,7 @@ void rope_widen_angles(struct rope *p)
 
 void rope_find_angles(struct rope *p)
 {
-    rope_ask_positions(p);
+    rope_load_positions(p);
     for (unsigned i = 0; i < p->rotated.n_turning; i++)
         find_piece(p, i, p->position);
 }

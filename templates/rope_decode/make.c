@@ -59,8 +59,9 @@ static struct tir_value row_of_token(struct decode *d, int token)
 
 /* Issues the loads of `n` heads of the token's row from `head` on, and of their biases. With
  * `repeat` each row of the tile is the first of them. */
-static void ask_rows(struct rope *p, const struct tensor *from, struct tir_value head,
-                     struct tir_value n, bool repeat, struct tir_value *raw, struct tir_value *bias)
+static void load_rows(struct rope *p, const struct tensor *from, struct tir_value head,
+                      struct tir_value n, bool repeat, struct tir_value *raw,
+                      struct tir_value *bias)
 {
     struct tir_builder *b = &p->b;
     const struct rope_shape *const shape = &p->rotated;
@@ -78,7 +79,7 @@ static void ask_rows(struct rope *p, const struct tensor *from, struct tir_value
     rope_load(p, shape, first, n, repeat ? zero : tir_i32(b, bytes), zero, false, bias);
 }
 
-static void ask_weights(struct rope *p, struct rope_source *s, const char *arg)
+static void load_weights(struct rope *p, struct rope_source *s, const char *arg)
 {
     struct tir_builder *b = &p->b;
     if (p->v->norm != ATT_NORM_NONE)
@@ -86,8 +87,8 @@ static void ask_weights(struct rope *p, struct rope_source *s, const char *arg)
                   tir_i32(b, p->v->head_dim * ROPE_ELEM), tir_i32(b, 0), true, s->weights);
 }
 
-void rope_decode_ask_queries(struct decode *d, int token, uint8_t stage,
-                             struct rope_decode_queries *q)
+void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
+                              struct rope_decode_queries *q)
 {
     const struct rope_decode *s = rope_decode_of(d);
     struct tir_builder *b = &q->rope.b;
@@ -96,16 +97,16 @@ void rope_decode_ask_queries(struct decode *d, int token, uint8_t stage,
     const struct tir_value there = rope_decode_exists(d, token);
     *b = d->kv.b;
     if (d->kv.v->rope != ATT_ROPE_NONE)
-        rope_ask_positions(&q->rope);
+        rope_load_positions(&q->rope);
     for (int i = 0; i < s->tiles; i++) {
         const int first = i * s->rope.rows;
         const struct tir_value n =
             tir_select(b, there, tir_i32(b, d->kv.v->gqa - first), tir_i32(b, 0));
         const struct tir_value head =
             att_plus(b, att_times(b, d->kv.item.kv_head, d->kv.v->gqa), first);
-        ask_rows(&q->rope, &query_rows, head, n, false, q->raw[i], q->bias[i]);
+        load_rows(&q->rope, &query_rows, head, n, false, q->raw[i], q->bias[i]);
     }
-    ask_weights(&q->rope, &q->source, ARG_Q_WEIGHT);
+    load_weights(&q->rope, &q->source, ARG_Q_WEIGHT);
     b->stage = stage;
     if (d->kv.v->rope != ATT_ROPE_NONE)
         rope_load_angles(&q->rope);
@@ -113,7 +114,7 @@ void rope_decode_ask_queries(struct decode *d, int token, uint8_t stage,
     d->kv.b = *b;
 }
 
-/* Lists the values that rope_decode_ask_news() loads, and their types. Returns their number. */
+/* Lists the values that rope_decode_load_new_rows() loads, and their types. Returns their number. */
 static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
                           struct tir_type *types)
 {
@@ -142,8 +143,8 @@ static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
     return n;
 }
 
-void rope_decode_ask_news(struct decode *d, int token, const struct rope *of,
-                          struct rope_decode_news *w)
+void rope_decode_load_new_rows(struct decode *d, int token, const struct rope *of,
+                               struct rope_decode_news *w)
 {
     enum { MOST = 5 * ROPE_MAX_SPANS + 2 * ROPE_MAX_PIECES };
     const struct rope_decode *s = rope_decode_of(d);
@@ -158,9 +159,9 @@ void rope_decode_ask_news(struct decode *d, int token, const struct rope *of,
     const unsigned n = list_news(w, list, types);
     struct tir_if mine = tir_begin_if(b, w->mine, true, types, n);
     for (int i = 0; i < 2; i++)
-        ask_rows(&w->rope, &new_rows[i], d->kv.item.kv_head, tir_i32(b, s->kv.rows), true,
-                 w->raw[i], w->bias[i]);
-    ask_weights(&w->rope, &w->source, ARG_K_WEIGHT);
+        load_rows(&w->rope, &new_rows[i], d->kv.item.kv_head, tir_i32(b, s->kv.rows), true,
+                  w->raw[i], w->bias[i]);
+    load_weights(&w->rope, &w->source, ARG_K_WEIGHT);
     if (d->kv.v->rope != ATT_ROPE_NONE)
         rope_load_angles(&w->rope);
     for (unsigned i = 0; i < n; i++)

@@ -89,11 +89,11 @@ struct tir_value rope_decode_exists(struct decode *d, int token);
 struct tir_value rope_decode_is_mine(struct decode *d, int token);
 /** Issues the loads of a token's queries. Angles are loaded in a stage of the loop over keys, since
  * they wait for a position. */
-void rope_decode_ask_queries(struct decode *d, int token, uint8_t stage,
-                             struct rope_decode_queries *q);
+void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
+                              struct rope_decode_queries *q);
 /** Issues the loads of a token's key and value, if they are this wave's. `of` has its position. */
-void rope_decode_ask_news(struct decode *d, int token, const struct rope *of,
-                          struct rope_decode_news *w);
+void rope_decode_load_new_rows(struct decode *d, int token, const struct rope *of,
+                               struct rope_decode_news *w);
 /** Puts a tile of queries into LDS, from a row of the wave's block on. */
 void rope_decode_make_queries(struct decode *d, struct rope_decode_queries *q, int tile, int row);
 /** Puts a token's key and value into LDS, if they are this wave's. */

@@ -12,71 +12,94 @@
 
 enum { WORK_WORDS = 8 };
 
-/* Loads all arguments that precede the first load of K at once. Also loads one argument of every
- * other cache line, so that loads of its neighbours hit. The order is the order of use, since the
- * first arguments may be preloaded in registers. `one_launch` loads fewer of them early, for want
- * of scalar registers. */
-void split_kv_ask_arguments(struct split_kv *d, bool latent)
+/* When an argument is loaded. SPARED arguments are loaded now, but later with one_launch, for want of
+ * scalar registers. */
+enum when { NEVER, NOW, LATER, SPARED };
+
+/* The kernels that have an argument. */
+enum needs { ALWAYS, BLOCK_TABLES, INDICES, ONE_LAUNCH, TENSOR_SCALES, FP8_QUERIES, NEW_ROWS };
+
+/* Arguments that precede the first load of K, in the order of use: the first ones may be preloaded
+ * in registers. One of every other cache line is loaded too, so that loads of its neighbours hit.
+ * Columns: name, type, when with K and V as two tensors, when with a latent cache, needs. */
+static const struct argument {
+    const char *name;
+    uint8_t dtype, of_two, of_latent, needs;
+} arguments[] = {
+    {ARG_WORK_INDPTR, TIR_I64, NOW, NOW, ALWAYS},
+    {ARG_WORK_INFO, TIR_I64, NOW, NOW, ALWAYS},
+    {ARG_KV_LENS, TIR_I64, SPARED, SPARED, ALWAYS},
+    {ARG_BLOCK_TABLE, TIR_I64, NOW, NOW, BLOCK_TABLES},
+    {ARG_KV_INDICES, TIR_I64, NOW, NOW, INDICES},
+    {ARG_BLOCK_TABLE_STRIDE, TIR_I64, NOW, NOW, BLOCK_TABLES},
+    {ARG_KV_INDPTR, TIR_I64, NOW, NOW, INDICES},
+    {ARG_WORKGROUPS, TIR_I32, NOW, NOW, ALWAYS},
+    {ARG_REDUCE_INDPTR, TIR_I64, NEVER, NOW, ALWAYS},
+    {ARG_TICKETS, TIR_I64, NEVER, NOW, ONE_LAUNCH},
+    {ARG_KV_HEADS, TIR_I32, SPARED, SPARED, ALWAYS},
+    {ARG_MAX_SEQLEN_Q, TIR_I32, SPARED, SPARED, ALWAYS},
+    {ARG_QO_INDPTR, TIR_I64, SPARED, SPARED, ALWAYS},
+    {ARG_SCALE_LOG2, TIR_F32, NOW, NOW, ALWAYS},
+    {ARG_K, TIR_I64, LATER, NOW, ALWAYS},
+    {ARG_K_HEAD_STRIDE, TIR_I64, LATER, NEVER, ALWAYS},
+    {ARG_K_PAGE_STRIDE, TIR_I64, LATER, NOW, ALWAYS},
+    {ARG_K_TOKEN_STRIDE, TIR_I64, NEVER, NOW, ALWAYS},
+    {ARG_K_SCALE, TIR_I64, NEVER, NOW, TENSOR_SCALES},
+    {ARG_Q_SCALE, TIR_I64, NEVER, NOW, FP8_QUERIES},
+    {ARG_V, TIR_I64, LATER, NEVER, ALWAYS},
+    {ARG_V_HEAD_STRIDE, TIR_I64, LATER, NEVER, ALWAYS},
+    {ARG_V_PAGE_STRIDE, TIR_I64, LATER, NEVER, ALWAYS},
+    {ARG_Q, TIR_I64, LATER, NOW, ALWAYS},
+    {ARG_Q_TOKEN_STRIDE, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_Q_HEAD_STRIDE, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_OUT, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_OUT_TOKEN_STRIDE, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_OUT_HEAD_STRIDE, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_HEADS, TIR_I32, NOW, NOW, ALWAYS},
+    {ARG_PARTIAL_OUT, TIR_I64, LATER, LATER, ALWAYS},
+    {ARG_PARTIAL_LSE, TIR_I64, NEVER, NOW, ALWAYS},
+    {ARG_POSITIONS, TIR_I64, NOW, NOW, NEW_ROWS},
+    {ARG_COS_SIN, TIR_I64, NOW, NOW, NEW_ROWS},
+    {ARG_K_IN, TIR_I64, NOW, NOW, NEW_ROWS},
+    {ARG_K_IN_TOKEN_STRIDE, TIR_I64, LATER, LATER, NEW_ROWS},
+    {ARG_K_IN_HEAD_STRIDE, TIR_I64, LATER, LATER, NEW_ROWS},
+    {ARG_V_IN, TIR_I64, LATER, LATER, NEW_ROWS},
+    {ARG_V_IN_TOKEN_STRIDE, TIR_I64, LATER, LATER, NEW_ROWS},
+    {ARG_V_IN_HEAD_STRIDE, TIR_I64, NOW, NOW, NEW_ROWS},
+};
+enum { N_ARGUMENTS = sizeof(arguments) / sizeof(arguments[0]) };
+
+/* True if the kernel has arguments of this kind. */
+static bool has(const struct split_kv *d, enum needs needs)
 {
-    enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };
-    const bool tensor = d->v->kv_scale == ATT_KV_SCALE_TENSOR;
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
-    const struct {
-        const char *name;
-        unsigned dtype;
-        unsigned when;
-    } args[] = {
-        {ARG_WORK_INDPTR, TIR_I64, NOW},
-        {ARG_WORK_INFO, TIR_I64, NOW},
-        {ARG_KV_LENS, TIR_I64, d->v->one_launch ? LATER : NOW},
-        {table ? ARG_BLOCK_TABLE : ARG_KV_INDICES, TIR_I64, NOW},
-        {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, NOW},
-        {ARG_WORKGROUPS, TIR_I32, NOW},
-        {ARG_REDUCE_INDPTR, TIR_I64, latent ? NOW : NEVER},
-        {ARG_TICKETS, TIR_I64, latent && d->v->one_launch ? NOW : NEVER},
-        {ARG_KV_HEADS, TIR_I32, d->v->one_launch ? LATER : NOW},
-        {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch ? LATER : NOW},
-        {ARG_QO_INDPTR, TIR_I64, d->v->one_launch ? LATER : NOW},
-        {ARG_SCALE_LOG2, TIR_F32, NOW},
-        {ARG_K, TIR_I64, latent ? NOW : LATER},
-        {ARG_K_HEAD_STRIDE, TIR_I64, APART},
-        {ARG_K_PAGE_STRIDE, TIR_I64, latent ? NOW : LATER},
-        {ARG_K_TOKEN_STRIDE, TIR_I64, latent ? NOW : NEVER},
-        {ARG_K_SCALE, TIR_I64, latent && tensor ? NOW : NEVER},
-        {ARG_Q_SCALE, TIR_I64, latent && d->v->q_dtype == ATT_Q_DTYPE_FP8 ? NOW : NEVER},
-        {ARG_V, TIR_I64, APART},
-        {ARG_V_HEAD_STRIDE, TIR_I64, APART},
-        {ARG_V_PAGE_STRIDE, TIR_I64, APART},
-        {ARG_Q, TIR_I64, latent ? NOW : LATER},
-        {ARG_Q_TOKEN_STRIDE, TIR_I64, LATER},
-        {ARG_Q_HEAD_STRIDE, TIR_I64, LATER},
-        {ARG_OUT, TIR_I64, LATER},
-        {ARG_OUT_TOKEN_STRIDE, TIR_I64, LATER},
-        {ARG_OUT_HEAD_STRIDE, TIR_I64, LATER},
-        {ARG_HEADS, TIR_I32, NOW},
-        {ARG_PARTIAL_OUT, TIR_I64, LATER},
-        {ARG_PARTIAL_LSE, TIR_I64, latent ? NOW : NEVER},
-        {ARG_POSITIONS, TIR_I64, d->new_rows ? NOW : NEVER},
-        {ARG_COS_SIN, TIR_I64, d->new_rows ? NOW : NEVER},
-        {ARG_K_IN, TIR_I64, d->new_rows ? NOW : NEVER},
-        {ARG_K_IN_TOKEN_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
-        {ARG_K_IN_HEAD_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
-        {ARG_V_IN, TIR_I64, d->new_rows ? LATER : NEVER},
-        {ARG_V_IN_TOKEN_STRIDE, TIR_I64, d->new_rows ? LATER : NEVER},
-        {ARG_V_IN_HEAD_STRIDE, TIR_I64, d->new_rows ? NOW : NEVER},
+    const bool all[] = {
+        [ALWAYS] = true,
+        [BLOCK_TABLES] = table,
+        [INDICES] = !table,
+        [ONE_LAUNCH] = d->v->one_launch,
+        [TENSOR_SCALES] = d->v->kv_scale == ATT_KV_SCALE_TENSOR,
+        [FP8_QUERIES] = d->v->q_dtype == ATT_Q_DTYPE_FP8,
+        [NEW_ROWS] = d->new_rows,
     };
-    enum { N = sizeof(args) / sizeof(args[0]) };
-    struct tir_value asked[N];
+    return all[needs];
+}
+
+void split_kv_load_arguments(struct split_kv *d, bool latent)
+{
+    struct tir_value loaded[N_ARGUMENTS];
     unsigned n = 0;
-    for (unsigned i = 0; i < N; i++) {
-        if (args[i].when == NEVER || (latent && args[i].when == APART))
+    for (unsigned i = 0; i < N_ARGUMENTS; i++) {
+        const struct argument *const a = &arguments[i];
+        const unsigned when = latent ? a->of_latent : a->of_two;
+        if (when == NEVER || !has(d, (enum needs)a->needs))
             continue;
-        tir_add_arg(d->b.f, args[i].name, args[i].dtype);
-        if (args[i].when == NOW)
-            asked[n++] = tir_arg(&d->b, args[i].name, args[i].dtype);
+        tir_add_arg(d->b.f, a->name, a->dtype);
+        if (when == NOW || (when == SPARED && !d->v->one_launch))
+            loaded[n++] = tir_arg(&d->b, a->name, a->dtype);
     }
     for (unsigned i = 0; i < n; i++)
-        tir_anchor(&d->b, asked[i]);
+        tir_anchor(&d->b, loaded[i]);
 }
 
 static struct tir_value load_i32(struct split_kv *d, const char *array, struct tir_value index)

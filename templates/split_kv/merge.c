@@ -278,7 +278,7 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
     struct numbers numbers;
     struct tir_value o[SPLIT_KV_MAX_WAVES];
     d->output = part;
-    struct split_kv_places places = split_kv_ask_places(d, SPLIT_KV_EITHER);
+    struct split_kv_places places = split_kv_load_places(d, SPLIT_KV_EITHER);
     store_numbers(d, s);
     if (!room) { /* O takes their place */
         split_kv_meet(d);

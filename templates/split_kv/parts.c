@@ -277,7 +277,7 @@ static void find_places(struct split_kv *d, struct parts *p)
     p->lses = find_partial(d, ARG_PARTIAL_LSE, 4, d->attention.softmax.vector);
     p->lse_at = tir_convert(b, p->lses.at, TIR_I32);
     p->outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, p->o);
-    p->places = split_kv_ask_places(d, SPLIT_KV_SUM);
+    p->places = split_kv_load_places(d, SPLIT_KV_SUM);
     split_kv_find_out(d, &p->places);
     split_kv_find_lse(d, &p->places);
     p->places.own_lse = p->by_column;
@@ -334,20 +334,20 @@ void split_kv_join_parts(struct split_kv *d)
     struct tir_builder *b = &d->b;
     const struct tir_type output = d->output, vector = d->attention.softmax.vector;
     const unsigned columns = d->columns;
-    const struct tir_value asked[] = {tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64),
-                                      tir_arg(b, ARG_TICKETS, TIR_I64),
-                                      tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
-                                      tir_arg(b, ARG_KV_HEADS, TIR_I32),
-                                      tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
-                                      tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
-                                      tir_arg(b, ARG_OUT, TIR_I64),
-                                      tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
-                                      tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
+    const struct tir_value loaded[] = {tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64),
+                                       tir_arg(b, ARG_TICKETS, TIR_I64),
+                                       tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                       tir_arg(b, ARG_KV_HEADS, TIR_I32),
+                                       tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+                                       tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+                                       tir_arg(b, ARG_OUT, TIR_I64),
+                                       tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
+                                       tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
     struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
     struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
     p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0])); /* in one round */
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
     choose_sum(d, &p);
@@ -360,7 +360,7 @@ void split_kv_join_parts(struct split_kv *d)
 
 /* Loads the first entry of the item's parts early. An item that is no part loads from kv_lens
  * instead, which always exists. */
-struct tir_value split_kv_ask_for_parts(struct split_kv *d)
+struct tir_value split_kv_prefetch_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     if (!d->v->one_launch)

@@ -37,7 +37,7 @@ static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                                         .lds = d->lds,
                                         .ticket = d->ticket,
                                         .count = sum.count,
-                                        .asked = d->touched,
+                                        .awaited = d->touched,
                                         .polls = few ? FEW_POLLS : POLLS,
                                         .sleep = few ? 0 : SLEEP,
                                         .add = add_slice,
@@ -61,18 +61,18 @@ static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 }
 
 /* Asks for all arguments of a sum in one round, while what this workgroup has is being stored. */
-static void ask_arguments(struct split_kv *d)
+static void load_arguments(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value asked[] = {
+    const struct tir_value loaded[] = {
         tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64), tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
         tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),        tir_arg(b, ARG_OUT, TIR_I64),
         tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),   tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
     };
-    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
 }
 
-void split_kv_ask_part_ends(struct split_kv *d)
+void split_kv_load_part_ends(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
@@ -103,7 +103,7 @@ void split_kv_share_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
     struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
-    ask_arguments(d);
+    load_arguments(d);
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
     const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
     const struct tir_value most = tir_i32(b, SPLIT_KV_FEW_PARTS);

@@ -89,7 +89,7 @@ struct split_kv {
 /* items.c */
 
 /** Loads arguments at the kernel's beginning. `latent`: K and V are one latent cache. */
-void split_kv_ask_arguments(struct split_kv *d, bool latent);
+void split_kv_load_arguments(struct split_kv *d, bool latent);
 /** Finds the first and the one-past-last item of this workgroup. */
 void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
 /** Loads an item of the work list. Without a list, derives it from its number. */
@@ -186,7 +186,7 @@ struct split_kv_places {
  * register bit selects the half of a row in two parts. */
 struct tir_type split_kv_in_order(struct split_kv *d);
 /** Loads the arguments that locate the tensors of a state. */
-struct split_kv_places split_kv_ask_places(struct split_kv *d, enum split_kv_kind kind);
+struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind);
 /** Computes the addresses of the rows of O. */
 void split_kv_find_out(struct split_kv *d, struct split_kv_places *p);
 /** Computes the addresses of LSE and loads the sinks. */
@@ -210,13 +210,13 @@ struct tir_value split_kv_is_part(struct split_kv *d);
 void split_kv_join_parts(struct split_kv *d);
 /** Loads early what split_kv_join_parts() needs to find the partials. Returns the value to wait
  * for, or none. */
-struct tir_value split_kv_ask_for_parts(struct split_kv *d);
+struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 
 /* share.c */
 
 /** Loads part_ends and the address `ticket`. part_ends may be anything if the item is no part. The
  * caller anchors them after its first loads. */
-void split_kv_ask_part_ends(struct split_kv *d);
+void split_kv_load_part_ends(struct split_kv *d);
 /** Loads a word of the ticket's cache line, so that it is in the L2 when partials are counted. Sets
  * `touched`, which split_kv_share_parts() waits for. */
 void split_kv_touch_ticket(struct split_kv *d);

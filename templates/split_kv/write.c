@@ -118,7 +118,7 @@ static struct tir_value sinks(struct split_kv *d, struct tir_value final)
                       tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
 }
 
-struct split_kv_places split_kv_ask_places(struct split_kv *d, enum split_kv_kind kind)
+struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind)
 {
     struct tir_builder *b = &d->b;
     struct split_kv_places p = {.kind = kind};
@@ -368,9 +368,9 @@ static void leave_columns(struct split_kv *d, struct tir_value inverse,
 }
 
 /* Loads the arguments that locate the wave's columns of a result or partial. */
-static struct split_kv_places ask_own_places(struct split_kv *d, enum split_kv_kind kind)
+static struct split_kv_places load_own_places(struct split_kv *d, enum split_kv_kind kind)
 {
-    struct split_kv_places p = split_kv_ask_places(d, kind);
+    struct split_kv_places p = split_kv_load_places(d, kind);
     if (d->first_value.id) {
         const int size = kind == SPLIT_KV_RESULT ? 2 : 4;
         const struct tir_value before = att_times(&d->b, d->first_value, size);
@@ -381,7 +381,7 @@ static struct split_kv_places ask_own_places(struct split_kv *d, enum split_kv_k
 
 struct split_kv_places split_kv_find_result(struct split_kv *d)
 {
-    struct split_kv_places p = ask_own_places(d, SPLIT_KV_RESULT);
+    struct split_kv_places p = load_own_places(d, SPLIT_KV_RESULT);
     split_kv_find_out(d, &p);
     return p;
 }
@@ -390,7 +390,7 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
                      struct tir_value inverse, const struct att_softmax_end *end)
 {
     const bool found = d->found && kind == SPLIT_KV_RESULT;
-    struct split_kv_places p = found ? *d->found : ask_own_places(d, kind);
+    struct split_kv_places p = found ? *d->found : load_own_places(d, kind);
     if (d->divisors.id) {
         leave_columns(d, inverse, &p);
         write_in_blocks(d, o, &p);

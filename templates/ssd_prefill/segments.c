@@ -148,8 +148,8 @@ void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir
     const struct tir_value next = att_plus(b, s->segment_row, 1);
     att_state_store(b, &s->entry, entry_at(s, next), s->first, s->real, tir_transpose(b, state));
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value alone =
+    const struct tir_value single =
         tir_and(b, tir_cmp_eq(b, tir_wave_id(b), zero), tir_cmp_eq(b, tir_block_id(b, 0), zero));
     const struct tir_value a = tir_splat(b, sum, s->entry.one);
-    att_state_store_one(b, sum_at(s, s->segment_row), tir_and(b, s->real, alone), a);
+    att_state_store_one(b, sum_at(s, s->segment_row), tir_and(b, s->real, single), a);
 }
