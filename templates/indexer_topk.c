@@ -295,8 +295,8 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Offers the blocks of set j of a round. `position`: of each lane's key. A block of 128 keys
- * has two sets: it is offered with the positions of the first, once the second is known. */
+/* Inserts the blocks of set j of a round. `position`: of each lane's key. A block of 128 keys
+ * has two sets: it is inserted with the positions of the first, once the second is known. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -365,7 +365,7 @@ static void visit(struct indexer *x, struct tir_value first, struct tir_value *c
                     &(struct att_index_user){append_former, take, &r});
     reserve(x, &r, carried);
     if (x->top_blocks)
-        att_select_offer(&x->blocks, blocks_state(x, carried), r.blocks, first);
+        att_select_insert(&x->blocks, blocks_state(x, carried), r.blocks, first);
 }
 
 static void append_last(struct indexer *x, struct tir_value *carried, struct tir_value chunk)

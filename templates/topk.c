@@ -19,12 +19,12 @@ enum {
     SAMPLE = 2,
 };
 
-/* Members of att_tile.own: scores that a lane offers at once; steps of the waves if these are too
+/* Members of att_tile.own: scores that a lane inserts at once; steps of the waves if these are too
  * many for the buffer, which is so small that two workgroups share a compute unit. */
-enum { EACH, TURNS };
+enum { EACH, STEPS };
 
 static const struct att_tile tiles[] = {
-    {.waves = 16, .own = {[EACH] = 4, [TURNS] = 4}, .why = "a row is one workgroup's"},
+    {.waves = 16, .own = {[EACH] = 4, [STEPS] = 4}, .why = "a row is one workgroup's"},
 };
 
 static const struct att_knob knobs[] = {
@@ -47,9 +47,9 @@ static struct att_select_size size_of(const struct att_variant *v, const struct 
                                       const struct tir_machine *m)
 {
     const unsigned each = t->own[EACH], waves = t->waves, lanes = tir_lanes(m);
-    const unsigned chunk = each * waves * lanes, most = chunk / t->own[TURNS];
+    const unsigned chunk = each * waves * lanes, most = chunk / t->own[STEPS];
     struct att_select_size size = att_select_size((unsigned)v->top_k, each, most, waves, 0);
-    size.turns = t->own[TURNS];
+    size.steps = t->own[STEPS];
     while (size.room < size.k + chunk / 2 &&
            att_select_lds_bytes(size.room + lanes, waves) <= m->lds_bytes / 2)
         size.room += lanes;
@@ -185,10 +185,10 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Offers the part's chunks. The first one follows the state in `carried`, and the next chunk is
- * loaded while one is offered. */
-static void offer_part(struct topk *t, struct tir_view scores, struct tir_value n,
-                       struct tir_value *carried)
+/* Inserts the part's chunks. The first one follows the state in `carried`, and the next chunk is
+ * loaded while one is inserted. */
+static void insert_part(struct topk *t, struct tir_view scores, struct tir_value n,
+                        struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
     const int chunk = (int)t->select.chunk;
@@ -197,7 +197,7 @@ static void offer_part(struct topk *t, struct tir_view scores, struct tir_value 
         tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + each);
     struct tir_value keys[ATT_SELECT_EACH_MAX];
     make_keys(t, scores, carried + ATT_SELECT_N, loop.index, keys);
-    att_select_offer(&t->select, carried, keys, loop.index);
+    att_select_insert(&t->select, carried, keys, loop.index);
     tir_end_for(b, &loop, carried, ATT_SELECT_N + each);
 }
 
@@ -260,7 +260,7 @@ static struct tir_value select_long(struct topk *t, struct tir_view scores,
     const struct tir_value again = tir_cmp_gt(b, attempts.index, zero);
     const struct tir_value needed = tir_or(b, few, tir_cmp_eq(b, attempts.index, zero));
     begin_again(t, scores, carried, tir_and(b, few, again));
-    offer_part(t, scores, tir_select(b, needed, n, zero), carried);
+    insert_part(t, scores, tir_select(b, needed, n, zero), carried);
     tir_end_for(b, &attempts, carried, ATT_SELECT_N + s->each);
     return att_select_end(s, carried);
 }

@@ -565,13 +565,13 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
 
 /* The number of a product of a group, over rows and their blocks of heads. A row is finished beside
  * later products, when its own have been added. */
-struct turn {
+struct product_at {
     unsigned g, product;
 };
 
 static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
 
-static bool finishes(const struct att_index *x, const struct turn *t, unsigned row)
+static bool finishes(const struct att_index *x, const struct product_at *t, unsigned row)
 {
     const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
@@ -579,7 +579,7 @@ static bool finishes(const struct att_index *x, const struct turn *t, unsigned r
 
 /* Calls prepare() of the rows. Appending ends a scheduled run, so it is placed before the matrix
  * instructions, if those are few. */
-static void prepare_rows(const struct att_index *x, struct round *r, const struct turn *t)
+static void prepare_rows(const struct att_index *x, struct round *r, const struct product_at *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
         if (finishes(x, t, row))
@@ -587,7 +587,8 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
 }
 
 /* Emits the work after step `step` of a product. */
-static void fill_step(const struct att_index *x, struct round *r, const struct turn *t, int step)
+static void fill_step(const struct att_index *x, struct round *r, const struct product_at *t,
+                      int step)
 {
     /* The queue holds few requests, and the products of one row leave them little time. */
     const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
@@ -610,16 +611,16 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     const struct tir_value *const keys = carried_of(x, r, g);
     const int each = STEPS / (int)x->slices; /* steps for each matrix instruction */
     for (unsigned i = 0; i < products_of(x); i++) {
-        const struct turn turn = {g, i};
+        const struct product_at at = {g, i};
         const unsigned row = i / x->blocks, block = i % x->blocks;
         const struct att_index_query *const own = &x->query[row];
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
-        prepare_rows(x, r, &turn);
+        prepare_rows(x, r, &at);
         for (int step = 0; step < STEPS; step++) {
             const unsigned slice = (unsigned)(step / each);
             if (step % each == 0)
                 s = multiply_slice(x, own, block, slice, keys, s);
-            fill_step(x, r, &turn, step);
+            fill_step(x, r, &at, step);
         }
         add_step(x, p, STEPS - 1);
         if (p->is)

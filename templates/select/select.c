@@ -97,7 +97,7 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
         .k = k,
         .each = each,
         .most = most,
-        .turns = 1,
+        .steps = 1,
         .room = wanted < fits  ? wanted
                 : fits > least ? fits
                                : least,
@@ -119,7 +119,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
                            .each = size->each,
                            .chunk = size->each * lanes * waves,
                            .most = size->most,
-                           .turns = size->turns,
+                           .steps = size->steps,
                            .room = room};
     s.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
     s.wave = tir_wave_id(b);
@@ -130,7 +130,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
     s.histogram = beside ? beside->histogram : tir_lds_buffer(b, HISTOGRAM_BYTES, 16);
     state[ATT_SELECT_COUNT] = tir_i32(b, 0);
     state[ATT_SELECT_LIMIT] = tir_i32(b, INT32_MIN);
-    state[ATT_SELECT_TURN] = tir_i32(b, 0);
+    state[ATT_SELECT_PARITY] = tir_i32(b, 0);
     return s;
 }
 
@@ -518,7 +518,7 @@ void att_select_restart(const struct att_select *s, struct tir_value state[ATT_S
     state[ATT_SELECT_COUNT] = tir_select(b, is, tir_i32(b, 0), state[ATT_SELECT_COUNT]);
 }
 
-/* ---- Offers ---- */
+/* ---- Insertion ---- */
 
 struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
                                     struct tir_value key)
@@ -539,8 +539,8 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {
-    const struct sums sums = add_waves(s, state[ATT_SELECT_TURN], own);
-    state[ATT_SELECT_TURN] = tir_xor(s->b, state[ATT_SELECT_TURN], tir_i32(s->b, 1));
+    const struct sums sums = add_waves(s, state[ATT_SELECT_PARITY], own);
+    state[ATT_SELECT_PARITY] = tir_xor(s->b, state[ATT_SELECT_PARITY], tir_i32(s->b, 1));
     return sums;
 }
 
@@ -626,38 +626,38 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
     tir_end_if(b, &branch, NULL);
 }
 
-static void offer_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                          const struct tir_value *keys, struct tir_value first)
+static void insert_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                           const struct tir_value *keys, struct tir_value first)
 {
     const struct tir_value own = count_own(s, state[ATT_SELECT_LIMIT], keys);
     const struct tir_value to = att_select_reserve(s, state, keys, own);
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Offers a chunk in several steps: consecutive waves after one another, so that the buffer stays in
-   order. */
-static void offer_in_turns(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                           const struct tir_value *keys, struct tir_value first)
+/* Inserts a chunk in several steps: consecutive waves after one another, so that the buffer stays in
+ * order. */
+static void insert_in_steps(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                            const struct tir_value *keys, struct tir_value first)
 {
     struct tir_builder *b = s->b;
-    const struct tir_value each = tir_i32(b, (int)(b->f->waves / s->turns));
+    const struct tir_value each = tir_i32(b, (int)(b->f->waves / s->steps));
     const struct tir_value own = tir_div(b, s->wave, each);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_i32(b, (int)s->turns), tir_i32(b, 1),
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_i32(b, (int)s->steps), tir_i32(b, 1),
                                          state, ATT_SELECT_N);
-    struct tir_value of_turn[ATT_SELECT_EACH_MAX];
-    const struct tir_value turn = number(s, tir_cmp_eq(b, own, loop.index));
+    struct tir_value of_step[ATT_SELECT_EACH_MAX];
+    const struct tir_value inserted = number(s, tir_cmp_eq(b, own, loop.index));
     for (unsigned j = 0; j < s->each; j++)
-        of_turn[j] = tir_select(b, turn, keys[j], att_select_no_key(s));
-    offer_at_once(s, state, of_turn, first);
+        of_step[j] = tir_select(b, inserted, keys[j], att_select_no_key(s));
+    insert_at_once(s, state, of_step, first);
     tir_end_for(b, &loop, state, ATT_SELECT_N);
 }
 
-void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *keys, struct tir_value first)
+void att_select_insert(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                       const struct tir_value *keys, struct tir_value first)
 {
     struct tir_builder *b = s->b;
-    if (s->turns == 1) {
-        offer_at_once(s, state, keys, first);
+    if (s->steps == 1) {
+        insert_at_once(s, state, keys, first);
         return;
     }
     struct tir_type types[ATT_SELECT_N];
@@ -666,10 +666,10 @@ void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SEL
     const struct tir_value limit = state[ATT_SELECT_LIMIT];
     const struct sums sums = count_passing(s, state, count_own(s, limit, keys));
     const struct tir_value n = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
-    struct tir_value done[ATT_SELECT_N] = {n, limit, state[ATT_SELECT_TURN]};
+    struct tir_value done[ATT_SELECT_N] = {n, limit, state[ATT_SELECT_PARITY]};
     const struct tir_value full = tir_cmp_gt(b, n, tir_i32(b, (int)s->room));
     struct tir_if branch = tir_begin_if(b, full, true, types, ATT_SELECT_N);
-    offer_in_turns(s, state, keys, first);
+    insert_in_steps(s, state, keys, first);
     tir_else(b, &branch, state);
     append_tiles(s, limit, keys, first, tir_sub(b, n, tir_sub(b, sums.all, sums.before)));
     tir_end_if(b, &branch, done);

@@ -21,25 +21,25 @@ struct att_select {
     struct tir_builder *b;
     unsigned lanes; /* of a wave */
     unsigned k;
-    unsigned each, chunk; /* scores that a lane, and a workgroup, offers at once */
+    unsigned each, chunk; /* scores that a lane, and a workgroup, inserts at once */
     unsigned most;        /* scores of a chunk, or of a step of it, that may exceed the limit */
-    unsigned turns;       /* steps in which a chunk is offered for which the buffer has no room */
+    unsigned steps;       /* steps of a chunk for which the buffer has no room */
     unsigned room;        /* entries of the buffer */
     struct tir_type lane; /* i32, lanes x 1: a row for each lane */
     struct tir_value wave, lane_index;
     struct tir_value keys, positions; /* LDS addresses of the buffer */
-    struct tir_value counts;          /* LDS: counts of each wave; two for offers, one for
+    struct tir_value counts;          /* LDS: counts of each wave; two for insertions, one for
                                          selections */
     struct tir_value histogram;       /* LDS: a histogram for each digit */
 };
 
 /** The state that the caller's loop carries. */
-enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
+enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_PARITY, ATT_SELECT_N };
 
 /** The size of a buffer: the k largest, and `most` that a chunk may add. */
 struct att_select_size {
     unsigned k, each, most;
-    unsigned turns; /* steps of a chunk that has more, in att_select_offer(), with a part of the
+    unsigned steps; /* steps of a chunk that has more, in att_select_insert(), with a part of the
                        waves each */
     unsigned room;  /* entries */
 };
@@ -89,13 +89,13 @@ void att_select_restart(const struct att_select *s, struct tir_value state[ATT_S
                         struct tir_value is);
 
 /**
- * Offers a chunk: `each` tiles of keys. `first` is the position of the chunk's first score; a
+ * Inserts a chunk: `each` tiles of keys. `first` is the position of the chunk's first score; a
  * lane's positions follow from att_select_place(). Every wave of the workgroup must call it.
  */
-void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *keys, struct tir_value first);
+void att_select_insert(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                       const struct tir_value *keys, struct tir_value first);
 
-/* The steps of an offer, for callers with other work between them. */
+/* The steps of an insertion, for callers with other work between them. */
 
 /** Counts this wave's keys above the limit; a scalar. */
 struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
@@ -103,7 +103,7 @@ struct tir_value att_select_passing(const struct att_select *s, struct tir_value
 
 /** Reserves entries for the chunk's keys; `own` of them are this wave's and above the limit, which
  * may rise. Returns the wave's first entry. Every wave must call it, and must have appended its
- * previous offer. */
+ * previous chunk. */
 struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
@@ -128,7 +128,7 @@ struct tir_value att_select_nan_key(const struct att_select *s);
  * may then read it. Returns how many there are. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
-/** Selects at once, as an offer and att_select_end() do, for a row with all scores in one chunk,
+/** Selects at once, as att_select_insert() and att_select_end() do, for a row with all scores in one chunk,
  * `each` tiles of keys of each wave. The buffer is empty. */
 struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys);
 
