@@ -465,6 +465,7 @@ static void match(struct attnc_tuning *t, const struct att_variant *v)
 static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
 {
     char key[ATT_TEXT_MAX];
+    struct att_why why;
     attnc_key_text(v, key);
     if (v->tile || v->choice || !has_kernel(t, key))
         return add_variant(g, v);
@@ -476,7 +477,9 @@ static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v,
         const bool own = !strcmp(row->tile, ATTNC_AUTO);
         tuned.tile = own ? 0 : attnc_find_candidate(v, row->tile);
         tuned.choice = &row->choice;
-        if (!tuned.tile && !own)
+        if (!att_check_knob_names(v->op, row->tile, &why))
+            attnc_diag_error(g->d, row->at, "%s; run attnc tune again", why.text);
+        else if (!tuned.tile && !own)
             attnc_diag_error(g->d, row->at,
                              "%s on %s has no tile '%.200s' that fits; run attnc tune again",
                              v->op->name, v->target, row->tile);

@@ -91,6 +91,8 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why)
                           row->knob);
     if (strlen(row->kernels) >= sizeof(copy))
         return att_reject(why, ATT_FIELD_COUNT, "more words than a key has");
+    if (!att_check_knob_names(op, row->kernels, why))
+        return false;
     att_variant_init(&v, op, "");
     memcpy(copy, row->kernels, strlen(row->kernels) + 1);
     strtok_r(rest, " ", &rest);

@@ -112,16 +112,25 @@ unsigned att_count_tiles(const struct att_template *t)
     return count;
 }
 
-/* Returns the value of a member in a tile's text; 0 if the text leaves it out. */
-static int text_value(const char *text, const char *name)
+/* Returns the value of a name in a text of words "name=value"; NULL if the text leaves it out. */
+static const char *find_value(const char *text, const char *name)
 {
     const size_t length = strlen(name);
     for (; text; text = strchr(text, ' ')) {
         text += *text == ' ';
         if (!strncmp(text, name, length) && text[length] == '=')
-            return atoi(text + length + 1);
+            return text + length + 1;
     }
-    return 0;
+    return NULL;
+}
+
+bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why)
+{
+    const struct att_renamed *const r = &op->renamed;
+    if (!r->before || !find_value(text, r->before))
+        return true;
+    return att_reject(why, ATT_FIELD_COUNT, "%s's knob '%s' is named '%s' now", op->name, r->before,
+                      r->now);
 }
 
 unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
@@ -133,7 +142,8 @@ unsigned att_find_candidate(const struct att_variant *v, const struct tir_machin
     for (unsigned i = 0; i < op->n_knobs; i++) {
         const struct att_knob *const k = &op->knobs[i];
         const struct member knob = named_member(op, k->member);
-        const int value = text_value(text, k->member);
+        const char *const written = find_value(text, k->member);
+        const int value = written ? atoi(written) : 0;
         unsigned digit = 0;
         if (get_member(&tile, &knob) != value) {
             while (digit < k->count && k->values[digit] != value)

@@ -107,6 +107,9 @@ struct att_template {
     const struct att_knob *knobs;
     unsigned n_knobs;
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
+    struct att_renamed {
+        const char *before, *now;
+    } renamed; /* a knob's former name, which is refused, and its name; NULL: none */
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
      * rows come after it. NULL: the rows of the table say all. */
@@ -192,6 +195,9 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why);
  * from this row of the table; 0: a knob lacks its value. */
 unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                             const char *text);
+
+/** True if `text`, words "knob=value", has no knob by a former name; else `why` has the new name. */
+bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why);
 
 /** Returns how many knobs of candidate n are turned. */
 unsigned att_count_turned(const struct att_template *t, unsigned n);

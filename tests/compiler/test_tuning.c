@@ -450,6 +450,21 @@ static void a_tile_of_the_past_is_an_error(void **state)
     end(&r);
 }
 
+static void a_knob_s_former_name_is_an_error(void **state)
+{
+    (void)state;
+    struct reading r = read_text(HEAD "  - key: gfx950 prefill head_dim=128\n"
+                                      "    tile: rows=32 waves=4 alone=1\n",
+                                 true);
+    struct attnc_description desc =
+        describe_text("targets: [gfx950]\nkernels: [{ op: prefill, head_dim: 128 }]\n");
+    assert_false(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_string_equal(r.d.messages[0].text,
+                        "prefill's knob 'alone' is named 'workgroups' now; run attnc tune again");
+    attnc_description_free(&desc);
+    end(&r);
+}
+
 /* Candidates past the rows are rows with changed members; each is found again by its text. */
 static void knobs_make_candidates(void **state)
 {
@@ -481,6 +496,7 @@ int main(void)
         cmocka_unit_test(a_key_has_a_second_kernel),
         cmocka_unit_test(fp8_has_a_kernel_for_few_keys_of_few_queries),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),
+        cmocka_unit_test(a_knob_s_former_name_is_an_error),
         cmocka_unit_test(knobs_make_candidates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

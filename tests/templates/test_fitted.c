@@ -131,6 +131,9 @@ static void words_that_nobody_has_are_refused(void **state)
         {{"prefill", "rows", 16, 0, 0, 0}, "no fitted knob 'rows'"},
         {{"prefill gqb=1", "hoist_vgprs", 1, 0, 0, 0}, "no 'gqb'"},
         {{"prefill q_len=1", "hoist_vgprs", 1, 0, 0, 0}, "no 'q_len'"},
+        {{"prefill workgroups=1", "hoist_vgprs", 1, 0, 0, 0}, NULL},
+        {{"prefill mask=none alone=1", "hoist_vgprs", 1, 0, 0, 0},
+         "prefill's knob 'alone' is named 'workgroups' now"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
