@@ -17,6 +17,7 @@
 #include "ir/spread.h"
 #include "templates/cache/cache.h"
 #include "templates/cache/block_scale.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -142,8 +143,7 @@ static void find_slots(struct write *w)
     const struct tir_layout map = tir_row_major(w->rows, 1);
     const struct tir_value lds = tir_lds_buffer(b, w->rows * SLOT, 16);
     tir_tile_lds_store(b, lds, load_slots(w, line_of_rows(w)), &map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     w->sides[0].slot = tir_tile_lds_load(b, lds, k, &map);
     w->sides[1].slot = tir_tile_lds_load(b, lds, v, &map);
 }

@@ -13,6 +13,7 @@
 #include "templates/decode/pipelines/pipelines.h"
 
 #include "ir/address_map.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -166,8 +167,7 @@ static void place_q(struct decode *d)
     struct tir_builder *b = &d->kv.b;
     d->query.map = tir_lane_major(tir_layout_of(b->f, tir_typeof(b->f, d->query.q)), 8);
     tir_tile_lds_store(b, d->query.lds, d->query.q, &d->query.map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 static struct tir_value read_q(struct decode *d)
@@ -280,7 +280,7 @@ static void keep_step(struct decode *d)
 
 /* Adds a barrier if `condition` is true. It may only differ between waves where one of them has
  * ended its loop. */
-static void meet_if(struct decode *d, struct tir_value condition)
+static void barrier_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->kv.b;
     if (!condition.id)
@@ -321,10 +321,10 @@ static void load_v(void *context)
     d->now.v_scales = decode_load_scales(d, &d->kv.value, d->now.key, &d->now.pages);
 }
 
-static void meet(void *context)
+static void step_barrier(void *context)
 {
     struct decode *const d = family_of(context);
-    meet_if(d, d->in_step);
+    barrier_if(d, d->in_step);
 }
 
 static void product_qk(void *context)
@@ -376,7 +376,7 @@ const struct pipe_op decode_issue_mask = {"load mask", load_mask, ATT_SLOT(K_PAG
                                           .flags = 0};
 const struct pipe_op decode_issue_v = {"load V", load_v, ATT_SLOT(V_PAGES), ATT_SLOT(V_DATA),
                                        .flags = 0};
-const struct pipe_op decode_keep_step = {"keep step", meet, .flags = PIPE_BRANCH};
+const struct pipe_op decode_keep_step = {"keep step", step_barrier, .flags = PIPE_BRANCH};
 const struct pipe_op decode_new_keys = {"new keys", take_new_keys, ATT_SLOT(K_DATA),
                                         ATT_SLOT(K_DATA), .flags = PIPE_BRANCH};
 const struct pipe_op decode_new_values = {"new values", take_new_values, ATT_SLOT(V_DATA),
@@ -425,7 +425,7 @@ static void meet_last(struct decode *d, struct tir_value n)
     if (att_hides_early(d->kv.v))
         n = tir_max(b, n, tir_i32(b, 0));
     const struct tir_value fewer = tir_cmp_lt(b, n, count_blocks(d, d->kv.item.first_key));
-    meet_if(d, tir_and(b, d->in_step, fewer));
+    barrier_if(d, tir_and(b, d->in_step, fewer));
 }
 
 static struct split_kv_state walk_keys(struct decode *d)

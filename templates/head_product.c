@@ -17,6 +17,7 @@
 #include "ir/bits.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/head_product/pipelines/pipelines.h"
 #include "templates/workgroup/lds_map.h"
@@ -480,8 +481,7 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
     struct tir_builder *b = &p->b;
     const struct tir_layout map = sum_map();
     tir_tile_lds_store(b, p->own, tir_transpose(b, part), &map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     struct tir_value x[WAVES];
     for (int i = 0; i < WAVES; i++)
         x[i] = tir_tile_lds_load(b, att_plus(b, p->lds, i * own_bytes(p)), p->total, &map);
@@ -571,8 +571,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     for (unsigned i = 0; i < panels(p); i++)
         tir_tile_lds_store(b, panel_at(p, i), x[i], &map);
     load_tile(p, att_plus(b, loop.index, TOKENS), x);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     store_tile(p, loop.index, multiply(p));
     copy_tail(p, loop.index);
     tir_end_for(b, &loop, x, panels(p));

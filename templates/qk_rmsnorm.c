@@ -9,6 +9,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -433,8 +434,7 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     find_run(k, block, &first, &end);
     load_ahead(k, q, first, end, of_q);
     store_weights(k, &weights);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     visit_ahead(k, q, first, end, of_q);
     load_ahead(k, kv, first, end, of_kv);
     visit_ahead(k, kv, first, end, of_kv);

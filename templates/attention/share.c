@@ -12,6 +12,7 @@
 
 #include "ir/address_map.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 /* The other workgroups, as one knows them when it stops waiting; all i32. */
@@ -27,12 +28,6 @@ static struct tir_type word_type(const struct att_share *s)
     const struct tir_spread one = tir_spread(s->b->f->machine, s->waves);
     const struct tir_layout l = tir_spread_layout(&one);
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
-}
-
-static void meet(struct tir_builder *b)
-{
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
 }
 
 /* Waits for the last part, as long as `waits` permits. Returns how many workgroups have left, or -1
@@ -76,9 +71,9 @@ static struct others await_parts(const struct att_share *s)
     const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), behind);
     tir_tile_lds_store(b, s->lds, tir_splat(b, said, t), &map);
     tir_end_if(b, &first, NULL);
-    meet(b);
+    att_lds_barrier(b);
     const struct tir_value all = tir_first_lane(b, tir_tile_lds_load(b, s->lds, t, &map));
-    meet(b);
+    att_lds_barrier(b);
     return (struct others){
         .left = tir_sar(b, all, left_bit),
         .behind = tir_and(b, all, tir_i32(b, TIR_ARRIVED)),

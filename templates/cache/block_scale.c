@@ -4,6 +4,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum { SLOT = 8 /* bytes */ };
@@ -139,12 +140,6 @@ void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value s
     tir_tile_lds_store(b, lds, tir_splat(b, scalar, t), &word);
 }
 
-void att_lds_meet(struct tir_builder *b)
-{
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
-}
-
 void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v, unsigned n)
 {
     const int bytes = (int)b->f->waves * 4;
@@ -153,7 +148,7 @@ void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_v
     const struct tir_value own = tir_add(b, lds, att_times(b, tir_wave_id(b), 4));
     for (unsigned i = 0; i < n; i++)
         att_lds_put(b, att_plus(b, own, (int)i * bytes), v[i]);
-    att_lds_meet(b);
+    att_lds_barrier(b);
     for (unsigned i = 0; i < n; i++)
         v[i] = att_lds_max(b, att_plus(b, lds, (int)i * bytes));
     tir_barrier(b); /* the next maximum uses the same place */

@@ -50,7 +50,6 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
  * side by side. */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
-void att_lds_meet(struct tir_builder *b);
 
 /** Returns the largest value over all waves of the workgroup: n f32 scalars at once. It has a
  * barrier. lds has ATT_BLOCK_LDS bytes for each wave; a single wave needs none. */

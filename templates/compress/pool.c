@@ -6,6 +6,7 @@
 #include "templates/compress/compress.h"
 #include "ir/address_map.h"
 #include "templates/linear/sequence.h"
+#include "templates/workgroup/barrier.h"
 
 #include <float.h>
 #include <math.h>
@@ -165,8 +166,7 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     tir_barrier(b); /* no wave still reads the group before this one */
     for (int i = 0; i < SUMS; i++)
         tir_tile_lds_store(b, place_of(c, wave, i), parts[i], &map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     struct sum sum = {0};
     for (int w = 0; w < c->tile.waves; w++)
         for (int i = 0; i < SUMS; i++)

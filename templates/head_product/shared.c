@@ -518,7 +518,7 @@ static void copy_first(struct up *p, unsigned tile)
 
 /* Passes a barrier with one half of the waves: the other half is at one too, and continues a phase
  * earlier or later. */
-static void meet(struct up *p, bool upper)
+static void add_half_barrier(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value half = tir_i32(b, WAVES / 2), wave = tir_wave_id(b);
@@ -547,7 +547,7 @@ static void copy_next(struct up *p, unsigned left)
         copy_first(p, FIRST + 1);
     if (left == 1 && has_room(p)) {
         tir_wait(b, GROUP_X, 1);
-        meet(p, true);
+        add_half_barrier(p, true);
     }
 }
 
@@ -594,7 +594,7 @@ static void begin_tiles(struct up *p)
     if (!has_room(p))
         tir_wait(b, GROUP_X, 1);
     if (has_room(p))
-        meet(p, false);
+        add_half_barrier(p, false);
     else
         tir_barrier(b);
 }

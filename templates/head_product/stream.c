@@ -22,6 +22,7 @@
 #include "ir/bits.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/head_product/pipelines/pipelines.h"
 #include "templates/workgroup/lds_map.h"
@@ -459,8 +460,7 @@ static void visit_tiles(struct stream *p, struct tir_view out)
     for (unsigned t = 0; t < TILES; t++) {
         const struct tir_value at = att_plus(b, p->out, (int)t * TILE * BLOCK_ROWS * ELEM);
         put_lines(p, at, multiply_tile(p, t));
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        tir_barrier(b);
+        att_lds_barrier(b);
         store_lines(p, out, t, at);
     }
 }
@@ -513,8 +513,7 @@ static void visit_panels(struct stream *p, struct tir_view out)
     out.byte = att_times(b, p->part, rows(p) * ELEM);
     for (unsigned t = 0; t < TILES; t++)
         put_lines(p, x_at(p, t, x_panels(p) - 2), sum[t].part);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
     for (unsigned t = 0; t < TILES; t++)
         store_lines(p, out, t, x_at(p, t, x_panels(p) - 2));
 }

@@ -6,6 +6,7 @@
 #include "op_names.h"
 #include "ir/bits.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
@@ -234,7 +235,7 @@ static void join_shared(struct mla *s, struct split_kv_state *state)
     mla_store_vector(s, tir_i32(b, VECTOR_M), state->m);
     mla_store_vector(s, tir_i32(b, VECTOR_L), state->l);
     mla_end_writers(s, &writers);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     state->m = mla_load_vector(s, tir_i32(b, VECTOR_M), 0, s->type.vector);
     state->l = mla_load_vector(s, tir_i32(b, VECTOR_L), 0, s->type.vector);
     for (unsigned part = 1; part < mla_parts(s); part++) {

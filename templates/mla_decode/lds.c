@@ -460,12 +460,6 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
     return true;
 }
 
-void mla_meet(struct mla *s)
-{
-    tir_wait(&s->d.b, TIR_LDS_WRITES, 0);
-    tir_barrier(&s->d.b);
-}
-
 static bool all_write(const struct mla *s)
 {
     return s->split.agree == MLA_EXCHANGE_MAX &&

@@ -256,8 +256,6 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 /** True if the second product is in fp8; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
-/** Appends a barrier: every wave may then read what the others have written to LDS. */
-void mla_meet(struct mla *s);
 /** Opens a branch that one wave takes for each part of S^T, and closes it. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);

@@ -10,6 +10,7 @@
  * above it, since f32 has the range for less; that is rare after the first keys.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
@@ -97,7 +98,7 @@ static void agree(void *context)
     mla_store_vector(s, tir_i32(b, OWN_M), m);
     mla_store_vector(s, tir_i32(b, OWN_E), e);
     mla_end_writers(s, &writers);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     const struct tir_value next = tir_max(b, m, mla_largest_of_parts(s, tir_i32(b, OWN_E)));
     const struct tir_value before = mla_load_vector(s, tir_i32(b, OWN_M), 0, s->type.vector);
     const struct tir_value after =
@@ -107,7 +108,7 @@ static void agree(void *context)
     writers = mla_begin_writers(s);
     store_scales(s, block, e, next);
     mla_end_writers(s, &writers);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     const struct tir_value followed[] = {
         [ATT_CARRY_M] = next,
         [ATT_CARRY_L] =

@@ -13,6 +13,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum { COLUMN_BITS = 4 /* of S^T, as an instruction of 16 x 16 leaves it */ };
@@ -135,7 +136,7 @@ struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct t
     mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
     mla_store_vector(s, tir_i32(b, L_BEHIND), l);
     mla_end_writers(s, &writers);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     inside[ATT_CARRY_M] = mla_load_vector(s, tir_i32(b, M_BEHIND), 0, s->type.vector);
     l = mla_load_vector(s, tir_i32(b, L_BEHIND), 0, s->type.vector);
     for (unsigned part = 1; part < mla_parts(s); part++)

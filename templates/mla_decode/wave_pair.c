@@ -22,6 +22,7 @@
 #include "ir/bits.h"
 #include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 bool mla_wave_pair_take(const struct att_variant *v)
@@ -224,6 +225,6 @@ void mla_wave_pair_load_q(struct mla *s)
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     b->stage = TIR_NO_STAGE;
 }

@@ -15,6 +15,7 @@
 #include "ir/bits.h"
 #include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
@@ -337,7 +338,7 @@ void mla_exchange_join(struct mla *s, struct split_kv_state *state)
     tir_wait(b, GROUP, 0); /* copies of blocks after the last one */
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     const struct tir_value first = tir_sub(b, at, att_times(b, half, PARTS * (int)part));
     const struct tir_value other =
         tir_tile_lds_load(b, att_plus(b, first, (int)part), tir_typeof(b->f, l), &map);
@@ -399,7 +400,7 @@ static void load_queries(struct mla *s)
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s, block);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     b->stage = TIR_NO_STAGE;
 }
 
@@ -447,7 +448,7 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     s->last.first_part = first_part(s, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
     tir_anchor(b, at);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     struct tir_value other[PARTS];
     assert(rows <= PARTS);
     for (unsigned i = 0; i < rows; i++)

@@ -12,6 +12,7 @@
  * P, and what O is rescaled with, pass through LDS where waves split the columns of S^T.
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 /* ---- Vectors that waves exchange ---- */
@@ -280,7 +281,7 @@ static void agree(void *context)
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, mla_block_of(s), mla_all_keys(s, used));
     mla_end_writers(s, &writers);
-    mla_meet(s);
+    att_lds_barrier(&s->d.b);
     tir_else(b, &branch, followed);
     carried[ATT_CARRY_L] = tir_add(b, carried[ATT_CARRY_L], s->d.attention.now.weights.sum);
     tir_end_if(b, &branch, carried);

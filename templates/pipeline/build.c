@@ -8,7 +8,7 @@
 const struct pipe_op pipe_await = {.name = "here", .kind = PIPE_AWAIT};
 const struct pipe_op pipe_await_stores = {.name = "here", .kind = PIPE_AWAIT_STORES};
 const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
-const struct pipe_op pipe_meet = {.name = "barrier", .kind = PIPE_MEET};
+const struct pipe_op pipe_barrier = {.name = "barrier", .kind = PIPE_BARRIER};
 const struct pipe_op pipe_part = {.name = "shared rows", .kind = PIPE_PART};
 
 static void build_step(const struct pipe_row *row, void *context)
@@ -30,7 +30,7 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
         break;
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
-    case PIPE_MEET: tir_barrier(b); break;
+    case PIPE_BARRIER: tir_barrier(b); break;
     case PIPE_PART: break; /* pipe_resolve() leaves none */
     }
 }

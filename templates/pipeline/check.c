@@ -213,7 +213,7 @@ static bool has_barrier(const struct check *c, unsigned phase, const struct pipe
         return !plan->of->phases[phase].open;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const m = &plan->row[i];
-        if (m->op->kind == PIPE_MEET && m->phase == phase && m->stage >= first &&
+        if (m->op->kind == PIPE_BARRIER && m->phase == phase && m->stage >= first &&
             m->stage <= last && (!r || runs_before(r, m)))
             return true;
     }

@@ -10,7 +10,7 @@
  *     role    an equal share of the waves; role 1 runs one group after role 0
  *
  * With two roles every boundary is a barrier. With one role a barrier exists only where the
- * table has a row `pipe_meet`. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
+ * table has a row `pipe_barrier`. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
  * steady state and epilogue.
  *
  * The trap: rows are in program order, and that order is part of the kernel. Steps of one stage
@@ -70,7 +70,7 @@ enum pipe_op_kind {
     PIPE_AWAIT,        /* waits for this wave's asynchronous copies to buffer `part` */
     PIPE_AWAIT_STORES, /* waits for its stores to buffer `part`, and for its reads of LDS */
     PIPE_RELEASE,      /* waits for its reads of LDS: they are in registers */
-    PIPE_MEET,         /* a barrier */
+    PIPE_BARRIER,      /* a barrier */
     PIPE_PART,         /* the rows of another list, pipe_row.rows */
 };
 
@@ -95,7 +95,7 @@ struct pipe_op {
     uint8_t kind;                     /* enum pipe_op_kind */
 };
 
-extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_meet, pipe_part;
+extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_barrier, pipe_part;
 
 /** A row of the table. A list ends with op NULL. */
 struct pipe_row {

@@ -83,7 +83,7 @@ static void number_stages(struct pipe_plan *plan)
 bool pipe_has_barriers(const struct pipe_plan *plan)
 {
     for (unsigned i = 0; i < plan->n_rows; i++)
-        if (plan->row[i].op->kind == PIPE_MEET)
+        if (plan->row[i].op->kind == PIPE_BARRIER)
             return true;
     return plan->of->roles > 1;
 }

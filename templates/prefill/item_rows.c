@@ -15,6 +15,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
@@ -180,8 +181,7 @@ void prefill_await_q_reads(struct prefill *p)
 {
     if (p->staging.item_q != PREFILL_V_ROOM)
         return;
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
-    tir_barrier(&p->b);
+    att_lds_barrier(&p->b);
 }
 
 /* ---- Results ---- */

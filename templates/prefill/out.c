@@ -9,6 +9,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 /* Returns the LDS address of a part of O. */
@@ -173,8 +174,7 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     }
     tir_else(b, &branch, NULL);
     tir_end_if(b, &branch, NULL);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 /* The factors of both key groups' O in their sum. */

@@ -4,6 +4,7 @@
  * registers, panel by panel, as the right operand of S^T = K Q^T.
  */
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/barrier.h"
 
 /* Returns q with zeros in the repeated and the padding columns of a panel. */
 static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
@@ -94,7 +95,6 @@ void prefill_await_q(struct prefill *p)
         prefill_load_q(p, i);
         if (p->staging.home == PREFILL_OWN_ROOM)
             return;
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        tir_barrier(b);
+        att_lds_barrier(b);
     }
 }

@@ -6,6 +6,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/prefill/prefill.h"
 
@@ -166,6 +167,5 @@ void prefill_fill_padding(struct prefill *p)
     }
     if (!some)
         return;
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
-    tir_barrier(&p->b);
+    att_lds_barrier(&p->b);
 }

@@ -10,6 +10,7 @@
 #include "ir/address_map.h"
 #include "templates/cache/block_scale.h"
 #include "templates/rope/rope.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
@@ -154,7 +155,7 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
     const struct tir_type t = tir_scalar(TIR_F32);
     const struct tir_value inverses = att_plus(b, d->lds, p->rows * p->waves * 4);
     tir_tile_lds_store(b, tir_add(b, d->lds, att_times(b, p->wave, 4)), absmax, &apart);
-    att_lds_meet(b);
+    att_lds_barrier(b);
     struct tir_loop loop =
         tir_begin_for(b, p->wave, tir_i32(b, p->rows), tir_i32(b, p->waves), NULL, 0);
     const struct tir_value left = tir_sub(b, d->s.end, d->row);
@@ -165,7 +166,7 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
     tir_end_if(b, &there, &inverse);
     att_lds_put(b, tir_add(b, inverses, att_times(b, loop.index, 4)), inverse);
     tir_end_for(b, &loop, NULL, 0);
-    att_lds_meet(b);
+    att_lds_barrier(b);
     return tir_tile_lds_load(b, inverses, rope_head_column(p, d->s.shape, TIR_F32), &dense);
 }
 

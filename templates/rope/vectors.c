@@ -6,6 +6,7 @@
  */
 #include "ir/address_map.h"
 #include "templates/rope/rope.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 enum { ROOM = 32768 /* bytes of LDS, so that two workgroups fit on a compute unit of 64 KiB */ };
@@ -102,8 +103,7 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES])
         fill(p, owner[i], t[i]);
     tir_else(b, &keep, NULL);
     tir_end_if(b, &keep, NULL);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,

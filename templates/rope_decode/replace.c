@@ -3,6 +3,7 @@
  * New tokens in tiles of K and V before the products, and in the cache after these.
  */
 #include "templates/rope_decode/rope_decode.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include "ir/address_map.h"
@@ -191,5 +192,5 @@ void rope_decode_store(struct decode *d)
         tir_else(b, &mine, NULL);
         tir_end_if(b, &mine, NULL);
     }
-    split_kv_meet(&d->kv); /* another wave may have the same rows of LDS in the next item */
+    att_lds_barrier(&d->kv.b); /* another wave may have the same rows of LDS in the next item */
 }

@@ -2,6 +2,7 @@
 #include "templates/select/select.h"
 
 #include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
@@ -163,13 +164,6 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
-/* Waits at a barrier: everything that waves have written to LDS may then be read by all. */
-static void meet(const struct att_select *s)
-{
-    tir_wait(s->b, TIR_LDS_WRITES, 0);
-    tir_barrier(s->b);
-}
-
 /* A number of each wave, added over waves. */
 struct sums {
     struct tir_value before; /* sum over the waves before this one */
@@ -185,7 +179,7 @@ static struct sums add_waves(const struct att_select *s, struct tir_value slot,
     tir_anchor(b, own); /* LLVM would count in the branch below, and keep every mask until then */
     const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
     tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
-    meet(s);
+    att_lds_barrier(s->b);
     const struct tir_value index = tir_and(b, s->lane_index, constant(s, (int)waves - 1));
     const struct tir_value counts = tir_lds_gather(b, address(s, at, index), TIR_I32);
     const struct tir_value below = tir_lane_sum_below(b, counts);
@@ -242,7 +236,7 @@ static void clear_histograms(const struct att_select *s, int count)
 static void begin_histograms(const struct att_select *s)
 {
     clear_histograms(s, HISTOGRAMS);
-    meet(s);
+    att_lds_barrier(s->b);
 }
 
 /* Finds the digit of the `need`-th largest key in a histogram whose first bin is the largest digit.
@@ -322,7 +316,7 @@ static void find_logarithm(const struct att_select *s, const struct held *h, str
 {
     struct tir_builder *b = s->b;
     count_logarithms(s, h, limit);
-    meet(s);
+    att_lds_barrier(s->b);
     const struct tir_value digit = find_digit(s, s->histogram, &limit->need, &limit->all);
     const struct tir_value zero = tir_i32(b, 0), from_one = att_plus(b, digit, -1);
     const struct tir_value octave = tir_shr(b, from_one, tir_i32(b, LOG_BITS));
@@ -356,7 +350,7 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
             d ? tir_and(b, above, tir_cmp_ult(b, distance, number(s, bound))) : above;
         tir_lds_add_if(b, candidate, address(s, histogram, bin), constant(s, 1));
     }
-    meet(s);
+    att_lds_barrier(s->b);
     const struct tir_value digit = find_digit(s, histogram, &limit->need, &limit->all);
     limit->low = tir_add(b, limit->low, tir_shl(b, digit, shift));
     limit->width = shift;
@@ -696,7 +690,7 @@ struct tir_value att_select_whole(const struct att_select *s, const struct tir_v
     tir_else(b, &many, NULL);
     append_tiles(s, all, keys, zero, sums.before);
     tir_end_if(b, &many, NULL);
-    meet(s);
+    att_lds_barrier(s->b);
     return tir_min(b, sums.all, k);
 }
 
@@ -707,14 +701,14 @@ struct tir_value att_select_end(const struct att_select *s, struct tir_value sta
     const struct tir_type types[ATT_SELECT_N] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32),
                                                  tir_scalar(TIR_I32)};
     struct tir_value old[ATT_SELECT_N] = {state[0], state[1], state[2]};
-    meet(s);
+    att_lds_barrier(s->b);
     struct tir_if branch = tir_begin_if(b, many, false, types, ATT_SELECT_N);
     select_largest(s, state, false);
     tir_else(b, &branch, state);
     tir_end_if(b, &branch, old);
     for (int i = 0; i < ATT_SELECT_N; i++)
         state[i] = old[i];
-    meet(s);
+    att_lds_barrier(s->b);
     return state[ATT_SELECT_COUNT];
 }
 

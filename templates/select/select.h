@@ -108,7 +108,7 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** Calls att_select_reserve() for two selections with one barrier; each wave offers a chunk to
+/** Calls att_select_reserve() for two selections with one barrier; each wave has a chunk for
  * each. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],

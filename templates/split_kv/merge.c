@@ -12,6 +12,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/split_kv/split_kv.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 /* Returns the layout of O with its halves of rows in separate registers: the upper half in a lane's
@@ -157,8 +158,7 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
     store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
     tir_else(b, &giver, NULL);
     tir_end_if(b, &giver, NULL);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 
     const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
                                  d->output};
@@ -169,8 +169,7 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
     struct tir_value values[] = {s->m, s->l, s->o};
     tir_end_if(b, &taker, values);
     *s = (struct split_kv_state){values[0], values[1], values[2]};
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
@@ -183,12 +182,6 @@ static void hand_over_all(struct split_kv *d, struct split_kv_state *s)
     else
         for (unsigned half = d->waves / 2; half; half /= 2)
             hand_over(d, s, half, half);
-}
-
-void split_kv_meet(struct split_kv *d)
-{
-    tir_wait(&d->b, TIR_LDS_WRITES, 0);
-    tir_barrier(&d->b);
 }
 
 /* m and l of each wave, and the factor of its O in the sum. */
@@ -281,10 +274,10 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
     struct split_kv_places places = split_kv_load_places(d, SPLIT_KV_EITHER);
     store_numbers(d, s);
     if (!room) { /* O takes their place */
-        split_kv_meet(d);
+        att_lds_barrier(&d->b);
         load_numbers(d, &numbers);
         split_kv_find_out(d, &places);
-        split_kv_meet(d);
+        att_lds_barrier(&d->b);
     }
     const struct tir_value own = tir_add(b, d->lds, att_times(b, d->wave, bytes));
     tir_tile_lds_store(b, own, tir_relayout(b, s->o, &whole), &map);
@@ -293,7 +286,7 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
     split_kv_find_lse(d, &places);
     if (!room)
         add_numbers(d, &numbers, s);
-    split_kv_meet(d);
+    att_lds_barrier(&d->b);
     if (room)
         load_numbers(d, &numbers);
     for (int i = 0; i < (int)d->waves; i++)
@@ -307,7 +300,7 @@ static void share_sum(struct split_kv *d, struct split_kv_state *s)
         s->o = i ? tir_fma(b, o[i], factor, s->o) : tir_mul(b, o[i], factor);
     }
     split_kv_write_out(d, s->o, &places);
-    split_kv_meet(d);
+    att_lds_barrier(&d->b);
 }
 
 void split_kv_end_item(struct split_kv *d, struct split_kv_state *s)

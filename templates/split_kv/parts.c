@@ -8,6 +8,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/split_kv/split_kv.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
@@ -263,9 +264,9 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     const struct tir_value before = tir_splat(b, tir_arrive(b, ticket, p->count), t);
     tir_tile_lds_store(b, d->lds, before, &map);
     tir_end_if(b, &first, NULL);
-    split_kv_meet(d);
+    att_lds_barrier(&d->b);
     const struct tir_value count = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
-    split_kv_meet(d);
+    att_lds_barrier(&d->b);
     return count;
 }
 

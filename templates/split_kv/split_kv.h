@@ -144,8 +144,6 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
 
 /* merge.c */
 
-/** Waits for the wave's LDS writes and appends a barrier. */
-void split_kv_meet(struct split_kv *d);
 /** Returns the bytes of LDS that split_kv_end_item() needs. */
 unsigned split_kv_merge_bytes(const struct split_kv *d);
 /** Merges the states of all waves and writes the item's result or partial. All waves call it. */

@@ -7,6 +7,7 @@
  */
 #include "ir/address_map.h"
 #include "templates/split_kv/split_kv.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
@@ -363,8 +364,7 @@ static void leave_columns(struct split_kv *d, struct tir_value inverse,
     const struct tir_layout map = tir_row_major(1, d->columns);
     tir_tile_lds_store(b, place_of(d, TIR_F32, 0), inverse, &map);
     tir_tile_lds_store(b, place_of(d, TIR_I64, 0), rows, &map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 /* Loads the arguments that locate the wave's columns of a result or partial. */

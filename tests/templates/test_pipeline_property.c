@@ -124,9 +124,9 @@ static unsigned random_below(unsigned n)
 static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES + 1],
                          struct pipe_row rows[16])
 {
-    static const struct pipe_op *const chain[] = {&load,      &store,      &pipe_await_stores,
-                                                  &pipe_meet, &read_words, &twice,
-                                                  &sum,       &state,      &pipe_release};
+    static const struct pipe_op *const chain[] = {&load,         &store,      &pipe_await_stores,
+                                                  &pipe_barrier, &read_words, &twice,
+                                                  &sum,          &state,      &pipe_release};
     enum { CHAIN = sizeof(chain) / sizeof(chain[0]) };
     unsigned stage = 0;
     memset(phases, 0, (N_PHASES + 1) * sizeof(phases[0]));

@@ -144,7 +144,7 @@ static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int it
 {
     unsigned n = 0;
     for (unsigned i = 0; i < plan->n_rows; i++)
-        n += plan->row[i].op->kind == PIPE_MEET && plan->row[i].phase == phase &&
+        n += plan->row[i].op->kind == PIPE_BARRIER && plan->row[i].phase == phase &&
              runs(plan, &plan->row[i], iteration);
     return n;
 }
@@ -165,7 +165,7 @@ static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch
                     continue;
                 if (tile >= 0 && tile < ALL_TILES)
                     w->epoch[i][tile] = *epoch;
-                if (r->op->kind == PIPE_MEET && meets && --meets == 0)
+                if (r->op->kind == PIPE_BARRIER && meets && --meets == 0)
                     ++*epoch;
             }
     if (plan->of->roles > 1 && !plan->of->phases[phase].open)
@@ -350,7 +350,7 @@ static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
 static bool is_wait(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES ||
-           r->op->kind == PIPE_MEET;
+           r->op->kind == PIPE_BARRIER;
 }
 
 /* Returns the sum of the depths that a table needs; 0 if it is refused. */
@@ -389,7 +389,7 @@ static void without_waits_no_table_passes(void **state)
                     table.rows[i].needs = UINT32_MAX;
                     const bool passes = both_judge(&table, all[f], "without a wait");
                     const bool deeper =
-                        r.op->kind == PIPE_MEET && count_tiles(&table, all[f]) > tiles;
+                        r.op->kind == PIPE_BARRIER && count_tiles(&table, all[f]) > tiles;
                     if (passes && !deeper)
                         fail_msg("%s, features %x: passes without \"%s\" in row %u", (*p)->name,
                                  all[f], r.op->name, i);

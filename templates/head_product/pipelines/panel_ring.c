@@ -36,7 +36,7 @@ static const struct pipe_op products = {"products", NULL, SLOT_W_X, 0, .flags = 
 
 static const struct pipe_row rows[] = {
     {&pipe_await, PANEL, MEET, .part = 0},   {&pipe_await, PANEL, MEET, .part = 1},
-    {&pipe_release, PANEL, MEET, .part = 0}, {&pipe_meet, PANEL, MEET, .part = 0},
+    {&pipe_release, PANEL, MEET, .part = 0}, {&pipe_barrier, PANEL, MEET, .part = 0},
     {&copy, PANEL, MULTIPLY, .part = 0},     {&read, PANEL, MULTIPLY, .part = 0},
     {&products, PANEL, MULTIPLY, .part = 0}, {0}};
 

@@ -41,12 +41,12 @@ static const struct pipe_row rows[] = {
     {&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
     {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
     {&pipe_await_stores, PV, PLACE, .part = MLA_LDS_P},
-    {&pipe_meet, PV, PLACE, .part = 0},
+    {&pipe_barrier, PV, PLACE, .part = 0},
     {&pipe_part, QK, SCORES, .rows = mla_rows_scores, .unless = HAS(ROW_PARTS) | HAS(SHARED_MAX)},
     {&pipe_part, QK, SOFTMAX, .rows = mla_rows_weights},
     {&pipe_part, PV, VALUES, .rows = mla_rows_product},
     {&pipe_release, PV, VALUES, .needs = HAS(TWO_BLOCKS)},
-    {&pipe_meet, PV, VALUES, .needs = HAS(TWO_BLOCKS)},
+    {&pipe_barrier, PV, VALUES, .needs = HAS(TWO_BLOCKS)},
     {0}};
 
 const struct pipeline mla_deferred_values = {

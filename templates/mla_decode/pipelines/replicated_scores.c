@@ -37,7 +37,7 @@ static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_f
                                        {&mla_transpose_c, QK, VALUES, .part = 0},
                                        {&mla_product, QK, VALUES, .part = 0},
                                        {&pipe_release, QK, VALUES, .needs = HAS(ONE_BLOCK)},
-                                       {&pipe_meet, QK, VALUES, .needs = HAS(ONE_BLOCK)},
+                                       {&pipe_barrier, QK, VALUES, .needs = HAS(ONE_BLOCK)},
                                        {0}};
 
 const struct pipeline mla_replicated_scores = {

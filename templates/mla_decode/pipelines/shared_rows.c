@@ -34,7 +34,7 @@ const struct pipe_row mla_rows_other_pieces[] = {
     {&mla_store_piece, QK, 0, .part = 2, .needs = HAS(ROTATED)},
     {&mla_store_list, QK, 0, .needs = HAS(LISTS)},
     {&pipe_await_stores, QK, 0, .part = MLA_LDS_BLOCK},
-    {&pipe_meet, QK, 0, .part = 0},
+    {&pipe_barrier, QK, 0, .part = 0},
     {0}};
 
 const struct pipe_row mla_rows_scores[] = {
@@ -42,7 +42,7 @@ const struct pipe_row mla_rows_scores[] = {
     {&mla_multiply_keys, 0, 0, .part = 0},
     {&mla_store_s, 0, 0, .needs = HAS(ROW_PARTS)},
     {&pipe_await_stores, 0, 0, .part = MLA_LDS_S, .needs = HAS(ROW_PARTS)},
-    {&pipe_meet, 0, 0, .needs = HAS(ROW_PARTS)},
+    {&pipe_barrier, 0, 0, .needs = HAS(ROW_PARTS)},
     {&mla_read_s, 0, 1, .needs = HAS(ROW_PARTS)},
     {&mla_sum_s, 0, 1, .needs = HAS(ROW_PARTS)},
     {&att_mask, 0, 0, .needs = HAS(SCALED), .unless = MASK | HAS(LISTS)},
@@ -53,7 +53,7 @@ const struct pipe_row mla_rows_scores[] = {
     {&att_mask_bytes, 0, 1, .needs = HAS(LISTS), .unless = MASK | HAS(SCALED)},
     {&mla_store_tops, 0, 0, .needs = HAS(SHARED_MAX)},
     {&pipe_await_stores, 0, 0, .part = MLA_LDS_S, .needs = HAS(SHARED_MAX)},
-    {&pipe_meet, 0, 0, .needs = HAS(SHARED_MAX)},
+    {&pipe_barrier, 0, 0, .needs = HAS(SHARED_MAX)},
     {&mla_read_tops, 0, 1, .needs = HAS(SHARED_MAX)},
     {0}};
 

@@ -42,10 +42,10 @@ static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_f
                                        {&pipe_part, QK, SCORES, .rows = mla_rows_scores},
                                        {&pipe_part, QK, SOFTMAX, .rows = mla_rows_weights},
                                        {&pipe_await_stores, QK, SOFTMAX, .part = MLA_LDS_P},
-                                       {&pipe_meet, QK, SOFTMAX, .part = 0},
+                                       {&pipe_barrier, QK, SOFTMAX, .part = 0},
                                        {&pipe_part, QK, VALUES, .rows = mla_rows_product},
                                        {&pipe_release, QK, VALUES, .needs = HAS(ONE_BLOCK)},
-                                       {&pipe_meet, QK, VALUES, .needs = HAS(ONE_BLOCK)},
+                                       {&pipe_barrier, QK, VALUES, .needs = HAS(ONE_BLOCK)},
                                        {0}};
 
 static const struct pipe_move moves[] = {

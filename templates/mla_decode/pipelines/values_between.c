@@ -39,7 +39,7 @@ static const struct pipe_row rows[] = {
     {&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
     {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
     {&pipe_await_stores, PV, FIRST, .part = MLA_LDS_P},
-    {&pipe_meet, PV, FIRST, .part = 0},
+    {&pipe_barrier, PV, FIRST, .part = 0},
     {&pipe_part, QK, SCORES, .rows = mla_rows_scores, .unless = HAS(ROW_PARTS) | HAS(SHARED_MAX)},
     {&pipe_part, QK, SOFTMAX, .rows = mla_rows_weights},
     {&pipe_part, PV, VALUES, .rows = mla_rows_product},

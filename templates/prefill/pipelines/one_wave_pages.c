@@ -32,7 +32,7 @@ static const struct pipe_row rows[] = {
     {&pipe_await_stores, WAIT_K, M2, .part = PREFILL_LDS_K},
     {&prefill_find_v, COPY_K, M1, .part = 0},
     {&prefill_load_mask, WAIT_K, M2, .needs = ATT_HAS(MASK_BYTES)},
-    {&pipe_meet, WAIT_K, M2, .part = 0},
+    {&pipe_barrier, WAIT_K, M2, .part = 0},
     {&prefill_read_k, WAIT_K, C2, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
