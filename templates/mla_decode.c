@@ -151,7 +151,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 static void fit_tile(struct mla *s, bool large)
 {
     const bool masked = s->d.v->mask == ATT_MASK_CUSTOM; /* 64 keys of bytes take too much */
-    if (s->number.kq_bytes == 1) {
+    if (mla_kq_bytes(s) == 1) {
         const bool wide = tir_find_mma(s->d.m, MFMA_ROWS, MFMA_ROWS, 32, TIR_FP8) < 0;
         s->d.keys = wide || (large && !masked) ? 64 : 32;
         s->query.n_in_lds = 0;
@@ -200,7 +200,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
  * columns of S^T get keys of their own, while each has rows for an instruction. */
 static unsigned find_product_keys(const struct mla *s)
 {
-    const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->split.waves - s->split.columns;
+    const unsigned most = tir_bits(s->d.keys / MFMA_ROWS),
+                   left = mla_wave_bits(s) - s->split.columns;
     if (!mla_exchanges(s))
         return 0;
     return left < most ? left : most;
@@ -251,8 +252,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
     const bool pairs = t->own[ONE_WAVE] == IN_PAIRS;
     *s = (struct mla){
-        .variant = *v,
-        .d = {.m = m,
+        .d = {.v = v,
+              .m = m,
               .dtype = dtype,
               .kv_dtype = att_cache_dtype(v),
               .waves = t->waves,
@@ -264,25 +265,17 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .form = find_form(v, t, m),
-        .split = {.waves = (uint8_t)tir_bits(t->waves),
-                  .columns = t->own[ONE_WAVE] ? 0 : (uint8_t)tir_bits(t->rows / MFMA_ROWS),
+        .split = {.columns = t->own[ONE_WAVE] ? 0 : (uint8_t)tir_bits(t->rows / MFMA_ROWS),
                   .pairs = pairs},
-        .source = {.part = {{.width = latent}, {.first = latent, .width = PANEL}},
-                   .n_parts = v->head_dim > v->head_dim_v ? 2 : 1},
-        .lds = {.most_blocks = t->own[BUFFERS] ? t->own[BUFFERS] : 3},
+        .source = {.part = {{.width = latent}, {.first = latent, .width = PANEL}}},
+        .lds = {.blocks = t->own[BUFFERS] ? t->own[BUFFERS] : 3},
         .query = {.n_in_lds = t->own[Q_IN_LDS]},
     };
-    /* One query sees every key: its place on the diagonal need not be kept. */
-    if (v->mask == ATT_MASK_CAUSAL && v->q_len == 1)
-        s->variant.mask = ATT_MASK_NONE;
-    s->d.v = &s->variant;
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
     s->number.q = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->number.kq = att_is_packed(v) ? dtype : s->number.q;
-    s->number.kq_bytes = tir_dtype_bits(s->number.kq) / 8;
     s->number.p = s->number.kq; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
-    s->source.row_pairs = pairs && mla_weights_fp8(s);
     if (!t->own[ONE_WAVE])
         mla_divide_scores(s, find_product_keys(s));
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->number.kq);
@@ -292,9 +285,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         s->d.pv = s->type.scaled;
         s->split.agree = MLA_SCALE_OWN_WEIGHTS;
     }
-    assert(s->d.qk >= 0 && s->split.columns <= s->split.waves);
-    struct tir_func *const f = att_begin_kernel(v, m, t->waves, t->own[ONE_WAVE] ? 1 : 2);
-    s->d.b = tir_at_end(f, f->body);
+    assert(s->d.qk >= 0 && s->split.columns <= mla_wave_bits(s));
 }
 
 static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
@@ -304,34 +295,47 @@ static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
     return (uint8_t)tile.own[LOOP_AT];
 }
 
-static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+/* Appends the work on the items of the workgroup's list, and on the product with their results. */
+static void build_items(struct mla *s)
 {
-    struct mla s;
-    begin(&s, v, m);
-    struct tir_builder *const b = &s.d.b;
-    s.form->choose_layouts(&s);
-    s.form->take_lds(&s);
-    s.d.wave = tir_wave_id(b);
-    s.d.neighbours = v->one_launch;
-    /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
-    if (v->one_launch && s.d.columns == MFMA_ROWS)
-        split_kv_load_arguments(&s.d, true);
-    s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_variant *const v = s->d.v;
+    /* A short sum ends sooner for early loads; their scalar registers cost other loops more. */
+    const bool early = v->one_launch && s->d.columns == MFMA_ROWS;
     struct tir_value range[2];
-    mla_find_passes(&s);
-    split_kv_find_items(&s.d, range);
-    /* Beside the list's ends: a round of their own would stand before the first page number. */
-    if (v->one_launch && s.d.columns == MFMA_ROWS)
-        mla_load_tensor_scales(&s);
+    s->d.wave = tir_wave_id(b);
+    s->d.neighbours = v->one_launch;
+    if (early)
+        split_kv_load_arguments(&s->d, true);
+    s->d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    const struct mla_passes passes = mla_find_passes(s);
+    split_kv_find_items(&s->d, range);
+    if (early) /* beside the list's ends: later they would delay the first page number */
+        mla_load_tensor_scales(s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
-    mla_work_on(&s, items.index);
+    mla_work_on(s, items.index, &passes);
     tir_end_for(b, &items, NULL, 0);
     if (v->product_dim)
-        mla_multiply_output(&s, tir_cmp_lt(b, range[0], range[1]));
-    tir_return(b);
+        mla_multiply_output(s, tir_cmp_lt(b, range[0], range[1]));
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct att_variant variant = *v;
+    struct mla s;
+    /* One query sees every key: its place on the diagonal need not be kept. */
+    if (v->mask == ATT_MASK_CAUSAL && v->q_len == 1)
+        variant.mask = ATT_MASK_NONE;
+    begin(&s, &variant, m);
+    struct tir_func *const f = att_begin_kernel(v, m, s.d.waves, s.d.own_columns ? 1 : 2);
+    s.d.b = tir_at_end(f, f->body);
+    s.form->choose_layouts(&s);
+    s.form->take_lds(&s);
+    build_items(&s);
+    tir_return(&s.d.b);
 
     *k = (struct att_kernel){
-        .func = b->f,
+        .func = f,
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     k->schedule = pipe_schedule(&s.plan);

@@ -35,18 +35,18 @@ static bool transit_layout(const struct mla *s, unsigned width, struct tir_layou
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
     const unsigned most = tir_bits(16 / s->d.kv_bytes),
-                   all = cols + tokens - s->d.m->lane_bits - s->split.waves;
+                   all = cols + tokens - s->d.m->lane_bits - mla_wave_bits(s);
     const unsigned vector = most < all ? most : all;
     const unsigned widest = s->d.m->lane_bits - 1;
     const unsigned row = cols - vector < widest ? cols - vector : widest;
-    const unsigned rows = s->d.m->lane_bits - row + s->split.waves;
+    const unsigned rows = s->d.m->lane_bits - row + mla_wave_bits(s);
     if (rows > tokens || (vector < most && width < s->d.value.width))
         return false;
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, row);
     tir_spread_rows(&l, TIR_LANES, s->d.m->lane_bits - row);
-    tir_spread_rows(&l, TIR_WAVES, s->split.waves);
+    tir_spread_rows(&l, TIR_WAVES, mla_wave_bits(s));
     tir_spread_cols(&l, TIR_REGS, cols - vector - row);
     tir_spread_rows(&l, TIR_REGS, tokens - rows);
     *layout = tir_spread_layout(&l);
@@ -84,7 +84,7 @@ void mla_find_pieces(struct mla *s)
     }
     for (unsigned first = 0; first < latent->width; first += width)
         add_piece(s, latent, c, first, width, &transit);
-    if (s->source.n_parts == 1)
+    if (mla_count_parts(s) == 1)
         return;
     const struct att_cache own = c->packed ? att_cache_rotated(c, s->d.dtype) : *c;
     add_piece(s, rotated, &own, 0, rotated->width, NULL);
@@ -93,7 +93,7 @@ void mla_find_pieces(struct mla *s)
 uint32_t mla_piece_features(const struct mla *s)
 {
     struct tir_layout transit;
-    const bool halves = passes_in_halves(s, &transit), rotated = s->source.n_parts > 1;
+    const bool halves = passes_in_halves(s, &transit), rotated = mla_count_parts(s) > 1;
     return (halves ? 1u << MLA_HAS_HALVES : 0) | (rotated ? 1u << MLA_HAS_ROTATED : 0) |
            (halves || rotated ? 1u << MLA_HAS_PIECES : 0);
 }
@@ -112,7 +112,7 @@ static struct piece *piece_of(struct mla *s, unsigned part)
 static struct tir_value key_to_load(struct mla *s)
 {
     const struct tir_value block = mla_block_of(s);
-    return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last.block) : block);
+    return mla_first_key(s, s->source.lead ? tir_min(&s->d.b, block, s->last_block) : block);
 }
 
 /* Loads the page numbers of a piece before the piece. vmcnt counts in order: a wait for numbers
@@ -172,7 +172,7 @@ static void store_piece(void *context, unsigned part)
     if (p->part == s->source.part)
         x = clear_tail(s, p, x);
     const struct tir_value at = mla_buffer_of(s, p->part, mla_block_of(s));
-    tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->number.kq_bytes)), x, &p->part->lds);
+    tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * mla_kq_bytes(s))), x, &p->part->lds);
 }
 
 /* Stores to LDS the entries of a sparse list, which the last piece has as one page number per
@@ -198,8 +198,8 @@ static struct tir_value read_panel(struct mla *s, const struct panel *panel)
     const struct part *const p = mla_part_of(s, panel);
     const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, panel->width, &l);
-    const struct tir_value column = mla_own_first(s, panel, s->number.kq_bytes);
-    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->number.kq_bytes));
+    const struct tir_value column = mla_own_first(s, panel, mla_kq_bytes(s));
+    const struct tir_value first = att_plus(b, column, -(int)(p->first * mla_kq_bytes(s)));
     const struct tir_value at = tir_add(b, mla_buffer_of(s, p, mla_block_of(s)), first);
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
@@ -251,7 +251,8 @@ static void transpose_c(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_value *const v = &s->d.attention.now.v;
-    *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &s->type.v_operand));
+    const struct tir_layout operand = mla_values_operand(s);
+    *v = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *v, &operand));
 }
 
 static void product(void *context)

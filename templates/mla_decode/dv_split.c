@@ -84,12 +84,17 @@ static void take_lds(struct mla *s)
 {
     const uint32_t has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0;
     mla_transpose_take_lds(s);
-    s->lds.p_map = tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
     s->lds.p = tir_lds_buffer(&s->d.b, MLA_DV_P_BUFFERS * s->d.keys * s->d.columns, 16);
     pipe_choose(&mla_dv_split, &(struct pipe_variant){.has = has}, &s->plan);
     assert(s->plan.depth[MLA_LDS_BLOCK] <= s->lds.blocks);
     assert(s->plan.depth[MLA_LDS_ALPHA] <= s->lds.blocks);
     assert(s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS);
+}
+
+/* Returns the layout of P in LDS: a lane's 16 bytes of an operand are contiguous. */
+static struct tir_layout weights_map(const struct mla *s)
+{
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->type.weights), 16);
 }
 
 static struct tir_value weights_at(struct mla *s, struct tir_value block)
@@ -136,7 +141,7 @@ static void keep_page(void *context)
 static void copy_block(void *context)
 {
     struct mla *const s = mla_of(context);
-    for (unsigned i = 0; i < s->source.n_parts; i++)
+    for (unsigned i = 0; i < mla_count_parts(s); i++)
         mla_transpose_copy(
             s, &s->now.flight,
             (struct mla_copy_piece){&s->source.part[i], 0, s->d.keys, 0, s->source.part[i].width},
@@ -202,13 +207,13 @@ static void store_weights(void *context)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
-    const struct tir_layout map = vector_map(s, s->d.columns);
+    const struct tir_layout map = vector_map(s, s->d.columns), p_map = weights_map(s);
     const struct tir_value exponent =
         att_softmax_exponent(b, &s->softmax, now->s, now->carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     now->weights.p16 = tir_convert_in_range(b, p, TIR_FP8);
     tir_tile_lds_store(b, vector_at(s, s->now.flight.place), now->step.alpha, &map);
-    tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &s->lds.p_map);
+    tir_tile_lds_store(b, weights_at(s, mla_block_of(s)), now->weights.p16, &p_map);
 }
 
 static void sum_weights(void *context)

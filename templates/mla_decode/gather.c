@@ -39,7 +39,7 @@ static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 /* Returns the type of the tile that one wave copies, [rows x width]. */
 static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
 {
-    const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->number.kq_bytes);
+    const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, mla_kq_bytes(s));
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
@@ -170,8 +170,7 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
     struct mla_found f = {.rows = rows};
-    assert(s->source.part->width * s->number.kq_bytes == COPY_BYTES &&
-           own_rows(s) <= MLA_MOST_ROWS);
+    assert(s->source.part->width * mla_kq_bytes(s) == COPY_BYTES && own_rows(s) <= MLA_MOST_ROWS);
     for (unsigned i = 0; i < own_rows(s); i++)
         f.row[i] = row_of(s, rows, i);
     return f;
@@ -183,9 +182,8 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), p->width);
-    tir_gather_to_lds(b, group, tir_i64(b, 0), rows,
-                      tir_i32(b, (int)(p->first * s->number.kq_bytes)), own_place(s, p, block), 0,
-                      copied(s, own_rows(s), &map), &map);
+    tir_gather_to_lds(b, group, tir_i64(b, 0), rows, tir_i32(b, (int)(p->first * mla_kq_bytes(s))),
+                      own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
 /* Issues the copies of half of the wave's rows. */
@@ -212,7 +210,7 @@ static void copy_latent(struct mla *s, int group, struct tir_value block,
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     copy_latent(s, group, block, f->row);
-    if (s->source.n_parts > 1)
+    if (mla_count_parts(s) > 1)
         copy_part(s, group, s->source.part + 1, block, f->rows);
 }
 
@@ -234,7 +232,7 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->source.part->width;
-    if (s->source.row_pairs)
+    if (mla_has_row_pairs(s))
         *before = mla_row_pairs_piece(s, row, n, &width);
     else
         *before = mla_one_wave_before(s, s->source.part, row);
@@ -255,7 +253,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
         if (!width)
             continue;
         const struct tir_layout map =
-            s->source.row_pairs ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
+            mla_has_row_pairs(s) ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
@@ -271,14 +269,14 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (s->source.row_pairs)
+    if (mla_has_row_pairs(s))
         tir_wait(&s->d.b, LATER, 0);
 }
 
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned pieces = s->source.row_pairs ? MLA_ROW_PAIR_PIECES : 1;
+    const unsigned pieces = mla_has_row_pairs(s) ? MLA_ROW_PAIR_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
     for (unsigned i = 0; i < pieces; i++)

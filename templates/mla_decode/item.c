@@ -188,7 +188,7 @@ static void begin_walk(struct mla *s, struct walk *w)
     w->n = mla_count_blocks(s);
     w->some = tir_begin_if(b, tir_cmp_gt(b, w->n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(w->inside, w->carried, sizeof(w->inside));
-    s->last.block = att_plus(b, w->n, -1);
+    s->last_block = att_plus(b, w->n, -1);
     mla_find_position(s);
     s->form->load_q(s);
 }
@@ -290,7 +290,7 @@ static struct tir_value loaded_keys(const struct mla *s)
     return limited ? s->d.item.end_key : s->d.item.kv_len;
 }
 
-void mla_work_on(struct mla *s, struct tir_value index)
+void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes *passes)
 {
     struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
@@ -307,7 +307,7 @@ void mla_work_on(struct mla *s, struct tir_value index)
         split_kv_load_part_ends(d);
     d->touched = split_kv_untouched(d);
     struct tir_loop pass =
-        tir_begin_for(b, s->pass.first, d->n_rows, s->pass.step, &d->touched, shares);
+        tir_begin_for(b, passes->first, d->n_rows, passes->step, &d->touched, shares);
     d->first_row = pass.index;
     begin_attention(s);
     s->form->pass(s);

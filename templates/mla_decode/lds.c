@@ -35,7 +35,7 @@ static unsigned v_vector_bits(const struct mla *s)
 {
     if (reads_transposed(s))
         return 0;
-    const unsigned own = tir_bits(s->d.value.width) - s->split.waves - tir_bits(mla_pv(s)->m);
+    const unsigned own = tir_bits(s->d.value.width) - mla_wave_bits(s) - tir_bits(mla_pv(s)->m);
     return own < 2 ? own : 2;
 }
 
@@ -48,35 +48,51 @@ static struct tir_layout values_as_read(const struct mla *s)
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_REGS, vector);
     tir_spread_cols(&l, TIR_LANES, m_bits);
-    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->split.waves - vector - m_bits);
-    tir_spread_cols(&l, TIR_WAVES, s->split.waves);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - mla_wave_bits(s) - vector - m_bits);
+    tir_spread_cols(&l, TIR_WAVES, mla_wave_bits(s));
     tir_spread_rows(&l, TIR_REGS, keys);
     tir_spread_rows(&l, TIR_LANES, lanes);
     tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - keys - lanes);
     return tir_spread_layout(&l);
 }
 
-/* Chooses the types of O^T = c^T P^T. Rows of O^T are in the order in which lanes and registers
- * read c. */
+/* Returns the work split of O^T, whose rows waves divide. */
+static struct tir_waves product_waves(const struct mla *s)
+{
+    return (struct tir_waves){.rows = (uint8_t)mla_wave_bits(s)};
+}
+
+/* Permutes the rows of a layout of O^T or c^T into the order in which lanes and registers read c. */
+static struct tir_layout in_read_order(const struct mla *s, const struct tir_layout *l)
+{
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    uint8_t order[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < tir_bits(s->d.value.width); i++)
+        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
+    return tir_layout_permute_rows(l, order);
+}
+
+struct tir_layout mla_values_operand(const struct mla *s)
+{
+    const struct tir_layout a =
+        tir_mma_left(mla_pv(s), s->d.value.width, &s->type.keys, product_waves(s));
+    const struct tir_layout v_t = in_read_order(s, &a);
+    return tir_layout_transpose(&v_t);
+}
+
+/* Chooses the types of O^T = c^T P^T. */
 static void choose_product(struct mla *s)
 {
     struct split_kv *const d = &s->d;
-    const struct tir_waves split = {.rows = (uint8_t)s->split.waves};
-    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
-    const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->type.keys, split);
+    const struct tir_waves split = product_waves(s);
     const struct tir_layout p = tir_mma_right(mla_pv(s), d->columns, &s->type.keys, split);
     const struct tir_layout o = tir_mma_result(mla_pv(s), d->value.width, d->columns, split);
-    uint8_t order[TIR_LAYOUT_MAX_BITS];
-    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
-        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
-    const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
-    const struct tir_layout output = tir_layout_permute_rows(&o, order);
+    const struct tir_layout output = in_read_order(s, &o);
     const struct tir_layout weights = tir_layout_transpose(&p);
     const struct tir_layout sliced = tir_layout_slice(&output, 0);
     const struct tir_layout vector_layout = tir_layout_of_one_wave(&sliced);
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
-    s->type.v_operand = tir_layout_transpose(&v_t);
-    const struct tir_layout read = reads_transposed(s) ? s->type.v_operand : values_as_read(s);
+    const struct tir_layout read = reads_transposed(s) ? mla_values_operand(s) : values_as_read(s);
     s->type.v_loaded = tir_tile(d->b.f, s->number.kq, d->keys, d->value.width, &read);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
     s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
@@ -119,8 +135,7 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
     const unsigned latent = s->d.value.width, own = PANEL >> s->split.depth;
-    const unsigned most = 16 / s->number.kq_bytes,
-                   lane = own * (unsigned)mma->m / tir_lanes(s->d.m);
+    const unsigned most = 16 / mla_kq_bytes(s), lane = own * (unsigned)mma->m / tir_lanes(s->d.m);
     if (!s->split.depth || own < (unsigned)mma->k) {
         add_panel(s, latent, PANEL, s->d.qk, whole);
         return;
@@ -137,7 +152,7 @@ static void choose_panels(struct mla *s)
     enum { WIDE = 128 };
     const struct tir_machine *const m = s->d.m;
     const struct tir_contraction narrow =
-        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->number.kq_bytes);
+        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / mla_kq_bytes(s));
     const int wide =
         s->number.kq == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
     for (unsigned first = 0; first < mla_own_columns(s) && wide < 0; first += PANEL)
@@ -150,7 +165,7 @@ static void choose_panels(struct mla *s)
         for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
             add_panel(s, first, WIDE, wide, &k);
     }
-    if (s->source.n_parts > 1)
+    if (mla_count_parts(s) > 1)
         add_rotated(s, &narrow);
 }
 
@@ -165,9 +180,6 @@ static void choose_scales(struct mla *s)
     (void)fits;
     const struct tir_layout scales = tir_layout_transpose(&columns);
     s->type.scales = tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &scales);
-    const struct tir_layout one = tir_layout_slice(&scales, 0);
-    const struct tir_layout *const stored = mla_parts(s) == 1 ? &one : &scales;
-    s->lds.scales_map = tir_lane_major_once(stored, stored->reg_bits);
 }
 
 void mla_choose_layouts(struct mla *s)
@@ -187,7 +199,6 @@ void mla_choose_layouts(struct mla *s)
                            ? tir_contract_acc(&whole, tir_bits(mma->n))
                            : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
-    mla_choose_shared(s);
     if (s->type.scaled >= 0)
         choose_scales(s);
 }
@@ -251,7 +262,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
     map.pad_shift = (uint8_t)tir_bits(width);
-    map.pad = (uint8_t)(32 / s->number.kq_bytes);
+    map.pad = (uint8_t)(32 / mla_kq_bytes(s));
     return map;
 }
 
@@ -265,13 +276,14 @@ static struct tir_layout weights_map(const struct mla *s)
 
 static unsigned weights_bytes(const struct mla *s)
 {
-    return att_lds_bytes(&s->lds.p_map, tir_dtype_bits(s->number.p) / 8);
+    const struct tir_layout map = weights_map(s);
+    return att_lds_bytes(&map, tir_dtype_bits(s->number.p) / 8);
 }
 
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
 {
     const struct tir_layout *const l = tir_layout_of(s->d.b.f, p->q);
-    const unsigned most = 16 / s->number.kq_bytes, own = 1u << l->reg_bits;
+    const unsigned most = 16 / mla_kq_bytes(s), own = 1u << l->reg_bits;
     return tir_lane_major(l, own < most ? own : most);
 }
 
@@ -280,7 +292,7 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
 {
     unsigned bytes = 0;
     for (unsigned i = s->query.n_panels - n; i < s->query.n_panels; i++)
-        bytes += s->d.columns * s->query.panel[i].width * s->number.kq_bytes;
+        bytes += s->d.columns * s->query.panel[i].width * mla_kq_bytes(s);
     return bytes;
 }
 
@@ -295,15 +307,15 @@ static unsigned entry_bytes(const struct mla *s)
 
 /* True if the product with c of a block may run between the first piece of the next one and its
  * others. Masks and rows that are converted would have the loop wait. */
-static bool fits_between(const struct mla *s)
+static bool fits_between(const struct mla *s, unsigned most)
 {
     const bool packed = att_is_packed(s->d.v);
-    const bool three =
-        s->lds.most_blocks > 2 || s->type.scaled >= 0; /* the tile does not want two */
+    const bool three = most > 2 || s->type.scaled >= 0; /* the tile does not want two */
     return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 
-static const struct pipeline *find_pipeline(const struct mla *s)
+/* Returns the pipeline of a kernel whose tile has at most `most` blocks in LDS. */
+static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
 {
     /* Registers have no room to keep scaled weights of 128 columns for the next iteration. */
     const bool full = s->type.scaled >= 0 && s->d.columns == 128;
@@ -313,7 +325,7 @@ static const struct pipeline *find_pipeline(const struct mla *s)
         return &mla_shared_scores;
     if (mla_shares(s))
         return &mla_early_copy;
-    return fits_between(s) ? &mla_values_between : &mla_deferred_values;
+    return fits_between(s, most) ? &mla_values_between : &mla_deferred_values;
 }
 
 static uint32_t features(const struct mla *s)
@@ -349,11 +361,12 @@ static void choose_pipeline(struct mla *s, const struct pipeline *p)
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
-    s->lds.blocks = s->lds.most_blocks > 1 && 2 * block + other <= room ? 2 : 1;
-    const struct pipeline *const p = find_pipeline(s);
+    const unsigned most = s->lds.blocks;
+    s->lds.blocks = most > 1 && 2 * block + other <= room ? 2 : 1;
+    const struct pipeline *const p = find_pipeline(s, most);
     s->source.lead = p == &mla_early_copy;
     s->query.shared = p == &mla_values_between && 2 * block + other + mla_count_query(s) <= room;
-    if (p == &mla_deferred_values && s->lds.most_blocks > 2 && 3 * block + other + weights <= room)
+    if (p == &mla_deferred_values && most > 2 && 3 * block + other + weights <= room)
         s->lds.blocks = 3;
     s->lds.p_places = s->lds.blocks == 3 ? 2 : 1;
     s->form = s->source.lead ? &mla_early_form : &mla_shared_form;
@@ -364,16 +377,15 @@ void mla_take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
     unsigned block = 0, other = 0;
-    for (unsigned i = 0; i < s->source.n_parts; i++) {
+    for (unsigned i = 0; i < mla_count_parts(s); i++) {
         struct part *const p = &s->source.part[i];
         p->lds = block_map(s, p->width);
-        p->bytes = att_lds_bytes(&p->lds, s->number.kq_bytes);
+        p->bytes = att_lds_bytes(&p->lds, mla_kq_bytes(s));
         block += p->bytes;
     }
     if (s->query.n_in_lds > s->query.n_panels) /* a narrow latent has all in LDS */
         s->query.n_in_lds = s->query.n_panels;
     if (mla_exchanges(s)) {
-        s->lds.p_map = weights_map(s);
         other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->query.n_in_lds);
@@ -383,7 +395,7 @@ void mla_take_lds(struct mla *s)
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
     const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
     choose_buffers(s, room, block, other);
-    for (unsigned i = 0; i < s->source.n_parts; i++)
+    for (unsigned i = 0; i < mla_count_parts(s); i++)
         s->source.part[i].buffer =
             tir_lds_buffer(&d->b, s->lds.blocks * s->source.part[i].bytes, 16);
     if (s->query.n_in_lds)
@@ -463,7 +475,7 @@ bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
 static bool all_write(const struct mla *s)
 {
     return s->split.agree == MLA_EXCHANGE_MAX &&
-           s->split.columns + s->split.softmax_keys == s->split.waves;
+           s->split.columns + s->split.softmax_keys == mla_wave_bits(s);
 }
 
 struct tir_if mla_begin_writers(struct mla *s)
@@ -498,12 +510,14 @@ static struct tir_value weights_at(struct mla *s, struct tir_value block)
 
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p)
 {
-    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &s->lds.p_map);
+    const struct tir_layout map = weights_map(s);
+    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &map);
 }
 
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
 {
-    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->type.weights, &s->lds.p_map);
+    const struct tir_layout map = weights_map(s);
+    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->type.weights, &map);
 }
 
 static struct tir_value scales_at(struct mla *s, struct tir_value block)
@@ -512,21 +526,26 @@ static struct tir_value scales_at(struct mla *s, struct tir_value block)
     return tir_add(b, s->lds.scales, att_times(b, mla_weights_slot(s, block), (int)scale_bytes(s)));
 }
 
+/* Returns the layout of scales as waves store and load them: one for each part of the keys. */
+static struct tir_layout scales_layout(const struct mla *s)
+{
+    const struct tir_layout *const all = tir_layout_of(s->d.b.f, s->type.scales);
+    return mla_parts(s) == 1 ? tir_layout_slice(all, 0) : *all;
+}
+
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales)
 {
-    struct tir_builder *const b = &s->d.b;
-    tir_tile_lds_store(b, scales_at(s, block), mla_all_keys(s, scales), &s->lds.scales_map);
+    const struct tir_layout l = scales_layout(s), map = tir_lane_major_once(&l, l.reg_bits);
+    tir_tile_lds_store(&s->d.b, scales_at(s, block), mla_all_keys(s, scales), &map);
 }
 
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_type t = s->type.scales;
-    if (mla_parts(s) == 1) {
-        const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, t), 0);
-        t = tir_tile(b->f, TIR_I8, 1, s->d.columns, &one);
-    }
-    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &s->lds.scales_map);
+    const struct tir_layout l = scales_layout(s), map = tir_lane_major_once(&l, l.reg_bits);
+    const unsigned rows = mla_parts(s) == 1 ? 1 : s->type.scales.rows;
+    const struct tir_type t = tir_tile(b->f, TIR_I8, rows, s->d.columns, &l);
+    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &map);
     return mla_parts(s) == 1 ? tir_broadcast(b, own, s->type.scales) : own;
 }
 

@@ -5,6 +5,7 @@
 #ifndef TEMPLATES_MLA_DECODE_MLA_DECODE_H
 #define TEMPLATES_MLA_DECODE_MLA_DECODE_H
 
+#include "ir/bits.h"
 #include "templates/split_kv/split_kv.h"
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
@@ -85,9 +86,9 @@ struct mla_alpha {
 
 /** Types of numbers: enum tir_dtype. */
 struct mla_numbers {
-    unsigned q;            /* of Q in memory */
-    unsigned kq, kq_bytes; /* of Q and of the cache's rows in LDS; bytes of a number */
-    unsigned p;            /* of P and c in the second product */
+    unsigned q;  /* of Q in memory */
+    unsigned kq; /* of Q and of the cache's rows in LDS */
+    unsigned p;  /* of P and c in the second product */
 };
 
 /** The agreement of waves with the same columns of S^T on the row maximum. */
@@ -100,7 +101,6 @@ enum mla_agreement {
 
 /** The work split: log2 of the waves that divide each dimension. */
 struct mla_work_split {
-    uint8_t waves;        /* of a workgroup */
     uint8_t columns;      /* of S^T */
     uint8_t product_keys; /* keys in K Q^T */
     uint8_t softmax_keys; /* keys in the softmax */
@@ -114,20 +114,18 @@ struct mla_source {
     struct att_pages pages;
     struct part part[2];
     struct piece piece[MAX_PIECES]; /* of blocks that pass through registers */
-    uint8_t n_parts, n_pieces;
+    uint8_t n_pieces;
     uint8_t lead;                /* iterations from a block's last barrier to its scores */
-    uint8_t row_pairs;           /* 1: LDS has cache lines of two neighbouring rows together */
     struct tir_value row_stride; /* i32, bytes between cache rows; none: a pipeline has no use */
 };
 
 /** Places in LDS; n places of a buffer lie one after the other. */
 struct mla_lds {
-    uint8_t blocks, most_blocks; /* of keys; the tile's limit */
-    uint8_t p_places;            /* for P and what is exchanged with it */
+    uint8_t blocks;   /* of keys; before mla_form.take_lds() the tile's limit */
+    uint8_t p_places; /* for P and what is exchanged with it */
     struct tir_value p, vectors, scales, scores;
     struct tir_value entries; /* of sparse lists: i32, keys x 1 */
     struct tir_value unread;  /* a row for copies that nobody reads: gather.c */
-    struct tir_layout p_map, scales_map, scores_map;
 };
 
 /** Q, in panels. */
@@ -143,14 +141,12 @@ struct mla_query {
 /** Types of values in registers. */
 struct mla_types {
     struct tir_type product;     /* S^T as K Q^T leaves it */
-    struct tir_type tops;        /* row maxima that all lanes of a column found */
     struct tir_contraction keys; /* order of the keys in P c, as S^T has them in registers */
     struct tir_type weights;     /* P^T as the right operand */
     struct tir_type v_loaded;    /* c as it is read from LDS: keys x latent */
-    struct tir_layout v_operand;
-    struct tir_type vector; /* 1 x columns beside O^T */
-    struct tir_type scales; /* of P^T: one for each 32 keys of a column */
-    int scaled;             /* the second product's MFMA with scales for P; -1: none */
+    struct tir_type vector;      /* 1 x columns beside O^T */
+    struct tir_type scales;      /* of P^T: one for each 32 keys of a column */
+    int scaled;                  /* the second product's MFMA with scales for P; -1: none */
 };
 
 /** Values of one block that steps hand to each other, beside attention's. */
@@ -168,13 +164,7 @@ struct mla_block {
     struct mla_alpha alpha[2];
     struct tir_value alpha_lanes;
     struct tir_value other_exponent, pair_weights[2]; /* of a wave pair */
-};
-
-/** Values of the item's last block, whose product may be after the loop: wave_pair_exchange.c. */
-struct mla_last {
-    struct tir_value block; /* i32: its number */
-    struct tir_value scales, weights, first_part;
-    struct split_kv_places places; /* addresses of the item's results */
+    struct tir_value scales;                          /* of the weights, for the product */
 };
 
 /** The passes of this workgroup over an item's rows, i32. */
@@ -210,7 +200,6 @@ extern const struct mla_form mla_wave_pair_form, mla_row_pairs_form;
 extern const struct mla_form mla_transpose_form, mla_dv_split_form;
 
 struct mla {
-    struct att_variant variant; /* the variant that d.v points to */
     struct split_kv d;
     const struct mla_form *form;
     struct pipe_plan plan;
@@ -220,12 +209,26 @@ struct mla {
     struct mla_lds lds;
     struct mla_query query;
     struct mla_types type;
-    struct mla_passes pass;
     struct mla_block now;
-    struct mla_last last;
-    struct att_softmax softmax; /* over the wave's own keys: see mla_own_keys() */
-    struct tir_value kv_scale;  /* scale of the whole cache; none without one */
+    struct att_softmax softmax;  /* over the wave's own keys: see mla_own_keys() */
+    struct tir_value kv_scale;   /* scale of the whole cache; none without one */
+    struct tir_value last_block; /* i32: number of the item's last block of keys */
 };
+
+/** Returns the bytes of a number of Q or of a cache row in LDS. */
+static inline unsigned mla_kq_bytes(const struct mla *s)
+{
+    return tir_dtype_bits(s->number.kq) / 8;
+}
+
+/** Returns log2 of the workgroup's waves. */
+static inline unsigned mla_wave_bits(const struct mla *s) { return tir_bits(s->d.waves); }
+
+/** Returns the number of parts of a cache row: 2 with a rotated key, else 1. */
+static inline unsigned mla_count_parts(const struct mla *s)
+{
+    return s->d.v->head_dim > s->d.v->head_dim_v ? 2 : 1;
+}
 
 /** True if each block is read once, so that HBM limits the loop. */
 static inline bool mla_reads_once(const struct mla *s)
@@ -237,6 +240,8 @@ static inline bool mla_reads_once(const struct mla *s)
 
 /** Chooses the layouts of all values in registers. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
+/** Returns the layout of c, keys x latent, whose transpose is the product's left operand. */
+struct tir_layout mla_values_operand(const struct mla *s);
 /** Allocates LDS for blocks of keys, P and panels of Q. */
 void mla_take_lds(struct mla *s);
 /** Returns the MFMA of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
@@ -274,6 +279,11 @@ struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
+/** True if LDS has cache lines of two neighbouring rows together: row_pairs.c. */
+static inline bool mla_has_row_pairs(const struct mla *s)
+{
+    return s->split.pairs && mla_weights_fp8(s);
+}
 /** Returns how many columns of the latent a wave's panels have. */
 static inline unsigned mla_own_columns(const struct mla *s)
 {
@@ -298,7 +308,7 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 /** Returns the work split of waves with columns of their own. */
 static inline struct tir_waves mla_own_waves(const struct mla *s)
 {
-    return (struct tir_waves){.cols = (uint8_t)s->split.waves};
+    return (struct tir_waves){.cols = (uint8_t)mla_wave_bits(s)};
 }
 /** Adds the panels of K and Q for waves with columns of their own. Instruction `product` takes the
  * columns of a panel in the order k. */
@@ -333,9 +343,12 @@ void mla_share_query(struct mla *s);
 
 /** Chooses which waves have which part of S^T, in its product and in the softmax. */
 void mla_divide_scores(struct mla *s, unsigned product_keys);
-/** Chooses the types and LDS of the maxima and sums that these waves exchange. */
-void mla_choose_shared(struct mla *s);
+/** Returns the bytes of LDS for the maxima or sums that these waves exchange. */
 unsigned mla_shared_bytes(const struct mla *s);
+/** Returns their layout in LDS. */
+struct tir_layout mla_scores_map(const struct mla *s);
+/** Returns the type of a block's row maxima: those that all lanes of a column have found. */
+struct tir_type mla_tops_type(const struct mla *s);
 /** Returns the number of K's panels that are in LDS after the products of the block before. They
  * are in the first half of a block; 0 if source.lead is 0. */
 unsigned mla_early_panels(const struct mla *s);
@@ -368,7 +381,7 @@ struct split_kv_state mla_walk(struct mla *s);
 /** Appends a pass: the form's walk and join, and the store of results. */
 void mla_walk_and_store(struct mla *s);
 /** Appends the work on item number `index` of the list, pass by pass. */
-void mla_work_on(struct mla *s, struct tir_value index);
+void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes *passes);
 /** Returns the i64 bytes from the beginning of Q to each of these rows. */
 struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows);
 
@@ -393,8 +406,8 @@ bool mla_wave_pair_take(const struct att_variant *v);
 
 /** Returns the number of workgroups that share a list of items. */
 unsigned mla_sharers(const struct mla *s);
-/** Finds the list and the passes of this workgroup. */
-void mla_find_passes(struct mla *s);
+/** Finds the list of this workgroup, and returns its passes over an item. */
+struct mla_passes mla_find_passes(struct mla *s);
 
 /* block.c */
 

@@ -51,7 +51,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
 /* Returns the number of the instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
-    if (s->split.pairs && !s->source.row_pairs)
+    if (s->split.pairs && !mla_has_row_pairs(s))
         return s->d.qk;
     const struct tir_mma *const mma = mla_pv(s);
     return s->type.scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
@@ -80,7 +80,7 @@ static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
-    if (s->source.row_pairs)
+    if (mla_has_row_pairs(s))
         return mla_exchange_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
@@ -102,7 +102,7 @@ static struct tir_contraction panel_order(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     return mla_weights_fp8(s) ? tir_contract_instruction(mla_pv(s), false, PANEL)
-                              : tir_contract_rows(mma, PANEL, 16 / s->number.kq_bytes);
+                              : tir_contract_rows(mma, PANEL, 16 / mla_kq_bytes(s));
 }
 
 static void choose_layouts(struct mla *s)
@@ -127,7 +127,7 @@ struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned 
 {
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
-        return att_lds_rows(s->d.m, keys, width, s->number.kq_bytes);
+        return att_lds_rows(s->d.m, keys, width, mla_kq_bytes(s));
     if (width < LATENT)
         return att_lds_swizzled(keys, width, CHUNK, 2, 2);
     struct tir_layout map = tir_row_major(keys, width);
@@ -146,8 +146,8 @@ struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct 
 
 unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows)
 {
-    return s->source.row_pairs ? rows * MLA_ROW_PAIR_COLUMNS
-                               : tir_lds_address(&p->lds, rows * p->width, s->number.kq_bytes);
+    return mla_has_row_pairs(s) ? rows * MLA_ROW_PAIR_COLUMNS
+                                : tir_lds_address(&p->lds, rows * p->width, mla_kq_bytes(s));
 }
 
 /* Returns the LDS address of the wave's first row of a part. */
@@ -202,7 +202,7 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
     /* A pair holds its multiples all through the loop. */
     return att_view(b, tir_add(b, c->base, at), there,
                     s->split.pairs ? stride : tir_materialize(b, stride),
-                    (int)(s->d.k.width * s->number.kq_bytes), 0);
+                    (int)(s->d.k.width * mla_kq_bytes(s)), 0);
 }
 
 /* Copies a run of a block to LDS. `rows` ends where the item's keys end. */
@@ -213,11 +213,11 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     /* The map says which lane copies what. */
     const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->query.panel->product], s->d.keys,
                                                &s->query.panel->k, mla_own_waves(s));
-    for (unsigned i = 0; i < s->source.n_parts; i++) {
+    for (unsigned i = 0; i < mla_count_parts(s); i++) {
         const struct part *const p = &s->source.part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
-                                   tir_i32(b, (int)(p->first * s->number.kq_bytes))};
-        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->number.kq_bytes);
+                                   tir_i32(b, (int)(p->first * mla_kq_bytes(s)))};
+        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, mla_kq_bytes(s));
         const struct tir_layout map = mla_one_wave_map(s, keys, p->width);
         struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, PANEL, &any);
         t.rows = (uint16_t)keys;
@@ -235,12 +235,12 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_own_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->number.kq, own_keys(s), n->width, &l);
-    if (s->source.row_pairs)
+    if (mla_has_row_pairs(s))
         return mla_row_pairs_read(s, own_place(s, s->source.part, block), t, s->d.keys, n->first);
     const struct tir_layout map = mla_one_wave_map(s, own_keys(s), p->width);
     const unsigned column = n->first - p->first;
     const struct tir_value place = own_place(s, p, block);
-    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->number.kq_bytes)), t, &map);
+    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * mla_kq_bytes(s))), t, &map);
 }
 
 /* Reads c^T of `width` columns of the latent from column `first` on, [columns x keys]. */
@@ -259,7 +259,7 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
     const struct tir_type t = tir_tile(b->f, s->number.kq, together(s), width, &l);
     const struct tir_layout map = mla_one_wave_map(s, together(s), s->source.part->width);
     return tir_transpose(
-        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->number.kq_bytes)), t, &map));
+        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * mla_kq_bytes(s))), t, &map));
 }
 
 /* Returns the LDS address of the wave's columns of c, for the keys of product `part`. A wave of a
@@ -269,10 +269,10 @@ static struct tir_value columns_from(struct mla *s, unsigned part)
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = s->source.part;
     const unsigned before =
-        tir_lds_address(&p->lds, part * together(s) * p->width, s->number.kq_bytes);
+        tir_lds_address(&p->lds, part * together(s) * p->width, mla_kq_bytes(s));
     const struct tir_value from =
         att_plus(b, mla_one_wave_place(s, p, mla_block_of(s)), (int)before);
-    const int half = (int)(s->d.output.rows * s->number.kq_bytes);
+    const int half = (int)(s->d.output.rows * mla_kq_bytes(s));
     return s->split.pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
@@ -349,7 +349,7 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
         [ATT_CARRY_O] = carried[ATT_CARRY_O],
     };
     mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
-                         s->source.row_pairs ? MLA_RESCALE_PARTS : 1);
+                         mla_has_row_pairs(s) ? MLA_RESCALE_PARTS : 1);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);
 }
@@ -485,7 +485,7 @@ static void round_scaled(void *context)
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
-    s->last.scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
+    s->now.scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     mla_add_scaled_sum(s, sum, e);
     now->weights.p16 = weights;
@@ -499,7 +499,7 @@ static void product_scaled(void *context)
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
     *o = tir_named(b, "o",
                    tir_mma_scaled_in_agprs(b, s->type.scaled, now->v, now->weights.p16, *o,
-                                           tir_i32(b, MLA_SCALE_BIAS), s->last.scales));
+                                           tir_i32(b, MLA_SCALE_BIAS), s->now.scales));
 }
 
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)
@@ -540,7 +540,7 @@ const struct pipe_op mla_product_scaled = {"PV", product_scaled,
 
 static const struct pipeline *find_pipeline(const struct mla *s)
 {
-    if (s->source.row_pairs)
+    if (mla_has_row_pairs(s))
         return &mla_row_pairs;
     return s->split.pairs ? &mla_wave_pair : &mla_one_wave;
 }
@@ -554,19 +554,19 @@ static void choose_pipeline(struct mla *s)
         v.has |= 1u << MLA_HAS_ONE_P;
     pipe_choose(find_pipeline(s), &v, &s->plan);
     assert(s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
-    assert(s->source.row_pairs ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS &&
-                                     s->plan.depth[MLA_LDS_PAIR_P] <= s->lds.p_places
-                               : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
+    assert(mla_has_row_pairs(s) ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS &&
+                                      s->plan.depth[MLA_LDS_PAIR_P] <= s->lds.p_places
+                                : !s->split.pairs || s->plan.depth[MLA_LDS_P] <= s->lds.p_places);
 }
 
 static void take_lds(struct mla *s)
 {
     struct split_kv *const d = &s->d;
     s->lds.blocks = BLOCKS;
-    for (unsigned i = 0; i < s->source.n_parts && !s->source.row_pairs; i++) {
+    for (unsigned i = 0; i < mla_count_parts(s) && !mla_has_row_pairs(s); i++) {
         struct part *const p = &s->source.part[i];
         p->lds = mla_one_wave_map(s, d->keys, p->width);
-        p->bytes = (att_lds_bytes(&p->lds, s->number.kq_bytes) + 15) & ~15u;
+        p->bytes = (att_lds_bytes(&p->lds, mla_kq_bytes(s)) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
     if (s->split.pairs)

@@ -21,13 +21,13 @@ static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stag
 /** True if a lane finds the address of each row of a block, from a list or the table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
-    return s->d.v->sparse != ATT_SPARSE_NONE || s->source.row_pairs;
+    return s->d.v->sparse != ATT_SPARSE_NONE || mla_has_row_pairs(s);
 }
 
 /** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */
 static inline struct tir_value mla_one_wave_half(struct mla *s)
 {
-    return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)s->split.waves - 1));
+    return tir_shr(&s->d.b, s->d.wave, tir_i32(&s->d.b, (int)mla_wave_bits(s) - 1));
 }
 
 /* one_wave.c */

@@ -47,13 +47,13 @@ static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
     return tir_select(b, apart, first, tir_add(b, even, list));
 }
 
-void mla_find_passes(struct mla *s)
+struct mla_passes mla_find_passes(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const int n = (int)mla_sharers(s), columns = (int)pass_rows(s);
     struct tir_value pass = tir_i32(b, 0);
     if (n > 1)
         s->d.list = find_list(s, n, &pass);
-    s->pass.first = att_times(b, pass, columns);
-    s->pass.step = tir_i32(b, n * columns);
+    return (struct mla_passes){.first = att_times(b, pass, columns),
+                               .step = tir_i32(b, n * columns)};
 }

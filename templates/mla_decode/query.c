@@ -26,18 +26,18 @@ static struct tir_layout map_of(const struct mla *s, const struct part *q, unsig
 {
     struct tir_layout map = tir_row_major(rows, q->width);
     map.pad_shift = (uint8_t)tir_bits(q->width);
-    map.pad = (uint8_t)(32 / s->number.kq_bytes);
+    map.pad = (uint8_t)(32 / mla_kq_bytes(s));
     return map;
 }
 
 unsigned mla_count_query(struct mla *s)
 {
     unsigned bytes = 0;
-    for (unsigned i = 0; i < s->source.n_parts; i++) {
+    for (unsigned i = 0; i < mla_count_parts(s); i++) {
         struct part *const q = &s->query.part[i];
         *q = (struct part){.first = s->source.part[i].first, .width = s->source.part[i].width};
         q->lds = map_of(s, q, s->d.columns);
-        q->bytes = att_lds_bytes(&q->lds, s->number.kq_bytes);
+        q->bytes = att_lds_bytes(&q->lds, mla_kq_bytes(s));
         bytes += q->bytes;
     }
     return bytes;
@@ -45,7 +45,7 @@ unsigned mla_count_query(struct mla *s)
 
 void mla_take_query(struct mla *s)
 {
-    for (unsigned i = 0; i < s->source.n_parts; i++)
+    for (unsigned i = 0; i < mla_count_parts(s); i++)
         s->query.part[i].buffer = tir_lds_buffer(&s->d.b, s->query.part[i].bytes, 16);
 }
 
@@ -88,7 +88,7 @@ static void store(struct mla *s, const struct part *q, const struct tir_value *x
     const unsigned rows = s->d.columns / n;
     const struct tir_layout map = map_of(s, q, rows);
     for (unsigned i = 0; i < n; i++) {
-        const unsigned before = i * rows * (q->width + map.pad) * s->number.kq_bytes;
+        const unsigned before = i * rows * (q->width + map.pad) * mla_kq_bytes(s);
         const struct tir_value k =
             s->number.q == s->number.kq ? x[i] : tir_convert(b, x[i], s->number.kq);
         tir_tile_lds_store(b, att_plus(b, q->buffer, (int)before), k, &map);
@@ -98,7 +98,7 @@ static void store(struct mla *s, const struct part *q, const struct tir_value *x
 static struct tir_value read_panel(struct mla *s, const struct panel *p)
 {
     const struct part *const q = &s->query.part[p->first < s->source.part->width ? 0 : 1];
-    const int before = (int)((p->first - q->first) * s->number.kq_bytes);
+    const int before = (int)((p->first - q->first) * mla_kq_bytes(s));
     return tir_tile_lds_load(&s->d.b, att_plus(&s->d.b, q->buffer, before), p->q, &q->lds);
 }
 
@@ -108,11 +108,11 @@ void mla_share_query(struct mla *s)
     struct tir_value rows[2][MOST_LOADS];
     unsigned n[2];
     b->stage = MLA_STAGE_LOADS;
-    for (unsigned i = 0; i < s->source.n_parts; i++)
+    for (unsigned i = 0; i < mla_count_parts(s); i++)
         n[i] = load(s, &s->query.part[i], rows[i]);
     tir_barrier(b); /* else the last wave loads after the others have loaded two blocks */
     b->stage = MLA_STAGE_ARRIVES;
-    for (unsigned i = 0; i < s->source.n_parts; i++)
+    for (unsigned i = 0; i < mla_count_parts(s); i++)
         store(s, &s->query.part[i], rows[i], n[i]);
     b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
     for (unsigned i = 0; i < s->query.n_panels; i++)

@@ -35,7 +35,7 @@ struct tir_layout mla_transpose_columns(const struct tir_layout *l)
 void mla_transpose_add_panels(struct mla *s)
 {
     const struct tir_contraction k =
-        tir_contract_rows(&s->d.m->mma[s->d.qk], PANEL, 16 / s->number.kq_bytes);
+        tir_contract_rows(&s->d.m->mma[s->d.qk], PANEL, 16 / mla_kq_bytes(s));
     mla_add_panels(s, s->d.qk, &k);
 }
 
@@ -61,7 +61,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned 
                                    unsigned width)
 {
     if (width == PANEL)
-        return att_lds_swizzled(rows, PANEL, CHUNK, s->number.kq_bytes == 1, 2);
+        return att_lds_swizzled(rows, PANEL, CHUNK, mla_kq_bytes(s) == 1, 2);
     struct tir_layout map = tir_row_major(rows, cols);
     tir_map_pad(&map, cols, width - cols + CHUNK);
     return map;
@@ -72,11 +72,11 @@ void mla_transpose_take_lds(struct mla *s)
     struct split_kv *const d = &s->d;
     unsigned bytes = 0;
     s->lds.blocks = BLOCKS;
-    for (unsigned i = 0; i < s->source.n_parts; i++) {
+    for (unsigned i = 0; i < mla_count_parts(s); i++) {
         struct part *const p = &s->source.part[i];
         p->lds = block_map(s, d->keys, p->width, p->width);
         p->before = bytes;
-        bytes += (att_lds_bytes(&p->lds, s->number.kq_bytes) + 31) & ~31u;
+        bytes += (att_lds_bytes(&p->lds, mla_kq_bytes(s)) + 31) & ~31u;
     }
     s->source.part->bytes = bytes;
     s->source.part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
@@ -114,11 +114,11 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = c.part;
-    const struct tir_view v = att_view(b, f->from, f->there, s->source.row_stride,
-                                       (int)(s->d.k.width * s->number.kq_bytes),
-                                       (int)((p->first + c.col) * s->number.kq_bytes));
+    const struct tir_view v =
+        att_view(b, f->from, f->there, s->source.row_stride, (int)(s->d.k.width * mla_kq_bytes(s)),
+                 (int)((p->first + c.col) * mla_kq_bytes(s)));
     const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
-    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->number.kq_bytes);
+    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, mla_kq_bytes(s));
     /* The map says which lane copies what. */
     const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
     struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, s->d.columns, &any);
@@ -136,7 +136,7 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
     const struct tir_layout l =
         tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_own_waves(s));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, n->width, &l);
-    const unsigned from = p->before + (n->first - p->first) * s->number.kq_bytes;
+    const unsigned from = p->before + (n->first - p->first) * mla_kq_bytes(s);
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
 }
 
@@ -240,7 +240,7 @@ static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->number.kq_bytes;
+    const unsigned width = s->d.value.width / QUARTERS, bytes = width * mla_kq_bytes(s);
     const struct tir_layout l = quarter_layout(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, width, &along);
     const struct tir_value from = att_plus(b, s->now.flight.place, (int)(part * bytes));
@@ -317,7 +317,7 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
 static void choose_pipeline(struct mla *s)
 {
     struct pipe_variant v = {.has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0};
-    if (s->source.n_parts > 1)
+    if (mla_count_parts(s) > 1)
         v.has |= 1u << MLA_HAS_ROTATED;
     pipe_choose(&mla_register_transpose, &v, &s->plan);
     assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);

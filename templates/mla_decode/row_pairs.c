@@ -123,7 +123,7 @@ void mla_row_pairs_copy(struct mla *s, int group, struct tir_value at, unsigned 
 {
     const unsigned of_odd = odd_line(s), end = half ? pair_lines(s) : of_odd;
     const struct tir_layout map = copy_map(rows);
-    const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, s->number.kq_bytes);
+    const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, mla_kq_bytes(s));
     const struct tir_type t = tir_tile(s->d.b.f, s->number.kq, rows, HALF, &l);
     for (unsigned i = half ? of_odd : 0; i < end; i++) {
         const struct tir_value from = i < LINES    ? lines->even

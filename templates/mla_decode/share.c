@@ -23,7 +23,7 @@ static unsigned lane_bits(const struct mla *s) { return s->d.m->lane_bits - COLU
 
 void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
-    const unsigned left = s->split.waves - s->split.columns - product_keys;
+    const unsigned left = mla_wave_bits(s) - s->split.columns - product_keys;
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
     s->split.product_keys = s->split.softmax_keys = (uint8_t)product_keys;
     if (small && left) {
@@ -47,23 +47,32 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-void mla_choose_shared(struct mla *s)
+/* Returns the layout of one row maximum a lane, and sets the number of their rows. */
+static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
-    struct tir_func *const f = s->d.b.f;
+    return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);
+}
+
+struct tir_layout mla_scores_map(const struct mla *s)
+{
     unsigned rows;
-    if (s->split.depth)
-        s->lds.scores_map = tir_lane_major(tir_layout_of(f, s->type.product), 4);
-    if (s->split.agree != MLA_EXCHANGE_MAX)
-        return;
-    const struct tir_layout folded = tir_layout_fold_rows(tir_layout_of(f, s->type.product), &rows);
-    s->lds.scores_map = tir_lane_major(&folded, 1);
+    const struct tir_layout folded = folded_scores(s, &rows);
+    return s->split.agree == MLA_EXCHANGE_MAX
+               ? tir_lane_major(&folded, 1)
+               : tir_lane_major(tir_layout_of(s->d.b.f, s->type.product), 4);
+}
+
+struct tir_type mla_tops_type(const struct mla *s)
+{
+    unsigned rows;
+    folded_scores(s, &rows);
     struct tir_spread l = tir_spread(s->d.m, s->d.waves);
     tir_spread_cols(&l, TIR_LANES, COLUMN_BITS);
     tir_spread_rows(&l, TIR_LANES, lane_bits(s));
     tir_spread_cols(&l, TIR_WAVES, s->split.columns);
     tir_spread_rows(&l, TIR_REGS, s->split.softmax_keys);
     const struct tir_layout tops = tir_spread_layout(&l);
-    s->type.tops = tir_tile(f, TIR_F32, rows, s->d.columns, &tops);
+    return tir_tile(s->d.b.f, TIR_F32, rows, s->d.columns, &tops);
 }
 
 unsigned mla_early_panels(const struct mla *s)
@@ -85,16 +94,18 @@ static void store_scores(void *context)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value own = att_times(b, mla_row_part(s), (int)part_bytes(s));
-    tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &s->lds.scores_map);
+    const struct tir_layout map = mla_scores_map(s);
+    tir_tile_lds_store(b, tir_add(b, s->lds.scores, own), s->d.attention.now.s, &map);
 }
 
 static void read_scores(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = mla_scores_map(s);
     for (unsigned i = 0; i < 1u << s->split.depth; i++) {
         const struct tir_value at = att_plus(b, s->lds.scores, (int)(i * part_bytes(s)));
-        s->now.quarter[i] = tir_tile_lds_load(b, at, s->d.scores, &s->lds.scores_map);
+        s->now.quarter[i] = tir_tile_lds_load(b, at, s->d.scores, &map);
     }
 }
 

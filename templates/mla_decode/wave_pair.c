@@ -197,13 +197,13 @@ static void read_queries(struct mla *s)
         const struct part *const p = mla_part_of(s, n);
         const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
         /* The map has a place for each wave's columns. */
-        const int apart = (int)tir_lds_address(&map, own * p->width, s->number.kq_bytes);
+        const int apart = (int)tir_lds_address(&map, own * p->width, mla_kq_bytes(s));
         const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
         const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
         const struct tir_value place =
             tir_add(b, mla_one_wave_place(s, p, query_block(s, block)), inside);
         const struct tir_value from = tir_sub(b, place, att_times(b, s->d.wave, apart));
-        const int column = (int)((n->first - p->first) * s->number.kq_bytes);
+        const int column = (int)((n->first - p->first) * mla_kq_bytes(s));
         s->query.q[i] =
             tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
     }

@@ -63,7 +63,7 @@ static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
     const struct tir_layout held =
-        s->source.row_pairs ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_one_wave_weights(s);
+        mla_has_row_pairs(s) ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_one_wave_weights(s);
     struct tir_contraction k = tir_contract_acc(&held, tir_bits(mma->n));
     k.reg[k.n_reg++] = s->d.scores.rows;
     return k;
@@ -77,7 +77,7 @@ static struct tir_layout all_weights(struct mla *s)
 }
 
 /* Returns how many weights of a lane are contiguous: 16 bytes. */
-static unsigned vector(const struct mla *s) { return 16 / s->number.kq_bytes; }
+static unsigned vector(const struct mla *s) { return 16 / mla_kq_bytes(s); }
 
 static struct tir_layout weights_map(struct mla *s)
 {
@@ -89,14 +89,14 @@ static struct tir_layout weights_map(struct mla *s)
 static unsigned weights_before(struct mla *s)
 {
     const struct tir_layout map = weights_map(s);
-    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->number.kq_bytes);
+    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, mla_kq_bytes(s));
 }
 
 /* Returns the bytes of a block's weights: the columns of one wave of each pair. LDS has one such
  * place, or two that blocks alternate between. */
 static unsigned weights_bytes(const struct mla *s)
 {
-    return s->d.keys * s->d.row_columns * s->number.kq_bytes;
+    return s->d.keys * s->d.row_columns * mla_kq_bytes(s);
 }
 
 static unsigned exponents_bytes(const struct mla *s)
@@ -108,7 +108,7 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
 {
     struct tir_builder *const b = &s->d.b;
     s->lds.p_places = mla_one_wave_gathers(s) ? 1 : 2;
-    if (s->source.row_pairs) {
+    if (mla_has_row_pairs(s)) {
         s->source.part->bytes = mla_row_pairs_bytes(s);
         s->source.part->buffer = tir_lds_buffer(b, blocks * s->source.part->bytes, 16);
     }
@@ -286,7 +286,7 @@ static void make_scales(void *context)
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value m = s->d.attention.now.carried[ATT_CARRY_M], all = s->now.other_exponent;
-    s->last.scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
+    s->now.scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
     mla_add_scaled_sum(s, s->d.attention.now.weights.sum, s->d.attention.now.exponent);
 }
 
@@ -296,12 +296,12 @@ static void product(void *context)
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const o = &carried[ATT_CARRY_O];
     carried[BEFORE] = *o;
-    carried[SCALES] = s->last.scales;
+    carried[SCALES] = s->now.scales;
     carried[WEIGHTS] = s->now.pair_weights[0];
     *o = tir_named(b, "o",
                    tir_mma_scaled_in_agprs(b, s->type.scaled, s->d.attention.now.v,
                                            s->now.pair_weights[0], *o, tir_i32(b, MLA_SCALE_BIAS),
-                                           s->last.scales));
+                                           s->now.scales));
 }
 
 #define P_LDS (1u << MLA_LDS_PAIR_P)
@@ -380,8 +380,9 @@ void mla_exchange_load_arguments(struct mla *s)
 }
 
 /* Loads Q through the LDS of the third block. The address is computed before the first entries are
- * loaded and the load issued after them, so that HBM has work until they arrive. */
-static void load_queries(struct mla *s)
+ * loaded and the load issued after them, so that HBM has work until they arrive. Returns the
+ * addresses of the item's results. */
+static struct split_kv_places load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     enum { THIRD = 2 };
@@ -395,45 +396,54 @@ static void load_queries(struct mla *s)
     mla_gather_lines(s, QUERIES, block, &lines);
     b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
-    s->last.places = split_kv_find_result(&s->d);
+    const struct split_kv_places places = split_kv_find_result(&s->d);
     mla_load_tensor_scales(s); /* for the first scores */
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s, block);
     att_lds_barrier(&s->d.b);
     b->stage = TIR_NO_STAGE;
+    return places;
 }
 
+/* The product with c of the last block of an item, after the loop. */
+struct last {
+    struct mla *s;
+    struct tir_value weights, scales;
+    struct tir_value first_part; /* of O, with the product added */
+};
+
 /* Multiplies the last block's weights with c, for a part of the wave's half of the latent. */
-static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
-                                 struct tir_value weights)
+static struct tir_value multiply(const struct last *last, struct tir_value part, struct tir_value c)
 {
-    return tir_mma_scaled_in_agprs(&s->d.b, s->type.scaled, c, weights, part,
-                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last.scales);
+    struct mla *const s = last->s;
+    return tir_mma_scaled_in_agprs(&s->d.b, s->type.scaled, c, last->weights, part,
+                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), last->scales);
 }
 
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
-    struct mla *const s = family;
+    struct last *const last = family;
     if (!number)
-        return s->last.first_part;
-    const struct tir_value c = read_columns(s, s->last.block, number * PART, PART);
-    return multiply(s, part, c, s->last.weights);
+        return last->first_part;
+    return multiply(last, part, read_columns(last->s, last->s->last_block, number * PART, PART));
 }
 
-static struct tir_value first_part(struct mla *s, struct tir_value o, struct tir_value c)
+static struct tir_value first_part(const struct last *last, struct tir_value o, struct tir_value c)
 {
-    while (tir_typeof(s->d.b.f, o).rows > PART)
-        o = tir_half(&s->d.b, o, 0);
-    return multiply(s, o, c, s->last.weights);
+    struct tir_builder *const b = &last->s->d.b;
+    while (tir_typeof(b->f, o).rows > PART)
+        o = tir_half(b, o, 0);
+    return multiply(last, o, c);
 }
 
 /* Exchanges l between the waves of a pair and returns the sum. Lanes exchange their parts, which is
  * faster than adding them first. The first part of the last product runs meanwhile, and its wait
  * states pass during the wait for LDS. */
-static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CARRY],
+static struct tir_value share_l(struct last *last, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
+    struct mla *const s = last->s;
     struct tir_builder *const b = &s->d.b;
     const struct tir_value l = made[ATT_CARRY_L];
     const unsigned rows = tir_typeof(b->f, l).rows;
@@ -444,8 +454,8 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     const struct tir_value at = att_plus(b, tir_sub(b, s->lds.unread, half), part);
     tir_tile_lds_store(b, s->lds.unread, l, &map);
     /* With the same weights this would be the product of the last round, before the store. */
-    s->last.weights = tir_materialize(b, made[WEIGHTS]);
-    s->last.first_part = first_part(s, made[BEFORE], made[FIRST]);
+    last->weights = tir_materialize(b, made[WEIGHTS]);
+    last->first_part = first_part(last, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
     tir_anchor(b, at);
     att_lds_barrier(&s->d.b);
@@ -470,27 +480,29 @@ static void write(struct mla *s, const struct split_kv_state *state)
 
 /* Results are stored part by part, each when its product is there, so that HBM need not wait for
  * all of them. */
-static void finish(struct mla *s, const struct tir_value made[N_CARRY])
+static void finish(struct mla *s, const struct tir_value made[N_CARRY],
+                   const struct split_kv_places *places)
 {
     struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    s->last.scales = made[SCALES];
+    struct last last = {.s = s, .scales = made[SCALES]};
     const struct tir_value m = mla_beside_output(s, made[ATT_CARRY_M]);
     const struct split_kv_state state = {
         .m = m,
-        .l = share_l(s, made, tir_typeof(b->f, m)),
+        .l = share_l(&last, made, tir_typeof(b->f, m)),
         .o = made[BEFORE],
     };
     d->finish_part = finish_part;
-    d->family = s;
-    d->found = &s->last.places;
+    d->family = &last;
+    d->found = places;
     write(s, &state);
     d->finish_part = NULL;
     d->found = NULL;
     tir_barrier(b); /* Q of the next item may come to where others still read c */
 }
 
-static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY])
+static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY],
+                 const struct split_kv_places *places)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout right = all_weights(s);
@@ -505,7 +517,7 @@ static void walk(struct mla *s, struct tir_value n, const struct tir_value begun
     att_begin_block(&s->d.attention, loop.index, inside);
     pipe_build(b, &s->plan, &s->d.attention);
     tir_end_for(b, &loop, inside, N_CARRY);
-    finish(s, inside);
+    finish(s, inside, places);
 }
 
 void mla_exchange_pass(struct mla *s)
@@ -519,9 +531,9 @@ void mla_exchange_pass(struct mla *s)
     s->d.first_value = att_times(b, mla_one_wave_half(s), s->d.output.rows);
     const struct tir_value n = mla_count_blocks(s);
     struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
-    s->last.block = att_plus(b, n, -1);
-    load_queries(s);
-    walk(s, n, begun);
+    s->last_block = att_plus(b, n, -1);
+    const struct split_kv_places places = load_queries(s);
+    walk(s, n, begun, &places);
     tir_else(b, &some, NULL);
     const struct split_kv_state none = {
         .m = mla_beside_output(s, begun[ATT_CARRY_M]),

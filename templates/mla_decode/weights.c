@@ -75,15 +75,15 @@ static void store_tops(void *context)
 {
     struct mla *const s = mla_of(context);
     struct tir_builder *const b = &s->d.b;
-    tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s),
-                       &s->lds.scores_map);
+    const struct tir_layout map = mla_scores_map(s);
+    tir_tile_lds_store(b, s->lds.scores, tir_col_fold_max(b, s->d.attention.now.s), &map);
 }
 
 static void read_tops(void *context)
 {
     struct mla *const s = mla_of(context);
-    s->d.attention.now.top =
-        tir_tile_lds_load(&s->d.b, s->lds.scores, s->type.tops, &s->lds.scores_map);
+    const struct tir_layout map = mla_scores_map(s);
+    s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->lds.scores, mla_tops_type(s), &map);
 }
 
 static void find_shared_max(void *context)
@@ -92,7 +92,7 @@ static void find_shared_max(void *context)
     struct tir_builder *const b = &s->d.b;
     struct att_now *const now = &s->d.attention.now;
     struct tir_value *const m = &now->carried[ATT_CARRY_M];
-    struct att_softmax all = att_softmax(b, s->type.tops, s->softmax.exponent);
+    struct att_softmax all = att_softmax(b, mla_tops_type(s), s->softmax.exponent);
     all.room = s->softmax.room;
     all.rise = s->softmax.rise;
     all.from_zero = s->softmax.from_zero;
