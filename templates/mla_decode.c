@@ -93,7 +93,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
     /* Addresses of a mask's bytes would not fit the registers beside 128 columns. Waves of 32 lanes
-     * have no accumulation registers, and LLVM spills their O of 128 columns where it is rescaled. */
+     * have no accumulation registers, and LLVM spills their O of 128 columns as it is rescaled. */
     const int most = v->mask == ATT_MASK_CUSTOM || m->lane_bits < TIR_WAVE_BITS ? 64 : 128;
     if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);

@@ -196,7 +196,7 @@ bool att_check_fitted(const struct tir_fitted *row, struct att_why *why);
 unsigned att_find_candidate(const struct att_variant *v, const struct tir_machine *m, unsigned row,
                             const char *text);
 
-/** True if `text`, words "knob=value", has no knob by a former name; else `why` has the new name. */
+/** True if no knob in `text`, words "knob=value", has a former name; else `why` has the new one. */
 bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why);
 
 /** Returns how many knobs of candidate n are turned. */

@@ -62,7 +62,7 @@ static struct tir_waves product_waves(const struct mla *s)
     return (struct tir_waves){.rows = (uint8_t)mla_wave_bits(s)};
 }
 
-/* Permutes the rows of a layout of O^T or c^T into the order in which lanes and registers read c. */
+/* Permutes the rows of a layout of O^T or c^T into the order in which lanes read c. */
 static struct tir_layout in_read_order(const struct mla *s, const struct tir_layout *l)
 {
     const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);

@@ -10,8 +10,8 @@
  *     role    an equal share of the waves; role 1 runs one group after role 0
  *
  * With two roles every boundary is a barrier. With one role a barrier exists only where the
- * table has a row `pipe_barrier`. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
- * steady state and epilogue.
+ * table has a row `pipe_barrier`. The pass lower_pipeline (ir/) rotates the loop and emits
+ * prologue, steady state and epilogue.
  *
  * The trap: rows are in program order, and that order is part of the kernel. Steps of one stage
  * and one phase run in it.

@@ -114,7 +114,7 @@ void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
     d->kv.b = *b;
 }
 
-/* Lists the values that rope_decode_load_new_rows() loads, and their types. Returns their number. */
+/* Lists the values that rope_decode_load_new_rows() loads, and their types. Returns how many. */
 static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
                           struct tir_type *types)
 {

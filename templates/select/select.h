@@ -128,8 +128,8 @@ struct tir_value att_select_nan_key(const struct att_select *s);
  * may then read it. Returns how many there are. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
-/** Selects at once, as att_select_insert() and att_select_end() do, for a row with all scores in one chunk,
- * `each` tiles of keys of each wave. The buffer is empty. */
+/** Selects at once, as att_select_insert() and att_select_end() do, for a row whose scores are one
+ * chunk, `each` tiles of keys of each wave. The buffer is empty. */
 struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys);
 
 /** Return positions of entries by number, and their scores. -0 has become 0, and every NaN the same

@@ -12,8 +12,8 @@
 
 enum { WORK_WORDS = 8 };
 
-/* When an argument is loaded. SPARED arguments are loaded now, but later with one_launch, for want of
- * scalar registers. */
+/* When an argument is loaded. SPARED arguments are loaded now, but later with one_launch, which
+ * lacks scalar registers for them. */
 enum when { NEVER, NOW, LATER, SPARED };
 
 /* The kernels that have an argument. */
