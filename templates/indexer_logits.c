@@ -13,9 +13,7 @@
 #include <stdio.h>
 
 enum {
-    EACH = 2, /* scores that a lane has at once */
-    LANES = TIR_WAVE_LANES,
-    OWN = EACH * LANES /* columns of a wave, in one round */
+    EACH = 2 /* scores that a lane has at once */
 };
 
 static const struct att_tile tiles[] = {
@@ -29,9 +27,10 @@ static const struct att_knob knobs[] = {
 
 struct logits {
     struct tir_builder b;
+    int lanes; /* of a wave */
     int round; /* columns of a workgroup's waves at once */
     struct att_index index;
-    struct tir_type score; /* f32, 64 x 1 */
+    struct tir_type score; /* f32, lanes x 1 */
     struct tir_value row, wave;
     struct tir_value first, end; /* the workgroup's columns */
     struct tir_value scored, n;  /* the first of them that is scored, and how many are */
@@ -87,7 +86,7 @@ static void clear_columns(struct logits *x, struct tir_value first, struct tir_v
     struct tir_builder *b = &x->b;
     const struct tir_view out = columns_of(x, first, n);
     struct tir_loop loop =
-        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, x->round / EACH), NULL, 0);
+        tir_begin_for(b, att_times(b, x->wave, x->lanes), n, tir_i32(b, x->round / EACH), NULL, 0);
     tir_tile_store(b, out, loop.index, tir_splat(b, tir_f32(b, -INFINITY), x->score));
     tir_end_for(b, &loop, NULL, 0);
 }
@@ -119,7 +118,7 @@ static void store(void *context, unsigned row, unsigned j, struct tir_value scor
     (void)row;
     struct stored *s = context;
     struct tir_builder *const b = &s->x->b;
-    struct tir_value at = att_plus(b, s->first, (int)(j * LANES));
+    struct tir_value at = att_plus(b, s->first, (int)j * s->x->lanes);
     if (j || s->x->index.paged)
         at = tir_materialize(b, at);
     tir_tile_store(b, s->out, at, scores);
@@ -131,12 +130,12 @@ static void score_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
     struct tir_value carried[ATT_INDEX_CARRIED_MAX];
-    const struct tir_value begin = tir_and(b, x->scored, tir_i32(b, -ATT_INDEX_GROUP));
+    const struct tir_value begin = tir_and(b, x->scored, tir_i32(b, -(int)x->index.group));
     const struct tir_value skip = tir_sub(b, x->scored, begin);
-    const struct tir_value place = att_times(b, x->wave, OWN);
+    const struct tir_value place = att_times(b, x->wave, EACH * x->lanes);
     const struct tir_value own = tir_add(b, begin, place);
     struct stored s = {.x = x, .out = columns_of(x, x->scored, x->n)};
-    struct att_index_walk walk = {own, x->round, OWN / ATT_INDEX_GROUP};
+    struct att_index_walk walk = {own, x->round, EACH * x->index.lanes / x->index.group};
     att_index_rows(&x->index, &x->row, 1, x->scored, tir_add(b, x->scored, x->n));
     const unsigned n = att_index_carried(&x->index);
     att_index_send(&x->index, &walk, carried);
@@ -154,7 +153,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    struct logits x = {.b = tir_at_end(f, f->body), .round = tile.waves * OWN};
+    const int lanes = (int)tir_lanes(m);
+    struct logits x = {
+        .b = tir_at_end(f, f->body), .lanes = lanes, .round = tile.waves * EACH * lanes};
     struct tir_builder *b = &x.b;
     x.index = att_index_begin(b, v, false);
     x.score = x.index.lane;
@@ -175,6 +176,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_indexer_logits = {
     .name = "indexer_logits",
     .description = "the sparse indexer's scores of keys against each query, kept",
+    .any_lanes = true,
     .takes = OP_TAKES_INDEXER_LOGITS | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,

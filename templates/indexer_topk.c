@@ -17,7 +17,6 @@
 
 enum {
     EACH_MAX = 8, /* scores of a lane in one round */
-    LANES = TIR_WAVE_LANES,
     N_STATE = ATT_SELECT_N,
     ROWS_MAX = ATT_INDEX_ROWS_MAX,
     QUIET_NAN = 0x7fc00000,
@@ -87,7 +86,7 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
 {
     struct sizes s = {0};
     for (unsigned each = EACH_MAX; each >= EACH_MAX / 2; each /= 2) {
-        const unsigned chunk = each * t->waves * LANES;
+        const unsigned chunk = each * t->waves * tir_lanes(m);
         const unsigned k = (unsigned)v->top_blocks;
         unsigned left = t->rows > 1 ? m->lds_bytes / (beside(t) * t->rows) : m->lds_bytes;
         unsigned taken = 0;
@@ -177,7 +176,7 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     return (struct att_index_walk){
         .own = key_at(x, round, 0),
         .stride = (int)chunk_of(x)->chunk,
-        .groups = chunk_of(x)->each * LANES / ATT_INDEX_GROUP,
+        .groups = chunk_of(x)->each * x->index.lanes / x->index.group,
     };
 }
 
@@ -206,11 +205,11 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
     return carried + carried_before_blocks(x);
 }
 
-/* The first 64 keys of a block of 128. */
-struct half_block {
+/* The keys so far of a block that has several tiles of scores. */
+struct open_block {
     struct tir_value maxima;   /* the largest of their scores, in all lanes; f32 */
-    struct tir_value position; /* of each lane's key */
-    struct tir_value there;    /* i1: the lane's key exists */
+    struct tir_value position; /* of each lane's first key */
+    struct tir_value there;    /* i1: that key exists */
 };
 
 struct round {
@@ -218,7 +217,7 @@ struct round {
     struct tir_value first;    /* of this round: a position in the walk */
     struct tir_value *carried; /* values of the loop */
     struct tir_value keys[ROWS_MAX][EACH_MAX], blocks[EACH_MAX], own[ROWS_MAX];
-    struct half_block half;
+    struct open_block open;
 };
 
 /* Appends set j of a row's round that begins at `first`. */
@@ -256,10 +255,10 @@ static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
                   tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
 }
 
-/* Returns the keys of a block that one tile of scores has: all, or 64 of 128. */
+/* Returns the keys of a block that one tile of scores has: all, or as many as a wave has lanes. */
 static unsigned block_lanes(const struct indexer *x)
 {
-    return x->block_size < LANES ? x->block_size : LANES;
+    return x->block_size < x->index.lanes ? x->block_size : x->index.lanes;
 }
 
 /* Returns the largest score of each block in a tile, in all lanes of the block. Missing scores are
@@ -295,25 +294,27 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Inserts the blocks of set j of a round. `position`: of each lane's key. A block of 128 keys
- * has two sets: it is inserted with the positions of the first, once the second is known. */
+/* Inserts the blocks of set j of a round. `position`: of each lane's key. A block of more keys than
+ * a wave has lanes has several sets. It is inserted with the positions of the first, once the last
+ * is known. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
     struct indexer *x = r->x;
     struct tir_builder *b = &x->b;
-    struct tir_value maxima = block_maxima(x, scores, there);
-    if (x->block_size <= LANES) {
+    const struct tir_value maxima = block_maxima(x, scores, there);
+    if (x->block_size <= x->index.lanes) {
         r->blocks[j] = block_keys(x, maxima, position, there);
         return;
     }
+    const unsigned tiles = x->block_size / x->index.lanes, tile = j % tiles;
     r->blocks[j] = att_select_no_key(&x->blocks);
-    if (j % 2 == 0) {
-        r->half = (struct half_block){maxima, position, there};
-        return;
-    }
-    maxima = tir_max(b, r->half.maxima, maxima);
-    r->blocks[j - 1] = block_keys(x, maxima, r->half.position, r->half.there);
+    if (tile == 0)
+        r->open = (struct open_block){maxima, position, there};
+    else
+        r->open.maxima = tir_max(b, r->open.maxima, maxima);
+    if (tile == tiles - 1)
+        r->blocks[j - tile] = block_keys(x, r->open.maxima, r->open.position, r->open.there);
 }
 
 static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
@@ -388,7 +389,7 @@ static struct tir_value span(struct indexer *x, struct tir_value *seen)
         end = tir_max(b, end, tir_add(b, l->first, l->n));
     }
     *seen = first;
-    x->begin = tir_and(b, first, tir_i32(b, -ATT_INDEX_GROUP));
+    x->begin = tir_and(b, first, tir_i32(b, -(int)x->index.group));
     x->n = tir_sub(b, end, x->begin);
     for (unsigned row = 0; row < x->rows; row++) {
         struct own *const own = &x->row[row];
@@ -554,7 +555,7 @@ static void open_list(struct indexer *x)
 
 /* ---- kv_indptr ---- */
 
-/* Counts the selected keys of each of 64 rows: the visible keys, at most top_k. */
+/* Counts the selected keys of each lane's row: the visible keys, at most top_k. */
 static struct tir_value count_rows(struct indexer *x, struct tir_value first)
 {
     struct tir_builder *b = &x->b;
@@ -584,10 +585,10 @@ static void write_indptr(struct indexer *x, struct tir_value group)
     struct tir_if first = tir_begin_if(b, own, false, NULL, 0);
     const struct tir_view indptr = att_view(b, out, n, tir_i32(b, 4), 4, 0);
     struct tir_value total = zero;
-    struct tir_loop loop = tir_begin_for(b, zero, n, tir_i32(b, LANES), &total, 1);
+    struct tir_loop loop = tir_begin_for(b, zero, n, tir_i32(b, (int)x->index.lanes), &total, 1);
     const struct tir_value counts = count_rows(x, loop.index);
     const struct tir_value before = tir_lane_sum_below(b, counts);
-    const struct tir_value last = tir_i32(b, LANES - 1);
+    const struct tir_value last = tir_i32(b, (int)x->index.lanes - 1);
     tir_tile_store(b, indptr, loop.index,
                    tir_add(b, before, tir_splat(b, total, chunk_of(x)->lane)));
     total = tir_add(b, total,
@@ -756,13 +757,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (tile.rows > 1)
         k->grid[0] = (struct att_grid){ARG_ROW_HALVES, 2, 1};
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d waves=%d keys=%d%s", tile.rows, tile.waves,
-             tile.waves * (int)sizes.keys.each * LANES,
+             tile.waves * (int)(sizes.keys.each * tir_lanes(m)),
              tile.own[SINGLE] ? " precision=single" : "");
 }
 
 const struct att_template att_template_indexer_topk = {
     .name = "indexer_topk",
     .description = "the sparse indexer: the keys that score highest against each query",
+    .any_lanes = true,
     .takes = OP_TAKES_INDEXER_TOPK | ATT_BIT(TILE),
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),

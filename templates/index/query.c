@@ -7,8 +7,7 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    GROUP = ATT_INDEX_GROUP,
-    ROWS = GROUP, /* rows of the matrix instruction */
+    ROWS = 32, /* heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a part */
@@ -22,16 +21,16 @@ enum {
 };
 
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
-                                    unsigned s)
+                                    unsigned s, unsigned rows)
 {
     struct tir_builder *b = x->b;
     if (x->slices < PARTS) {
         const struct tir_value low = tir_transpose(b, chunks[2 * s]);
         const struct tir_value two = tir_stack(b, low, tir_transpose(b, chunks[2 * s + 1]));
-        return tir_join_blocks(b, tir_transpose(b, two), GROUP);
+        return tir_join_blocks(b, tir_transpose(b, two), rows);
     }
     const struct tir_value whole = tir_transpose(b, chunks[s / 2]);
-    return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
+    return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), rows);
 }
 
 void att_index_cut(const struct att_index *x, struct tir_value a, struct tir_value out[PARTS])
@@ -149,14 +148,26 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
                     head_stride, bytes, 0);
 }
 
+/* Puts the registers of a slice of q in the order of the instruction. Blocks of heads that take
+ * several instructions have the elements of each one together. */
+static struct tir_value in_order(const struct att_index *x, struct tir_value slice)
+{
+    const struct tir_mma *const mma = &x->b->f->machine->mma[x->mma];
+    const struct tir_contraction k = tir_contract_rows(mma, mma->k, mma->k / 2u);
+    const struct tir_layout operand = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout left = tir_layout_permute_rows(&operand, x->order);
+    return tir_relayout(x->b, slice, &left);
+}
+
 /* Loads a row's query. Rows beyond the last head are 0 and add nothing. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
     const struct tir_machine *const m = b->f->machine;
-    const struct tir_mma *const mma = &m->mma[tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8)];
+    const struct tir_mma *const mma = &m->mma[x->mma];
     const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
-    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout operand = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout left = tir_layout_permute_rows(&operand, x->order);
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
     const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
     const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
@@ -173,9 +184,10 @@ void att_index_load_query(struct att_index *x, struct att_index_query *own)
             chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
         }
         for (unsigned s = 0; s < x->slices; s++)
-            own->q[i][s] = tir_named(b, "q",
-                                     x->mxfp4 ? query_of_blocks(x, q, first, s, part)
-                                              : att_index_slice_of(x, chunks, s));
+            own->q[i][s] =
+                tir_named(b, "q",
+                          x->mxfp4 ? query_of_blocks(x, q, first, s, part)
+                                   : in_order(x, att_index_slice_of(x, chunks, s, ROWS)));
         const struct tir_value w = tir_tile_load(b, weights, first, weight);
         own->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
     }

@@ -10,16 +10,16 @@
 
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
-/** Returns the elements of slice s of a matrix instruction's contraction, 32 x K. Each lane has 16
- * elements of each chunk. */
+/** Returns the elements of slice s of a matrix instruction's contraction, rows x K: heads or keys.
+ * Each lane has 16 elements of each chunk. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
-                                    unsigned s);
+                                    unsigned s, unsigned rows);
 
 /** Splits a tile's rows into fourths, by register. */
 void att_index_cut(const struct att_index *x, struct tir_value a,
                    struct tir_value out[ATT_INDEX_PARTS]);
 
-/** Splits a fourth's rows by lane, 1 x 64: the second half of the lanes has other rows than the
+/** Splits a fourth's rows by lane, 1 x lanes: the second half of the lanes has other rows than the
  * first. */
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
                         struct tir_value out[ATT_INDEX_PARTS]);

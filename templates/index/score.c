@@ -10,11 +10,9 @@
 
 enum {
     DIM = ATT_INDEX_DIM,
-    GROUP = ATT_INDEX_GROUP,
-    ROWS = 32, /* rows of the matrix instruction */
+    ROWS = 32, /* heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
     TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
-    LANES = TIR_WAVE_LANES,
     PARTS = ATT_INDEX_PARTS,
     WIDTH = DIM / PARTS, /* elements of a part of a key */
     STEPS = 2 * PARTS,   /* steps of other work between matrix instructions */
@@ -23,13 +21,17 @@ enum {
     SCALES = 4, /* bytes of a key's scale, after the page's keys */
     ONE = 127,  /* the e8m0 scale of 1 */
 };
-static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
+static_assert(WIDTH == 2 * VECTOR, "two lanes load a part");
+
+/* Returns the keys of a product, and the rows and columns of its instruction. */
+static unsigned group_of(const struct tir_machine *m) { return tir_lanes(m) / 2; }
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    if (tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8) < 0)
-        return att_reject(why, ATT_FIELD_COUNT, "%s has no %dx%d matrix product of fp8", m->name,
-                          ROWS, ROWS);
+    const unsigned side = group_of(m);
+    if (tir_find_mma(m, side, side, 0, TIR_FP8) < 0)
+        return att_reject(why, ATT_FIELD_COUNT, "%s has no %ux%u matrix product of fp8", m->name,
+                          side, side);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
@@ -38,7 +40,7 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
         return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
     if (v->index_keys != ATT_INDEX_KEYS_MXFP4)
         return true;
-    if (tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
+    if (tir_find_mma_scaled(m, side, side, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
         return att_reject(why, ATT_INDEX_KEYS,
                           "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
                           m->name);
@@ -74,14 +76,41 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->index_keys != ATT_INDEX_KEYS_MXFP4 && !v->all_signs &&
-           tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
+           tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
+}
+
+/* Finds the instruction of the products. */
+static int find_product(const struct tir_machine *m, const struct att_index *x)
+{
+    const unsigned side = x->group;
+    const int fast = tir_find_mma(m, side, side, 2 * WIDTH, TIR_FP8);
+    if (x->mxfp4 || x->pairs)
+        return tir_find_mma_scaled(m, side, side, TIR_MX_E4M3,
+                                   x->mxfp4 ? TIR_MX_E2M1 : TIR_MX_E4M3);
+    return fast >= 0 ? fast : tir_find_mma(m, side, side, VECTOR, TIR_FP8);
+}
+
+/* Orders the heads so that the lanes of a key have each other four of them: bit 2 of a head's number
+ * selects the lane, as rows of 32x32 products do. An instruction of 16 rows has bit 3 there. */
+static void order_heads(struct att_index *x)
+{
+    enum { LANE_BIT = 2 };
+    for (uint8_t i = 0; i < TIR_LAYOUT_MAX_BITS; i++)
+        x->order[i] = i;
+    if (x->group == ROWS)
+        return;
+    x->order[LANE_BIT] = LANE_BIT + 1;
+    x->order[LANE_BIT + 1] = LANE_BIT;
 }
 
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs)
 {
     const struct tir_machine *const m = b->f->machine;
-    const struct tir_layout lane = tir_spread_column(m, 1, LANES);
+    const unsigned lanes = tir_lanes(m);
+    const struct tir_layout lane = tir_spread_column(m, 1, lanes);
     struct att_index x = {.b = b,
+                          .lanes = lanes,
+                          .group = group_of(m),
                           .paged = v->paged,
                           .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
                           .listed = v->listed,
@@ -93,29 +122,26 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
-    const int fast = tir_find_mma(m, ROWS, ROWS, 2 * WIDTH, TIR_FP8);
-    x.mma = fast >= 0 ? fast : tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8);
-    if (x.mxfp4)
-        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1);
-    if (pairs)
-        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
+    x.mma = find_product(m, &x);
+    order_heads(&x);
     x.parts = x.mxfp4 ? PARTS / 2 : PARTS;
     x.slices = DIM / m->mma[x.mma].k;
-    x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    x.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
     struct tir_spread halves = tir_spread(m, 1);
     tir_spread_cols(&halves, TIR_REGS, 1);
-    tir_spread_rows(&halves, TIR_LANES, tir_bits(LANES));
+    tir_spread_rows(&halves, TIR_LANES, tir_bits(lanes));
     x.halves = tir_spread_layout(&halves);
     struct tir_spread s = tir_spread(m, 1);
     tir_spread_cols(&s, TIR_REGS, tir_bits(VECTOR));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(LANES));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(lanes));
     const struct tir_layout chunk = tir_spread_layout(&s);
-    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : TIR_FP8, LANES, VECTOR, &chunk);
-    const struct tir_layout products =
-        tir_mma_result(&m->mma[x.mma], ROWS, GROUP, (struct tir_waves){0});
-    x.products = tir_tile(b->f, TIR_F32, ROWS, GROUP, &products);
+    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : TIR_FP8, lanes, VECTOR, &chunk);
+    const struct tir_layout result =
+        tir_mma_result(&m->mma[x.mma], ROWS, x.group, (struct tir_waves){0});
+    const struct tir_layout products = tir_layout_permute_rows(&result, x.order);
+    x.products = tir_tile(b->f, TIR_F32, ROWS, x.group, &products);
     x.lane_index = tir_row_index(b, x.lane);
-    x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
+    x.token = tir_and(b, x.lane_index, constant(&x, (int)x.group - 1));
     x.key_offset = part_offset(&x, x.token);
     x.scale_offset = scale_offset(&x, x.token);
     x.keys = tir_arg(b, ARG_KEYS, TIR_I64);
@@ -131,12 +157,12 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Returns the key bytes of slice s, 32 x 32, and their scales, 2 x 32. A lane has two of the four
+/* Returns the key bytes of slice s, 32 x group, and their scales, 2 x group. A lane has two of the four
  * blocks of an mxfp4 key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
-    return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], GROUP));
+    return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], x->group));
 }
 
 static struct tir_value key_scales_of(const struct att_index *x, struct tir_value scales,
@@ -144,7 +170,7 @@ static struct tir_value key_scales_of(const struct att_index *x, struct tir_valu
 {
     struct tir_builder *b = x->b;
     const struct tir_value own = tir_half(b, tir_transpose(b, scales), s);
-    return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), GROUP));
+    return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), x->group));
 }
 
 /* Adds the product of slices s of a block of heads and of a group's keys to `sum`. */
@@ -157,7 +183,7 @@ static struct tir_value multiply_slice(const struct att_index *x, const struct a
     if (x->mxfp4)
         return tir_mma_scaled(b, x->mma, q, key_bytes_of(x, carried, s), sum, tir_i32(b, ONE),
                               key_scales_of(x, carried[carried_scale(x)], s));
-    const struct tir_value keys = tir_transpose(b, att_index_slice_of(x, carried, s));
+    const struct tir_value keys = tir_transpose(b, att_index_slice_of(x, carried, s, x->group));
     if (x->pairs)
         return tir_mma_scaled(b, x->mma, q, keys, sum, own->scale, tir_i32(b, ONE));
     return tir_mma(b, x->mma, q, keys, sum);
@@ -211,7 +237,7 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 static struct tir_value last_group(const struct att_index *x, struct tir_value key)
 {
     struct tir_builder *b = x->b;
-    return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -GROUP)));
+    return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -(int)x->group)));
 }
 
 static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
@@ -239,10 +265,10 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
         const struct tir_value inside = att_page_place(&x->paging, first);
         const struct tir_value start = tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
         return tir_make_rsrc(b, behind(x, tir_add(b, base, start), inside, bytes),
-                             tir_i32(b, GROUP * bytes));
+                             tir_i32(b, (int)x->group * bytes));
     }
     const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);
-    const struct tir_value n = tir_min(b, left, tir_i32(b, GROUP));
+    const struct tir_value n = tir_min(b, left, tir_i32(b, (int)x->group));
     const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, bytes));
     return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
 }
@@ -264,13 +290,13 @@ static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
     if (x->mxfp4)
-        return tir_tile(x->b->f, TIR_I8, LANES, 2, &x->halves);
+        return tir_tile(x->b->f, TIR_I8, x->lanes, 2, &x->halves);
     t.dtype = TIR_F32;
     return t;
 }
 
-/* Returns the bytes between the parts of two lanes 32 apart, and between a lane's parts. Lanes 32
- * apart have alternate parts of fp8 keys, and halves of mxfp4 keys. */
+/* Returns the bytes between the parts of a key's two lanes, and between a lane's parts. The two
+ * lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
@@ -292,7 +318,7 @@ static struct tir_value wide(const struct att_index *x, struct tir_value a)
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(x->group)));
     const struct tir_value own =
         tir_shl(b, half, constant(x, (int)tir_bits((unsigned)lanes_apart(x))));
     const unsigned bytes = (unsigned)key_bytes(x);
@@ -314,7 +340,7 @@ static struct tir_value scale_offset(const struct att_index *x, struct tir_value
     const struct tir_value at = tir_shl(b, inside, constant(x, (int)tir_bits(SCALES)));
     if (!x->mxfp4)
         return at;
-    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(x->group)));
     return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
 }
 
@@ -369,7 +395,7 @@ static struct tir_value key_of(const struct att_index *x, const struct att_index
                                unsigned g)
 {
     const int rounds = (int)(g / w->groups), group = (int)(g % w->groups);
-    return att_plus(x->b, w->own, rounds * w->stride + group * GROUP);
+    return att_plus(x->b, w->own, rounds * w->stride + group * (int)x->group);
 }
 
 static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
@@ -485,7 +511,7 @@ struct round {
     struct pending pending;
     struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
     struct tir_value keys;                    /* resource of the group being loaded */
-    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* sums of 64 keys */
+    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* sums of two groups */
     struct tir_value scale;                   /* the keys' scales */
 };
 
@@ -520,21 +546,21 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* Adds the sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
+/* Adds the sums of two groups, lanes x 1: the halves of a column's sum are in lanes a group apart. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
-    const struct tir_value low = tir_transpose(b, tir_split_blocks(b, sums[0], GROUP));
-    const struct tir_value high = tir_transpose(b, tir_split_blocks(b, sums[1], GROUP));
+    const struct tir_value low = tir_transpose(b, tir_split_blocks(b, sums[0], x->group));
+    const struct tir_value high = tir_transpose(b, tir_split_blocks(b, sums[1], x->group));
     const struct tir_value halves = tir_relayout(b, tir_stack(b, low, high), &x->halves);
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
 
-/* Returns the scales of groups g and g + 1, 64 x 1. */
+/* Returns the scales of groups g and g + 1, lanes x 1. */
 static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
+    const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, (int)x->group));
     return tir_select(b, first, carried_of(x, r, g)[carried_scale(x)],
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }

@@ -13,7 +13,7 @@
  * One instruction does that and the relu for two products. Another one multiplies two of them by
  * their weights, f16 too, and adds both to an f32 sum.
  *
- * A wave walks its keys in groups; the next round's keys are on their way while one is scored, and
+ * A wave walks its keys in groups of half as many as it has lanes: two lanes load a key. The next round's keys are on their way while one is scored, and
  * the page numbers of the round after that. What is on its way is carried through the caller's
  * loop.
  */
@@ -26,7 +26,6 @@
 
 enum {
     ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
-    ATT_INDEX_GROUP = 32,                    /* keys of a matrix product */
     ATT_INDEX_PARTS = 4,                     /* parts of a key, at most: loads of a lane */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group in flight */
     ATT_INDEX_BLOCKS_MAX = 4,
@@ -55,17 +54,20 @@ struct att_index {
     bool mxfp4;          /* keys in the cache */
     bool pairs;
     bool all_signs;         /* negative products count: no relu */
+    unsigned lanes, group;  /* lanes of a wave; keys of a matrix product, half as many */
     unsigned parts;         /* parts of a key: loads of a lane */
     unsigned heads, blocks; /* heads, and blocks of the matrix product's rows */
     int mma;
     unsigned slices;                    /* matrix instructions of a product */
     unsigned ahead;                     /* groups in flight */
-    struct tir_type lane;               /* i32, 64 x 1: a row for each lane */
-    struct tir_layout halves;           /* 64 x 2: a row for each lane */
-    struct tir_type chunk;              /* data of one load of a lane: 64 x 16 bytes */
-    struct tir_type products;           /* f32, 32 x 32 */
-    struct tir_value lane_index, token; /* of each lane: its number, and the number modulo 32 */
-    unsigned rows;                      /* rows that are scored at once */
+    struct tir_type lane;               /* i32, lanes x 1: a row for each lane */
+    struct tir_layout halves;           /* lanes x 2: a row for each lane */
+    struct tir_type chunk;              /* data of one load of a lane: lanes x 16 bytes */
+    struct tir_type products;           /* f32, 32 x group */
+    uint8_t order[TIR_LAYOUT_MAX_BITS]; /* of the bits of a head's number in the product's rows */
+    struct tir_value lane_index,
+        token;     /* of each lane: its number, and the number modulo `group` */
+    unsigned rows; /* rows that are scored at once */
     struct att_index_query query[ATT_INDEX_ROWS_MAX];
     struct tir_value key_offset, scale_offset; /* bytes from a group's start, for each lane */
     struct tir_value keys, scales;             /* addresses */
@@ -107,8 +109,8 @@ unsigned att_index_carried(const struct att_index *x);
 /** Issues the loads of the round's first groups, and loads q and weights. */
 void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried);
 
-/** The consumer of scores. take() gets 64 scores of a row, f32, 64 x 1: of keys own + 64 j on, with
- * ascending j. prepare() is called some time before and may use all of its LDS. */
+/** The consumer of scores. take() gets a score of a row for each lane, f32, lanes x 1: of keys own +
+ * lanes j on, with ascending j. prepare() is called some time before and may use all of its LDS. */
 struct att_index_user {
     void (*prepare)(void *context, unsigned row, unsigned j);
     void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);
