@@ -38,6 +38,15 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
         wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
 }
 
+/* Separates a barrier from the instruction before it. LLVM 22.1 moves an s_set_vgpr_msb that follows
+ * a barrier before that instruction too, which then has other registers. */
+static void barrier(struct lower *l)
+{
+    LLVMValueRef nothing_crosses = lower_i32(l, 0);
+    emit_intrinsic(l, "llvm.amdgcn.sched.barrier", NULL, 0, &nothing_crosses, 1);
+    cdna_barrier(l);
+}
+
 /* ---- Memory ---- */
 
 static LLVMValueRef make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes)
@@ -230,7 +239,7 @@ static LLVMValueRef fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool hi
 const struct lower_isa lower_isa_cdna5 = {
     .set_registers = set_registers,
     .wait = wait,
-    .barrier = cdna_barrier,
+    .barrier = barrier,
     .set_priority = cdna_set_priority,
     .make_rsrc = make_rsrc,
     .copy_to_lds = copy_to_lds,
