@@ -77,11 +77,12 @@ static int slices(const struct product *p)
 /* ---- Layouts ---- */
 
 /* Reorders the rows of a product so that a lane's 16 rows are consecutive. Registers select rows 0,
- * 1, 8 and 16 of a 32 x 32 accumulator, and lanes select row 4. */
-static struct tir_layout reorder(const struct tir_layout *l)
+ * 1, 8 and 16 of a 32 x 32 accumulator, and lanes select row 4. With two instructions of 16 rows,
+ * registers select rows 0, 1, 4 and 16, and lanes row 8. */
+static struct tir_layout reorder(const struct product *p, const struct tir_layout *l)
 {
-    static const uint8_t order[] = {0, 1, 4, 2, 3};
-    return tir_layout_permute_rows(l, order);
+    static const uint8_t order[] = {0, 1, 4, 2, 3}, of_16[] = {0, 1, 2, 4, 3};
+    return tir_layout_permute_rows(l, p->m->mma[p->instr].m == ROWS ? order : of_16);
 }
 
 /* Returns the type of rows x cols in one wave, row-major, 16 bytes in a lane. */
@@ -104,7 +105,7 @@ static void choose_layouts(struct product *p)
     const struct tir_layout left = tir_mma_left(mma, ROWS, &p->k, one_wave);
     const struct tir_layout right = tir_mma_right(mma, TOKENS, &p->k, one_wave);
     const struct tir_layout result = tir_mma_result(mma, ROWS, TOKENS, one_wave);
-    const struct tir_layout rows = reorder(&left), out = reorder(&result);
+    const struct tir_layout rows = reorder(p, &left), out = reorder(p, &result);
     p->left = tir_tile(f, p->used, ROWS, PANEL, &rows);
     p->right = tir_tile(f, p->used, TOKENS, PANEL, &right);
     p->result = tir_tile(f, TIR_F32, ROWS, TOKENS, &out);
@@ -114,14 +115,15 @@ static void choose_layouts(struct product *p)
     struct tir_spread s = tir_spread(p->m, WAVES);
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
     tir_spread_fill(&s, TIR_LANES, TOKENS, PANEL);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(TOKENS) - s.rows);
+    tir_spread_fill(&s, TIR_WAVES, TOKENS, PANEL);
+    tir_spread_fill(&s, TIR_REGS, TOKENS, PANEL);
     const struct tir_layout staged = tir_spread_layout(&s);
     p->staged = tir_tile(f, p->dtype, TOKENS, PANEL, &staged);
     p->rows = whole_rows(p, p->stored, ROWS, p->wide);
     p->taken = tir_tile(f, p->stored, ROWS, PANEL, &rows);
     p->part = whole_rows(p, p->dtype, TOKENS, PANEL);
     struct tir_spread t = tir_spread(p->m, WAVES);
-    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / TIR_WAVE_LANES));
+    tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / tir_lanes(p->m)));
     tir_spread_fill(&t, TIR_LANES, TOKENS, ROWS);
     tir_spread_rows(&t, TIR_WAVES, tir_bits(TOKENS) - t.rows);
     const struct tir_layout total = tir_spread_layout(&t);
@@ -658,6 +660,8 @@ void head_product_each_build(const struct att_variant *v, const struct tir_machi
     p.size = tir_dtype_bits(p.used) / 8;
     p.wide = p.stored == TIR_FP8 && v->head_dim % (2 * PANEL) == 0 ? 2 * PANEL : PANEL;
     p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
+    if (p.instr < 0)
+        p.instr = tir_find_mma(m, ROWS / 2, TOKENS / 2, 0, p.used);
     p.shares = tile->own[HEAD_PRODUCT_SHARE_COLUMNS];
     p.resident = m->cus * tile->waves_per_simd * 4 / WAVES;
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile->waves_per_simd);

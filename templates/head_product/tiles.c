@@ -34,6 +34,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
+    if ((t->own[HEAD_PRODUCT_ONE_X] || t->own[HEAD_PRODUCT_STREAM]) && m->lane_bits < TIR_WAVE_BITS)
+        return att_reject(why, ATT_TILE, "is for waves of %d lanes", TIR_WAVE_LANES);
     if (t->own[HEAD_PRODUCT_ONE_X] && (!v->shared || t->waves_per_simd != 2))
         return att_reject(why, ATT_TILE, "is for one x, and 2 waves a SIMD");
     if (t->own[HEAD_PRODUCT_ONE_X])
@@ -131,7 +133,8 @@ static bool second_of_shared(const struct att_variant *v, const struct tir_machi
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    if (v->shared)
+    struct att_why why;
+    if (v->shared && fits(v, &tiles[0], m, &why))
         return second_of_shared(v, m, n, second);
     const unsigned few = find_tile(v, m, true, false), streams = find_tile(v, m, false, true);
     n += !few;
@@ -156,6 +159,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_head_product = {
     .name = "head_product",
     .description = "a product per head: absorption and up-projection of latent attention",
+    .any_lanes = true,
     .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"share_columns", "one_x", "stream"},
