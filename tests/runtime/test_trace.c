@@ -149,6 +149,18 @@ static void test_bad_shapes(void **state)
     expect("no_such");
 }
 
+/* MI308X has fewer compute units than MI300X, and the same instructions. */
+static void test_parts(void **state)
+{
+    (void)state;
+    assert_int_equal(trace("--shape q=40,heads=1,kv_heads=1 --part mi308x"), 0);
+    expect("on mi308x, modelled");
+    assert_int_equal(trace("--part mi355x"), 1);
+    expect("--part: mi355x is not a GPU of gfx942");
+    assert_int_equal(trace("--part mi309x"), 1);
+    expect("\"mi309x\"");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)
@@ -159,7 +171,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events),     cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_listing),    cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_bad_shapes),
+        cmocka_unit_test(test_bad_shapes), cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,20 +50,20 @@ static void show_all_gpus(void)
         unsetenv(names[i]);
 }
 
-/* Configures the simulator for a target, before the first call of HIP. */
-static bool configure(const char *path, const char *target, const char *checks, char *why,
-                      size_t why_size)
+/* Configures the simulator for a target or a part, before the first call of HIP. */
+static bool configure(const struct gpu_choice *c, char *why, size_t why_size)
 {
     bool (*hipsim_configure)(const char *text, char *why, size_t why_size);
     char text[160];
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(c->simulator, RTLD_NOW | RTLD_LOCAL);
     if (!library || !gpu_find_function(library, "hipsim_configure", &hipsim_configure)) {
         snprintf(why, why_size, "%s",
                  library ? "the simulator has no hipsim_configure" : dlerror());
         return false;
     }
     show_all_gpus();
-    snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", target, checks);
+    snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", c->part ? c->part : c->target,
+             c->checks);
     return hipsim_configure(text, why, why_size);
 }
 
@@ -84,34 +84,36 @@ void gpu_identify(const struct attn_device *device, struct gpu_identity *id)
 }
 
 /* Opens the first GPU of this target. The GPUs of a machine may differ. */
-static bool open_device(struct gpu *gpu, const char *path, const char *target,
-                        struct attn_pack *pack, char *why, size_t why_size)
+static bool open_device(struct gpu *gpu, const struct gpu_choice *c, struct attn_pack *pack,
+                        char *why, size_t why_size)
 {
-    struct attn_device_options o = {.size = sizeof(o), .hip_library = path};
+    struct attn_device_options o = {.size = sizeof(o), .hip_library = c->simulator};
     for (;; o.ordinal++) {
         int r = attn_device_open(&pack, 1, &o, &gpu->device);
-        if (r && o.ordinal && r == ATTN_NO_DEVICE)
+        if (r && o.ordinal && r == ATTN_NO_DEVICE && c->part)
+            snprintf(why, why_size, "%s is not a GPU of %s", c->part, c->target);
+        else if (r && o.ordinal && r == ATTN_NO_DEVICE)
             snprintf(why, why_size, "none of the %d GPUs of this machine is a %s", o.ordinal,
-                     target);
+                     c->target);
         else if (r)
             snprintf(why, why_size, "%s", attn_last_error());
         if (r)
             return false;
         struct attn_device_info info = {.size = sizeof(info)};
         attn_device_describe(gpu->device, &info);
-        if (!strcmp(info.target, target))
+        if (!strcmp(info.target, c->target))
             return true;
         attn_device_close(gpu->device);
     }
 }
 
-bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const char *target,
-              struct attn_pack *pack, char *why, size_t why_size)
+bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
+              size_t why_size)
 {
-    *gpu = (struct gpu){.target = target};
-    if (simulator && !configure(simulator, target, checks, why, why_size))
+    *gpu = (struct gpu){.target = choice->target};
+    if (choice->simulator && !configure(choice, why, why_size))
         return false;
-    if (!open_device(gpu, simulator, target, pack, why, why_size))
+    if (!open_device(gpu, choice, pack, why, why_size))
         return false;
     struct attn_device_info info = {.size = sizeof(info)};
     attn_device_describe(gpu->device, &info);

@@ -39,13 +39,18 @@ struct gpu {
     const char *(*hipGetErrorName)(int error);
 };
 
-/**
- * Opens the first GPU of a target. `simulator` is the path of a simulator's HIP library, or NULL
- * for the machine's HIP runtime. `checks` is the value of the simulator's option of this name; each
- * finding ends its launch. False: `why` has a sentence.
- */
-bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const char *target,
-              struct attn_pack *pack, char *why, size_t why_size);
+/** The GPU to open. */
+struct gpu_choice {
+    const char *target;    /* such as "gfx942" */
+    const char *simulator; /* path of a simulator's HIP library; NULL: the machine's HIP runtime */
+    const char *checks;    /* the simulator's option of this name; each finding ends its launch */
+    const char *part;      /* the GPU model to simulate, such as "mi308x"; NULL: the target's first
+                            * one in gfx_parts.def */
+};
+
+/** Opens the first GPU of a target. False: `why` has a sentence. */
+bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
+              size_t why_size);
 void gpu_close(struct gpu *gpu);
 
 /** Sets the function pointer at `slot` to the function `name` of a library from dlopen(). False if

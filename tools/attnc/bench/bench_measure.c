@@ -117,7 +117,8 @@ static int call_measure(void *context, void *answer)
     struct race_result r;
     if (!l)
         return complain(EXIT_ENVIRONMENT, "out of memory");
-    const int code = trace_open_any(&l->session, c->pair->pack, c->pair->shape, "hip");
+    const int code = trace_open_any(&l->session, c->pair->pack, c->pair->shape,
+                                    &(struct trace_gpu){.real = true});
     if (code != EXIT_GOOD)
         return code;
     if (!events_open(&l->events, &l->session, c->o->flush, l->why, sizeof(l->why)))

@@ -222,7 +222,8 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     if (part->isolated && !isolate(plan, &first))
         return EXIT_ENVIRONMENT;
     const uint32_t end = part->isolated ? first + 1 : part->end;
-    if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
+    const struct gpu_choice choice = {part->target, plan->simulator, "on", NULL};
+    if (!gpu_open(&gpu, &choice, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
     if (part->heads_table && (args.json || args.save))
         print_device_json(&gpu.id);

@@ -45,7 +45,8 @@ static int call_find(void *context, void *answer)
     if (!pack)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (c->simulator) {
-        if (!gpu_open(&gpu, c->simulator, "off", c->target, pack, why, sizeof(why)))
+        const struct gpu_choice choice = {c->target, c->simulator, "off", NULL};
+        if (!gpu_open(&gpu, &choice, pack, why, sizeof(why)))
             return complain(EXIT_ENVIRONMENT, "%s", why);
     } else if (attn_device_open(&pack, 1, NULL, &gpu.device)) {
         return complain(EXIT_ENVIRONMENT, "%s", attn_last_error());

@@ -122,7 +122,7 @@ static int call_split(void *context, void *answer)
                                           .kv_len = (int32_t)c->load->context,
                                           .tokens = tokens_of(c->load)};
     struct trace_session t;
-    const int code = trace_open_any(&t, c->pack, c->shape, c->hip ? "hip" : NULL);
+    const int code = trace_open_any(&t, c->pack, c->shape, &(struct trace_gpu){.real = c->hip});
     if (code != EXIT_GOOD)
         return code;
     split->size = sizeof(*split);

@@ -28,6 +28,7 @@ static struct {
     const char *annotate;
     const char *parameters;
     const char *jobs;
+    const char *part;
     bool samples_only, chosen, json;
 } args;
 
@@ -41,6 +42,8 @@ static const struct option_row options[] = {
      NULL},
     {"parameters", 0, "LIST", "of the timing model: trans_cycles=8,hbm_ns=400", &args.parameters,
      NULL},
+    {"part", 0, "GPU", "the GPU model to simulate, such as mi308x (default: mi300x, mi355x)",
+     &args.part, NULL},
     {"samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
      &args.samples_only},
     {"chosen", 0, NULL, "fail where the pack gives the launch to another kernel", NULL,
@@ -210,8 +213,9 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *is
         return EXIT_GOOD;
     }
     struct hipsim_time_report report = {.size = sizeof(report)};
-    int code = args.chosen ? trace_open(&t, pack, n, args.shape, NULL)
-                           : trace_open(&t, isolated, 0, args.shape, NULL);
+    const struct trace_gpu gpu = {.part = args.part};
+    int code = args.chosen ? trace_open(&t, pack, n, args.shape, &gpu)
+                           : trace_open(&t, isolated, 0, args.shape, &gpu);
     if (code == EXIT_GOOD)
         code = time_and_write(&t, pack, n, &report);
     if (code == EXIT_GOOD && args.json)

@@ -38,19 +38,25 @@ struct trace_session {
     bool opened;
 };
 
+/** The device of a session. */
+struct trace_gpu {
+    const char *part; /* the GPU model to simulate, such as "mi308x"; NULL: the target's first */
+    bool real;        /* true: the machine's own GPU, not the simulator */
+};
+
 /**
  * Opens a device for the n-th kernel of `pack` and makes the arguments that `shape` says
- * ("heads=8,q=64", NULL: all as the op has it): on the simulator, which is this process's from
- * then on, or where `hip` is not NULL on the machine's own GPU. Complains and returns an exit code,
- * also where the pack gives these arguments to another kernel. trace_close() in any case.
+ * ("heads=8,q=64", NULL: all as the op has it). A simulator is this process's from then on. `gpu`
+ * NULL: the simulator with the target's first GPU model. Complains and returns an exit code, also
+ * where the pack gives these arguments to another kernel. trace_close() in any case.
  */
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
-               const char *hip);
+               const struct trace_gpu *gpu);
 
 /** Opens a session for a pack of one key's kernels; t->info is the kernel that libattn takes for
  * the shape. */
 int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
-                   const char *hip);
+                   const struct trace_gpu *gpu);
 void trace_close(struct trace_session *t);
 
 /** Times one launch on the model. Complains and returns an exit code. */

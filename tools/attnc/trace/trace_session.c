@@ -163,21 +163,24 @@ static int check_choice(const struct trace_run *run)
 /* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
 static const char checks[] = "memory+align+uninit+wait+hazard+barrier+diverge";
 
-static int open_gpu(struct trace_session *t, struct attn_pack *pack, const char *hip)
+static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struct trace_gpu *gpu)
 {
     char simulator[4096], why[600];
-    const bool simulated = !hip;
+    const bool simulated = !gpu || !gpu->real;
     if (simulated &&
         (!gpu_find_simulator(simulator, sizeof(simulator)) || !open_timing(simulator, &t->timing)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    t->opened = gpu_open(&t->gpu, simulated ? simulator : NULL, checks, t->info.target, pack, why,
-                         sizeof(why));
+    const struct gpu_choice choice = {t->info.target, simulated ? simulator : NULL, checks,
+                                      gpu ? gpu->part : NULL};
+    t->opened = gpu_open(&t->gpu, &choice, pack, why, sizeof(why));
+    if (!t->opened && choice.part)
+        return complain(EXIT_USER, "--part: %s", why);
     return t->opened ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s", why);
 }
 
 /* Opens the device and makes the arguments, whichever kernel is for them. */
 static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t n,
-                      const char *shape, const char *hip)
+                      const char *shape, const struct trace_gpu *gpu)
 {
     *t = (struct trace_session){.info = {.size = sizeof(t->info)}};
     t->run = (struct trace_run){.pack = pack, .n = n, .info = &t->info};
@@ -190,7 +193,7 @@ static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t 
                         t->info.op);
     int code = trace_parse_shape(op, shape, t->run.shape);
     if (code == EXIT_GOOD)
-        code = open_gpu(t, pack, hip);
+        code = open_gpu(t, pack, gpu);
     if (code != EXIT_GOOD)
         return code;
     code = prepare(&t->run);
@@ -201,16 +204,16 @@ static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t 
 }
 
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
-               const char *hip)
+               const struct trace_gpu *gpu)
 {
-    const int code = open_shape(t, pack, n, shape, hip);
+    const int code = open_shape(t, pack, n, shape, gpu);
     return code == EXIT_GOOD ? check_choice(&t->run) : code;
 }
 
 int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
-                   const char *hip)
+                   const struct trace_gpu *gpu)
 {
-    const int code = open_shape(t, pack, 0, shape, hip);
+    const int code = open_shape(t, pack, 0, shape, gpu);
     return code == EXIT_GOOD ? find_choice(&t->run, &t->info) : code;
 }
 

@@ -70,7 +70,8 @@ static int call_race(void *context, void *out)
     for (size_t i = 0; i < h->count; i++) {
         struct attn_pack *pack = tune_open_candidate(h->key, h->candidates[i]);
         *l->running = i;
-        const int code = trace_open(&l->sessions[i], pack, 0, h->key->shapes[h->shape].text, "hip");
+        const int code = trace_open(&l->sessions[i], pack, 0, h->key->shapes[h->shape].text,
+                                    &(struct trace_gpu){.real = true});
         if (code != EXIT_GOOD)
             return code;
     }
@@ -202,7 +203,7 @@ static int call_name(void *context, void *answer)
     struct gpu gpu;
     char why[600];
     struct attn_device_info info = {.size = sizeof(info)};
-    if (!gpu_open(&gpu, NULL, "", c->target, c->pack, why, sizeof(why)))
+    if (!gpu_open(&gpu, &(struct gpu_choice){.target = c->target}, c->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
     attn_device_describe(gpu.device, &info);
     snprintf(answer, 160, "%.150s", info.name);

@@ -34,7 +34,8 @@ static int call_verify(void *context, void *answer)
         return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
     if (!gpu_find_simulator(simulator, sizeof(simulator)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    if (!gpu_open(&gpu, simulator, "on", info.target, pack, why, sizeof(why)))
+    const struct gpu_choice choice = {info.target, simulator, "on", NULL};
+    if (!gpu_open(&gpu, &choice, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
     struct verify_run run = {
         .pack = pack, .gpu = &gpu, .seed = 1, .print = ignore_row, .hooks = c->hooks};
