@@ -128,6 +128,13 @@ static int check(const struct attn_gated_delta_prefill_desc *d,
     return ATTN_OK;
 }
 
+/* Returns the rows for pieces of `each` tokens of all sequences. A sequence that begins at token t
+   has its first piece in row t / each plus its number. */
+static int32_t rows_of(const struct attn_gated_delta_prefill_shape *s, int32_t each)
+{
+    return (s->tokens - 1) / each + s->batch;
+}
+
 /* Returns the bytes of a record of `chunks`. */
 static size_t record_bytes(int keys, int values, bool channels)
 {
@@ -142,9 +149,9 @@ static void describe(const struct attn_gated_delta_prefill_desc *d,
                      int64_t n, struct attn_gated_delta_prefill_launches *out)
 {
     const size_t k = (size_t)in->keys, v = (size_t)in->values, heads = (size_t)d->value_heads;
-    out->chunk_rows = s->tokens / CHUNK + s->batch;
+    out->chunk_rows = rows_of(s, CHUNK);
     out->segment_tokens = n > 1 ? (int32_t)(ceiling(in->longest, n) * CHUNK) : 0;
-    out->segment_rows = n > 1 ? s->tokens / out->segment_tokens + s->batch : 0;
+    out->segment_rows = n > 1 ? rows_of(s, out->segment_tokens) : 0;
     out->chunk_bytes = (size_t)out->chunk_rows * heads *
                        record_bytes(in->keys, in->values, d->decay == ATTN_DECAY_CHANNEL);
     if (n > 1)
@@ -163,14 +170,14 @@ static int find_launches(const struct attn_gated_delta_prefill_desc *d,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "gated_delta_prefill: launches is NULL");
     *launches = (struct attn_gated_delta_prefill_launches){0};
     const int32_t longest = s->max_seqlen < s->tokens ? s->max_seqlen : s->tokens;
-    if (!s->batch || !longest || s->tokens / CHUNK + s->batch > ROWS_MOST)
+    if (!s->batch || !longest || rows_of(s, CHUNK) > ROWS_MOST)
         return ATTN_OK;
     const struct shape in = {
         .costs = d->decay == ATTN_DECAY_CHANNEL ? &of_channel : &of_head,
         .units = s->compute_units,
         .heads = (int64_t)s->batch * d->value_heads,
         .longest = ceiling(longest, CHUNK),
-        .all = (int64_t)(s->tokens / CHUNK + s->batch) * d->value_heads,
+        .all = (int64_t)rows_of(s, CHUNK) * d->value_heads,
         .keys = d->head_dim,
         .values = d->head_dim_v ? d->head_dim_v : d->head_dim,
     };

@@ -62,7 +62,7 @@ static void small_parts_have_launches_of_their_own(void **state)
     struct attn_gated_delta_prefill_desc head = layer(ATTN_DECAY_HEAD, 4);
     channel.head_dim_v = head.head_dim_v = 128;
     const struct attn_gated_delta_prefill_launches l = choose(&channel, 8, 2048, UNITS_MI308X);
-    assert_int_equal(l.chunk_rows, 8 * 2048 / 64 + 8);
+    assert_int_equal(l.chunk_rows, (8 * 2048 - 1) / 64 + 8);
     assert_int_equal(l.segment_tokens, 0);
     one_launch(choose(&head, 8, 2048, UNITS_MI308X));
 }
@@ -74,12 +74,12 @@ static void memory_is_that_of_all_rows(void **state)
     const struct attn_gated_delta_prefill_desc head = layer(ATTN_DECAY_HEAD, 4);
     const struct attn_gated_delta_prefill_desc channel = layer(ATTN_DECAY_CHANNEL, 4);
     struct attn_gated_delta_prefill_launches l = choose(&head, 1, 16384, UNITS_MI300X);
-    assert_int_equal(l.chunk_rows, 16384 / 64 + 1);
+    assert_int_equal(l.chunk_rows, 16384 / 64);
     assert_int_equal(l.chunk_bytes,
                      (size_t)l.chunk_rows * 4 * 4 * (2756 + 32 * K + 32 * V + K * V / 2));
     assert_int_equal(l.segment_tokens % 64, 0);
     assert_in_range(l.segment_tokens, 64, 8192);
-    assert_int_equal(l.segment_rows, 16384 / l.segment_tokens + 1);
+    assert_int_equal(l.segment_rows, 16383 / l.segment_tokens + 1);
     assert_int_equal(l.segment_bytes, (size_t)l.segment_rows * 4 * 4 * K * (V + K / 2));
     l = choose(&channel, 1, 16384, UNITS_MI300X);
     assert_int_equal(l.chunk_bytes,

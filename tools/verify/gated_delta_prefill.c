@@ -55,10 +55,10 @@ static void size(struct call *c)
     own->stage = *stage;
     if (*stage == ATTN_STAGE_ALL)
         return;
-    a->chunk_rows = a->tokens / CHUNK + a->batch;
+    a->chunk_rows = (a->tokens - 1) / CHUNK + a->batch;
     a->segment_tokens = l.r.shape->steps * CHUNK;
     if (a->segment_tokens)
-        a->segment_rows = a->tokens / a->segment_tokens + a->batch;
+        a->segment_rows = (a->tokens - 1) / a->segment_tokens + a->batch;
     if (!c->traced) /* all launches have the tensors of the last one */
         *stage = ATTN_STAGE_OUTPUTS;
 }
