@@ -5,6 +5,9 @@
 #include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
+#include "runtime/pace.h"
+
+#include <string.h>
 
 /* Tokens of a chunk; value elements of a workgroup of one launch where there are few, and where
    there are many; value elements of a wave of the scan, and columns of one that
@@ -15,25 +18,24 @@ enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
 /* Bytes of a record of `chunks`: coefficients and their factors; the fade of a head. */
 enum { COEFFICIENTS = 11008, HEAD_FADE = 16, HALF = 2, FLOAT = 4 };
 
-/*
- * Modelled times in hundredths of a chunk in the narrow kernel of one launch, on a compute unit of
- * its own, for 128 x 128: GDN 12,510 and 9,970 clocks on MI300X and MI355X, KDA 30,860 and 23,370.
- * The others are the larger of both targets' where these differ.
- */
-struct costs {
-    int wide;    /* a chunk in the wide kernel of one launch */
-    int chunk;   /* of a compute unit for a value head's chunk in the launch of chunks */
-    int chunks;  /* of the memory for 100 such chunks */
-    int scan;    /* of a wave for a chunk in the scan */
-    int segment; /* likewise in the launch of segments */
-    int another; /* of either for each further wave of the compute unit */
-    int fold;    /* of a wave for the fold of a segment */
-    int output;  /* like `chunk`, in the launch of outputs */
-    int outputs; /* like `chunks`, in the launch of outputs */
+/* Times in hundredths of a microsecond, as runtime/delta_costs.def has them. */
+
+static const struct costs {
+    const char *target;
+    enum attn_decay decay;
+    int narrow, wide; /* a chunk in the narrow and in the wide kernel of one launch */
+    int chunk;        /* of a compute unit for a value head's chunk in the launch of chunks */
+    int chunks;       /* of the memory for 100 such chunks */
+    int output;       /* like `chunk`, in the launch of outputs */
+    int outputs;      /* like `chunks`, in the launch of outputs */
+    struct attn_pace scan, segment; /* of a wave for a chunk in these launches */
+    struct attn_pace fold;          /* of a wave of the scan for a segment before its own */
     int launch;
+} all_costs[] = {
+#define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
+#include "runtime/delta_costs.def"
+#undef COSTS
 };
-static const struct costs of_head = {135, 52, 31, 28, 42, 7, 30, 77, 45, 85};
-static const struct costs of_channel = {120, 72, 33, 12, 19, 4, 12, 24, 20, 37};
 
 /* A call, in chunks. */
 struct shape {
@@ -45,60 +47,70 @@ struct shape {
     int keys, values; /* elements */
 };
 
-static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* Returns the costs of a decay on a target. One without rows, or NULL, has the first row's. */
+static const struct costs *find_costs(const char *target, enum attn_decay decay)
+{
+    const struct costs *found = NULL;
+    for (size_t i = 0; i < sizeof(all_costs) / sizeof(all_costs[0]); i++) {
+        const struct costs *const c = &all_costs[i];
+        if (c->decay == decay && (!found || (target && !strcmp(target, c->target))))
+            found = c;
+    }
+    return found;
+}
 
 /* Returns the time of one launch. The pack's table takes the narrow kernel where its workgroups fit
    a quarter of the compute units of the target's largest part. */
 static int64_t time_of_one(const struct shape *s)
 {
     enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };
-    const int64_t wide = s->heads * ceiling(s->values, WIDE);
+    const struct costs *const c = s->costs;
+    const int64_t wide = s->heads * attn_ceiling(s->values, WIDE);
     if (s->values >= WIDE && wide > FEW)
-        return s->longest * s->costs->wide * ceiling(wide, s->units);
-    return s->longest * 100 * ceiling(s->heads * (s->values / NARROW), s->units);
+        return c->launch + s->longest * c->wide * attn_ceiling(wide, s->units);
+    return c->launch +
+           s->longest * c->narrow * attn_ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
-/* Returns the time in which each of `waves` processes `chunks`. A chunk takes `cost`, and `another`
- * more for each further wave of the compute unit. Waves beyond one on each SIMD take another
- * round. */
-static int64_t time_of_waves(const struct shape *s, int64_t waves, int cost, int64_t chunks)
+/* Returns the time in which each of `waves` does `count` steps, one wave at once on each SIMD. */
+static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct attn_pace *p,
+                             int64_t count)
 {
     enum { SIMDS = 4 };
-    const int64_t each = ceiling(waves, s->units), rest = each % SIMDS;
-    const int another = s->costs->another;
-    const int64_t full = each / SIMDS * (cost + (SIMDS - 1) * another);
-    return chunks * (full + (rest ? cost + (rest - 1) * another : 0));
+    return count * attn_pace_time(p, waves, s->units, SIMDS);
 }
 
-/* Returns the time of a launch for all chunks at once, bounded by compute units or by memory.
- * `each` is a compute unit's time for a chunk, `hundred` the memory's for 100. */
+/* Returns the time of a launch for all chunks at once: `each` is a compute unit's time for a chunk,
+   `hundred` the memory's for 100. */
 static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 {
-    const int64_t busy = ceiling(s->all, s->units) * each, moved = s->all * hundred / 100;
-    return busy > moved ? busy : moved;
+    const int64_t all = s->all > s->units ? s->all : s->units;
+    return all * each / s->units + s->all * hundred / 100;
 }
 
-/* Returns the time of several launches, where each sequence is cut into n segments. */
-static int64_t time_of_several(const struct shape *s, int64_t n)
+/* Returns the time of several launches, where segments have up to `each` chunks. */
+static int64_t time_of_several(const struct shape *s, int64_t each)
 {
     const struct costs *const c = s->costs;
-    const int64_t each = ceiling(s->longest, n), columns = (s->values + s->keys) / WIDE_SLICE;
-    const int64_t parallel =
-        time_of_chunks(s, c->chunk, c->chunks) + time_of_chunks(s, c->output, c->outputs);
-    const int64_t scan = time_of_waves(s, s->heads * n * (s->values / SLICE), c->scan, each);
-    const int64_t whole = parallel + scan + 2 * c->launch;
+    const int64_t n = attn_ceiling(s->longest, each), columns = (s->values + s->keys) / WIDE_SLICE;
+    const int64_t waves = s->heads * n * (s->values / SLICE);
+    const int64_t whole = time_of_chunks(s, c->chunk, c->chunks) +
+                          time_of_chunks(s, c->output, c->outputs) +
+                          time_of_waves(s, waves, &c->scan, each) + 3 * c->launch;
     if (n == 1)
         return whole;
-    return whole + time_of_waves(s, s->heads * (n - 1) * columns, c->segment, each) +
-           (n - 1) * c->fold + c->launch;
+    return whole + time_of_waves(s, s->heads * (n - 1) * columns, &c->segment, each) +
+           time_of_waves(s, waves, &c->fold, n - 1) + c->launch;
 }
 
-/* Returns the best number of segments; 0: one launch is better. */
+/* Returns the best number of segments; 0: one launch is better. Several segments change the bits of
+ * a result, so they have to save a twentieth of the time. */
 static int64_t choose(const struct shape *s, int64_t batch)
 {
-    int64_t best = 0, least = time_of_one(s);
-    for (int64_t n = 1; n <= SEGMENTS_MOST && n <= s->longest && n * batch <= ROWS_MOST; n++) {
-        const int64_t time = time_of_several(s, n);
+    const int64_t one = time_of_one(s), several = time_of_several(s, s->longest);
+    int64_t best = several < one, least = (best ? several : one) * 19 / 20;
+    for (int64_t n = 2; n <= SEGMENTS_MOST && n <= s->longest && n * batch <= ROWS_MOST; n++) {
+        const int64_t time = time_of_several(s, attn_ceiling(s->longest, n));
         if (time < least) {
             least = time;
             best = n;
@@ -121,6 +133,9 @@ static int check(const struct attn_gated_delta_prefill_desc *d,
                          "gated_delta_prefill: batch %d is not in 0 to %d, or max_seqlen %d or "
                          "tokens %d is negative",
                          s->batch, ROWS_MOST, s->max_seqlen, s->tokens);
+    if (d->decay != ATTN_DECAY_HEAD && d->decay != ATTN_DECAY_CHANNEL)
+        return attn_fail(ATTN_BAD_ARGUMENT, "gated_delta_prefill: decay %d is unknown",
+                         (int)d->decay);
     if (s->compute_units < 1 || s->compute_units > UNITS_MOST)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "gated_delta_prefill: compute_units %d is not in 1 to %d",
@@ -150,7 +165,7 @@ static void describe(const struct attn_gated_delta_prefill_desc *d,
 {
     const size_t k = (size_t)in->keys, v = (size_t)in->values, heads = (size_t)d->value_heads;
     out->chunk_rows = rows_of(s, CHUNK);
-    out->segment_tokens = n > 1 ? (int32_t)(ceiling(in->longest, n) * CHUNK) : 0;
+    out->segment_tokens = n > 1 ? (int32_t)(attn_ceiling(in->longest, n) * CHUNK) : 0;
     out->segment_rows = n > 1 ? rows_of(s, out->segment_tokens) : 0;
     out->chunk_bytes = (size_t)out->chunk_rows * heads *
                        record_bytes(in->keys, in->values, d->decay == ATTN_DECAY_CHANNEL);
@@ -173,10 +188,10 @@ static int find_launches(const struct attn_gated_delta_prefill_desc *d,
     if (!s->batch || !longest || rows_of(s, CHUNK) > ROWS_MOST)
         return ATTN_OK;
     const struct shape in = {
-        .costs = d->decay == ATTN_DECAY_CHANNEL ? &of_channel : &of_head,
+        .costs = find_costs(s->target, d->decay),
         .units = s->compute_units,
         .heads = (int64_t)s->batch * d->value_heads,
-        .longest = ceiling(longest, CHUNK),
+        .longest = attn_ceiling(longest, CHUNK),
         .all = (int64_t)rows_of(s, CHUNK) * d->value_heads,
         .keys = d->head_dim,
         .values = d->head_dim_v ? d->head_dim_v : d->head_dim,

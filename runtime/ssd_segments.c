@@ -4,48 +4,66 @@
 #include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
+#include "runtime/pace.h"
+
+#include <string.h>
 
 /* Tokens of a chunk, value elements of a workgroup, the most segments of a sequence. */
 enum { CHUNK = 64, VALUES = 64, SEGMENTS_MOST = 64, ROWS_MOST = 65535, UNITS_MOST = 4096 };
 
-/* Times in hundredths of ALONE: the time in which the kernel of outputs does a chunk while it is
-   the only workgroup of a compute unit. STATES is a chunk of the kernel of states, FOLD the
-   folding of one state, LAUNCH a launch. Each further workgroup of a compute unit adds PAIRED.
-   Modelled for keys of 128 elements: a chunk of states takes 2,990 of 8,190 cycles on MI300X and
-   2,220 of 4,960 on MI355X. There 4 us of a launch are one and two chunks. */
-enum { ALONE = 100, STATES = 40, FOLD = 27, LAUNCH = 200, PAIRED = 63 };
+/* Times in hundredths of a microsecond, as runtime/ssd_costs.def has them. */
+static const struct costs {
+    const char *target;
+    struct attn_pace outputs; /* of a workgroup for a chunk whose outputs it makes */
+    struct attn_pace states;  /* of a workgroup for a chunk in the launch of states */
+    struct attn_pace fold;    /* of a workgroup for a segment before its own */
+    int launch;
+} all_costs[] = {
+#define COSTS(gfx, ...) {gfx, __VA_ARGS__},
+#include "runtime/ssd_costs.def"
+#undef COSTS
+};
 
-static int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/* A call of workgroups on compute units, with the chunks of its longest sequence. */
+struct load {
+    const struct costs *costs;
+    int64_t workgroups, units, chunks;
+};
 
-/* Returns the time of a chunk where a compute unit has its share of `workgroups`. */
-static int64_t chunk_time(int64_t workgroups, int64_t units)
+/* Returns the costs of a target. One without a row, or NULL, has the first one's. */
+static const struct costs *find_costs(const char *target)
 {
-    const int64_t each = ceiling(workgroups, units);
-    return each <= 1 ? ALONE : PAIRED * each;
+    for (size_t i = 1; target && i < sizeof(all_costs) / sizeof(all_costs[0]); i++) {
+        if (!strcmp(target, all_costs[i].target))
+            return &all_costs[i];
+    }
+    return &all_costs[0];
 }
 
-/* Returns the modelled time of `segments` segments of each sequence; 1: it is not cut. */
-static int64_t time_of(int64_t workgroups, int64_t chunks, int64_t units, int64_t segments)
+/* Returns the modelled time of a call whose segments have up to `each` chunks. */
+static int64_t time_of(const struct load *l, int64_t each)
 {
-    const int64_t each = ceiling(chunks, segments);
-    const int64_t outputs = chunk_time(workgroups * segments, units);
+    enum { PLACES = 2 /* workgroups that a compute unit has at once */ };
+    const struct costs *const c = l->costs;
+    const int64_t segments = attn_ceiling(l->chunks, each), all = l->workgroups * segments;
+    const int64_t outputs = each * attn_pace_time(&c->outputs, all, l->units, PLACES) + c->launch;
     if (segments == 1)
-        return each * outputs;
-    const int64_t states = chunk_time(workgroups * (segments - 1), units) * STATES / ALONE;
-    const int64_t folds = outputs * (segments - 1) * FOLD / ALONE;
-    return each * (outputs + states) + folds + LAUNCH;
+        return outputs;
+    const int64_t before = segments - 1, others = l->workgroups * before;
+    return outputs + each * attn_pace_time(&c->states, others, l->units, PLACES) +
+           before * attn_pace_time(&c->fold, all, l->units, PLACES) + c->launch;
 }
 
-static int64_t choose(const struct attn_ssd_prefill_desc *d, const struct attn_ssd_prefill_shape *s)
+/* Returns the chunks of a segment in the fastest call. Segments change the bits of a result, so they
+ * have to save a twentieth of the time. */
+static int64_t choose(const struct load *l, int64_t batch)
 {
-    const int64_t chunks = ceiling(s->max_seqlen, CHUNK);
-    const int64_t workgroups = (int64_t)s->batch * d->value_heads * ceiling(d->head_dim_v, VALUES);
-    int64_t best = 1, least = time_of(workgroups, chunks, s->compute_units, 1);
-    for (int64_t n = 2; n <= SEGMENTS_MOST && n <= chunks && n * s->batch <= ROWS_MOST; n++) {
-        const int64_t time = time_of(workgroups, chunks, s->compute_units, n);
+    int64_t best = l->chunks, least = time_of(l, best) * 19 / 20;
+    for (int64_t n = 2; n <= SEGMENTS_MOST && n <= l->chunks && n * batch <= ROWS_MOST; n++) {
+        const int64_t each = attn_ceiling(l->chunks, n), time = time_of(l, each);
         if (time < least) {
             least = time;
-            best = n;
+            best = each;
         }
     }
     return best;
@@ -80,11 +98,16 @@ static int find_segments(const struct attn_ssd_prefill_desc *d,
     if (!segments)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "ssd_prefill: segments is NULL");
     *segments = (struct attn_ssd_prefill_segments){0};
-    const int64_t count = s->batch && s->max_seqlen ? choose(d, s) : 1;
-    if (count == 1)
+    const struct load load = {
+        .costs = find_costs(s->target),
+        .workgroups = (int64_t)s->batch * d->value_heads * attn_ceiling(d->head_dim_v, VALUES),
+        .units = s->compute_units,
+        .chunks = attn_ceiling(s->max_seqlen, CHUNK),
+    };
+    const int64_t each = s->batch && s->max_seqlen ? choose(&load, s->batch) : load.chunks;
+    if (each == load.chunks)
         return ATTN_OK;
-    const int64_t tokens = ceiling(ceiling(s->max_seqlen, CHUNK), count) * CHUNK;
-    const int64_t rows = s->batch * ceiling(s->max_seqlen, tokens);
+    const int64_t tokens = each * CHUNK, rows = s->batch * attn_ceiling(load.chunks, each);
     const size_t sums = (size_t)(rows * d->value_heads);
     segments->segment_tokens = (int32_t)tokens;
     segments->segment_rows = (int32_t)rows;

@@ -24,14 +24,25 @@ static struct attn_gated_delta_prefill_desc layer(enum attn_decay decay, int32_t
                                                   .decay = decay};
 }
 
-static struct attn_gated_delta_prefill_launches choose(
-    const struct attn_gated_delta_prefill_desc *d, int32_t batch, int32_t tokens, int32_t units)
+static struct attn_gated_delta_prefill_launches choose_on(
+    const char *target, const struct attn_gated_delta_prefill_desc *d, int32_t batch,
+    int32_t tokens, int32_t units)
 {
-    const struct attn_gated_delta_prefill_shape s = {sizeof(s), batch, batch * tokens,
-                                                     tokens,    units, 0};
+    const struct attn_gated_delta_prefill_shape s = {.size = sizeof(s),
+                                                     .batch = batch,
+                                                     .tokens = batch * tokens,
+                                                     .max_seqlen = tokens,
+                                                     .compute_units = units,
+                                                     .target = target};
     struct attn_gated_delta_prefill_launches found;
     assert_int_equal(attn_gated_delta_prefill_plan(d, &s, &found), ATTN_OK);
     return found;
+}
+
+static struct attn_gated_delta_prefill_launches choose(
+    const struct attn_gated_delta_prefill_desc *d, int32_t batch, int32_t tokens, int32_t units)
+{
+    return choose_on("gfx942", d, batch, tokens, units);
 }
 
 static void one_launch(struct attn_gated_delta_prefill_launches l)
@@ -100,11 +111,29 @@ static void more_sequences_are_cut_less(void **state)
     assert_int_equal(many.segment_rows, 0);
 }
 
+/* MI355X takes less time for a chunk of the scan beside a fold than MI300X, so its segments are
+ * longer. A target without costs has the costs of gfx942. */
+static void targets_have_costs_of_their_own(void **state)
+{
+    (void)state;
+    enum { UNITS = 256 };
+    struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
+    d.head_dim_v = 128;
+    const int32_t first = choose_on("gfx942", &d, 1, 16384, UNITS).segment_tokens;
+    assert_true(choose_on("gfx950", &d, 1, 16384, UNITS).segment_tokens > first);
+    assert_int_equal(choose_on("gfx1250", &d, 1, 16384, UNITS).segment_tokens, first);
+    assert_int_equal(choose_on(NULL, &d, 1, 16384, UNITS).segment_tokens, first);
+}
+
 static void memory_may_be_limited(void **state)
 {
     (void)state;
     const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
-    struct attn_gated_delta_prefill_shape s = {sizeof(s), 1, 16384, 16384, UNITS_MI300X, 0};
+    struct attn_gated_delta_prefill_shape s = {.size = sizeof(s),
+                                               .batch = 1,
+                                               .tokens = 16384,
+                                               .max_seqlen = 16384,
+                                               .compute_units = UNITS_MI300X};
     const struct attn_gated_delta_prefill_launches any = choose(&d, 1, 16384, UNITS_MI300X);
     struct attn_gated_delta_prefill_launches found;
     s.bytes_most = any.chunk_bytes + any.segment_bytes;
@@ -120,7 +149,11 @@ static void numbers_out_of_range_are_refused(void **state)
 {
     (void)state;
     struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 0);
-    struct attn_gated_delta_prefill_shape s = {sizeof(s), 1, 1024, 1024, UNITS_MI300X, 0};
+    struct attn_gated_delta_prefill_shape s = {.size = sizeof(s),
+                                               .batch = 1,
+                                               .tokens = 1024,
+                                               .max_seqlen = 1024,
+                                               .compute_units = UNITS_MI300X};
     struct attn_gated_delta_prefill_launches found;
 #define REFUSED(text)                                                                   \
     assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT); \
@@ -130,6 +163,9 @@ static void numbers_out_of_range_are_refused(void **state)
     d.head_dim = 257;
     REFUSED("head_dim 257");
     d.head_dim = K;
+    d.decay = (enum attn_decay)2;
+    REFUSED("decay 2 is unknown");
+    d.decay = ATTN_DECAY_HEAD;
     s.batch = 65536;
     REFUSED("batch 65536 is not in 0 to 65535");
     s.batch = 1;
@@ -155,6 +191,7 @@ int main(void)
         cmocka_unit_test(small_parts_have_launches_of_their_own),
         cmocka_unit_test(memory_is_that_of_all_rows),
         cmocka_unit_test(more_sequences_are_cut_less),
+        cmocka_unit_test(targets_have_costs_of_their_own),
         cmocka_unit_test(memory_may_be_limited),
         cmocka_unit_test(numbers_out_of_range_are_refused),
     };

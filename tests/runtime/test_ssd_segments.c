@@ -22,13 +22,23 @@ static struct attn_ssd_prefill_desc rank(void)
                                           .value_heads = HEADS};
 }
 
-static struct attn_ssd_prefill_segments choose(int32_t batch, int32_t tokens, int32_t units)
+static struct attn_ssd_prefill_segments choose_on(const char *target, int32_t batch, int32_t tokens,
+                                                  int32_t units)
 {
     const struct attn_ssd_prefill_desc d = rank();
-    const struct attn_ssd_prefill_shape s = {sizeof(s), batch, tokens, units};
+    const struct attn_ssd_prefill_shape s = {.size = sizeof(s),
+                                             .batch = batch,
+                                             .max_seqlen = tokens,
+                                             .compute_units = units,
+                                             .target = target};
     struct attn_ssd_prefill_segments found;
     assert_int_equal(attn_ssd_prefill_plan(&d, &s, &found), ATTN_OK);
     return found;
+}
+
+static struct attn_ssd_prefill_segments choose(int32_t batch, int32_t tokens, int32_t units)
+{
+    return choose_on("gfx942", batch, tokens, units);
 }
 
 static void whole(struct attn_ssd_prefill_segments s)
@@ -79,11 +89,23 @@ static void rows_are_those_of_all_sequences(void **state)
     assert_int_equal(s.segment_rows, 3 * ((5000 + s.segment_tokens - 1) / s.segment_tokens));
 }
 
+/* A chunk takes MI355X half of MI300X's time, and a launch as long. So it cuts a prompt of 1,536
+ * tokens into fewer segments. */
+static void targets_have_costs_of_their_own(void **state)
+{
+    (void)state;
+    const int32_t first = choose_on("gfx942", 1, 1536, 256).segment_tokens;
+    assert_true(first > 0);
+    assert_true(choose_on("gfx950", 1, 1536, 256).segment_tokens > first);
+    assert_int_equal(choose_on(NULL, 1, 1536, 256).segment_tokens, first);
+}
+
 static void numbers_out_of_range_are_refused(void **state)
 {
     (void)state;
     struct attn_ssd_prefill_desc d = rank();
-    struct attn_ssd_prefill_shape s = {sizeof(s), 1, 1024, UNITS_MI300X};
+    struct attn_ssd_prefill_shape s = {
+        .size = sizeof(s), .batch = 1, .max_seqlen = 1024, .compute_units = UNITS_MI300X};
     struct attn_ssd_prefill_segments found;
 #define REFUSED(text)                                                           \
     assert_int_equal(attn_ssd_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT); \
@@ -119,6 +141,7 @@ int main(void)
         cmocka_unit_test(few_long_sequences_are_cut),
         cmocka_unit_test(fewer_compute_units_get_longer_segments),
         cmocka_unit_test(rows_are_those_of_all_sequences),
+        cmocka_unit_test(targets_have_costs_of_their_own),
         cmocka_unit_test(numbers_out_of_range_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,24 +45,29 @@ class Peer:
         return found
 
 
-def planned(build, layer, batch, tokens, units):
-    """Returns the chunks of a segment, 0 without segments, and the stages that libattn plans for a call. No stages: one
-    launch."""
+def plan_of(build, op, result, desc, target, shape):
+    """Returns struct `result`, which attn_<op>_plan() fills for members of a descriptor and of a shape."""
     sys.path.insert(0, os.path.join(build, "python"))
     os.environ.setdefault("ATTN_LIBRARY", os.path.join(build, "runtime/libattn.so.0"))
     import attn  # declares the ops
     from attn import _native
 
-    _, _, heads, value_heads = LAYERS[layer]
     ffi = _native.ffi
-    desc = ffi.new("struct attn_gated_delta_prefill_desc *", {
-        "size": ffi.sizeof("struct attn_gated_delta_prefill_desc"), "head_dim": 128, "head_dim_v": 128, "heads": heads,
-        "value_heads": value_heads, "decay": 1 if layer == "kda" else 0})
-    shape = ffi.new("struct attn_gated_delta_prefill_shape *", {
-        "size": ffi.sizeof("struct attn_gated_delta_prefill_shape"), "batch": batch, "tokens": batch * tokens,
-        "max_seqlen": tokens, "compute_units": units})
-    out = ffi.new("struct attn_gated_delta_prefill_launches *")
-    _native.check(_native.lib.attn_gated_delta_prefill_plan(desc, shape, out))
+    name, found = ffi.new("char[]", target.encode()), ffi.new("struct %s *" % result)
+    sized = lambda struct, values: ffi.new("struct %s *" % struct, {"size": ffi.sizeof("struct " + struct), **values})
+    _native.check(getattr(_native.lib, "attn_%s_plan" % op)(
+        sized("attn_%s_desc" % op, desc), sized("attn_%s_shape" % op, {"target": name, **shape}), found))
+    return found
+
+
+def planned(build, layer, batch, tokens, units, target):
+    """Returns the chunks of a segment, 0 without segments, and the stages that libattn plans for a call. No stages: one
+    launch."""
+    _, _, heads, value_heads = LAYERS[layer]
+    desc = {"head_dim": 128, "head_dim_v": 128, "heads": heads, "value_heads": value_heads,
+            "decay": 1 if layer == "kda" else 0}
+    out = plan_of(build, "gated_delta_prefill", "attn_gated_delta_prefill_launches", desc, target, {
+        "batch": batch, "tokens": batch * tokens, "max_seqlen": tokens, "compute_units": units})
     if not out.chunk_rows:
         return 0, []
     cut = ["segments"] if out.segment_tokens else []
@@ -121,7 +126,7 @@ def prompts(trace, time_object, build, target, directory, units, shapes=None):
     for layer, (what, *_) in LAYERS.items():
         peer = Peer(time_object, target, directory)
         for batch, tokens in shapes or PROMPTS:
-            segment, stages = planned(build, layer, batch, tokens, units)
+            segment, stages = planned(build, layer, batch, tokens, units, target)
             reports = prompt(trace, target, layer, batch, tokens, segment, stages)
             yield row(target, what, batch, tokens, reports, segment, peer.times(layer, batch, tokens))
 

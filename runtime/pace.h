@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times of waves or workgroups that share compute units, for functions that choose launches. */
+#ifndef ATTN_PACE_H
+#define ATTN_PACE_H
+
+#include <stdint.h>
+
+/* The time of one that has a compute unit to itself, and what each further one there adds. */
+struct attn_pace {
+    int alone, another;
+};
+
+/* Returns a / b, rounded up. */
+static inline int64_t attn_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Returns the time of `all` on `units` compute units. Each runs `places` at once, and the others in
+ * further rounds. */
+static inline int64_t attn_pace_time(const struct attn_pace *p, int64_t all, int64_t units,
+                                     int64_t places)
+{
+    const int64_t each = attn_ceiling(all, units), rest = each % places;
+    const int64_t rounds = each / places * (p->alone + (places - 1) * p->another);
+    return rounds + (rest ? p->alone + (rest - 1) * p->another : 0);
+}
+
+#endif
