@@ -73,3 +73,9 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, qv=None, cache_
     out, lse = got if return_softmax_lse else (got, None)
     out = c.view(out, batch, queries, heads, out.shape[-1])
     return (out, c.swap(c.view(lse, heads, batch, queries), 0, 1)) if return_softmax_lse else out
+
+
+def causal_conv1d_update(x, conv_state, weight, bias, out, use_silu, cache_seqlens, conv_state_indices, pad_slot_id):
+    """Raises NotServed: this form's output may lie anywhere."""
+    raise NotServed("aiter.ops.causal_conv1d_update.causal_conv1d_update", "outputs of its own are not served; the call of "
+                    "aiter.ops.triton.conv.causal_conv1d returns one")

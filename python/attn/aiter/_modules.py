@@ -115,17 +115,18 @@ MODULES = {
 
 # {(path, name): the function in attn.aiter._forms} of calls that share a name with another one
 FORMS = {
+    ("aiter.ops.causal_conv1d_update", "causal_conv1d_update"): "causal_conv1d_update",
     ("aiter.ops.fused_qk_norm_rope_cache_quant", "fused_qk_rmsnorm"): "fused_qk_rmsnorm",
     ("aiter.ops.triton.attention.mha", "flash_attn_func"): "flash_attn_func",
     ("aiter.ops.triton.attention.mha", "flash_attn_varlen_func"): "flash_attn_varlen_func",
     ("aiter.ops.triton.attention.mla", "mla_decode_fwd"): "mla_decode_fwd",
 }
-FORMS_REFUSED = {("aiter.ops.triton.attention.mla", "mla_decode_fwd")}
+FORMS_REFUSED = {("aiter.ops.causal_conv1d_update", "causal_conv1d_update"), ("aiter.ops.triton.attention.mla", "mla_decode_fwd")}
 
 # Calls whose absence engines expect: they import them in a `try` and have another way. Such an import fails with the
 # reason. A call that is not served and not listed here imports, and raises NotServed when it is called.
 PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_rule_fwd_h_flydsl_opt
-    chunk_gated_delta_rule_opt_vk chunk_kda concat_and_cache_mla_seg fav3_sage_wrapper_func flydsl_fused_compress_attn flydsl_gdr_decode flydsl_hca_compress_attn
+    chunk_kda concat_and_cache_mla_seg fav3_sage_wrapper_func flydsl_fused_compress_attn flydsl_hca_compress_attn
     flydsl_mla_v4_decode_supported flydsl_qk_norm_rope_quant fused_attention_qk_norm_rope
     fused_attention_qk_norm_rope_supported fused_gemm_a8w8_blockscale_preshuffle_split_cat
     fused_gemm_a8w8_blockscale_split_cat fused_gemm_afp4wfp4_preshuffle_split_cat fused_mla_prefill_qkv_fp8

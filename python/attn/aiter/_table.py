@@ -145,13 +145,27 @@ ROWS = (
      "sequence", "keys of other than 128 elements"),
     (("top_k_per_row_prefill", "top_k_per_row_decode"), "ATOM, vLLM",
      "any k up to 4096 that the pack has; indices ascend, ties go to the smaller one", ""),
+    (("chunk_kimi_delta_attn",), "ATOM",
+     "prompts of KDA, gates and betas given or in the kernel, bounded or not, states V x K or K x V; a logit of beta that "
+     "was widened to float is narrowed again", ""),
+    (("chunk_gated_delta_rule", "chunk_gated_delta_rule_opt_vk"), "ATOM, vLLM",
+     "prompts of GDN, with states K x V and V x K; of `_opt_vk` also sequences of a decode step before them, and a pool of "
+     "states by `initial_state_indices`", "`inplace_final_state=False` with a pool"),
+    (("fused_recurrent_gated_delta_rule",), "ATOM", "GDN token by token, with `gk` KDA; states K x V", "`gv`, both `g` and `gk`"),
+    (("fused_rearrange_sigmoid_gated_delta_rule",), "vLLM",
+     "steps and drafts of GDN and KDA from rows of q, k and v, states V x K in place", "bounded gates"),
+    (("flydsl_gdr_decode",), "ATOM", "a decode step of GDN, states V x K, slots to read and to write of their own",
+     "`need_shuffle_state`, several tokens of a sequence"),
+    (("causal_conv1d_fn", "causal_conv1d_update"), "ATOM",
+     "of `aiter.ops.triton.conv`: prompts and steps, states in place by slots",
+     "`intermediate_conv_window`, circular states by `cache_seqlens`; `aiter.ops.causal_conv1d_update` has other arguments"),
+    (("causal_conv1d_split_qkv_triton_tile_fn",), "vLLM", "prompts, with q, k and v apart", ""),
 )
 
 _ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which take the same tensors"
 _GDN = "AITER's form of it has no call yet; attn.linear has vLLM's, SGLang's and ATOM's calls"
 _UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
        "makes keys and values of latents")
-_KDA = "Kimi's delta attention is not an op of attnc yet"
 _MSA = "scores and choices of MiniMax-M3's blocks are not ops of attnc; fused_qknorm_idxrqknorm writes what they read"
 _PACKED = "the segmented layout is of gfx1250"
 _PARTS = "the norm, the rotation and attention are launches of their own: fused_qkv_split_qk_norm_rope_cache has the first two"
@@ -192,21 +206,12 @@ MISSING = (
     ("compute_varqlen_windows", "ATOM", _FP4),
     ("flydsl_pa_mqa_logits_fp4", "ATOM", _FP4),
     ("flydsl_pa_mqa_logits_fp4_prefill", "ATOM", _FP4),
-    ("causal_conv1d_fn", "ATOM", _GDN),
-    ("causal_conv1d_update", "ATOM", _GDN),
-    ("chunk_gated_delta_rule", "ATOM", _GDN),
-    ("fused_recurrent_gated_delta_rule", "ATOM", _GDN),
-    ("chunk_gated_delta_rule_opt_vk", "ATOM", _GDN),
-    ("flydsl_gdr_decode", "ATOM", _GDN),
     ("flydsl_gdr_prefill", "ATOM", _GDN),
-    ("chunk_kimi_delta_attn", "ATOM", _KDA),
-    ("chunk_kda", "vLLM", _KDA),
-    ("fused_recurrent_kda", "vLLM", _KDA),
-    ("fused_recurrent_kda_packed_decode", "vLLM", _KDA),
-    ("causal_conv1d_split_qkv_triton_tile_fn", "vLLM", _KDA),
+    ("chunk_kda", "vLLM", _GDN),
+    ("fused_recurrent_kda", "vLLM", _GDN),
+    ("fused_recurrent_kda_packed_decode", "vLLM", _GDN),
     ("build_gated_delta_rule_prefill_metadata", "vLLM", _GDN),
     ("chunk_gated_delta_rule_fwd_h_flydsl_opt", "vLLM", _GDN),
-    ("fused_rearrange_sigmoid_gated_delta_rule", "vLLM", _GDN),
     ("fused_reshape_causal_conv1d_update_single_token", "vLLM", _GDN),
     ("gdn_prepare_flydsl_supported", "vLLM", _GDN),
     ("gdn_prepare_fwd_flydsl", "vLLM", _GDN),

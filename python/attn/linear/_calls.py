@@ -97,6 +97,7 @@ def gates(g, beta, a_log=None, dt_bias=None, lower_bound=None, raw=False):
     raw: g and beta are the logits; else they are the natural logarithm of the decay, and beta itself."""
     if not raw:
         return "given", dict(log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"))
+    dt_bias = None if dt_bias is None else c.view(dt_bias, *g.shape[2:])
     tensors = dict(gate_in=g[0], beta_in=beta[0], **given(a_log=a_log, dt_bias=dt_bias))
     return ("softplus", tensors) if lower_bound is None else ("bounded", dict(tensors, lower_bound=lower_bound))
 
