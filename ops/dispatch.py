@@ -602,8 +602,10 @@ def check_data(op):
         lead = both(["!r"] + parts)
         if op.pages["slots"]:
             slots = expression(op.pages["slots"], op)
-            text += (f"    if (!r && {slots})\n        r = attn_slots_check(op->device, &d->cache, "
-                     f"d->page_table, &a->cache, &a->pages, {slots}, a->batch, a->stream);\n")
+            first, rows = [expression(e, op) for e in op.pages["second"] or ("0", "0")]
+            text += (f"    const struct attn_more_slots more = {{{first}, {rows}}};\n"
+                     f"    if (!r && {slots})\n        r = attn_slots_check(op->device, &d->cache, "
+                     f"d->page_table, &a->cache, &a->pages, {slots}, &more, a->batch, a->stream);\n")
             lead = both(["!r"] + parts + [f"!({slots})"])
         text += (f"    if ({lead})\n        r = attn_pages_check(op->device, &d->cache, "
                  "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")

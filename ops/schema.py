@@ -301,9 +301,10 @@ class Rows:
         for name in members:
             self._op.args.append(Member("struct attn_cache", name, ""))
 
-    def PAGES(self, when=None, kv_lens_optional=None, slots=None, doc=""):
-        """`slots`: how many slots an entry is; 0: it is a page. Else kv_lens may be NULL."""
-        self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional, "slots": slots}
+    def PAGES(self, when=None, kv_lens_optional=None, slots=None, second=None, doc=""):
+        """`slots`: how many slots an entry is; 0: it is a page. Else kv_lens may be NULL. `second`: the first slot
+        of a second tensor and its rows, where lists name these too."""
+        self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional, "slots": slots, "second": second}
         self._op.keys.append(Key("page_table", "enum attn_page_table",
                                  f"with {when}" if when else "", field="page_table", when=when))
         self._op.args.append(Member("struct attn_pages", "pages", doc))

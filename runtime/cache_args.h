@@ -84,11 +84,17 @@ int attn_pages_check(const struct attn_device *device, const struct attn_cache_d
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 
+/* Slots outside a cache: `count` from `first` on. count 0: there are none. */
+struct attn_more_slots {
+    int32_t first, count;
+};
+
 /* ATTN_CHECK_DATA: checks lengths and that each list has entries for `slots` slots. Slots must lie
- * in cache->page_count pages. */
+ * in cache->page_count pages, or be among `more`. */
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
-                     const struct attn_pages *pages, int32_t slots, int32_t batch, void *stream);
+                     const struct attn_pages *pages, int32_t slots,
+                     const struct attn_more_slots *more, int32_t batch, void *stream);
 
 /* ATTN_CHECK_DATA: checks that slots lie in cache->page_count pages. Where pages have scales, the
  * slots of a page must form a run. */

@@ -19,8 +19,15 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* ATTN_CHECK_DATA. */
 
+/* Returns the slots that entries may name, the end of the tensor that has `entry`. */
+static int64_t end_of(const struct attn_more_slots *more, int64_t entry, int64_t limit)
+{
+    return more->count && entry >= more->first ? (int64_t)more->first + more->count : limit;
+}
+
 /* Checks the entries of `slots` slots. */
-static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit)
+static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit,
+                      const struct attn_more_slots *more)
 {
     const int64_t first = attn_page_list_first(l, s), room = attn_page_list_room(l, s) * slots;
     const int64_t length = l->lens ? l->lens[s] : room;
@@ -30,24 +37,26 @@ static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots,
     for (int64_t i = 0; i < length; i += slots) {
         const int64_t entry = l->entries[first + i / slots], left = length - i;
         const int64_t end = entry * slots + (left < slots ? left : slots);
-        if (entry >= 0 && end > limit)
-            return attn_fail(ATTN_BAD_DATA, "%s %lld of list %d is %lld, the cache has %lld slots",
-                             slots > 1 ? "block" : "slot", (long long)(i / slots), s,
-                             (long long)entry, (long long)limit);
+        if (entry >= 0 && end > end_of(more, entry, limit))
+            return attn_fail(
+                ATTN_BAD_DATA, "%s %lld of list %d is %lld, the cache has %lld slots%s",
+                slots > 1 ? "block" : "slot", (long long)(i / slots), s, (long long)entry,
+                (long long)limit, more->count ? ", second has too few rows" : "");
     }
     return ATTN_OK;
 }
 
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
-                     const struct attn_pages *pages, int32_t slots, int32_t batch, void *stream)
+                     const struct attn_pages *pages, int32_t slots,
+                     const struct attn_more_slots *more, int32_t batch, void *stream)
 {
     const int64_t limit =
         cache->page_count ? (int64_t)cache->page_count * desc->page_size : INT64_MAX;
     struct attn_page_lists l = {0};
     int r = attn_read_page_lists(device, table, pages, batch, stream, &l);
     for (int32_t s = 0; s < batch && !r && l.entries; s++)
-        r = check_list(&l, s, slots, limit);
+        r = check_list(&l, s, slots, limit, more);
     attn_free_page_lists(&l);
     return r;
 }

@@ -161,6 +161,21 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
+/* Returns the rows of the pool, or of the second source, that tokens of the window have. `ring` is
+ * ring_of(). */
+static struct tir_value window_rows(struct lists *l, struct tir_value token, struct tir_value ring)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value own = tir_rem(b, tir_max(b, token, number(l, tir_i32(b, 0))),
+                                         number(l, argument(l, ARG_RING_ROWS)));
+    const struct tir_value fresh = att_entry_or(b, ARG_NEW_LENS, l->query, tir_i32(b, 0));
+    const struct tir_value first = tir_sub(b, l->tokens, fresh);
+    const struct tir_value own_row = tir_add(b, argument(l, ARG_SECOND_FIRST), l->query);
+    const struct tir_value step = tir_sub(b, own_row, att_plus(b, l->tokens, -1));
+    return tir_select(b, tir_cmp_lt(b, token, number(l, first)), tir_add(b, number(l, ring), own),
+                      tir_add(b, token, number(l, step)));
+}
+
 /* Writes ROWS list entries from `first` on. `ring` is ring_of(). */
 static void write_entries(struct lists *l, struct tir_value first, struct tir_value ring)
 {
@@ -170,10 +185,8 @@ static void write_entries(struct lists *l, struct tir_value first, struct tir_va
     const struct tir_value in_group = tir_cmp_lt(b, at, of_groups);
     const struct tir_value before = number(l, tir_sub(b, l->tokens, l->window));
     const struct tir_value token = tir_add(b, before, tir_sub(b, at, of_groups));
-    const struct tir_value own = tir_rem(b, tir_max(b, token, number(l, tir_i32(b, 0))),
-                                         number(l, argument(l, ARG_RING_ROWS)));
     const struct tir_value entries =
-        tir_select(b, in_group, group_entries(l, at, in_group), tir_add(b, number(l, ring), own));
+        tir_select(b, in_group, group_entries(l, at, in_group), window_rows(l, token, ring));
     const struct tir_value all =
         tir_min(b, tir_add(b, l->of_groups, l->window), argument(l, ARG_ENTRIES));
     const struct tir_value base =

@@ -44,6 +44,11 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     p.last = att_page_of(&p.entries, p.last_key);
     p.first = tir_min(b, att_page_of(&p.entries, tir_max(b, first_key, zero)), p.last);
     p.used = tir_select(b, some, tir_i32(b, -1), zero);
+    if (v->two_sources) {
+        p.second = tir_arg(b, ARG_SECOND, TIR_I64);
+        p.second_stride = att_stride(b, ARG_SECOND_ROW_STRIDE, 2);
+        p.second_first = tir_arg(b, ARG_SECOND_FIRST, TIR_I32);
+    }
     return p;
 }
 
@@ -325,14 +330,30 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
     *page = att_page_of(&p->paging, *token);
 }
 
+/* Returns the places `at` of slots, and the place of a row of the second source where a slot names
+ * one; in bytes from the cache's base. */
+static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
+                                     const struct att_cache *c, struct tir_value slots,
+                                     struct tir_value at)
+{
+    const struct tir_value first = splat_like(b, p->second_first, slots);
+    const struct tir_value row = tir_zext(b, tir_sub(b, slots, first), TIR_I64);
+    const struct tir_value base = splat_like(b, tir_sub(b, p->second, c->base), row);
+    const struct tir_value second = tir_add(b, page_offset(b, row, p->second_stride), base);
+    return tir_select(b, tir_cmp_lt(b, slots, first), at, second);
+}
+
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
                                 const struct att_paged_tile *t, struct tir_value key,
                                 struct tir_value page)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value slots = page;
     struct tir_value token;
     find_token(b, p, t, key, &page, &token);
-    return tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
+    const struct tir_value at =
+        tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
+    return p->v->two_sources ? place_second(b, p, &t->cache, slots, at) : at;
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,

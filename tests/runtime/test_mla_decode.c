@@ -39,6 +39,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
         {"sinks", "false"},
         {"sparse", sparse},
+        {"two_sources", strcmp(kind, "two_sources") ? "false" : "true"},
         {"q_dtype", fp8 ? "fp8" : "same"},
     };
     static const struct attnc_pack_kernarg kernargs[] = {
@@ -69,6 +70,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "packed", "slots", "blocks", "packed");
     add(w, "blocks", "blocks", "blocks", "same");
     add(w, "lists", "slots", "indices", "same");
+    add(w, "two", "slots", "indices", "two_sources");
     return open_writer(w, flags);
 }
 
@@ -172,6 +174,38 @@ static void queries_of_fp8_have_a_scale(void **state)
     a.q_scale = &scale;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
+    close_bench(&b);
+}
+
+static void two_sources_are_of_lists_of_rows(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
+    struct attn_op *op;
+    d.two_sources = true;
+    d.sparse = ATTN_SPARSE_BLOCKS;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("two_sources is set, sparse is not ATTN_SPARSE_SLOTS");
+    d.sparse = ATTN_SPARSE_SLOTS;
+    d.cache.dtype = ATTN_FP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("two_sources is set, and rows of the cache are not of dtype in ATTN_KV_NHD");
+    d.cache.dtype = d.dtype;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
+    const int32_t far[] = {159, 1000, 1002, 17};
+    a.pages.kv_indices = far;
+    a.second_first = 1000;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "second is NULL");
+    a.second = tensor;
+    refuse(op, &a, ATTN_BAD_DATA, "slot 1 of list 0 is 1000, the cache has 160 slots");
+    a.second_rows = 3;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.second_rows = 2;
+    refuse(op, &a, ATTN_BAD_DATA,
+           "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
     close_bench(&b);
 }
 
@@ -387,6 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
+        cmocka_unit_test(two_sources_are_of_lists_of_rows),
         cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(queries_of_fp8_have_a_scale),

@@ -49,7 +49,8 @@ int ref_chosen_list(const struct ref_chosen *c, int32_t *list, int room, int *le
     }
     const int from = c->tokens < c->window ? 0 : c->tokens - c->window;
     for (int p = from; p < c->tokens && c->window; p++)
-        add(&w, c->first_row + p % c->ring);
+        add(&w, p < c->tokens - c->fresh ? c->first_row + p % c->ring
+                                         : c->own_row - (c->tokens - 1 - p));
     *length = c->open_group ? seen : w.count;
     return w.count;
 }

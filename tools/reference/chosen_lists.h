@@ -17,6 +17,7 @@ struct ref_chosen {
     int page_entries, kv_heads, head; /* entries of a page; KV heads of the call; the row's */
     int window, ring;                 /* tokens of the window, 0: none; rows of a ring */
     int first_row;                    /* the first row of the sequence's ring */
+    int fresh, own_row; /* newest tokens that are rows of the second source; row of the last one */
 };
 
 /* Writes the first `room` entries of the list, and returns how many it has. *length is the expected

@@ -7,6 +7,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+enum { SECOND = 70000 /* number of the second source's first row */ };
+
 enum {
     ALL = 1 << 0,   /* chosen is NULL: all complete groups */
     OPEN = 1 << 1,  /* open_group */
@@ -14,6 +16,7 @@ enum {
     SHARE = 1 << 3, /* rows of few sequences, by row_sequences */
     SHORT = 1 << 4, /* too little room for some lists */
     PADS = 1 << 5,  /* some queries see nothing, or a negative number of tokens */
+    FRESH = 1 << 6, /* rows of the newest tokens are in the second source */
 };
 
 static const struct shape {
@@ -25,9 +28,10 @@ static const struct shape {
     {{"small pages of blocks", OPEN | ENDS | SHARE}, 7, 2, 5000, 128, 8, 1, 16, 0, 0},
     {{"pools and the open one", OPEN | PADS}, 9, 1, 3000, 4, 1, 4, 512, 0, 0},
     {{"pools of short lists", OPEN | VERIFY_VIEWS}, 6, 3, 30, 4, 1, 16, 64, 0, 0},
-    {{"rows and a window", SHARE | PADS}, 8, 1, 4000, 4, 1, 64, 512, 128, 134},
+    {{"rows and a window", SHARE | PADS | FRESH}, 8, 1, 4000, 4, 1, 64, 512, 128, 134},
     {{"every row and a window", ALL}, 4, 1, 20000, 128, 1, 2, 0, 128, 128},
     {{"a window alone", ALL | VERIFY_VIEWS}, 6, 1, 300, 4096, 1, 1, 0, 128, 131},
+    {{"a chunk's own rows", ALL | FRESH}, 150, 1, 300, 4, 1, 16, 0, 128, 131},
     {{"no room", SHORT | SHARE}, 5, 1, 4000, 2, 1, 16, 600, 16, 16},
     {{"tokens", ALL}, 3, 1, 2000, 1, 1, 16, 0, 0, 0},
 };
@@ -78,6 +82,7 @@ static void size(struct call *c)
     a->window_first = 1000;
     a->window_stride = 200;
     a->open_group = is(c, OPEN);
+    a->second_first = SECOND;
     a->entries = is(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
     own->sequences = is(c, SHARE) ? 3 : s->queries;
     own->columns = (s->most / s->ratio + 1) * s->group_entries / s->page_entries + 2;
@@ -94,6 +99,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CHOSEN_LISTS_CHOSEN));
         operand_leave_out(call_operand(c, CHOSEN_LISTS_COUNTS));
     }
+    if (!is(c, FRESH))
+        operand_leave_out(call_operand(c, CHOSEN_LISTS_NEW_LENS));
     if (!is(c, SHARE))
         operand_leave_out(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES));
 }
@@ -155,6 +162,14 @@ static const int32_t *read_table(struct call *c, int sequence)
     return table;
 }
 
+/* Returns how many tokens of query q's sequence are in the second source: at most those before it
+ * in the call, and with some queries more than the window has. */
+static int fresh_of(int q, int tokens)
+{
+    const int n = q % 5 == 4 ? 0 : q + 1;
+    return n < tokens ? n : tokens > 0 ? tokens : 0;
+}
+
 static void fill(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -167,6 +182,8 @@ static void fill(struct call *c)
         operand_set_int(call_operand(c, CHOSEN_LISTS_KV_LENS), AT(q), tokens);
         if (is(c, SHARE))
             operand_set_int(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES), AT(q), sequence);
+        if (is(c, FRESH))
+            operand_set_int(call_operand(c, CHOSEN_LISTS_NEW_LENS), AT(q), fresh_of(q, tokens));
         const int32_t *table = read_table(c, sequence);
         for (int h = 0; h < s->kv_heads; h++) {
             const int r = q * s->kv_heads + h;
@@ -182,6 +199,8 @@ static void fill(struct call *c)
                 .window = s->window,
                 .ring = s->ring,
                 .first_row = 1000 + (sequence * 5 + 2) % 11 * 200,
+                .fresh = is(c, FRESH) ? fresh_of(q, tokens) : 0,
+                .own_row = SECOND + q,
             };
             fill_row(c, r);
         }

@@ -98,6 +98,9 @@ static const struct shape {
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
 };
 
+/* Rows of the pool and of the window in a trace with two sources. */
+enum { TRACED_POOL = 8192, TRACED_WINDOW = 127 };
+
 /* The trace's shape: a batch that fills a GPU. complete() sets the heads. */
 static const struct shape traced = {
     {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
@@ -117,6 +120,12 @@ static bool is_sparse(const struct call *c)
 static bool has_blocks(const struct call *c)
 {
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
+}
+
+/* True if lists name rows of a second tensor too. */
+static bool has_second(const struct call *c)
+{
+    return is_latent(c) && c->desc.mla_decode.two_sources;
 }
 
 const struct page_lists *decode_lists(const struct call *c)
@@ -170,6 +179,8 @@ static void set_lengths(struct call *c)
     for (int s = 0; s < batch; s++) {
         const int queries = count_queries(c, s);
         own->cached[s] = own->kv_lens[s] = shape->kv[s % shape->count];
+        if (has_second(c) && c->traced)
+            own->cached[s] = TRACED_POOL / batch + 1;
         if (is_sparse(c) && is(c, PADDED))
             own->kv_lens[s] =
                 has_blocks(c) ? (longest + 2 + LIST_BLOCK) / LIST_BLOCK * LIST_BLOCK : longest + 3;
@@ -206,6 +217,11 @@ static void size_lists(struct call *c)
         page_lists_make(c, &own->slots, DESC(c, page_table), NULL, &ARG(c, pages));
     if (has_blocks(c))
         page_lists_make(c, &own->blocks, DESC(c, page_table), NULL, &ARG(c, pages));
+    if (has_second(c)) {
+        c->args.mla_decode.second_first = ARG(c, cache).page_count * DESC(c, cache).page_size;
+        c->args.mla_decode.second_rows =
+            c->traced ? ARG(c, batch) : own->slots.first[own->slots.count] + 1;
+    }
 }
 
 static int32_t *allocate_words(struct call *c, int32_t count)
@@ -385,6 +401,49 @@ static void fill_tokens(struct call *c)
         own->cached[s] += rope_decode_cached(c, s);
 }
 
+/* Makes the lists of a trace: of DeepSeek-V4's prompts. They have random rows of one pool, and then
+ * the window's, which are the query's own and those before it in the second source. */
+static void trace_second(struct call *c)
+{
+    struct own *own = c->own;
+    struct page_lists *l = &own->slots;
+    struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
+    const int32_t pool = c->args.mla_decode.second_first, rows = c->args.mla_decode.second_rows;
+    l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
+    for (int s = 0; s < l->count; s++) {
+        const int from = l->lens[s] > TRACED_WINDOW ? l->lens[s] - TRACED_WINDOW : 0;
+        for (int i = 0; i < l->lens[s]; i++)
+            l->pages[l->first[s] + i] = i < from
+                                            ? (int32_t)(random_bits(&c->random) % (unsigned)pool)
+                                            : pool + (s + i - from) % rows;
+    }
+    page_lists_set(c, l, MLA_DECODE_KV_LENS);
+    operand_set_table(second, 1, &c->random);
+}
+
+/* Moves two of three rows that lists name to the second source. Each list entry has a row of its
+ * own there, with a number above the cache's last slot. */
+static void fill_second(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_mla_decode_args *a = &c->args.mla_decode;
+    const struct page_lists *l = &own->slots;
+    struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
+    const int dim = DESC(c, head_dim), page = DESC(c, cache).page_size;
+    const struct ref_cache rows = paged_reference(&own->cache, CACHE_K, dim);
+    for (int s = 0; s < l->count; s++) {
+        for (int32_t at = l->first[s]; at < l->first[s + 1]; at++) {
+            const int32_t slot = l->pages[at];
+            if (slot < 0 || at % 3 == 1)
+                continue;
+            for (int d = 0; d < dim; d++)
+                operand_set(second, AT(at, d),
+                            ref_cache_value(&rows, slot / page, slot % page, 0, d));
+            slot_lists_set(c, l, s, at - l->first[s], a->second_first + at, MLA_DECODE_KV_LENS);
+        }
+    }
+}
+
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
@@ -398,10 +457,14 @@ static void fill_keys(struct call *c)
     if (has_blocks(c))
         own->there =
             block_lists_fill(c, &own->blocks, &own->slots, &own->pages, &own->cache, lists);
+    else if (has_second(c) && c->traced)
+        trace_second(c);
     else if (is_sparse(c))
         own->there = slot_lists_fill(c, &own->slots, &own->pages, lists);
     else
         page_lists_set(c, &own->pages, lists);
+    if (has_second(c) && !c->traced)
+        fill_second(c);
 }
 
 static void fill_work(struct call *c)

@@ -591,6 +591,17 @@ uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page
     return there;
 }
 
+void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, int32_t slot,
+                    unsigned first)
+{
+    struct operand *const blocks = call_operand(c, first + 1);
+    struct operand *const indices = call_operand(c, first + 3);
+    if (indices->given)
+        operand_set_int(indices, AT(l->first[s] + i), slot);
+    if (blocks->given)
+        operand_set_int(blocks, AT(s, i), slot);
+}
+
 /* Returns a number that is no block. The second kind overflows: 64 times it, in 32 bits, is the
    first slot of a block in the cache. */
 static int32_t no_block(int32_t count, uint64_t *random)

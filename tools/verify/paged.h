@@ -134,6 +134,10 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
                          unsigned first);
 
+/** Sets entry i of the operands' list of sequence s to `slot`. */
+void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, int32_t slot,
+                    unsigned first);
+
 /** Slots that an entry of a list names with ATTN_SPARSE_BLOCKS. */
 enum { LIST_BLOCK = 64 };
 

@@ -64,7 +64,7 @@ void step_add_pooled_keys(struct step_kind *k, const struct step_load *l, long p
 struct step_index {
     long rows;              /* queries, for each KV head if each chooses */
     long keys;              /* of a row's sequence */
-    long scored;            /* keys that a row scores: all, or with `listed` those of its blocks */
+    long scored;            /* keys that a row scores; with `listed` only keys in blocks */
     long page;              /* keys in a page of the indexer's cache */
     long top_k, top_blocks; /* top_blocks 0: no blocks are chosen */
     bool listed;            /* only keys of blocks that a layer before chose are scored */
