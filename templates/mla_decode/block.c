@@ -191,8 +191,7 @@ static void read_entries(void *context)
 
 /* ---- Steps: S^T = K Q^T ---- */
 
-/* Reads a panel's columns of K from LDS. */
-static struct tir_value read_panel(struct mla *s, const struct panel *panel)
+struct tir_value mla_read_panel(struct mla *s, const struct panel *panel)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = mla_part_of(s, panel);
@@ -208,7 +207,16 @@ static void read_early(void *context)
 {
     struct mla *const s = mla_of(context);
     for (unsigned i = 0; i < mla_early_panels(s); i++)
-        s->now.k[i] = read_panel(s, &s->query.panel[i]);
+        s->now.k[i] = s->form->read_panel(s, &s->query.panel[i]);
+}
+
+/* Reads the first panels of K (part 0), or the others. */
+static void read_k(void *context, unsigned part)
+{
+    struct mla *const s = mla_of(context);
+    const unsigned first = s->form->first_panels, end = part ? s->query.n_panels : first;
+    for (unsigned i = part ? first : 0; i < end; i++)
+        s->now.k[i] = s->form->read_panel(s, &s->query.panel[i]);
 }
 
 /* Returns panel n of Q^T, the right operand of S^T = K Q^T, from registers or LDS. */
@@ -222,9 +230,10 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
     return tir_transpose(&s->d.b, q);
 }
 
+/* Returns panel n of K: as an earlier step has read it, or from LDS. */
 static struct tir_value key_panel(struct mla *s, unsigned n)
 {
-    return n < mla_early_panels(s) ? s->now.k[n] : read_panel(s, &s->query.panel[n]);
+    return s->now.k[n].id ? s->now.k[n] : s->form->read_panel(s, &s->query.panel[n]);
 }
 
 static void multiply_keys(void *context)
@@ -294,6 +303,16 @@ const struct pipe_op mla_multiply_keys = {
     "QK", multiply_keys, 0, ATT_SLOT(S), .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
 const struct pipe_op mla_multiply_early = {
     "QK", multiply_keys, ATT_SLOT(K), ATT_SLOT(S), .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_read_k = {
+    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
+const struct pipe_op mla_read_k_in_halves = {"read K",
+                                             NULL,
+                                             0,
+                                             ATT_SLOT(K),
+                                             .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
+                                             .build_part = read_k};
+const struct pipe_op mla_product_qk = {"QK", multiply_keys, ATT_SLOT(K), ATT_SLOT(S),
+                                       .flags = PIPE_PRODUCT};
 const struct pipe_op mla_load_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
 const struct pipe_op mla_transpose_c = {"transpose c", transpose_c, ATT_SLOT(V), ATT_SLOT(V),
                                         .flags = 0};

@@ -74,6 +74,7 @@ static void choose_layouts(struct mla *s)
     const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
     mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    s->type.product = d->scores;
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &p);
     s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
@@ -149,15 +150,6 @@ static void copy_block(void *context)
 }
 
 /* ---- Steps: scores to weights ---- */
-
-static void read_k(void *context, unsigned part)
-{
-    enum { EARLY = 2 /* panels in the phase before the product */ };
-    struct mla *const s = mla_of(context);
-    const unsigned end = part ? s->query.n_panels : EARLY;
-    for (unsigned i = part ? EARLY : 0; i < end; i++)
-        s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
-}
 
 /* Finds the largest score of each column, and whether one has outgrown m. */
 static void check_max(void *context)
@@ -445,8 +437,6 @@ const struct pipe_op mla_dv_keep_page = {"keep page", keep_page, ATT_SLOT(K_PAGE
                                          ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op mla_dv_copy = {
     "block to LDS", copy_block, ATT_SLOT(K_DATA), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_dv_read_k = {
-    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
 const struct pipe_op mla_dv_check_max = {"check max", check_max, ATT_SLOT(S) | ATT_SLOT(M),
                                          ATT_SLOT(TOP) | ATT_SLOT(GROWN), .flags = 0};
 const struct pipe_op mla_dv_follow_max = {
@@ -499,6 +489,8 @@ const struct mla_form mla_dv_split_form = {
     .take_lds = take_lds,
     .begin_pass = mla_transpose_begin_pass,
     .load_q = mla_load_q,
+    .read_panel = mla_transpose_read_panel,
+    .first_panels = 2,
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,

@@ -129,6 +129,9 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
         };
 }
 
+/* Returns how many columns of the latent a wave's panels have. */
+static unsigned own_columns(const struct mla *s) { return s->source.part->width >> s->split.depth; }
+
 /* Adds the panel of the rotated key. Waves share its columns if a wave's share fills an
  * instruction; otherwise waves of one depth have all of it. */
 static void add_rotated(struct mla *s, const struct tir_contraction *whole)
@@ -155,14 +158,14 @@ static void choose_panels(struct mla *s)
         tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / mla_kq_bytes(s));
     const int wide =
         s->number.kq == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
-    for (unsigned first = 0; first < mla_own_columns(s) && wide < 0; first += PANEL)
+    for (unsigned first = 0; first < own_columns(s) && wide < 0; first += PANEL)
         add_panel(s, first, PANEL, s->d.qk, &narrow);
     if (wide >= 0) {
         const int scaled = tir_find_mma_scaled(m, MFMA_ROWS, MFMA_ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
         const struct tir_contraction k =
             scaled < 0 ? tir_contract_rows(&m->mma[wide], WIDE, 16)
                        : tir_contract_instruction(&m->mma[scaled], false, WIDE);
-        for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
+        for (unsigned first = 0; first < own_columns(s); first += WIDE)
             add_panel(s, first, WIDE, wide, &k);
     }
     if (mla_count_parts(s) > 1)
@@ -213,7 +216,7 @@ struct tir_value mla_row_part(struct mla *s)
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned own = p->first < s->source.part->width ? mla_own_columns(s) : p->width;
+    const unsigned own = p->first < s->source.part->width ? own_columns(s) : p->width;
     if (!s->split.depth || !p->divided)
         return tir_i32(b, (int)(p->first * size));
     if (s->source.lead &&
@@ -238,11 +241,17 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 
 bool mla_exchanges(const struct mla *s) { return s->split.columns != 0; }
 
+/* True if a barrier separates K Q^T from the softmax. */
+static bool shares_scores(const struct mla *s)
+{
+    return s->split.depth || s->split.agree == MLA_EXCHANGE_MAX;
+}
+
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
 static unsigned n_vectors(const struct mla *s)
 {
-    if (mla_shares(s))
+    if (shares_scores(s))
         return N_VECTORS + 1;
     return s->split.softmax_keys && s->type.scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
@@ -323,7 +332,7 @@ static const struct pipeline *find_pipeline(const struct mla *s, unsigned most)
         return &mla_replicated_scores;
     if (s->lds.blocks == 1 || full)
         return &mla_shared_scores;
-    if (mla_shares(s))
+    if (shares_scores(s))
         return &mla_early_copy;
     return fits_between(s, most) ? &mla_values_between : &mla_deferred_values;
 }
@@ -402,7 +411,7 @@ void mla_take_lds(struct mla *s)
         s->query.buffer = tir_lds_buffer(&d->b, query_bytes(s, s->query.n_in_lds), 16);
     if (s->query.shared)
         mla_take_query(s);
-    if (mla_shares(s))
+    if (shares_scores(s))
         s->lds.scores = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
     if (d->v->sparse != ATT_SPARSE_NONE)
         s->lds.entries = tir_lds_buffer(&d->b, s->lds.blocks * entry_bytes(s), 16);

@@ -182,12 +182,15 @@ struct mla_form {
     void (*find_source)(struct mla *s);    /* of the item's blocks */
     void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
     void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
+    /** Reads a panel of K of the current block from LDS. */
+    struct tir_value (*read_panel)(struct mla *s, const struct panel *n);
     /** Appends the loop over an item's keys; returns the state of the wave's columns. */
     struct split_kv_state (*walk)(struct mla *s);
     /** Gives every wave m and l of the columns of its O^T. */
     void (*join)(struct mla *s, struct split_kv_state *state);
     void (*pass)(struct mla *s); /* appends the loop and the store of its results */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
+    uint8_t first_panels;       /* panels of K that are read in the phase before K Q^T */
     uint8_t hbm_bound;          /* 1: HBM limits the loop with any type of numbers */
     uint8_t ends_beside_output; /* 1: walk() gives m and l for the columns of O^T. l and O are 0
                                    while m is the lowest */
@@ -284,20 +287,10 @@ static inline bool mla_has_row_pairs(const struct mla *s)
 {
     return s->split.pairs && mla_weights_fp8(s);
 }
-/** Returns how many columns of the latent a wave's panels have. */
-static inline unsigned mla_own_columns(const struct mla *s)
-{
-    return s->source.part->width >> s->split.depth;
-}
 /** Returns the number of the wave's part of a row; i32. */
 struct tir_value mla_row_part(struct mla *s);
 /** Returns the wave's first column of panel p times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
-/** True if a barrier separates K Q^T from the softmax. */
-static inline bool mla_shares(const struct mla *s)
-{
-    return s->split.depth || (s->split.agree == MLA_EXCHANGE_MAX);
-}
 /** Returns the number of parts that waves cut a block's keys into. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
 /** Converts a tile of keys x columns to the wave's own keys, with parts x columns side by side, and
@@ -415,13 +408,12 @@ struct mla_passes mla_find_passes(struct mla *s);
  * part, side by side, as the parts' waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
-/** Rounds P to the type that the second product takes. *sum becomes what the rounded weights add to
- * l. */
-struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
 /** Broadcasts a scalar to a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** Returns the first key of a block: att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
+/** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
+struct tir_value mla_read_panel(struct mla *s, const struct panel *panel);
 /** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);
 

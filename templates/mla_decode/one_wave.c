@@ -117,6 +117,7 @@ static void choose_layouts(struct mla *s)
     const struct tir_contraction k = panel_order(s);
     mla_add_panels(s, keys_product(s), &k);
     d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
+    s->type.product = d->scores;
     d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
 }
 
@@ -227,9 +228,10 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
-static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
+static struct tir_value read_panel(struct mla *s, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
+    const struct tir_value block = mla_block_of(s);
     const struct part *const p = mla_part_of(s, n);
     const struct tir_mma *const mma = &s->d.m->mma[n->product];
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_own_waves(s));
@@ -432,24 +434,6 @@ static void copy_run_rows(void *context)
         copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
-static void read_k(void *context, unsigned part)
-{
-    struct mla *const s = mla_of(context);
-    const unsigned end = part ? s->query.n_panels : 1;
-    for (unsigned i = part; i < end; i++)
-        s->now.k[i] = read_panel(s, mla_block_of(s), &s->query.panel[i]);
-}
-
-static void product_qk(void *context)
-{
-    struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
-    for (unsigned i = 0; i < s->query.n_panels; i++)
-        x = tir_mma(b, s->query.panel[i].product, s->now.k[i], tir_transpose(b, s->query.q[i]), x);
-    s->d.attention.now.s = tir_named(b, "s", x);
-}
-
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -515,16 +499,6 @@ const struct pipe_op mla_find_run_rows = {"find rows", find_run_rows, ATT_SLOT(K
 const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows,
                                           ATT_SLOT(K_DATA),        0,
                                           .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_read_k = {
-    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
-const struct pipe_op mla_lines_read_k = {"read K",
-                                         NULL,
-                                         0,
-                                         ATT_SLOT(K),
-                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
-                                         .build_part = read_k};
-const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
-                                       .flags = PIPE_PRODUCT};
 const struct pipe_op mla_read_c = {
     "read c", NULL, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS, .build_part = read_c};
 const struct pipe_op mla_make_scaled = {"P by blocks", make_scaled, ATT_SLOT(S),
@@ -605,6 +579,8 @@ const struct mla_form mla_one_wave_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
     .begin_pass = begin_pass,
+    .read_panel = read_panel,
+    .first_panels = 1,
     .load_q = mla_load_q,
     .walk = mla_walk,
     .join = join,
@@ -615,6 +591,8 @@ const struct mla_form mla_wave_pair_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
     .begin_pass = begin_pass,
+    .read_panel = read_panel,
+    .first_panels = 1,
     .load_q = mla_wave_pair_load_q,
     .walk = mla_walk,
     .join = join_pair,
@@ -626,5 +604,7 @@ const struct mla_form mla_row_pairs_form = {
     .take_lds = take_lds,
     .load_arguments = mla_exchange_load_arguments,
     .begin_pass = begin_pass,
+    .read_panel = read_panel,
+    .first_panels = 1,
     .pass = mla_exchange_pass,
 };

@@ -50,6 +50,7 @@ static void choose_layouts(struct mla *s)
     const struct tir_layout weights = tir_layout_transpose(&right);
     mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    s->type.product = d->scores;
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->type.weights = tir_tile(d->b.f, s->number.p, d->keys, d->columns, &weights);
 }
@@ -95,8 +96,8 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
-                                          struct tir_value page)
+/* Finds the rows of a block that lies in page number `page`. */
+static struct mla_flight find_block(struct mla *s, struct tir_value block, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_cache *const c = &s->d.k.c;
@@ -128,8 +129,7 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
                     att_plus(b, f->place, (int)(p->before + first)), t, &map);
 }
 
-struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
-                                          const struct panel *n)
+struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = mla_part_of(s, n);
@@ -137,7 +137,7 @@ struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
         tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_own_waves(s));
     const struct tir_type t = tir_tile(b->f, s->number.kq, s->d.keys, n->width, &l);
     const unsigned from = p->before + (n->first - p->first) * mla_kq_bytes(s);
-    return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
+    return tir_tile_lds_load(b, att_plus(b, s->now.flight.place, (int)from), t, &p->lds);
 }
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
@@ -151,7 +151,7 @@ static void find_page(void *context)
 static void find_rows(void *context)
 {
     struct mla *const s = mla_of(context);
-    s->now.flight = mla_transpose_find_rows(s, mla_block_of(s), s->now.pages[0]);
+    s->now.flight = find_block(s, mla_block_of(s), s->now.pages[0]);
 }
 
 /* Copies half `part` of the rows of the latent to LDS. */
@@ -183,14 +183,6 @@ static void copy_rotated(void *context)
     mla_transpose_copy(s, &s->now.flight,
                        (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
                        MLA_COPIES_LAST);
-}
-
-static void read_k(void *context, unsigned part)
-{
-    struct mla *const s = mla_of(context);
-    const unsigned end = part ? s->query.n_panels : 1;
-    for (unsigned i = part; i < end; i++)
-        s->now.k[i] = mla_transpose_read_panel(s, s->now.flight.place, &s->query.panel[i]);
 }
 
 /* Sets m to the largest score in columns where that exceeds m. */
@@ -291,8 +283,6 @@ const struct pipe_op mla_transpose_copy_last = {
     .build_part = copy_columns};
 const struct pipe_op mla_transpose_copy_rotated = {
     "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_transpose_read_k = {
-    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = FIRST | LAST, .build_part = read_k};
 const struct pipe_op mla_transpose_follow = {"max", update_max,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
@@ -349,6 +339,8 @@ const struct mla_form mla_transpose_form = {
     .take_lds = take_lds,
     .begin_pass = mla_transpose_begin_pass,
     .load_q = mla_load_q,
+    .read_panel = mla_transpose_read_panel,
+    .first_panels = 1,
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,

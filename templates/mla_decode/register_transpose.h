@@ -21,15 +21,11 @@ struct mla_copy_piece {
 struct tir_layout mla_transpose_columns(const struct tir_layout *l);
 /** Adds the panels of Q. */
 void mla_transpose_add_panels(struct mla *s);
-/** Finds the rows of a block that lies in page number `page`. */
-struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
-                                          struct tir_value page);
 /** Issues the copies of a piece of a block. */
 void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
                         int group);
-/** Reads a panel of K of the block at LDS address `place`. */
-struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
-                                          const struct panel *n);
+/** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
+struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n);
 
 /** Allocates LDS for blocks. */
 void mla_transpose_take_lds(struct mla *s);

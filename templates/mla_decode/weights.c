@@ -102,7 +102,9 @@ static void find_shared_max(void *context)
 
 /* ---- Steps: weights ---- */
 
-struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
+/* Rounds P to the type that the second product takes. *sum becomes what the rounded weights add to
+ * l. */
+static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
 {
     struct tir_builder *const b = &s->d.b;
     const bool fp8 = mla_weights_fp8(s);
@@ -122,7 +124,7 @@ static void make_weights(void *context)
     const struct tir_value x =
         att_softmax_exponent(b, &s->softmax, now->s, s->d.attention.now.exponent);
     now->p = tir_named(b, "p", tir_exp2(b, x));
-    now->weights.p16 = mla_round_weights(s, now->p, &s->d.attention.now.weights.sum);
+    now->weights.p16 = round_weights(s, now->p, &s->d.attention.now.weights.sum);
 }
 
 void mla_add_sum(struct mla *s, struct tir_value sum)
@@ -269,7 +271,7 @@ static void agree(void *context)
     const struct tir_value p =
         tir_mul(b, now->p, tir_broadcast(b, own_factor, tir_typeof(b->f, now->p)));
     struct tir_value gain;
-    const struct tir_value used = mla_round_weights(s, p, &gain);
+    const struct tir_value used = round_weights(s, p, &gain);
     const struct tir_value l =
         tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L]));
     const struct tir_value followed[] = {

@@ -72,8 +72,11 @@ extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums
 extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
 extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
 
+/* Steps of all waves with columns of their own: block.c. Parts of K: the first panels, the others. */
+extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
+
 /* Steps of one wave a SIMD: one_wave.c. */
-extern const struct pipe_op mla_find_pages, mla_copy_block, mla_read_k, mla_product_qk;
+extern const struct pipe_op mla_find_pages, mla_copy_block;
 extern const struct pipe_op
     mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
@@ -84,7 +87,6 @@ extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
 extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
 extern const struct pipe_op mla_transpose_copy_rotated;
-extern const struct pipe_op mla_transpose_read_k;
 extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
@@ -92,7 +94,7 @@ extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
 
 /* Steps of dv_split.c. Its table has some of register_transpose.c too. */
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
-extern const struct pipe_op mla_dv_read_k, mla_dv_check_max, mla_dv_follow_max;
+extern const struct pipe_op mla_dv_check_max, mla_dv_follow_max;
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
 extern const struct pipe_op mla_dv_read_c, mla_dv_transpose_c;         /* part: half of the keys */
 extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part: quarter of O */
@@ -110,7 +112,7 @@ extern const struct pipe_op mla_pair_product; /* part: of the keys */
 /* Steps of wave pairs with row pairs in LDS: gather.c, one_wave.c, wave_pair_exchange.c. */
 extern const struct pipe_op mla_lines_copy_entries, mla_lines_find; /* entries: of the next block */
 extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* parts 0 and 1 */
-extern const struct pipe_op mla_lines_read_k, mla_lines_read_c;
+extern const struct pipe_op mla_lines_read_c;
 extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;
 extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_product;
 
