@@ -176,7 +176,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
         }
         read_weights(c, h, n, r);
         const double sum = ref_head_product(r->x, r->w, d->head_dim, r->scale, BLOCK, &magnitude);
-        double arithmetic = 2 * (d->head_dim + 8) * STORED_F * magnitude;
+        double arithmetic = stored_product_error(d->head_dim, magnitude);
         for (int k = 0; k < d->head_dim; k++)
             arithmetic += fabs(r->w[k]) * r->scale[k / BLOCK] * r->off[k];
         const double expected = stored_value(out->precision, 1, sum, arithmetic, &bound);

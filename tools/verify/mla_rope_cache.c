@@ -218,7 +218,7 @@ static void absorb(struct call *c, int token, int head, double *out)
         for (int k = 0; k < n; k++)
             w[k] = operand_value(weights, AT(head, d, k));
         out[d] = ref_head_product(x, w, n, scale, REF_ROPE_DIM_MAX, &magnitude);
-        own->off[d] = 2 * (n + 8) * STORED_F * magnitude;
+        own->off[d] = stored_product_error(n, magnitude);
         own->off[d] += narrow * (fabs(out[d]) + own->off[d]);
     }
 }

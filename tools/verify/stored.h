@@ -10,6 +10,13 @@
 /** The unit of float32 arithmetic in kernels. */
 #define STORED_F 0x1p-24
 
+/** Bounds the error of a float32 sum of n products whose magnitudes add up to `magnitude`. Each
+ * term passes n + 8 roundings at most, and the factor 2 covers their products. */
+static inline double stored_product_error(int n, double magnitude)
+{
+    return 2 * (n + 8) * STORED_F * magnitude;
+}
+
 /**
  * Returns the number that is stored for x / scale in type `p`, saturated. Scale 1 means stored as
  * it is. *bound is the error of the stored value for an x that is off by `arithmetic`. It adds 4

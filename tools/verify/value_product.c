@@ -40,7 +40,7 @@ static void compare_row(struct call *c, int64_t token, int64_t head)
         for (int k = 0; k < d->head_dim_v; k++)
             w[k] = operand_value(weights, AT(head, n, k));
         const double sum = ref_head_product(x, w, d->head_dim_v, scale, LATENT_MAX, &magnitude);
-        const double arithmetic = 2 * (d->head_dim_v + 8) * STORED_F * magnitude;
+        const double arithmetic = stored_product_error(d->head_dim_v, magnitude);
         const double expected = stored_value(product->precision, 1, sum, arithmetic, &bound);
         call_compare(c, product, AT(token, head, n), expected, bound);
     }
