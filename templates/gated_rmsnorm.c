@@ -11,6 +11,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/linear/norm.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -167,7 +168,7 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
 /* Returns the scale for numbers up to absmax. */
 static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
 {
-    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
+    const float largest = att_largest_fp8(k->m);
     return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
 }
 

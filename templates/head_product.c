@@ -17,6 +17,7 @@
 #include "ir/bits.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/head_product/pipelines/pipelines.h"
@@ -259,8 +260,6 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- One tile ---- */
 
-static float largest(const struct product *p) { return p->m->fp8_is_fnuz ? 240 : 448; }
-
 /* Returns the scales of a group of x, by number in the tile or in the wave. */
 static struct tir_value scales_at(struct product *p, struct tir_value group)
 {
@@ -278,7 +277,8 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
         const struct tir_value own = tir_row_max(b, tir_abs(b, x[i]));
         absmax = i ? tir_max(b, absmax, own) : own;
     }
-    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest(p)));
+    const struct tir_value scale =
+        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / att_largest_fp8(p->m)));
     const struct tir_value inverse =
         tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
     const struct tir_layout map = tir_row_major(TOKENS, 1);
@@ -634,9 +634,8 @@ static void share_tiles(struct product *p)
                                        tir_arg(b, ARG_X, TIR_I64),
                                        tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
                                        tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64)};
-    tir_anchor_all(b, loaded,
-                   sizeof(loaded) / sizeof(loaded[0])); /* all loads are issued before the
-                                                                   first wait */
+    /* All loads are issued before the first wait. */
+    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct tir_value all =
         att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), p->v->head_dim_v / ROWS);

@@ -12,6 +12,7 @@
 #include "ir/spread.h"
 #include "templates/index/page.h"
 #include "templates/rope/rope.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -500,7 +501,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                  .dtype = att_dtype(v),
                  .narrow_q = true,
                  .even = v->hadamard || v->index_keys == ATT_INDEX_KEYS_MXFP4},
-        .largest = m->fp8_is_fnuz ? 240.0f : 448.0f,
+        .largest = att_largest_fp8(m),
         .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
     };
     k.heads.head_dim = k.heads.head_dim_v = DIM;

@@ -9,6 +9,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
@@ -165,7 +166,7 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
 /* Returns the scale for numbers up to absmax. */
 static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
 {
-    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
+    const float largest = att_largest_fp8(k->m);
     return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
 }
 

@@ -13,6 +13,7 @@
 #include "templates/linear/gates.h"
 #include "templates/linear/norm.h"
 #include "templates/rope/rotate_rows.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -199,7 +200,7 @@ static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 static void store_fp8(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
-    const float largest = b->f->machine->fp8_is_fnuz ? 240 : 448;
+    const float largest = att_largest_fp8(b->f->machine);
     const struct tir_value groups = tir_split_blocks(b, y, GROUP);
     const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
     const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));

@@ -4,6 +4,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/cache/cache.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 
 static const float LEAST_SCALE = 1e-12f;
@@ -124,9 +125,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .x = CHUNK / size,
         .dim = value ? v->head_dim_v : v->head_dim,
         .widest = ATT_CACHE_DIM_MAX,
-        .largest = dtype == TIR_I8  ? 127
-                   : m->fp8_is_fnuz ? 240
-                                    : 448,
+        .largest = dtype == TIR_I8 ? 127 : att_largest_fp8(m),
     };
     const struct tir_value head_at =
         tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));

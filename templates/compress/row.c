@@ -7,6 +7,7 @@
 #include "templates/linear/norm.h"
 #include "templates/linear/sequence.h"
 #include "templates/rope/rotate_rows.h"
+#include "templates/workgroup/fp8.h"
 
 enum { ELEM = 2, FLOAT = 4 };
 
@@ -61,15 +62,14 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-static float largest_fp8(const struct compress *c) { return c->m->fp8_is_fnuz ? 240.0f : 448.0f; }
-
 /* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
     const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value scale = tir_mul(b, most, tir_float_like(b, most, 1 / largest_fp8(c)));
+    const struct tir_value scale =
+        tir_mul(b, most, tir_float_like(b, most, 1 / att_largest_fp8(c->m)));
     const struct tir_value round =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
     return tir_select(b, round, att_power_above(b, scale), scale);
@@ -129,7 +129,7 @@ static void store_mixed(struct compress *c, const struct place *p, struct tir_va
     const struct tir_value runs = tir_split_blocks(b, y, RUN);
     const struct tir_value absmax = att_norm_over_rows(b, &runs, 1, true);
     const struct tir_value share =
-        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest_fp8(c)));
+        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / att_largest_fp8(c->m)));
     const struct tir_value scale =
         att_power_above(b, tir_max(b, share, tir_float_like(b, share, 1e-4f)));
     const struct tir_type column = tir_with_dtype(tir_typeof(b->f, scale), TIR_I32);
