@@ -83,11 +83,12 @@ static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile 
 }
 
 /* Returns the registers of a wave that hold S, M^T, out^T, and what is loaded of a chunk. */
-static unsigned registers(const struct att_variant *v, const struct att_tile *t)
+static unsigned registers(const struct att_variant *v, const struct att_tile *t,
+                          const struct tir_machine *m)
 {
     enum { OTHERS = 120 };
     const unsigned n = (unsigned)v->head_dim, p = t->own[VALUES];
-    return OTHERS + (n * p / t->waves + n * ATT_CHUNK / t->waves) / TIR_WAVE_LANES;
+    return OTHERS + (n * p / t->waves + n * ATT_CHUNK / t->waves) / tir_lanes(m);
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -98,9 +99,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (bytes > most)
         return att_reject(why, ATT_HEAD_DIM, "a workgroup needs %u bytes of LDS of %u", bytes,
                           most);
-    if (registers(v, t) > have)
+    if (registers(v, t, m) > have)
         return att_reject(why, ATT_HEAD_DIM, "%d elements of a key take %u registers of %u",
-                          v->head_dim, registers(v, t), have);
+                          v->head_dim, registers(v, t, m), have);
     return att_fits_waves(v, t, m, why);
 }
 
@@ -491,6 +492,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_ssd_prefill = {
     .name = "ssd_prefill",
     .description = "state-space recurrence in chunks, for prompts",
+    .any_lanes = true,
     .takes = OP_TAKES_SSD_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"values", "turns"},
