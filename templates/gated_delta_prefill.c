@@ -68,8 +68,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (lds > most)
         return att_reject(why, ATT_HEAD_DIM, "a chunk takes %u B of LDS, %s has %u", lds, m->name,
                           most);
-    if (att_triangle_instr(m) < 0 ||
-        tir_find_mma(m, DELTA_BLOCK, DELTA_BLOCK, DELTA_BLOCK, att_dtype(v)) < 0)
+    if (att_triangle_instr(m) < 0 || tir_find_mma(m, DELTA_BLOCK, DELTA_BLOCK, 0, att_dtype(v)) < 0)
         return att_reject(why, ATT_FIELD_COUNT, "%s has no matrix instruction of 16 x 16 floats",
                           m->name);
     return att_fits_waves(v, t, m, why);
@@ -216,6 +215,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_gated_delta_prefill = {
     .name = "gated_delta_prefill",
     .description = "gated delta rule over prompts, in chunks, with states",
+    .any_lanes = true,
     .takes = OP_TAKES_GATED_DELTA_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"values", "stages"},

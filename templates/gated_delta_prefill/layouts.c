@@ -12,15 +12,14 @@ static const struct tir_waves one_wave;
 
 /* ---- Orders of rows and columns ----
  *
- * A lane has rows 4 g to 4 g + 3 of each 16 of an accumulator. The rows of the state are numbered
- * so that it has eight keys side by side: a lane reads as many from LDS at once. The value elements
- * of 32 columns are numbered so that it has two side by side. */
+ * A lane has rows 4 g to 4 g + 3 of each 16 of an accumulator, or eight in waves of 32 lanes. The
+ * rows of the state are numbered so that it has eight keys side by side: a lane reads as many from
+ * LDS at once. The value elements of 32 columns are numbered so that it has two side by side. */
 
-static const uint8_t key_order[] = {0, 1, 3, 4, 2, 5, 6};
-
-static struct tir_layout order_keys(const struct tir_layout *l)
+static struct tir_layout order_keys(const struct delta *d, const struct tir_layout *l)
 {
-    return tir_layout_permute_rows(l, key_order);
+    static const uint8_t fours[] = {0, 1, 3, 4, 2, 5, 6}, eights[] = {0, 1, 2, 3, 4, 5, 6};
+    return tir_layout_permute_rows(l, tir_lanes(d->m) == 2 * DELTA_BLOCK ? eights : fours);
 }
 
 /* Numbers the value elements that are the rows of a layout. */
@@ -56,8 +55,8 @@ static void choose_strips(struct delta *d)
     const unsigned key = (unsigned)d->v->head_dim;
     struct delta_types *t = &d->t;
     struct tir_spread s = tir_spread(d->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(key) - TIR_WAVE_BITS);
-    tir_spread_cols(&s, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(key) - d->m->lane_bits);
+    tir_spread_cols(&s, TIR_LANES, d->m->lane_bits);
     tir_spread_rows(&s, TIR_REGS, tir_bits(DELTA_BLOCK));
     t->strip = tile(d, d->dtype, DELTA_BLOCK, key, tir_spread_layout(&s));
     t->keys = slice(d, t->strip, 0);
@@ -94,14 +93,19 @@ static void choose_values(struct delta *d)
                      tir_layout_regs_first(&values, TIR_RC(0, d->values - 1)));
 
     const struct tir_layout all = tir_mma_result(mma, DELTA_CHUNK / 2, d->values, one_wave);
-    const struct tir_contraction k = delta_in_stages(d)
-                                         ? tir_contract_rows(mma, DELTA_CHUNK / 2, ACCESS)
-                                         : tir_contract_acc(&all, tir_bits(mma->n));
+    const struct tir_contraction acc = tir_contract_acc(&all, tir_bits(mma->n));
+    const struct tir_contraction k =
+        delta_in_stages(d) ? tir_contract_rows(mma, DELTA_CHUNK / 2,
+                                               DELTA_CHUNK / 2 / (tir_lanes(d->m) / DELTA_BLOCK))
+                           : acc;
+    const struct tir_layout padded = tir_mma_right(mma, d->values, &acc, one_wave);
+    const struct tir_layout columns = order_values(d, &padded);
+    t->padded = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&columns));
     const struct tir_layout right = tir_mma_right(mma, d->values, &k, one_wave);
     const struct tir_layout ordered = order_values(d, &right);
     t->tokens = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&ordered));
     const struct tir_layout left = tir_mma_left(mma, key, &k, one_wave);
-    t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(&left));
+    t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(d, &left));
     const struct tir_layout turned = *tir_layout_of(d->b.f, t->turned);
     t->packed_turned = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
                             tir_layout_split_blocks(&turned, key, ACCESS));
@@ -132,7 +136,7 @@ static void choose_state(struct delta *d)
     const unsigned key = (unsigned)d->v->head_dim;
     struct delta_types *t = &d->t;
     const struct tir_layout result = tir_mma_result(mma, key, d->values, one_wave);
-    const struct tir_layout keys = order_keys(&result);
+    const struct tir_layout keys = order_keys(d, &result);
     t->state = tile(d, TIR_F32, key, d->values, order_value_columns(d, &keys));
     t->state_rows = slice(d, t->state, 1);
     const struct tir_layout right = tir_mma_right(mma, d->values, &d->keys, one_wave);
@@ -144,7 +148,7 @@ static void choose_state(struct delta *d)
     t->value_numbers = tile(d, TIR_F32, 1, DELTA_BLOCK,
                             tir_layout_transpose(tir_layout_of(d->b.f, t->value_rows)));
     const struct tir_layout over = tir_mma_left(mma, key, &d->keys, one_wave);
-    t->transition = tile(d, d->dtype, key, key, order_keys(&over));
+    t->transition = tile(d, d->dtype, key, key, order_keys(d, &over));
     t->one = tile(d, TIR_F32, 1, 1, tir_spread_one(d->m));
 }
 
@@ -261,6 +265,8 @@ void delta_choose(struct delta *d)
 {
     d->over_keys = d->over_tokens = tir_find_mma(d->m, DELTA_BLOCK, DELTA_BLOCK, 0, d->dtype);
     d->by_block = tir_find_mma(d->m, DELTA_BLOCK, DELTA_BLOCK, DELTA_BLOCK, d->dtype);
+    if (d->by_block < 0)
+        d->by_block = d->over_tokens;
     d->keys = tir_contract_rows(&d->m->mma[d->over_keys], (unsigned)d->v->head_dim, ACCESS);
     choose_strips(d);
     choose_blocks(d);

@@ -8,9 +8,9 @@
  * Differences would lose low bits in each of K channels.
  */
 #include "templates/gated_delta_prefill/chunk.h"
+#include "templates/linear/chunk.h"
 #include "templates/linear/gates.h"
 
-enum { LAST = DELTA_CHUNK - 1 };
 static const float log2_e = 1.44269504f;
 
 /* ---- Memory ---- */
@@ -229,12 +229,12 @@ static void gates_of_head(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value sum = sums_of(d, exponents(d, raw, d->loaded));
-    const struct tir_value all = tir_lane_read(b, sum, tir_i32(b, LAST));
+    const struct tir_value all = att_chunk_last(b, sum);
     const struct tir_value rest = tir_sub(b, tir_splat(b, all, d->t.line), sum);
     store_line(d, DELTA_SUM, sum);
     store_line(d, DELTA_FROM_FIRST, tir_exp2(b, sum));
     store_line(d, DELTA_TO_LAST, tir_exp2(b, tir_min(b, rest, tir_float_like(b, rest, 0))));
-    d->decay = tir_lane_read(b, tir_exp2(b, sum), tir_i32(b, LAST));
+    d->decay = att_chunk_last(b, tir_exp2(b, sum));
 }
 
 struct tir_value delta_total(struct delta *d) { return delta_last_row(d, d->local); }

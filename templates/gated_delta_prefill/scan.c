@@ -98,6 +98,23 @@ static void load_rest(struct delta *d, struct rest *r)
 
 /* ---- Products ---- */
 
+/* Appends 16 rows of zeros. */
+static struct tir_value pad(struct delta *d, struct tir_value rows)
+{
+    return tir_stack(&d->b, rows, tir_float_like(&d->b, rows, 0));
+}
+
+struct tir_value delta_add_block(struct delta *d, struct tir_value coefficients,
+                                 struct tir_value rows, struct tir_value sum)
+{
+    struct tir_builder *b = &d->b;
+    if (d->m->mma[d->by_block].k > DELTA_BLOCK) {
+        coefficients = tir_transpose(b, pad(d, tir_transpose(b, coefficients)));
+        rows = tir_relayout(b, pad(d, rows), tir_layout_of(b->f, d->t.padded));
+    }
+    return tir_mma(b, d->by_block, coefficients, rows, sum);
+}
+
 struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct tir_value rows)
 {
     return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
@@ -183,7 +200,6 @@ struct tir_value delta_advance(struct delta *d, struct tir_value keys, const str
 
 struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state)
 {
-    struct tir_builder *b = &d->b;
     const struct tir_view view = delta_out_view(d);
     struct tir_value products[2 * DELTA_BLOCKS], last[DELTA_BLOCKS];
     struct tir_value *const left = products, *const out = products + DELTA_BLOCKS;
@@ -196,13 +212,13 @@ struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, stru
     for (int j = 0; j < DELTA_BLOCKS; j++) { /* each block is taken from all later ones at once */
         if (j % 2 == 0)
             keys = load_turned(d, j / 2);
-        const struct tir_value own = tir_mma(b, d->by_block, r.n[delta_block_of(j, j)],
-                                             delta_rounded(d, left[j]), delta_zeros(d));
+        const struct tir_value own = delta_add_block(d, r.n[delta_block_of(j, j)],
+                                                     delta_rounded(d, left[j]), delta_zeros(d));
         const struct tir_value w = delta_rounded(d, own);
         for (int i = j + 1; i < DELTA_BLOCKS; i++)
-            left[i] = tir_mma(b, d->by_block, r.n[delta_block_of(i, j)], w, left[i]);
+            left[i] = delta_add_block(d, r.n[delta_block_of(i, j)], w, left[i]);
         for (int i = j; i < DELTA_BLOCKS; i++)
-            out[i] = tir_mma(b, d->by_block, r.p[delta_block_of(i, j)], w, out[i]);
+            out[i] = delta_add_block(d, r.p[delta_block_of(i, j)], w, out[i]);
         last[j] = delta_by_channel(d) ? w : delta_rounded(d, delta_times_rows(d, own, r.last[j]));
         delta_store_out(d, view, j, out[j]);
         if (j % 2)

@@ -201,13 +201,12 @@ static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_val
 static void solve(struct delta *d, const struct scan_rows *r, bool records, struct tir_value *left,
                   struct tir_value *last)
 {
-    struct tir_builder *b = &d->b;
     for (int j = 0; j < DELTA_BLOCKS; j++) {
-        const struct tir_value own = tir_mma(b, d->by_block, r->n[delta_block_of(j, j)],
-                                             delta_rounded(d, left[j]), delta_zeros(d));
+        const struct tir_value own = delta_add_block(d, r->n[delta_block_of(j, j)],
+                                                     delta_rounded(d, left[j]), delta_zeros(d));
         const struct tir_value w = delta_rounded(d, own);
         for (int i = j + 1; i < DELTA_BLOCKS; i++)
-            left[i] = tir_mma(b, d->by_block, r->n[delta_block_of(i, j)], w, left[i]);
+            left[i] = delta_add_block(d, r->n[delta_block_of(i, j)], w, left[i]);
         if (records)
             record_w(d, j, w);
         last[j] = delta_by_channel(d) ? w : delta_rounded(d, delta_times_rows(d, own, r->of_w[j]));
@@ -324,7 +323,7 @@ void delta_make_outputs(struct delta *d)
         struct tir_value out =
             delta_times_rows(d, product, delta_load_numbers(d, DELTA_OF_QUERIES, i));
         for (int j = 0; j <= i; j++)
-            out = tir_mma(b, d->by_block, p[delta_block_of(i, j)], w[j], out);
+            out = delta_add_block(d, p[delta_block_of(i, j)], w[j], out);
         delta_store_out(d, view, i, out);
     }
 }

@@ -41,6 +41,15 @@ struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned
     return tir_tile(b->f, dtype, rows, cols, &l);
 }
 
+struct tir_value att_chunk_last(struct tir_builder *b, struct tir_value numbers)
+{
+    const unsigned lanes = tir_lanes(b->f->machine);
+    unsigned rows = ATT_CHUNK;
+    for (; rows > lanes; rows /= 2)
+        numbers = tir_half(b, numbers, 1);
+    return tir_lane_read(b, numbers, tir_i32(b, (int)rows - 1));
+}
+
 struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype)
 {
     const struct tir_layout l = tir_spread_column(b->f->machine, 1, ATT_CHUNK);

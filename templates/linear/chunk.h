@@ -34,4 +34,7 @@ struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned
  * wave has. */
 struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype);
 
+/** Returns the last of a chunk's numbers, of att_chunk_numbers_type(), as a scalar. */
+struct tir_value att_chunk_last(struct tir_builder *b, struct tir_value numbers);
+
 #endif

@@ -58,17 +58,6 @@ static void store_numbers(struct tir_builder *b, struct tir_value chunk, enum ss
     tir_tile_lds_store(b, att_plus(b, chunk, (int)which * ATT_CHUNK * SSD_FLOAT), a, &map);
 }
 
-/* Returns the last number of a row of ATT_CHUNK in lanes, and in registers where a wave has fewer
- * lanes. */
-static struct tir_value last_number(struct tir_builder *b, struct tir_value row)
-{
-    const int lanes = (int)tir_lanes(b->f->machine);
-    struct tir_value last = tir_transpose(b, row);
-    for (int n = ATT_CHUNK; n > lanes; n /= 2)
-        last = tir_half(b, last, 1);
-    return tir_lane_read(b, last, tir_i32(b, lanes < ATT_CHUNK ? lanes - 1 : ATT_CHUNK - 1));
-}
-
 void ssd_make_numbers(struct ssd_prefill *s, struct tir_value group, struct tir_value raw)
 {
     enum { LEAST = -150 };
@@ -80,7 +69,7 @@ void ssd_make_numbers(struct ssd_prefill *s, struct tir_value group, struct tir_
     const struct tir_type t = tir_typeof(b->f, w);
     const struct tir_value g = tir_mul(b, w, tir_splat(b, s->rate, t));
     const struct tir_value sums = tir_row_prefix_sum(b, tir_max(b, g, tir_float_like(b, g, LEAST)));
-    const struct tir_value all = last_number(b, sums);
+    const struct tir_value all = att_chunk_last(b, tir_transpose(b, sums));
     const struct tir_value after = tir_exp2(b, tir_sub(b, tir_splat(b, all, t), sums));
     store_numbers(b, chunk, SSD_SUMS, sums);
     store_numbers(b, chunk, SSD_WEIGHTS, w);
