@@ -8,7 +8,7 @@
  * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
  * counts only copies to LDS. The path with the fewest such ops decides.
  *
- * Ops in a branch without copies of the group may not have been issued: they do not count. Too
+ * Of a branch without copies of the group, only the ops that both of its blocks issue count. Too
  * small a count only waits longer; too large a one would be a race.
  */
 #include "ir/builder.h"
@@ -81,6 +81,19 @@ static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
+/* Returns how many memory ops every execution of a block issues. A loop may have no iteration. */
+static unsigned least_issued(const struct tir_func *f, const struct tir_block *b)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < b->n_ops; i++) {
+        const struct tir_op *const op = tir_op(f, b->ops[i]);
+        n += counts(f->machine, op);
+        if (op->opcode == TIR_if)
+            n += min_u(least_issued(f, op->blocks[0]), least_issued(f, op->blocks[1]));
+    }
+    return n;
+}
+
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes);
 
@@ -122,9 +135,11 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
             skip--;
         }
         seen += counts(s->f->machine, op);
-        if (op->opcode == TIR_if &&
-            tir_walk_op(s->f, (struct tir_block *)b, b->ops[i], is_copy, (void *)s))
-            return newer_in_branches(s, op, skip, seen, passes);
+        if (op->opcode == TIR_if) {
+            if (tir_walk_op(s->f, (struct tir_block *)b, b->ops[i], is_copy, (void *)s))
+                return newer_in_branches(s, op, skip, seen, passes);
+            seen += min_u(least_issued(s->f, op->blocks[0]), least_issued(s->f, op->blocks[1]));
+        }
         if (op->opcode == TIR_for && passes) {
             const struct tir_block *body = op->blocks[0];
             const unsigned through = newer_before(s, body, body->n_ops, skip, seen, passes - 1);
