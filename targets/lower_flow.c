@@ -371,12 +371,33 @@ LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Builds n phis at the builder's position, with the types of `like`. */
+/* Returns the type of a phi for values of `type`: words for a vector of bytes. LLVM would hold each
+ * byte of its phi in a register, and wait for loads in order to unpack them. */
+static LLVMTypeRef phi_type(struct lower *l, LLVMTypeRef type)
+{
+    enum { WORD = 4 /* bytes */ };
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind || LLVMGetElementType(type) != l->i8)
+        return type;
+    const unsigned bytes = LLVMGetVectorSize(type);
+    if (bytes % WORD)
+        return type;
+    return bytes == WORD ? l->i32 : LLVMVectorType(l->i32, bytes / WORD);
+}
+
+/* Builds n phis at the builder's position, for values of the types of `like`. */
 static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like,
                        unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        phis[i] = LLVMBuildPhi(l->b, lower_type(l, tir_typeof(l->f, like[i])), "");
+        phis[i] =
+            LLVMBuildPhi(l->b, phi_type(l, lower_type(l, tir_typeof(l->f, like[i]))), "");
+}
+
+/* Sets the value of `v` to its phi. */
+static void define_by_phi(struct lower *l, LLVMValueRef phi, struct tir_value v)
+{
+    const LLVMTypeRef type = lower_type(l, tir_typeof(l->f, v));
+    l->values[v.id] = lower_keep(l, lower_bitcast(l, phi, type), v);
 }
 
 static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigned n,
@@ -386,19 +407,26 @@ static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigne
         LLVMAddIncoming(phis[i], (LLVMValueRef *)&values[i], &from, 1);
 }
 
-/* Appends a block's values to `out`, in the register kinds of `like`. */
+/* Returns a value in the register kind and the type of the phi of `like`. */
+static LLVMValueRef value_for_phi(struct lower *l, struct tir_value value, struct tir_value like)
+{
+    const LLVMValueRef v = lower_value_for(l, value, like);
+    return lower_bitcast(l, v, phi_type(l, LLVMTypeOf(v)));
+}
+
+/* Appends a block's values to `out`, as the phis of `like` take them. */
 static void pass_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
                     const struct tir_value *like, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        out[i] = lower_value_for(l, values[i], like[i]);
+        out[i] = value_for_phi(l, values[i], like[i]);
 }
 
 /* Sets an op's result values, which have consecutive ids, to the phis. */
 static void define_results(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
-        l->values[tir_result(op, i).id] = lower_keep(l, phis[i], tir_result(op, i));
+        define_by_phi(l, phis[i], tir_result(op, i));
 }
 
 /* Builds phis for an op's results, in its last block. */
@@ -451,7 +479,7 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     l->values[body->params[0].id] = index;
     build_phis(l, phis, body->params + 1, n);
     for (unsigned i = 0; i < n; i++)
-        l->values[body->params[1 + i].id] = lower_keep(l, phis[i], body->params[1 + i]);
+        define_by_phi(l, phis[i], body->params[1 + i]);
     add_incoming(phis, given, n, guard);
     l->loops++;
     lower_block(l, body);
@@ -532,7 +560,7 @@ static void pass_on_side(struct lower *l, const struct tir_op *op, const struct 
                          LLVMValueRef *out)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
-        out[i] = lower_value_for(l, lower_yield_of(l, side)->operands[i], tir_result(op, i));
+        out[i] = value_for_phi(l, lower_yield_of(l, side)->operands[i], tir_result(op, i));
 }
 
 /* Lowers one side of an if into its own block and passes its values to the phis in `merge`. */

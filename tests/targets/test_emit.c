@@ -72,6 +72,28 @@ static void every_kind_of_output_has_its_format(void **state)
     tir_func_destroy(k.f);
 }
 
+/* LLVM would hold each byte of a phi in a register, and wait for loads in order to unpack them. */
+static void bytes_pass_branches_as_words(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    const struct tir_type bytes = tir_vec(TIR_FP8, 16);
+    struct tir_value v = unknown(&k, bytes), other = unknown(&k, bytes);
+    const struct tir_value n = tir_arg(&k.b, "n", TIR_I32), one = tir_i32(&k.b, 1);
+    struct tir_loop loop = tir_begin_for(&k.b, tir_i32(&k.b, 0), n, one, &v, 1);
+    struct tir_if branch = tir_begin_if(&k.b, tir_cmp_eq(&k.b, loop.index, one), false, &bytes, 1);
+    tir_else(&k.b, &branch, &other);
+    tir_end_if(&k.b, &branch, &v);
+    tir_end_for(&k.b, &loop, &v, 1);
+    keep(&k, v);
+    tir_return(&k.b);
+    struct tgt_blob llvm = emit(&k, TGT_EMIT_LLVM);
+    assert_true(contains(llvm, "phi <4 x i32>"));
+    assert_false(contains(llvm, "phi <16 x i8>"));
+    tgt_blob_free(&llvm);
+    tir_func_destroy(k.f);
+}
+
 /* With LDS for only one workgroup per CU, LLVM allocates more than half of the registers. */
 static void a_trimmed_kernel_gets_the_registers_it_uses(void **state)
 {
@@ -264,6 +286,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_output_has_its_format),
+        cmocka_unit_test(bytes_pass_branches_as_words),
         cmocka_unit_test(a_trimmed_kernel_gets_the_registers_it_uses),
         cmocka_unit_test(facts_are_those_of_the_code_object),
         cmocka_unit_test(offsets_of_arguments_must_be_natural),
