@@ -156,9 +156,12 @@ static void run_bitcast(struct interp *x, const struct tir_op *op)
     const int64_t *const a = interp_value(x, op->operands[0]);
     int64_t *const d = interp_value(x, op->result);
     const unsigned bits = tir_dtype_bits(to.dtype);
-    const size_t a_count = from.kind == TIR_VEC ? from.count : 1;
-    const size_t d_count = to.kind == TIR_VEC ? to.count : 1;
-    const size_t groups = x->f->waves * (from.kind == TIR_TILE  ? (size_t)to.rows * to.cols
+    const unsigned from_bits = tir_dtype_bits(from.dtype);
+    const bool joins = from.kind == TIR_TILE && from_bits < bits;
+    const bool splits = from.kind == TIR_TILE && from_bits > bits;
+    const size_t a_count = from.kind == TIR_VEC ? from.count : joins ? bits / from_bits : 1;
+    const size_t d_count = to.kind == TIR_VEC ? to.count : splits ? from_bits / bits : 1;
+    const size_t groups = x->f->waves * (from.kind == TIR_TILE  ? to.rows * to.cols / d_count
                                          : from.kind == TIR_VEC ? interp_lanes(x)
                                                                 : 1);
     for (size_t g = 0; g < groups; g++)

@@ -169,6 +169,28 @@ struct tir_layout tir_layout_half(const struct tir_layout *l)
     return r;
 }
 
+struct tir_layout tir_layout_join_cols(const struct tir_layout *l, unsigned bits)
+{
+    struct tir_layout r = *l;
+    r.reg_bits = (uint8_t)(l->reg_bits - bits);
+    for (int i = 0; i < tir_layout_bits(&r); i++) {
+        const uint32_t image = l->basis[i + (int)bits];
+        r.basis[i] = TIR_RC(tir_rc_row(image), tir_rc_col(image) >> bits);
+    }
+    return r;
+}
+
+bool tir_layout_has_neighbours(const struct tir_layout *l, unsigned bits)
+{
+    const uint32_t low = TIR_RC(0, (1u << bits) - 1);
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const bool first = i < (int)bits && i < l->reg_bits;
+        if (first ? l->basis[i] != TIR_RC(0, 1u << i) : l->basis[i] & low)
+            return false;
+    }
+    return bits <= l->reg_bits;
+}
+
 bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows)
 {
     return rows > 1 && l->reg_bits && l->basis[l->reg_bits - 1] == TIR_RC(rows / 2, 0);

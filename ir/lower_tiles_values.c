@@ -401,6 +401,25 @@ void tir_expand_lane_count(struct tir_expander *x, const struct tir_op *op)
     x->scalars[op->result.id] = sum;
 }
 
+void tir_expand_bitcast(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_type from = tir_typeof(x->f, op->operands[0]);
+    const struct tir_type to = tir_typeof(x->f, op->result);
+    const unsigned a_bits = tir_dtype_bits(from.dtype), d_bits = tir_dtype_bits(to.dtype);
+    if (a_bits == d_bits) {
+        tir_expand_elementwise(x, op);
+        return;
+    }
+    const unsigned taken = a_bits < d_bits ? d_bits / a_bits : 1;
+    const unsigned made = a_bits < d_bits ? 1 : a_bits / d_bits;
+    const unsigned n = (1u << layout(x, op->result)->reg_bits) / made;
+    struct tir_pieces p = tir_alloc_pieces(x, n, made);
+    for (unsigned i = 0; i < n; i++)
+        p.v[i] = tir_bitcast(&x->b, tir_elements(x, op->operands[0], i * taken, taken),
+                             tir_vec(to.dtype, made));
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_same(struct tir_expander *x, const struct tir_op *op)
 {
     tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));

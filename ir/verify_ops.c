@@ -129,13 +129,41 @@ static void check_rounding(struct tir_verifier *v, int64_t rounding, bool short_
               "rounding toward zero is for 16-bit floats, with short_nan");
 }
 
+/* Checks a bitcast between tiles of other element sizes: neighbours of a row become an element of
+ * 32 bits, or the other way. */
+static void check_joined(struct tir_verifier *v, struct tir_type narrow, struct tir_type wide)
+{
+    const unsigned bits = tir_dtype_bits(narrow.dtype);
+    if (!tir_check(v, bits >= 8 && tir_dtype_bits(wide.dtype) == 32, "elements have no 32 bits"))
+        return;
+    const unsigned log = bits == 8 ? 2 : 1;
+    const struct tir_layout *const l = tir_layout_of(v->f, narrow);
+    if (!tir_check(v, narrow.rows == wide.rows && narrow.cols == wide.cols << log,
+                   "result has another shape") ||
+        !tir_check(v, tir_layout_has_neighbours(l, log), "a lane has no neighbours to join"))
+        return;
+    const struct tir_layout joined = tir_layout_join_cols(l, log);
+    tir_check(v, tir_layout_equal(&joined, tir_layout_of(v->f, wide)), "layouts disagree");
+}
+
+static void check_bitcast(struct tir_verifier *v, struct tir_op_types t)
+{
+    const unsigned from = tir_dtype_bits(t.a.dtype), to = tir_dtype_bits(t.d.dtype);
+    if (!tir_check(v, t.a.kind == t.d.kind, "result is of another kind"))
+        return;
+    if (t.a.kind == TIR_TILE && from != to) {
+        check_joined(v, from < to ? t.a : t.d, from < to ? t.d : t.a);
+        return;
+    }
+    tir_check(v, t.a.kind != TIR_TILE || same_shape(t.a, t.d), "result has another shape");
+    tir_check(v, lane_bits(t.a) == lane_bits(t.d), "%u bits become %u", lane_bits(t.a),
+              lane_bits(t.d));
+}
+
 static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (op->opcode == TIR_bitcast) {
-        tir_check(v, t.a.kind == t.d.kind, "result is of another kind");
-        tir_check(v, t.a.kind != TIR_TILE || same_shape(t.a, t.d), "result has another shape");
-        tir_check(v, lane_bits(t.a) == lane_bits(t.d), "%u bits become %u", lane_bits(t.a),
-                  lane_bits(t.d));
+        check_bitcast(v, t);
         return;
     }
     tir_check(v, same_shape(t.a, t.d), "result has another shape");

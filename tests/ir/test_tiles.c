@@ -346,6 +346,30 @@ static void halves_are_what_was_stacked(void **state)
     check_stacks(true);
 }
 
+/* Neighbours of a row become a word and come back changed. */
+static void neighbours_are_words(void **state)
+{
+    (void)state;
+    static const unsigned narrow_dtypes[] = {TIR_I8, TIR_FP8, TIR_I16};
+    for (unsigned d = 0; d < 3; d++) {
+        struct tir_type t;
+        struct program p = begin_tile(narrow_dtypes[d], 0, &t);
+        const int bits = size_of(t.dtype) == 1 ? 2 : 1, row = COLS * size_of(t.dtype);
+        const struct tir_layout l = tir_layout_join_cols(tir_layout_of(p.f, t), (unsigned)bits);
+        const struct tir_type wide = tir_tile(p.f, TIR_I32, ROWS, COLS >> bits, &l);
+        const struct tir_value a = load(&p, t);
+        const struct tir_value words = bits == 2 ? tir_words(&p.b, a) : tir_bitcast(&p.b, a, wide);
+        keep(&p, tir_bitcast(&p.b, tir_xor(&p.b, words, tir_int_like(&p.b, words, 255)), t));
+        p.written = BYTES / 2;
+        keep(&p, words);
+        both_levels_agree(&p, in, out);
+        for (int i = 0; i < ROWS; i++)
+            assert_memory_equal(out + BYTES / 2 + 4 * COLS * i, in + row * i, (size_t)row);
+        for (int i = 0; i < ROWS * row; i++)
+            assert_int_equal(out[i], i % 4 ? in[i] : in[i] ^ 255);
+    }
+}
+
 /* Registers hold some of the flipped columns and lanes the others. */
 static void flipped_columns_change_places(void **state)
 {
@@ -757,6 +781,7 @@ int main(void)
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(stacked_tiles_are_one_above_the_other),
         cmocka_unit_test(halves_are_what_was_stacked),
+        cmocka_unit_test(neighbours_are_words),
         cmocka_unit_test(flipped_columns_change_places),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
