@@ -389,8 +389,7 @@ static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_val
                        unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        phis[i] =
-            LLVMBuildPhi(l->b, phi_type(l, lower_type(l, tir_typeof(l->f, like[i]))), "");
+        phis[i] = LLVMBuildPhi(l->b, phi_type(l, lower_type(l, tir_typeof(l->f, like[i]))), "");
 }
 
 /* Sets the value of `v` to its phi. */

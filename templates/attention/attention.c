@@ -234,8 +234,42 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
+/* Returns a tile of mask bytes in the layout of the scores, and negative where they are not 0. */
+static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value seen)
+{
+    enum { LOW = 0x7f7f7f7f };
+    struct tir_builder *const b = a->b;
+    const struct tir_value bytes = tir_transpose(b, seen), words = tir_words(b, bytes);
+    const struct tir_value low = tir_int_like(b, words, LOW);
+    /* The sum sets a byte's sign if its low bits are not all 0, and carries into no other byte. */
+    const struct tir_value signs = tir_or(b, tir_add(b, tir_and(b, words, low), low), words);
+    const struct tir_value marked = tir_bitcast(b, signs, tir_typeof(b->f, bytes));
+    return tir_relayout(b, tir_transpose(b, marked), tir_layout_of(b->f, a->softmax.scores));
+}
+
+/* Sets scores to -inf whose byte in block->seen is 0. A byte's sign becomes 32 equal bits that
+ * choose between two numbers: no instruction waits for a comparison before it. */
+static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s,
+                                     const struct att_block *block)
+{
+    enum { SIGN = 31 };
+    struct tir_builder *const b = a->b;
+    const struct tir_type bits = index_type(a);
+    struct tir_if branch = tir_begin_if(b, block->hides, false, &a->softmax.scores, 1);
+    const struct tir_value wide = tir_convert(b, signs_of_bytes(a, block->seen), TIR_I32);
+    const struct tir_value shown = tir_sar(b, wide, tir_int_like(b, wide, SIGN));
+    const struct tir_value none = tir_bitcast(b, tir_float_like(b, s, -INFINITY), bits);
+    const struct tir_value masked =
+        tir_or(b, tir_and(b, tir_bitcast(b, s, bits), shown),
+               tir_and(b, tir_xor(b, shown, tir_int_like(b, shown, -1)), none));
+    const struct tir_value result = tir_bitcast(b, masked, a->softmax.scores);
+    tir_else(b, &branch, &result);
+    tir_end_if(b, &branch, &s);
+    return s;
+}
+
 /* Sets hidden keys to -inf. Only blocks at an edge of the mask take the branch. A mask of bytes is
-   always applied. */
+   applied unless block->seen has no hidden key. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
                              const struct att_block *block, struct tir_value key)
 {
@@ -243,10 +277,8 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     const struct tir_value none = tir_float_like(b, s, -INFINITY);
     if (block->mask.id)
         return tir_select(b, is_hidden(a, block, key), none, s);
-    if (block->seen.id) {
-        const struct tir_value seen = tir_convert(b, block->seen, TIR_F32);
-        return tir_select(b, tir_cmp_eq(b, seen, tir_float_like(b, seen, 0.0f)), none, s);
-    }
+    if (block->seen.id)
+        return hide_by_sign(a, s, block);
     struct tir_value edge = is_edge(a, key);
     if (block->entries.id)
         edge = tir_or(b, edge, att_has_gaps(b, block->entries));

@@ -18,8 +18,9 @@ struct att_block {
     struct tir_value index; /* i32: number of the loop's iteration */
     struct tir_value
         mask; /* keys x queries of i8, 0: hidden. Set by `fetch_keys`, for a custom mask only */
-    struct tir_value seen; /* in place of `mask`: keys x queries of fp8, 0: hidden by the mask, or
-                              after the last key */
+    struct tir_value seen;    /* in place of `mask`: keys x queries of i8, 0: hidden by the mask, or
+                               after the last key. A lane has neighbouring keys in its registers */
+    struct tir_value hides;   /* i1, beside `seen`: false: the wave's bytes are all 1 */
     struct tir_value entries; /* keys x 1 of i32, negative: no key. Set for sparse lists only */
     struct tir_value gaps;    /* or i32: the number of missing keys; source.entries then tells
                                  which */

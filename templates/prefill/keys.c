@@ -300,14 +300,8 @@ static void load_mask(void *context)
     p->attention.now.block.seen = prefill_load_seen(p, first_key(p, tile_of(p)));
 }
 
-/* Moves loaded mask bytes to the lanes of their scores. */
-static void order_mask(void *context)
-{
-    struct prefill *const p = family_of(context);
-    struct att_block *const block = &p->attention.now.block;
-    block->seen =
-        tir_relayout(&p->b, block->seen, tir_layout_of(p->b.f, p->attention.softmax.scores));
-}
+/* Looks for hidden keys in loaded mask bytes. */
+static void check_mask(void *context) { prefill_check_seen(family_of(context)); }
 
 /* Reads a part of K from LDS. */
 static void read_k(void *context, unsigned part)
@@ -394,7 +388,7 @@ const struct pipe_op prefill_store_k = {"store K", store_k, ATT_SLOT(K_DATA), 0,
                                         .lds_writes = K_LDS};
 const struct pipe_op prefill_find_v = {"find V", find_v, 0, ATT_SLOT(V_PAGES), .flags = 0};
 const struct pipe_op prefill_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
-const struct pipe_op prefill_order_mask = {"order mask", order_mask, ATT_SLOT(MASK), ATT_SLOT(MASK),
+const struct pipe_op prefill_check_mask = {"check mask", check_mask, ATT_SLOT(MASK), ATT_SLOT(MASK),
                                            .flags = 0};
 const struct pipe_op prefill_read_k = {
     "read K", NULL, 0, ATT_SLOT(K), .lds_reads = K_LDS, .build_part = read_k};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file loads the bytes of a custom mask for a tile of keys. A wave loads the rows of its
- * queries at once, at any alignment. A later step moves the bytes to the lanes of their scores,
- * while a product runs. They keep the dtype fp8, since its conversion unpacks two at once.
+ * queries at once, at any alignment. A later step looks for hidden keys while a product runs; tiles
+ * without one are not masked.
  *
  * The trap: the mask may end at the end of mapped memory, so a tile with keys after the last one is
  * loaded byte by byte.
@@ -24,7 +24,7 @@ static struct tir_type whole_rows(struct prefill *p)
     tir_spread_cols(&s, TIR_LANES, lanes);
     tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves));
     const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(p->b.f, TIR_FP8, prefill_queries(p), p->shape.keys, &l);
+    return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->shape.keys, &l);
 }
 
 /* Loads the bytes of a tile whose keys all exist. */
@@ -39,8 +39,7 @@ static struct tir_value load_words(struct prefill *p, struct tir_value key)
     return tir_transpose(b, tir_tile_gather(b, base, row, key, t));
 }
 
-/* Loads the bytes of any tile, one by one, and makes them 0 or 1 as fp8. Keys after the last one
- * are hidden. */
+/* Loads the bytes of any tile, one by one. Keys after the last one are hidden. */
 static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
 {
     struct tir_builder *b = &p->b;
@@ -48,13 +47,7 @@ static struct tir_value load_bytes(struct prefill *p, struct tir_value key)
     const struct tir_type t = tir_typeof(b->f, byte);
     const struct tir_value end = tir_splat(b, tir_sub(b, p->attention.at.end, key), t);
     const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), end);
-    const struct tir_value seen = tir_select(b, there, byte, tir_int_like(b, byte, 0));
-    const struct tir_value hidden = tir_cmp_eq(b, seen, tir_int_like(b, seen, 0));
-    const struct tir_type f32 = tir_with_dtype(t, TIR_F32);
-    return tir_convert_in_range(b,
-                                tir_select(b, hidden, tir_splat(b, tir_f32(b, 0.0f), f32),
-                                           tir_splat(b, tir_f32(b, 1.0f), f32)),
-                                TIR_FP8);
+    return tir_convert(b, tir_select(b, there, byte, tir_int_like(b, byte, 0)), TIR_I8);
 }
 
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key)
@@ -62,7 +55,7 @@ struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key)
     struct tir_builder *b = &p->b;
     const struct tir_type rows = whole_rows(p);
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, rows));
-    const struct tir_type t = tir_tile(b->f, TIR_FP8, rows.cols, rows.rows, &l);
+    const struct tir_type t = tir_tile(b->f, TIR_I8, rows.cols, rows.rows, &l);
     const struct tir_value end = att_plus(b, key, (int)rows.cols);
     struct tir_if beyond = tir_begin_if(b, tir_cmp_gt(b, end, p->attention.at.end), true, &t, 1);
     const struct tir_value bytes = tir_relayout(b, load_bytes(p, key), &l);
@@ -70,4 +63,13 @@ struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key)
     struct tir_value words = load_words(p, key);
     tir_end_if(b, &beyond, &words);
     return words;
+}
+
+void prefill_check_seen(struct prefill *p)
+{
+    enum { ONES = 0x01010101 };
+    struct tir_builder *b = &p->b;
+    struct att_block *const block = &p->attention.now.block;
+    const struct tir_value words = tir_words(b, tir_transpose(b, block->seen));
+    block->hides = tir_any(b, tir_cmp_ne(b, words, tir_int_like(b, words, ONES)));
 }

@@ -249,9 +249,12 @@ void prefill_await_keys(struct prefill *p);
 
 /* mask.c */
 
-/** Loads the bytes of a custom mask for the tile of keys from `key` on: att_block.seen, but in the
- * layout of the loads. The step "order mask" moves them to the layout of the scores. */
+/** Loads the bytes of a custom mask for the tile of keys from `key` on: keys x queries of i8, in
+ * the layout of the loads. Keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
+
+/** Sets the block's `hides` from such bytes in `seen`. */
+void prefill_check_seen(struct prefill *p);
 
 /* page_copy.c */
 

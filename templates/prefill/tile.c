@@ -13,9 +13,9 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* The largest number of scores that a wave computes from a tile with a custom mask. Where a tile
- * extends past the sequence's last key, each mask byte needs an address in two registers. */
-enum { MASKED_SCORES = 32 * 32 };
+/* The largest number of scores that a wave computes from a tile with a custom mask and a plan.
+ * Items are short, and masked tiles of 64 keys begin later: they take up to 5 % longer. */
+enum { PLANNED_SCORES = 32 * 32 };
 
 /* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */
 enum { SCALED_VALUES = 32 };
@@ -502,10 +502,10 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (t->late_power && t->keys * (late & -late) % (8 * together))
         return att_reject(why, ATT_TILE, "%u/8 of %d keys is no such part of a lane's scores", late,
                           t->keys);
-    if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
+    if (v->mask == ATT_MASK_CUSTOM && v->planned && t->rows * t->keys > PLANNED_SCORES)
         return att_reject(why, ATT_TILE,
-                          "has no registers for a custom mask: %u scores a wave, which takes %d",
-                          t->rows * t->keys, MASKED_SCORES);
+                          "takes too long for items of a custom mask: %u scores a wave, above %d",
+                          t->rows * t->keys, PLANNED_SCORES);
     if (t->exact && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v ||
                      (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
         return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",

@@ -43,7 +43,8 @@ static struct tir_value count_layers(struct prefill *p)
 static bool takes_whole_heads(const struct prefill *p)
 {
     const bool persistent = prefill_workgroups(p) != 0;
-    return p->v->mask != ATT_MASK_CAUSAL && (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
+    return p->v->mask != ATT_MASK_CAUSAL && p->v->mask != ATT_MASK_CUSTOM &&
+           (!persistent || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 
 /* Finds sequence, head and layer of a work tile so that the tiles of a head follow each other on an

@@ -30,6 +30,7 @@ enum {
                             of them empty */
     NO_TURNS = 1 << 9,   /* for persistent kernels only: as many tiles as workgroups */
     PLANNED = 1 << 10,   /* for planned kernels only */
+    PREFIX = 1 << 11,    /* for custom masks only: nearly all keys of trace.prefix are visible */
 };
 
 /*
@@ -48,6 +49,7 @@ static const struct shape {
     struct {
         int heads, page_size, growth, window;
         int chunk_q, chunk_k; /* of one more sequence; 0: there is none */
+        int prefix;           /* first keys of a custom mask that all queries see */
         int lists, q_tile, item_cost, merge_rate;
     } trace;
 } shapes[] = {
@@ -59,6 +61,7 @@ static const struct shape {
     {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, {0}},
     {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, {0}},
     {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, {0}},
+    {{"seen prefix", PREFIX}, 4, 1, 1, 2, {{70, 300}, {33, 140}}, {.prefix = 200}},
     {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, {0}},
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, {0}},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, {0}},
@@ -444,15 +447,25 @@ static void grow_keys(struct call *c)
                 operand_set(k, AT(t, h, e), step * (double)(t % keys));
 }
 
-/* Fills a mask that shows any two of three keys. */
+/* True if a custom mask shows key `k`: all of the prefix, and any two of three other keys. With
+ * PREFIX it hides a few keys of the prefix: most tiles of 64 keys have one hidden key or none. */
+static bool shows(struct call *c, int64_t k)
+{
+    enum { SELDOM = 4096 };
+    const bool prefix = k < ((const struct shape *)c->shape)->trace.prefix;
+    return prefix ? !is(c, PREFIX) || random_bits(&c->random) % SELDOM != 0
+                  : random_bits(&c->random) % 3 != 0;
+}
+
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
     struct operand *mask = call_operand(c, PREFILL_CUSTOM_MASK);
     for (int s = 0; mask->given && s <= c->args.prefill.batch; s++)
         operand_set_int(call_operand(c, PREFILL_MASK_INDPTR), AT(s), own->mask_indptr[s]);
-    for (int64_t i = 0; mask->given && i < mask->dims[0]; i++)
-        operand_set_int(mask, AT(i), random_bits(&c->random) % 3 != 0);
+    for (int s = 0; mask->given && s < c->args.prefill.batch; s++)
+        for (int64_t i = own->mask_indptr[s]; i < own->mask_indptr[s + 1]; i++)
+            operand_set_int(mask, AT(i), shows(c, (i - own->mask_indptr[s]) % own->kv_lens[s]));
 }
 
 static void fill_reduction(struct call *c)
@@ -700,6 +713,7 @@ static bool takes(const struct call *c)
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
     return (plain || !is(c, LONG)) && (d->planned || !is(c, PLANNED)) &&
+           (!is(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
            (!is(c, TURNS | NO_TURNS) || call_is_tuned(c, "persistent="));
 }
 
@@ -762,6 +776,8 @@ const struct verify_op verify_prefill = {
              "powers of two by which scores grow over 64 keys; random data where left out"},
             {"window", offsetof(struct shape, trace.window), 1 << 20,
              "keys that a query sees, or a chunk has; left out: all, or 8192"},
+            {"prefix", offsetof(struct shape, trace.prefix), 1 << 20,
+             "first keys that all queries see with a custom mask; it shows two of three others"},
             {"lists", offsetof(struct shape, trace.lists), 1 << 20,
              "work lists of a planned kernel; left out: 256"},
             {"q_tile", offsetof(struct shape, trace.q_tile), 1 << 16,

@@ -8,7 +8,7 @@
  *     a wave reads half as much LDS for a product; its own work hides under its products
  *     M1      memory    (rescale[3]), V here[3], LDS free[3], barrier[3]
  *     C1      matrix    (sum P[3]), (round P[3]), (check P[3]), read V.0[3], (read K.1[2]),
- *                       QK[2], (order mask[2]), V to LDS[2], (find K[0])
+ *                       QK[2], (check mask[2]), V to LDS[2], (find K[0])
  *     EDGE    memory +  (check P[3]), (rescale[3])
  *     M2      memory    (mask[2]), (max[2]), (find V[1]), (load mask[1]), K here[1], barrier[1]
  *     C2      matrix    PV.0[3], (sum P[3]), (read V.1[3]), (PV.1[3]), (read V.2[3]), (PV.2[3]),
@@ -39,7 +39,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_k, WAIT_K, C2, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
-    {&prefill_order_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
+    {&prefill_check_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_issue_v, SCORES, C1, .part = 0},
     {&pipe_part, SCORES, M2, .rows = prefill_rows_mask},
     {&pipe_part, SCORES, C2, .rows = prefill_rows_exponents},

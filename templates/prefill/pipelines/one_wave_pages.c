@@ -7,7 +7,7 @@
  *     as one_wave_transposed; K passes through registers too, where it is converted
  *     M1      memory    (rescale[4]), find V[1], V here[4], barrier[4]
  *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read V rest[4]), read V[4],
- *                       (read K.1[3]), QK[3], (order mask[3]), store K[2], load V[2],
+ *                       (read K.1[3]), QK[3], (check mask[3]), store K[2], load V[2],
  *                       load K.0[1], (load K.1[1])
  *     EDGE    memory +  (check P[4]), (rescale[4])
  *     M2      memory    (mask[3]), (max[3]), clear V[3], (load mask[2]), find K[0], LDS free[4],
@@ -36,7 +36,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_k, WAIT_K, C2, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
-    {&prefill_order_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
+    {&prefill_check_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_load_v_pages, WAIT_K, C1, .part = 0},
     {&pipe_part, SCORES, M2, .rows = prefill_rows_mask},
     {&pipe_part, SCORES, C2, .rows = prefill_rows_exponents},

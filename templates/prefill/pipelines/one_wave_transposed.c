@@ -7,7 +7,7 @@
  *     as one_wave; V is transposed in registers on its way to LDS
  *     M1      memory    (rescale[3]), V here[3], barrier[3]
  *     C1      matrix    (sum P[3]), (round P[3]), (check P[3]), (read V rest[3]), read V[3],
- *                       (read K.1[2]), QK[2], (order mask[2]), load V[2]
+ *                       (read K.1[2]), QK[2], (check mask[2]), load V[2]
  *     EDGE    memory +  (check P[3]), (rescale[3])
  *     M2      memory    (mask[2]), (max[2]), (load mask[1]), LDS free[3], K here[1], barrier[1]
  *     FIRST   matrix +  K to LDS.0[0]
@@ -57,7 +57,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_k, WAIT_K, C2, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
-    {&prefill_order_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
+    {&prefill_check_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_load_v, SCORES, C1, .part = 0},
     {&pipe_part, SCORES, M2, .rows = prefill_rows_mask},
     {&pipe_part, SCORES, C2, .rows = prefill_rows_exponents},

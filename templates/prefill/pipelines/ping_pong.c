@@ -8,14 +8,14 @@
  *     one half of the waves reads and stores while the other multiplies
  *     READ    memory +  nothing
  *     M1      memory    (clear V[4]), (store V[4]), (rescale[4]), read K.0[3], (V to LDS[3]),
- *                       (load V[3]), (V here[4]), (LDS free[4])
+ *                       (load V[3]), (load mask[2]), (V here[4]), (LDS free[4])
  *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read K.1[3]), QK[3],
- *                       (order mask[3]), (find V[2]), (find K[0])
+ *                       (check mask[3]), (find V[2]), (find K[0])
  *     EDGE    memory +  (check P[4]), (read V.0[4]), (rescale[4])
  *     M2      memory    (read V rest[4]), (read V.0[4]), (read V.1[4]), (read V.2[4]),
  *                       (read V.3[4]), (mask[3]), (max[3]), (store K[2]), (find V[2]),
- *                       (load mask[2]), (K to LDS.0[1]), (K to LDS.1[1]), (load K.0[1]),
- *                       (load K.1[1]), (find K[0]), (LDS free[4]), (K here[2])
+ *                       (K to LDS.0[1]), (K to LDS.1[1]), (load K.0[1]), (load K.1[1]),
+ *                       (find K[0]), (LDS free[4]), (K here[2])
  *     C2      matrix    PV.0[4], (sum P[4]), (PV.1[4]), (PV.2[4]), (PV.3[4]), (PV rest[4]),
  *                       (check max[3]), exponents[3], exp2.0[3], exp2.1[3]
  *     LDS               K of a workgroup, V of a workgroup
@@ -48,11 +48,11 @@ static const struct pipe_row rows[] = {
     {&pipe_await_stores, WAIT_K, M2, .part = PREFILL_LDS_K, .needs = HAS(PAGES)},
     {&prefill_find_v, WAIT_K, M2, .needs = HAS(PAGES)},
     {&prefill_find_v, WAIT_K, C1, .needs = HAS(PAGE_COPIES)},
-    {&prefill_load_mask, WAIT_K, M2, .needs = ATT_HAS(MASK_BYTES)},
+    {&prefill_load_mask, WAIT_K, M1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_read_k, SCORES, M1, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
     {&prefill_product_qk, SCORES, C1, .part = 0},
-    {&prefill_order_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
+    {&prefill_check_mask, SCORES, C1, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_issue_v, SCORES, M1, .unless = HAS(V_STORED)},
     {&prefill_load_v, SCORES, M1, .needs = HAS(V_STORED), .unless = HAS(PAGES)},
     {&prefill_load_v_pages, SCORES, M1, .needs = HAS(PAGES)},

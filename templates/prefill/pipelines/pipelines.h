@@ -37,7 +37,7 @@ extern const struct pipe_op prefill_load_k, prefill_store_k;       /* through re
 extern const struct pipe_op prefill_load_v, prefill_store_v;       /* of a tensor */
 extern const struct pipe_op prefill_load_v_pages, prefill_clear_v; /* of a cache */
 extern const struct pipe_op prefill_store_v_ready;
-extern const struct pipe_op prefill_load_mask, prefill_order_mask;
+extern const struct pipe_op prefill_load_mask, prefill_check_mask;
 extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
 extern const struct pipe_op prefill_product_qk;
 
