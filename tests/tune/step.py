@@ -170,7 +170,7 @@ def more_queries_have_a_kernel_of_their_own():
 
 
 def chunks_are_planned_as_tiles():
-    s = step("windows.json --tp 2 --context 4000 --queries 100")
+    s = step("windows.json --tp 2 --context 4000 --batch 4 --queries 200")
     window, full = s["layers"]
     assert ops(full) == ["rope_qk_norm_cache", "prefill"], full
     assert [(w["launches"], w["taken"]) for w in full["ways"]] == [(1, True), (2, False), (1, False)], full["ways"]
@@ -178,7 +178,11 @@ def chunks_are_planned_as_tiles():
     tile = re.search(r",q_tile=(\d+)", prefill["shape"])[1]
     plan = next(p for p in s["plans"] if "window" not in p["shape"])
     assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
-    assert "_one_launch" in prefill["kernel"] and f"q=100,q_tile={tile}," in plan["shape"], plan
+    assert "_one_launch" in prefill["kernel"] and f"q=200,q_tile={tile}," in plan["shape"], plan
+    # several workgroups with tiles of fewer rows share a compute unit in a short window
+    small, shape = window["launches"][1]["shape"], prefill["shape"]
+    sizes = [[int(re.search(rf",{name}=(\d+)", s)[1]) for s in (small, shape)] for name in ("q_tile", "lists")]
+    assert sizes[0][0] < sizes[0][1] and sizes[1][0] > sizes[1][1], sizes
     check_trace(s, "windows.json", "--tp 2")
 
 

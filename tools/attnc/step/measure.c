@@ -103,6 +103,7 @@ struct split_call {
     struct attn_pack *pack;
     const char *shape;
     const struct step_load *load;
+    int window; /* keys that a query sees at most; 0: all */
     bool hip;
 };
 
@@ -120,7 +121,8 @@ static int call_split(void *context, void *answer)
     const struct attn_decode_step step = {.size = sizeof(step),
                                           .batch = (int32_t)c->load->batch,
                                           .kv_len = (int32_t)c->load->context,
-                                          .tokens = tokens_of(c->load)};
+                                          .tokens = tokens_of(c->load),
+                                          .window = c->window};
     struct trace_session t;
     const int code = trace_open_any(&t, c->pack, c->shape, &(struct trace_gpu){.real = c->hip});
     if (code != EXIT_GOOD)
@@ -138,13 +140,27 @@ static void add_number(char shape[TUNE_SHAPE_TEXT], const char *name, int number
         snprintf(shape + length, TUNE_SHAPE_TEXT - length, ",%s=%d", name, number);
 }
 
+/* Returns the op and the shape of a call, without lists and costs. */
+static struct tune_shape shape_of(const struct step_call *call)
+{
+    struct tune_shape shape = {0};
+    snprintf(shape.op, sizeof(shape.op), "%s", call->op);
+    snprintf(shape.text, sizeof(shape.text), "%s", call->shape);
+    return shape;
+}
+
 /* Adds the lists that libattn chooses to a way's shape, and the combine launch that follows where
  * the plan cuts a sequence. *combine is its shape; its op is "" where there is none. */
 static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pack,
                       const struct att_variant *v, struct tune_shape *combine)
 {
     struct step_call *call = &way->launches[0].call;
-    struct split_call context = {pack, way->probe, &w->step->load, w->device->hip};
+    const struct tune_shape whole = shape_of(call);
+    struct split_call context = {.pack = pack,
+                                 .shape = way->probe,
+                                 .load = &w->step->load,
+                                 .window = tune_shape_number(&whole, "window"),
+                                 .hip = w->device->hip};
     struct attn_decode_split split = {.size = sizeof(split)};
     *combine = (struct tune_shape){0};
     if (!child_call(call_split, &context, &split, sizeof(split), SPLIT_SECONDS, way->fault))
@@ -157,10 +173,10 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     add_number(call->shape, "q_tile", split.q_tile);
     add_number(call->shape, "item_cost", split.item_cost);
     add_number(call->shape, "merge_rate", split.merge_rate);
-    struct tune_shape shape = {
-        .lists = split.lists, .item_cost = split.item_cost, .merge_rate = split.merge_rate};
-    snprintf(shape.op, sizeof(shape.op), "%s", call->op);
-    snprintf(shape.text, sizeof(shape.text), "%s", call->shape);
+    struct tune_shape shape = shape_of(call);
+    shape.lists = split.lists;
+    shape.item_cost = split.item_cost;
+    shape.merge_rate = split.merge_rate;
     if (!v->one_launch && !tune_find_combine(&shape, combine))
         combine->op[0] = '\0';
     return true;
@@ -175,9 +191,7 @@ static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
         {"lists", "lists"},           {"window", "window"}, {"item_cost", "item_cost"},
         {"merge_rate", "merge_rate"},
     };
-    struct tune_shape shape;
-    snprintf(shape.op, sizeof(shape.op), "%s", call->op);
-    snprintf(shape.text, sizeof(shape.text), "%s", call->shape);
+    const struct tune_shape shape = shape_of(call);
     plan[0] = '\0';
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         add_number(plan, names[i][1], tune_shape_number(&shape, names[i][0]));
