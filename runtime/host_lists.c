@@ -185,7 +185,7 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
     const struct attn_decode_desc *d = &op->desc.decode;
     return check_work(&(struct work){DECODE_WORK(op, d, a),
                                      .keys = (int64_t)a->pages.entries * d->cache.page_size,
-                                     .ticket_words = d->kv_heads});
+                                     .ticket_words = TICKET_LINE * d->kv_heads});
 }
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
@@ -288,7 +288,7 @@ int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope
     const struct attn_rope_decode_desc *d = &op->desc.rope_decode;
     const int r = check_work(&(struct work){DECODE_WORK(op, d, a),
                                             .keys = (int64_t)a->pages.entries * d->cache.page_size,
-                                            .ticket_words = d->kv_heads});
+                                            .ticket_words = TICKET_LINE * d->kv_heads});
     if (r || d->rope == ATTN_ROPE_NONE || !a->max_position)
         return r;
     return check_stream(op, a->positions, a->total_q, a->max_position, a->stream);

@@ -190,8 +190,23 @@ static bool shares_few_rows(const struct attn_op *op)
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
+/* Returns the merge_rate of decode in one launch: parts have 256 keys up to 8k keys of a sequence,
+ * 128 if FEW workgroups have a sequence and KV head each. 0, the planner's own: the keys are not
+ * known. Longer sequences have longer parts, since the workgroups share their sum. */
+static int32_t rate_of_step(const struct wanted *w)
+{
+    enum { UNIT = 64, FEW = 2, SHORT = 2, USUAL = 4, LEAST_RATE = 4, MOST_RATE = 32 };
+    const int32_t units = w->keys / UNIT;
+    const int32_t part = (int64_t)w->batch * w->kv_heads <= FEW ? SHORT : USUAL;
+    const int32_t rate = (units + part * part - 1) / (part * part);
+    if (!units)
+        return 0;
+    return rate < LEAST_RATE ? LEAST_RATE : rate > MOST_RATE ? MOST_RATE : rate;
+}
+
 /* Sets costs where the planner's own are not the best. */
-static void set_usual_costs(const struct attn_op *op, struct attn_decode_split *split)
+static void set_usual_costs(const struct attn_op *op, const struct wanted *w,
+                            struct attn_decode_split *split)
 {
     if (is_prefill(op)) {
         split->item_cost = PREFILL_COST;
@@ -199,6 +214,8 @@ static void set_usual_costs(const struct attn_op *op, struct attn_decode_split *
     } else if (shares_few_rows(op)) {
         split->item_cost = SHARED_COST;
         split->merge_rate = SHARED_RATE;
+    } else if (!is_mla(op) && launches_once(op)) {
+        split->merge_rate = rate_of_step(w);
     }
 }
 
@@ -214,7 +231,7 @@ static int choose_usual(const struct attn_op *op, const struct wanted *w,
         .lists = lists > w->kv_heads ? lists : w->kv_heads,
         .one_launch = launches_once(op),
     };
-    set_usual_costs(op, split);
+    set_usual_costs(op, w, split);
     return r;
 }
 

@@ -622,6 +622,7 @@ void decode_build(const struct att_variant *v, const struct tir_machine *m,
     struct tir_value range[2];
     split_kv_find_items(&d.kv, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
+    d.kv.last = tir_cmp_eq(b, att_plus(b, items.index, 1), range[1]);
     work_on(&d, items.index);
     tir_end_for(b, &items, NULL, 0);
     tir_return(b);

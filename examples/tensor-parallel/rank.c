@@ -27,7 +27,7 @@ struct rank {
     struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
     struct layer layers[LAYERS];
     struct work work[KINDS];    /* with a window fewer keys are cut */
-    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS]: numbers of finished parts */
+    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS, 32]: counts of finished parts */
     int64_t *positions, *slots; /* [TOKENS] */
     int32_t *kv_lens;           /* [BATCH]: each step increments them */
     int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */
@@ -51,7 +51,7 @@ static void allocate_work(struct rank *r, int kind)
         .window = kind ? WINDOW : 0,
     };
     work_allocate(&r->work[kind], r->decode[kind], &shape, LONGEST, DIM);
-    const size_t size = BATCH * KV_HEADS * sizeof(*r->tickets[kind]);
+    const size_t size = BATCH * KV_HEADS * 32 * sizeof(*r->tickets[kind]);
     r->tickets[kind] = gpu_allocate(size);
     HIP(hipMemset(r->tickets[kind], 0, size));
 }

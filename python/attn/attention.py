@@ -155,7 +155,7 @@ class BatchDecode:
                                head_dim_v=self.head_dim_v, lists=self.split.lists, window=window,
                                item_cost=self.split.item_cost, merge_rate=self.split.merge_rate)
         if self.lists and one_launch:
-            self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
+            self.tickets = device.array([[[0] * 32] * kv_heads] * max_batch, "int32")
         elif self.lists:
             self.combine = device.combine(dtype=dtype, head_dim=self.head_dim_v, heads=heads,
                                           partials="csr")
@@ -295,7 +295,7 @@ class BatchStep:
         self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads, head_dim_v=head_dim,
                            lists=split.lists, window=window_left + 1 if mask == "window" else chunk,
                            item_cost=split.item_cost, merge_rate=split.merge_rate)
-        self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
+        self.tickets = device.array([[[0] * 32] * kv_heads] * max_batch, "int32")
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None, stream=None):
         """Takes a step's lengths, which include the new tokens, and its pages: tensors on the device. Launches plan if keys

@@ -88,15 +88,25 @@ static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
 }
 
+/* Returns the slices of a row. The last one overlaps the one before it if the row has no multiple
+ * of a slice's elements. */
+static int pieces_of_row(const struct split_kv_part_sum *s)
+{
+    const int width = (int)s->slice.cols;
+    return (s->d->v->head_dim_v + width - 1) / width;
+}
+
 static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
     struct split_kv *const d = s->d;
     struct tir_builder *b = &d->b;
-    const unsigned bits = tir_bits((unsigned)d->v->head_dim_v / s->slice.cols);
-    const struct tir_value row = tir_sar(b, number, tir_i32(b, (int)bits));
-    const struct tir_value part = tir_and(b, number, tir_i32(b, (1 << bits) - 1));
+    const int pieces = pieces_of_row(s);
+    const struct tir_value row = tir_div(b, number, tir_i32(b, pieces));
+    const struct tir_value piece = tir_sub(b, number, att_times(b, row, pieces));
     const struct tir_value token = tir_div(b, row, d->gqa);
-    struct slice l = {.element = att_times(b, part, (int)s->slice.cols)};
+    const int last = d->v->head_dim_v - (int)s->slice.cols;
+    struct slice l = {.element =
+                          tir_min(b, att_times(b, piece, (int)s->slice.cols), tir_i32(b, last))};
     l.head =
         tir_add(b, tir_sub(b, row, tir_mul(b, token, d->gqa)), tir_mul(b, d->item.kv_head, d->gqa));
     l.token = tir_add(b, d->item.first_token, token);
@@ -367,28 +377,45 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Parts side by side ---- */
 
-/* Sets the types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice that is narrower
- * by the same factor. */
+/* Returns log2 of the vectors of a slice that a lane has of a part, if slices are rows. */
+static unsigned row_vector_bits(const struct split_kv *d)
+{
+    return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
+}
+
+unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
+{
+    return MOST * SIDE_BY_SIDE >> row_vector_bits(d);
+}
+
+/* Returns the loads of a lane in flight. */
+static int loads_of(const struct split_kv_part_sum *s)
+{
+    return s->way == SPLIT_KV_PARTS_OF_ROWS ? MOST >> row_vector_bits(s->d) : MOST;
+}
+
+/* Sets the types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
 static void choose_parts(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
     const unsigned bits = tir_bits(SIDE_BY_SIDE), lanes = d->m->lane_bits;
+    const unsigned width = MOST / (unsigned)loads_of(s) * (LEAST / SIDE_BY_SIDE);
     struct tir_spread spread = tir_spread(d->m, d->waves);
     tir_spread_cols(&spread, TIR_REGS, 2);
     tir_spread_cols(&spread, TIR_LANES, lanes - bits);
     tir_spread_rows(&spread, TIR_LANES, bits);
-    tir_spread_fill(&spread, TIR_REGS, SIDE_BY_SIDE, LEAST >> bits);
+    tir_spread_fill(&spread, TIR_REGS, SIDE_BY_SIDE, width);
     const struct tir_layout l = tir_spread_layout(&spread);
     const struct tir_layout row = tir_layout_slice(&l, 1), element = tir_layout_slice(&l, 0);
     const struct tir_layout number = tir_layout_slice(&element, 1);
-    s->some = tir_tile(d->b.f, TIR_F32, SIDE_BY_SIDE, LEAST >> bits, &l);
+    s->some = tir_tile(d->b.f, TIR_F32, SIDE_BY_SIDE, width, &l);
     s->parts = tir_tile(d->b.f, TIR_F32, SIDE_BY_SIDE, 1, &row);
-    s->slice = tir_tile(d->b.f, TIR_F32, 1, LEAST >> bits, &element);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, width, &element);
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* Finds the byte offsets of the rows of the parts from `chunk` on. Parts after the last one repeat
- * its row. */
+/* Finds the byte offsets of the lse rows of the parts from `chunk` on. Parts after the last one
+ * repeat its row. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
 {
@@ -396,7 +423,7 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
     const struct tir_value last = tir_splat(b, att_plus(b, s->count, -1), t);
     struct tir_value entry[MOST];
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < loads_of(s); i++) {
         const struct tir_value first = att_plus(b, chunk, i * s->parts.rows);
         const struct tir_value part = tir_add(b, tir_row_index(b, t), tir_splat(b, first, t));
         const struct tir_value n = tir_add(b, tir_min(b, part, last), tir_splat(b, s->first, t));
@@ -404,9 +431,11 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
         entry[i] = tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                                             tir_shl(b, wide, tir_int_like(b, wide, 2)), t);
     }
-    for (int i = 0; i < MOST; i++) {
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value bytes = tir_zext(b, att_times(b, heads, sizeof(float)), TIR_I64);
+    for (int i = 0; i < loads_of(s); i++) {
         const struct tir_value row = tir_zext(b, entry[i], TIR_I64);
-        at[i] = tir_mul(b, row, tir_splat(b, s->row_bytes, tir_typeof(b->f, row)));
+        at[i] = tir_mul(b, row, tir_splat(b, bytes, tir_typeof(b->f, row)));
     }
 }
 
@@ -417,12 +446,9 @@ static void load_parts_lse(struct split_kv_part_sum *s, const struct slice *l,
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
-    const int bits = tir_bits((unsigned)s->d->v->head_dim_v);
-    for (int i = 0; i < MOST; i++) {
-        const struct tir_value byte = tir_shr(b, at[i], tir_int_like(b, at[i], bits));
-        lse[i] = tir_tile_gather(b, l->lse, byte, tir_i32(b, 0), s->parts);
-    }
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < loads_of(s); i++)
+        lse[i] = tir_tile_gather(b, l->lse, at[i], tir_i32(b, 0), s->parts);
+    for (int i = 0; i < loads_of(s); i++) {
         const struct tir_value first = att_plus(b, chunk, i * s->parts.rows);
         const struct tir_value left = tir_splat(b, tir_sub(b, s->count, first), t);
         const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
@@ -441,10 +467,12 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     struct tir_builder *b = &s->d->b;
     struct tir_value lse[MOST], part[MOST];
     load_parts_lse(s, l, chunk, at, lse);
-    for (int i = 0; i < MOST; i++)
-        part[i] = tir_tile_gather(b, l->out, at[i], tir_i32(b, 0), s->some);
+    for (int i = 0; i < loads_of(s); i++) {
+        const struct tir_value elements = tir_int_like(b, at[i], s->d->v->head_dim_v);
+        part[i] = tir_tile_gather(b, l->out, tir_mul(b, at[i], elements), tir_i32(b, 0), s->some);
+    }
     struct tir_value top = lse[0];
-    for (int i = 1; i < MOST; i++)
+    for (int i = 1; i < loads_of(s); i++)
         top = tir_max(b, top, lse[i]);
     struct sum sum = {.m = tir_max(b, before->m, tir_first_lane(b, tir_col_max(b, top)))};
     const struct tir_value scale = tir_exp2(b, tir_sub(b, before->m, sum.m));
@@ -452,7 +480,7 @@ static struct sum join_parts(struct split_kv_part_sum *s, const struct slice *l,
     const struct tir_value lowest = tir_float_like(b, top, LOWEST);
     struct tir_value l_sum = zero;
     sum.o = tir_mul(b, before->o, tir_splat(b, scale, s->some));
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < loads_of(s); i++) {
         const struct tir_value power =
             tir_exp2(b, tir_sub(b, lse[i], tir_splat(b, sum.m, s->parts)));
         const struct tir_value w = tir_select(b, tir_cmp_gt(b, lse[i], lowest), power, zero);
@@ -470,9 +498,10 @@ static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     struct tir_builder *b = &s->d->b;
     struct tir_type types[MOST];
     struct tir_value next[MOST];
-    for (int i = 0; i < MOST; i++)
+    for (int i = 0; i < loads_of(s); i++)
         types[i] = tir_typeof(b->f, at[i]);
-    struct tir_if more = tir_begin_if(b, tir_cmp_lt(b, chunk, s->count), false, types, MOST);
+    struct tir_if more =
+        tir_begin_if(b, tir_cmp_lt(b, chunk, s->count), false, types, (unsigned)loads_of(s));
     find_parts(s, chunk, next);
     tir_else(b, &more, next);
     tir_end_if(b, &more, at);
@@ -482,17 +511,18 @@ static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
-    const struct tir_value chunk = tir_i32(b, (int)(MOST * s->parts.rows));
+    const struct tir_value chunk = tir_i32(b, loads_of(s) * (int)s->parts.rows);
     const struct sum begun = begin_sum(s, l);
     struct tir_value carried[3 + MOST] = {begun.m, begun.l, tir_splat(b, zero, s->some)};
-    memcpy(carried + 3, s->rows_at, sizeof(s->rows_at));
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + MOST);
+    memcpy(carried + 3, s->rows_at, (size_t)loads_of(s) * sizeof(s->rows_at[0]));
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + (unsigned)loads_of(s));
     const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
     const struct sum sum = join_parts(s, l, loop.index, carried + 3, &before);
     find_more_parts(s, tir_add(b, loop.index, chunk), carried + 3);
     const struct tir_value now[] = {sum.m, sum.l, sum.o};
     memcpy(carried, now, sizeof(now));
-    tir_end_for(b, &loop, carried, 3 + MOST);
+    tir_end_for(b, &loop, carried, 3 + (unsigned)loads_of(s));
     return (struct sum){.m = carried[0], .l = carried[1], .o = tir_col_sum(b, carried[2])};
 }
 
@@ -505,7 +535,6 @@ struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value 
     struct split_kv_part_sum s = {.d = d, .first = first, .count = count};
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
-    choose_types(&s);
     return s;
 }
 
@@ -522,15 +551,20 @@ void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way 
     struct tir_builder *b = &s->d->b;
     s->way = way;
     switch (way) {
-    case SPLIT_KV_PARTS_AT_ONCE: find_few(s); break;
+    case SPLIT_KV_PARTS_AT_ONCE:
+        choose_types(s);
+        find_few(s);
+        break;
     case SPLIT_KV_PARTS_ONE_BY_ONE:
+        choose_types(s);
         s->rows = find_rows(s, tir_i32(b, 0));
         tir_anchor(b, s->rows); /* else LLVM loads them after the last part has arrived */
         break;
     case SPLIT_KV_PARTS_SIDE_BY_SIDE:
+    case SPLIT_KV_PARTS_OF_ROWS:
         choose_parts(s);
         find_parts(s, tir_i32(b, 0), s->rows_at);
-        for (int i = 0; i < MOST; i++)
+        for (int i = 0; i < loads_of(s); i++)
             tir_anchor(b, s->rows_at[i]);
         break;
     }
@@ -539,14 +573,14 @@ void split_kv_part_sum_find(struct split_kv_part_sum *s, enum split_kv_part_way 
 struct tir_value split_kv_part_sum_slices(const struct split_kv_part_sum *s)
 {
     const struct split_kv *const d = s->d;
-    return att_times(&s->d->b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+    return att_times(&s->d->b, d->n_rows, pieces_of_row(s));
 }
 
 void split_kv_part_sum_slice(struct split_kv_part_sum *s, struct tir_value number)
 {
     const struct slice slice = find_slice(s, number);
-    const struct sum sum = s->way == SPLIT_KV_PARTS_AT_ONCE        ? join_few(s, &slice)
-                           : s->way == SPLIT_KV_PARTS_SIDE_BY_SIDE ? join_all_parts(s, &slice)
-                                                                   : join_all(s, &slice);
+    const struct sum sum = s->way == SPLIT_KV_PARTS_AT_ONCE      ? join_few(s, &slice)
+                           : s->way == SPLIT_KV_PARTS_ONE_BY_ONE ? join_all(s, &slice)
+                                                                 : join_all_parts(s, &slice);
     write_slice(s, &slice, &sum);
 }

@@ -7,12 +7,18 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/attention/share.h"
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 #include <math.h>
 #include <string.h>
+
+enum {
+    ALONE_PARTS = 16, /* the most parts that one workgroup adds up as fast as many do, */
+    ALONE_ROWS = 512  /* and the most rows of these parts */
+};
 
 static const float LOG2E = 1.4426950408889634f;
 
@@ -247,7 +253,7 @@ static struct tir_value ticket_of(struct split_kv *d)
     const struct tir_value pair =
         tir_add(b, tir_mul(b, d->item.sequence, kv_heads), d->item.kv_head);
     return tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                   tir_shl(b, att_wide(b, pair), tir_i64(b, 2)));
+                   tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
 }
 
 /* Counts this part, and returns the number of parts that were written before it. One wave counts
@@ -330,6 +336,15 @@ static void join(struct split_kv *d, struct parts *p)
     tir_end_if(b, &last, NULL);
 }
 
+/* Returns i1: true if all workgroups of a sequence add up its parts, false if the last one does. */
+static struct tir_value are_many(struct split_kv *d, struct tir_value count)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value rows = tir_mul(b, count, d->n_rows);
+    return tir_or(b, tir_cmp_gt(b, count, tir_i32(b, ALONE_PARTS)),
+                  tir_cmp_gt(b, rows, tir_i32(b, ALONE_ROWS)));
+}
+
 void split_kv_join_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
@@ -351,11 +366,18 @@ void split_kv_join_parts(struct split_kv *d)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0])); /* in one round */
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
+    struct tir_if many = tir_begin_if(b, are_many(d, p.count), false, NULL, 0);
+    d->part_ends[0] = p.first;
+    d->part_ends[1] = tir_add(b, p.first, p.count);
+    d->ticket = ticket_of(d);
+    split_kv_share_narrow(d);
+    tir_else(b, &many, NULL);
     choose_sum(d, &p);
     join(d, &p);
     d->columns = columns;
     d->output = output;
     d->attention.softmax.vector = vector;
+    tir_end_if(b, &many, NULL);
     tir_end_if(b, &part, NULL);
 }
 

@@ -38,6 +38,7 @@ static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                                         .ticket = d->ticket,
                                         .count = sum.count,
                                         .awaited = d->touched,
+                                        .waits = d->last,
                                         .polls = few ? FEW_POLLS : POLLS,
                                         .sleep = few ? 0 : SLEEP,
                                         .add = add_slice,
@@ -97,6 +98,19 @@ void split_kv_touch_ticket(struct split_kv *d)
     const struct tir_value none = tir_splat(b, tir_i64(b, 0), tir_with_dtype(t, TIR_I64));
     const struct tir_value at = tir_add(b, d->ticket, tir_i64(b, LAST));
     d->touched = tir_tile_gather(b, at, none, tir_i32(b, 0), t);
+}
+
+void split_kv_share_narrow(struct split_kv *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
+    const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
+    const struct tir_value most = tir_i32(b, (int)split_kv_few_parts_of_rows(d));
+    struct tir_if few = tir_begin_if(b, tir_cmp_le(b, count, most), false, NULL, 0);
+    await_and_sum_up(d, sum, SPLIT_KV_PARTS_OF_ROWS);
+    tir_else(b, &few, NULL);
+    await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
+    tir_end_if(b, &few, NULL);
 }
 
 void split_kv_share_parts(struct split_kv *d)

@@ -71,9 +71,10 @@ struct split_kv {
     struct split_kv_item item;
     struct tir_value part_ends[2]; /* i32: range of the item's partials in reduce_partial_map */
     struct tir_value ticket;       /* i64: address of the count of these partials */
-    struct tir_value touched;      /* i32 tile: the word that split_kv_touch_ticket() loads */
-    struct tir_value first_row;    /* i32: row of column 0, among the item's queries x heads */
-    struct tir_value n_rows;       /* i32: queries x heads of the item */
+    struct tir_value last;      /* i1: the item is the list's last one; none: each is treated so */
+    struct tir_value touched;   /* i32 tile: the word that split_kv_touch_ticket() loads */
+    struct tir_value first_row; /* i32: row of column 0, among the item's queries x heads */
+    struct tir_value n_rows;    /* i32: queries x heads of the item */
 
     struct tir_value beside[SPLIT_KV_BESIDE]; /* arguments that are loaded together with an item */
     unsigned n_beside;                        /* 0: an item is loaded without any */
@@ -223,5 +224,8 @@ struct tir_value split_kv_untouched(struct split_kv *d);
 /** Adds up partials as split_kv_join_parts() does, with all workgroups that end at about the same
  * time. Needs 4 free bytes at `lds`. */
 void split_kv_share_parts(struct split_kv *d);
+/** Adds up partials as split_kv_share_parts() does, in slices of 32 elements with eight partials
+ * side by side. head_dim_v may be any of 32 or more. */
+void split_kv_share_narrow(struct split_kv *d);
 
 #endif

@@ -103,7 +103,7 @@ class TunedSplit(unittest.TestCase):
             once = longest == 1024
             self.assertNotEqual(once, any(kind == "combine" for kind, _ in session.ops))
             for tickets in session.tickets.values():  # the second call leaves them alone
-                self.assertEqual((tickets[1].shape, tickets[1].any()), ((2, 1), False))
+                self.assertEqual((tickets[1].shape, tickets[1].any()), ((2, 1, 32), False))
             self.assertEqual(len(session.tickets), 1)
             split = list(session.splits.values())[-1]
             self.assertEqual((split.tuned, split.merge_rate), (True, merge_rate))

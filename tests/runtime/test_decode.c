@@ -754,7 +754,7 @@ static void tickets_are_checked_on_request(void **state)
     d.one_launch = true;
     struct attn_op *op;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
-    static _Alignas(16) int32_t words[8], tickets[32], parts[4] = {0, 2, 2, 4};
+    static _Alignas(16) int32_t words[8], tickets[1024], parts[4] = {0, 2, 2, 4};
     struct attn_decode_args a = args();
     a.work_indptr = a.work_info = words;
     a.work_lists = 1;

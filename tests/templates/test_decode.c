@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
+enum { TICKET_INTS = 32 /* of a sequence and KV head */ };
 
 /* A partial tile, more than one tile for every wave, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
@@ -28,7 +29,7 @@ struct problem {
     int32_t *table, *indices, *info;
     int32_t kv_indptr[BATCH + 1], work_indptr[3];
     int32_t reduce_indptr[BATCH + 1], reduce_partial_map[BATCH * PARTS];
-    int32_t tickets[BATCH * KV_HEADS];
+    int32_t tickets[BATCH * KV_HEADS * TICKET_INTS];
     int n_items;
     double *expected, *expected_lse;
 };
@@ -353,7 +354,7 @@ static struct attention_result result_of(const struct problem *p)
 static bool is_right(const void *problem, char why[TIR_WHY])
 {
     const struct problem *const p = problem;
-    for (int i = 0; i < BATCH * KV_HEADS; i++)
+    for (int i = 0; i < BATCH * KV_HEADS * TICKET_INTS; i++)
         if (p->tickets[i]) {
             snprintf(why, TIR_WHY, "tickets[%d] is left at %d", i, p->tickets[i]);
             return false;

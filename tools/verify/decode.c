@@ -476,9 +476,7 @@ static void fill_work(struct call *c)
     operand_set_ints(OPERAND(c, REDUCE_INDPTR), own->plan.reduce_indptr, batch + 1);
     operand_set_ints(OPERAND(c, REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
                      own->sizes.partials);
-    struct operand *tickets = OPERAND(c, TICKETS);
-    for (int64_t i = 0; tickets->given && i < operand_count(tickets); i++)
-        operand_set_int(tickets, AT(i / tickets->dims[1], i % tickets->dims[1]), 0);
+    operand_clear(OPERAND(c, TICKETS));
 }
 
 double decode_q_scale(struct call *c, int64_t token, int64_t head)

@@ -307,6 +307,14 @@ void operand_set_ints(struct operand *o, const int32_t *values, int64_t count)
     memcpy(o->image, values, (size_t)count * sizeof(*values));
 }
 
+void operand_clear(struct operand *o)
+{
+    if (!o->given)
+        return;
+    o->filled = true;
+    memset(o->image, 0, (size_t)operand_count(o) * sizeof(int32_t));
+}
+
 static double value_of(const struct operand *o, const uint8_t *element)
 {
     if (o->precision) {

@@ -89,6 +89,9 @@ void operand_set_table(struct operand *o, double limit, uint64_t *random);
 /** Sets the first `count` elements of a dense tensor of integers. */
 void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);
 
+/** Sets all elements of a dense tensor of integers to 0. */
+void operand_clear(struct operand *o);
+
 /** Returns an element as uploaded. */
 double operand_value(const struct operand *o, const int64_t at[]);
 int64_t operand_int(const struct operand *o, const int64_t at[]);

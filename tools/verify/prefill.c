@@ -471,13 +471,11 @@ static void fill_mask(struct call *c)
 static void fill_reduction(struct call *c)
 {
     const struct own *own = c->own;
-    struct operand *tickets = call_operand(c, PREFILL_TICKETS);
     operand_set_ints(call_operand(c, PREFILL_REDUCE_INDPTR), own->plan.reduce_indptr,
                      own->sizes.tiles + 1);
     operand_set_ints(call_operand(c, PREFILL_REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
                      own->plan.reduce_indptr[own->sizes.tiles]);
-    for (int64_t i = 0; i < operand_count(tickets); i++)
-        operand_set_int(tickets, AT(i / tickets->dims[1], i % tickets->dims[1]), 0);
+    operand_clear(call_operand(c, PREFILL_TICKETS));
 }
 
 static void fill(struct call *c)

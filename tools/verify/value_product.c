@@ -18,9 +18,7 @@ void value_product_fill(struct call *c)
 {
     if (!has_product(c))
         return;
-    struct operand *tickets = call_operand(c, MLA_DECODE_PRODUCT_TICKETS);
-    for (int64_t i = 0; i < operand_count(tickets); i++)
-        operand_set_int(tickets, AT(i), 0);
+    operand_clear(call_operand(c, MLA_DECODE_PRODUCT_TICKETS));
     operand_set_random(call_operand(c, MLA_DECODE_W_UV), &c->random);
 }
 

@@ -88,7 +88,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     if once:
         s.op(kind, **desc, one_launch=True)(
             **call, reduce_indptr=tiles, reduce_partial_map=partial,
-            tickets=tickets_of(s, q, stream, kind, (batch, 32 if kind == "mla_decode" else kv_heads)))
+            tickets=tickets_of(s, q, stream, kind, (batch, 32) if kind == "mla_decode" else (batch, kv_heads, 32)))
         return
     op(**call)
     s.op("combine", **joined)(
