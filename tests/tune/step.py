@@ -216,16 +216,17 @@ def rows_of_groups_are_made_and_chosen_once():
     lists = ["chosen_lists", *after]
     assert [(k["kind"], k["layers"], ops(k)) for k in s["layers"]] == [
         ("window 128", 1, [*before, *lists]),
-        ("window 128, rows of 2: its own choice", 1, [*before, "compress", *choice, *lists]),
+        ("window 128, rows of 2: its own choice", 1,
+         [*before, "compress", *choice, "topk", *lists]),
         ("window 128, rows of 2: a layer's before", 2, [*before, *after]),
         ("window 128, rows of 1: its own choice, and blocks", 1,
          [*before, "compress", *choice, "topk", "topk", *lists]),
         ("window 128, rows of 1: a layer's before", 2, [*before, *after]),
         ("window 128, rows of 1: its own choice in blocks", 1, [*before, *choice, *lists])], s["layers"]
     blocks = s["layers"][3]["launches"]
-    # 9,000 keys in two parts, whose lists of 64 keys and 64 blocks are merged
-    assert "keys=9000,page=64,splits=2" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
-    assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=128"] * 2
+    # 9,000 keys in parts of 1,024 or more, whose lists of 64 keys and 64 blocks are merged
+    assert "keys=9000,page=64,splits=8" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
+    assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=512"] * 2
     assert "k=192," in blocks[9]["shape"] and "keys=4500,page=32" in s["layers"][1]["launches"][5]["shape"]
 
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_pooled.h"
 
+#include <string.h>
+
 #include "tools/attnc/describe/describe_choice.h"
 
 /* Writes the norm of q's compressed vector, if the model has one. */
@@ -113,11 +115,9 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
     write_choice(w, false, true, "The best rows of these blocks, in later layers.");
 }
 
-static void write_attention(struct entry_writer *w, const struct model_group *g)
+/* Begins the entry of attention over lists of rows. */
+static void begin_lists(struct entry_writer *w, const struct model_group *g, const char *ratios)
 {
-    char ratios[ENTRY_LIST], comment[120];
-    if (!entry_ratios(w, g, ratios))
-        return;
     entry_begin(w, "mla_decode");
     entry_field(w, "head_dim: %ld", g->head_dim);
     entry_field(w, "head_dim_v: %ld", g->head_dim);
@@ -128,10 +128,24 @@ static void write_attention(struct entry_writer *w, const struct model_group *g)
     entry_field(w, "page_table: [blocks, indices]");
     entry_cache(w);
     entry_field(w, "sparse: slots");
+}
+
+static void write_attention(struct entry_writer *w, const struct model_group *g)
+{
+    char ratios[ENTRY_LIST], comment[120];
+    if (!entry_ratios(w, g, ratios))
+        return;
+    begin_lists(w, g, ratios);
     entry_one_launch(w);
     snprintf(comment, sizeof(comment),
              "Prefill and decode over a list of rows for each query; pass scale %.9g.", g->scale);
     entry_end(w, "attention over lists of rows", comment);
+    if (strcmp(w->d->kv_dtype, "same") != 0)
+        return; /* both sources have rows of 16 bits */
+    begin_lists(w, g, ratios);
+    entry_field(w, "two_sources: true");
+    entry_end(w, "attention over two sources",
+              "The same over lists that name rows of a prompt's chunk too (second).");
 }
 
 /* Returns a group whose layers choose rows, or NULL. */
