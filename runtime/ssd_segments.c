@@ -54,8 +54,8 @@ static int64_t time_of(const struct load *l, int64_t each)
            before * attn_pace_time(&c->fold, all, l->units, PLACES) + c->launch;
 }
 
-/* Returns the chunks of a segment in the fastest call. Segments change the bits of a result, so they
- * have to save a twentieth of the time. */
+/* Returns the chunks of a segment in the fastest call. Segments change the bits of a result, so
+ * they have to save a twentieth of the time. */
 static int64_t choose(const struct load *l, int64_t batch)
 {
     int64_t best = l->chunks, least = time_of(l, best) * 19 / 20;
