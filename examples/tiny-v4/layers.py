@@ -12,7 +12,7 @@ DRAFTS = 3                       # queries of a step that verifies
 ROWS = 3                         # sequences of a step; the last one is padding
 LONGEST, POSITIONS = 63, 224     # tokens of a call, of a sequence
 PAGE, INDEX_PAGE, PAGES = 16, 16, 4  # rows of a page, also of the indexer; pages of a sequence
-RING = 50 + WINDOW               # rows of a sequence's window: a chunk's tokens and those before it
+RING = DRAFTS + WINDOW           # rows of a sequence's window: a step's tokens and the window before them
 EPS = 1e-6
 SCALE = DIM ** -0.5
 
@@ -109,11 +109,13 @@ class Layer:
         shape = dict(dtype="fp16", head_dim=DIM, heads=HEADS, rope="gptj", rotary_dim=ROTARY)
         self.heads_in, self.heads_out = device.rope_heads(**shape, norm="rms"), device.rope_heads(**shape)
         self.lists_op = device.chosen_lists()
-        self.attend = device.mla_decode(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True,
-                                        sparse="slots", cache=attn.CacheDesc(page_size=1))
+        attend = dict(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
+                      cache=attn.CacheDesc(page_size=1))
+        self.attend, self.attend_two = device.mla_decode(**attend), device.mla_decode(**attend, two_sources=True)
         self.sinks = np.float32(numbers((HEADS,), number, 5))
         self.first = ROWS * PAGES * PAGE       # rows of the pages come before those of the windows
         self.pool = np.zeros((self.first + ROWS * RING, DIM), np.float16)
+        self.chunk = np.zeros((LONGEST, DIM), np.float16)  # rows of a prompt's chunk, before they are in the ring
         entries = (TOP if ratio == 4 else POSITIONS // 128) + WINDOW
         self.lists = np.zeros((LONGEST, entries), np.int32)
         self.list_lens = np.zeros(LONGEST, np.int32)
@@ -133,7 +135,8 @@ class Layer:
         stride, chosen = PAGE * DIM * 2, {}
         rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY, stream=step.stream)
         self.heads_in(x=given["q"], out=self.q[:n], eps=EPS, **rope)
-        self.window.launch(step, given["window"], step.window_rows, self.pool, PAGE, stride)
+        pool, rows = (self.pool, step.window_rows) if step.new_lens is None else (self.chunk, step.chunk_rows)
+        self.window.launch(step, given["window"], rows, pool, PAGE, stride)
         if self.main:
             self.main.launch(step, given["main"], step.group_rows[self.ratio], self.pool, PAGE, stride)
         if self.index:
@@ -142,10 +145,16 @@ class Layer:
         self.lists_op(kv_lens=step.sees, block_table=step.pages, row_sequences=step.sequences,
                       window_slots=step.window_slots, lists=self.lists[:n], list_lens=self.list_lens[:n], kv_heads=1,
                       ratio=self.ratio or 4096, page_entries=PAGE, window=WINDOW, ring=RING, window_first=self.first,
-                      window_stride=RING, stream=step.stream, **chosen)
-        cache = self.pool.reshape(-1, 1, 1, DIM)
-        self.attend(q=self.q[:n], out=self.out[:n], k_cache=cache, block_table=self.lists[:n],
-                    kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE, stream=step.stream)
+                      window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool), stream=step.stream,
+                      **chosen)
+        attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.pool.reshape(-1, 1, 1, DIM),
+                      block_table=self.lists[:n], kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE,
+                      stream=step.stream)
+        if step.new_lens is None:
+            self.attend(**attend)
+        else:
+            self.attend_two(**attend, second=self.chunk, second_first=len(self.pool))
+            self.window.launch(step, given["window"], step.window_rows, self.pool, PAGE, stride)
         self.heads_out(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
     def reference(self, tokens, chosen):
@@ -230,5 +239,6 @@ KERNELS = [
     {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True},
     {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True},
     {"op": "chosen_lists"},
-    {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots"},
+    {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots",
+     "two_sources": [False, True]},
 ]

@@ -34,9 +34,10 @@ def put(arrays, at, given):
 
 
 class Step:
-    """Lists and inputs that the launches of a step read, written before each replay."""
+    """Lists and inputs that the launches of a step read, written before each replay. With `chunk` the window's ring gets
+    the tokens after the attention, since the first of them still see what they overwrite."""
 
-    def __init__(self, layers, lengths, stream=None):
+    def __init__(self, layers, lengths, stream=None, chunk=False):
         self.tokens, self.longest, self.stream = int(sum(lengths)), int(max(lengths)), stream
         self.cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         self.slots, self.lengths = np.full(ROWS, -1, np.int32), np.zeros(ROWS, np.int32)
@@ -44,6 +45,7 @@ class Step:
         self.positions, self.sequences = np.zeros(self.tokens, np.int64), np.zeros(self.tokens, np.int32)
         self.sees, self.groups = np.zeros(self.tokens, np.int32), np.zeros(self.tokens, np.int32)
         self.window_rows, self.index_rows = (np.full(self.tokens, -1, np.int64) for _ in range(2))
+        self.new_lens, self.chunk_rows = np.zeros(self.tokens, np.int32) if chunk else None, np.arange(self.tokens)
         self.group_rows = {ratio: np.full(self.tokens, -1, np.int64) for ratio in (4, 128)}
         self.inputs = [zeros(layer.inputs(0), self.tokens) for layer in layers]
 
@@ -58,6 +60,8 @@ class Step:
     def put_token(self, layers, at, row, position, sequence, token):
         """Writes the lists and inputs of one token, the step's number `at`."""
         self.positions[at], self.sequences[at] = position, row
+        if self.new_lens is not None:
+            self.new_lens[at] = at - self.cu[row] + 1
         self.sees[at], self.groups[at] = position + 1, (position + 1) // 4
         self.window_rows[at] = layers[0].first + sequence.number * RING + position % RING
         for ratio, rows in self.group_rows.items():
@@ -100,7 +104,7 @@ class Engine:
 
     def prefill(self, pieces):
         """One chunk of each prompt: `pieces` are tokens of each sequence."""
-        step = Step(self.layers, pieces + [0])
+        step = Step(self.layers, pieces + [0], chunk=True)
         rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
         step.say(self.layers, rows)
         self.launch(step)
