@@ -49,12 +49,9 @@ bool entry_is_accepted(const char *entry, const char *dtype, const char *target,
 
 const char *entry_dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
 
-bool entry_has_models(const struct tgt *t)
+bool entry_is_timed(const struct tgt *t)
 {
-    const struct att_template *const *op = att_templates;
-    while (*op && att_takes_waves(*op, &t->machine))
-        op++;
-    return !*op;
+    return t->parameters->name != NULL;
 }
 
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200])
@@ -62,7 +59,7 @@ void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64
     good[0] = bad[0] = why[0] = '\0';
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const char *name = (*t)->machine.name;
-        if (!entry_has_models(*t))
+        if (!entry_is_timed(*t))
             continue;
         char *list = entry_is_accepted(w->entry, entry_dtype(w->m), name, why) ? good : bad;
         const size_t at = strlen(list);
