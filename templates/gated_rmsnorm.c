@@ -165,23 +165,6 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
     att_norm_apply(b, k->v, k->v->width, k->n, y, z, w);
 }
 
-/* Returns the scale for numbers up to absmax. */
-static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
-{
-    const float largest = att_largest_fp8(k->m);
-    return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
-}
-
-/* Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
-static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
-{
-    struct tir_builder *b = &k->b;
-    const struct tir_value least = tir_float_like(b, scale, 1e-12f);
-    const struct tir_value inverse = tir_rcp(b, tir_max(b, scale, least));
-    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
-    return tir_convert_in_range(b, small, TIR_FP8);
-}
-
 /* Stores the scales of a panel: row c rows + i of `scale` belongs to block c of the panel's row
    i. */
 static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
@@ -214,9 +197,9 @@ static void quantise_groups(struct norm *k, struct tir_value *y)
     struct tir_builder *b = &k->b;
     for (unsigned i = 0; i < k->n; i++) {
         const struct tir_value blocks = tir_split_blocks(b, y[i], GROUP);
-        const struct tir_value scale = scale_of(k, tir_row_max(b, tir_abs(b, blocks)));
+        const struct tir_value scale = att_fp8_scale(&k->b, tir_row_max(b, tir_abs(b, blocks)));
         store_scales(k, i, scale);
-        y[i] = tir_join_blocks(b, divide(k, blocks, scale), k->rows);
+        y[i] = tir_join_blocks(b, att_fp8_divide(&k->b, blocks, scale), k->rows);
     }
 }
 
@@ -297,7 +280,7 @@ static void visit_token(struct norm *k)
     struct tir_builder *b = &k->b;
     struct tir_value y[MAX_PANELS];
     k->token = tir_block_id(b, 0);
-    const struct tir_value scale = scale_of(k, token_absmax(k));
+    const struct tir_value scale = att_fp8_scale(&k->b, token_absmax(k));
     const struct tir_value base = att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), k->token,
                                           ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
     const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
@@ -308,7 +291,7 @@ static void visit_token(struct norm *k)
     for (unsigned i = 0; i < k->n; i++) {
         const struct tir_layout one_column = tir_layout_slice(tir_layout_of(b->f, k->panel[i]), 1);
         const struct tir_type column = tir_tile(b->f, TIR_F32, k->rows, 1, &one_column);
-        y[i] = divide(k, y[i], tir_splat(b, same, column));
+        y[i] = att_fp8_divide(&k->b, y[i], tir_splat(b, same, column));
     }
     store(k, y);
     tir_end_for(b, &loop, NULL, 0);

@@ -277,8 +277,7 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
         const struct tir_value own = tir_row_max(b, tir_abs(b, x[i]));
         absmax = i ? tir_max(b, absmax, own) : own;
     }
-    const struct tir_value scale =
-        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / att_largest_fp8(p->m)));
+    const struct tir_value scale = att_fp8_scale(b, absmax);
     const struct tir_value inverse =
         tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
     const struct tir_layout map = tir_row_major(TOKENS, 1);

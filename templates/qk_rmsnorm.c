@@ -163,35 +163,18 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
-/* Returns the scale for numbers up to absmax. */
-static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
-{
-    const float largest = att_largest_fp8(k->m);
-    return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
-}
-
-/* Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
-static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
-{
-    struct tir_builder *b = &k->b;
-    const struct tir_value inverse =
-        tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
-    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
-    return tir_convert_in_range(b, small, TIR_FP8);
-}
-
 /* Stores a row's panels as fp8 with one scale. */
 static void quantise_row(struct norm *k, const struct side *s, struct tir_value token,
                          struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
     const struct tir_value absmax = over_row(k, s, y, true);
-    const struct tir_value scale = scale_of(k, absmax);
+    const struct tir_value scale = att_fp8_scale(&k->b, absmax);
     const struct tir_value base = row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float));
     const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
     for (unsigned i = 0; i < s->n; i++)
-        y[i] = divide(k, y[i], scale);
+        y[i] = att_fp8_divide(&k->b, y[i], scale);
 }
 
 /* Stores the scales of a panel's groups in columns from first / 128 on. */
@@ -219,11 +202,11 @@ static void quantise_groups(struct norm *k, const struct side *s, struct tir_val
     for (unsigned i = 0; i < s->n; i++)
         groups[i] = tir_split_blocks(b, y[i], GROUP);
     for (unsigned i = 0; i < s->n; i++)
-        scale[i] = scale_of(k, tir_row_max(b, tir_abs(b, groups[i])));
+        scale[i] = att_fp8_scale(&k->b, tir_row_max(b, tir_abs(b, groups[i])));
     for (unsigned i = 0; i < s->n; i++)
         store_scales(k, s, i, token, scale[i]);
     for (unsigned i = 0; i < s->n; i++)
-        y[i] = tir_join_blocks(b, divide(k, groups[i], scale[i]), 1);
+        y[i] = tir_join_blocks(b, att_fp8_divide(&k->b, groups[i], scale[i]), 1);
 }
 
 static struct tir_layout panel_map(const struct tir_type *t)

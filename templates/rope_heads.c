@@ -200,11 +200,10 @@ static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
 static void store_fp8(struct heads *h, struct tir_value y)
 {
     struct tir_builder *b = &h->b;
-    const float largest = att_largest_fp8(b->f->machine);
     const struct tir_value groups = tir_split_blocks(b, y, GROUP);
     const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
     const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value exact = tir_mul(b, most, tir_float_like(b, most, 1 / largest));
+    const struct tir_value exact = att_fp8_scale(b, most);
     const struct tir_value rounds =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
     const struct tir_value scale = tir_select(b, rounds, att_power_above(b, exact), exact);

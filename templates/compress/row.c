@@ -68,8 +68,7 @@ static struct tir_value find_scale(struct compress *c, struct tir_value y)
     struct tir_builder *b = &c->b;
     const struct tir_value absmax = att_norm_over_rows(b, &y, 1, true);
     const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));
-    const struct tir_value scale =
-        tir_mul(b, most, tir_float_like(b, most, 1 / att_largest_fp8(c->m)));
+    const struct tir_value scale = att_fp8_scale(b, most);
     const struct tir_value round =
         tir_cmp_ne(b, tir_arg(b, ARG_ROUND_SCALES, TIR_I32), tir_i32(b, 0));
     return tir_select(b, round, att_power_above(b, scale), scale);
@@ -128,8 +127,7 @@ static void store_mixed(struct compress *c, const struct place *p, struct tir_va
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value runs = tir_split_blocks(b, y, RUN);
     const struct tir_value absmax = att_norm_over_rows(b, &runs, 1, true);
-    const struct tir_value share =
-        tir_mul(b, absmax, tir_float_like(b, absmax, 1 / att_largest_fp8(c->m)));
+    const struct tir_value share = att_fp8_scale(b, absmax);
     const struct tir_value scale =
         att_power_above(b, tir_max(b, share, tir_float_like(b, share, 1e-4f)));
     const struct tir_type column = tir_with_dtype(tir_typeof(b->f, scale), TIR_I32);

@@ -371,6 +371,14 @@ struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct t
     return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
 }
 
+struct tir_value mla_one_wave_multiply(struct mla *s, struct tir_value c, struct tir_value weights,
+                                       struct tir_value scales, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_mma_scaled_in_agprs(b, s->type.scaled, c, weights, o, tir_i32(b, MLA_SCALE_BIAS),
+                                   scales);
+}
+
 struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right)
 {
     struct tir_layout l;
@@ -478,12 +486,10 @@ static void round_scaled(void *context)
 static void product_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const o = &now->carried[ATT_CARRY_O];
-    *o = tir_named(b, "o",
-                   tir_mma_scaled_in_agprs(b, s->type.scaled, now->v, now->weights.p16, *o,
-                                           tir_i32(b, MLA_SCALE_BIAS), s->now.scales));
+    *o = mla_one_wave_multiply(s, now->v, now->weights.p16, s->now.scales, *o);
+    tir_named(&s->d.b, "o", *o);
 }
 
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)

@@ -58,6 +58,9 @@ void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, st
  * their type beside weights of the layout `right`, [columns x keys]. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t);
+/** Returns o + the product of c and scaled weights of fp8. */
+struct tir_value mla_one_wave_multiply(struct mla *s, struct tir_value c, struct tir_value weights,
+                                       struct tir_value scales, struct tir_value o);
 /** Returns the type of scales for weights of layout `right`, [columns x keys]. */
 struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right);
 

@@ -293,15 +293,12 @@ static void make_scales(void *context)
 static void product(void *context)
 {
     struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried, *const o = &carried[ATT_CARRY_O];
     carried[BEFORE] = *o;
     carried[SCALES] = s->now.scales;
     carried[WEIGHTS] = s->now.pair_weights[0];
-    *o = tir_named(b, "o",
-                   tir_mma_scaled_in_agprs(b, s->type.scaled, s->d.attention.now.v,
-                                           s->now.pair_weights[0], *o, tir_i32(b, MLA_SCALE_BIAS),
-                                           s->now.scales));
+    *o = mla_one_wave_multiply(s, s->d.attention.now.v, s->now.pair_weights[0], s->now.scales, *o);
+    tir_named(&s->d.b, "o", *o);
 }
 
 #define P_LDS (1u << MLA_LDS_PAIR_P)
@@ -413,20 +410,13 @@ struct last {
     struct tir_value first_part; /* of O, with the product added */
 };
 
-/* Multiplies the last block's weights with c, for a part of the wave's half of the latent. */
-static struct tir_value multiply(const struct last *last, struct tir_value part, struct tir_value c)
-{
-    struct mla *const s = last->s;
-    return tir_mma_scaled_in_agprs(&s->d.b, s->type.scaled, c, last->weights, part,
-                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), last->scales);
-}
-
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
     struct last *const last = family;
     if (!number)
         return last->first_part;
-    return multiply(last, part, read_columns(last->s, last->s->last_block, number * PART, PART));
+    const struct tir_value c = read_columns(last->s, last->s->last_block, number * PART, PART);
+    return mla_one_wave_multiply(last->s, c, last->weights, last->scales, part);
 }
 
 static struct tir_value first_part(const struct last *last, struct tir_value o, struct tir_value c)
@@ -434,7 +424,7 @@ static struct tir_value first_part(const struct last *last, struct tir_value o, 
     struct tir_builder *const b = &last->s->d.b;
     while (tir_typeof(b->f, o).rows > PART)
         o = tir_half(b, o, 0);
-    return multiply(last, o, c);
+    return mla_one_wave_multiply(last->s, c, last->weights, last->scales, o);
 }
 
 /* Exchanges l between the waves of a pair and returns the sum. Lanes exchange their parts, which is

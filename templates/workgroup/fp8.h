@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The range of fp8 as the target has it: OCP E4M3, or the form without negative zero (fnuz) of
- * CDNA3.
+ * Rows of fp8 with a scale, in the range of the target's fp8: OCP E4M3, or the form without negative
+ * zero (fnuz) of CDNA3.
  */
 #ifndef TEMPLATES_WORKGROUP_FP8_H
 #define TEMPLATES_WORKGROUP_FP8_H
 
+#include "ir/builder.h"
 #include "ir/machine.h"
 
 /** Returns the largest number of fp8. */
 static inline float att_largest_fp8(const struct tir_machine *m)
 {
     return m->fp8_is_fnuz ? 240.0f : 448.0f;
+}
+
+/** Returns the scale for numbers up to absmax, in the shape of absmax. */
+static inline struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_value absmax)
+{
+    const float inverse = 1 / att_largest_fp8(b->f->machine);
+    return tir_mul(b, absmax, tir_float_like(b, absmax, inverse));
+}
+
+/** Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
+static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
+                                              struct tir_value scale)
+{
+    const struct tir_value least = tir_float_like(b, scale, 1e-12f);
+    const struct tir_value inverse = tir_rcp(b, tir_max(b, scale, least));
+    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    return tir_convert_in_range(b, small, TIR_FP8);
 }
 
 #endif
