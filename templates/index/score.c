@@ -90,8 +90,9 @@ static int find_product(const struct tir_machine *m, const struct att_index *x)
     return fast >= 0 ? fast : tir_find_mma(m, side, side, VECTOR, TIR_FP8);
 }
 
-/* Orders the heads so that the lanes of a key have each other four of them: bit 2 of a head's number
- * selects the lane, as rows of 32x32 products do. An instruction of 16 rows has bit 3 there. */
+/* Orders the heads so that the lanes of a key have each other four of them: bit 2 of a head's
+ * number selects the lane, as rows of 32x32 products do. An instruction of 16 rows has bit 3 there.
+ */
 static void order_heads(struct att_index *x)
 {
     enum { LANE_BIT = 2 };
@@ -157,8 +158,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Returns the key bytes of slice s, 32 x group, and their scales, 2 x group. A lane has two of the four
- * blocks of an mxfp4 key. */
+/* Returns the key bytes of slice s, 32 x group, and their scales, 2 x group. A lane has two of the
+ * four blocks of an mxfp4 key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
@@ -546,7 +547,7 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* Adds the sums of two groups, lanes x 1: the halves of a column's sum are in lanes a group apart. */
+/* Adds the sums of two groups, lanes x 1: halves of a column's sum are in lanes a group apart. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;

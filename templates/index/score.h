@@ -13,9 +13,9 @@
  * One instruction does that and the relu for two products. Another one multiplies two of them by
  * their weights, f16 too, and adds both to an f32 sum.
  *
- * A wave walks its keys in groups of half as many as it has lanes: two lanes load a key. The next round's keys are on their way while one is scored, and
- * the page numbers of the round after that. What is on its way is carried through the caller's
- * loop.
+ * A wave walks its keys in groups of half as many as it has lanes: two lanes load a key. The next
+ * round's keys are on their way while one is scored, and the page numbers of the round after that.
+ * What is on its way is carried through the caller's loop.
  */
 #ifndef TEMPLATES_INDEX_SCORE_H
 #define TEMPLATES_INDEX_SCORE_H
@@ -109,8 +109,9 @@ unsigned att_index_carried(const struct att_index *x);
 /** Issues the loads of the round's first groups, and loads q and weights. */
 void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried);
 
-/** The consumer of scores. take() gets a score of a row for each lane, f32, lanes x 1: of keys own +
- * lanes j on, with ascending j. prepare() is called some time before and may use all of its LDS. */
+/** The consumer of scores. take() gets a score of a row for each lane, f32, lanes x 1: of keys
+ * own + lanes j on, with ascending j. prepare() is called some time before and may use all of its
+ * LDS. */
 struct att_index_user {
     void (*prepare)(void *context, unsigned row, unsigned j);
     void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of fp8 with a scale, in the range of the target's fp8: OCP E4M3, or the form without negative
- * zero (fnuz) of CDNA3.
+ * Rows of fp8 with a scale, in the range of the target's fp8: OCP E4M3, or the form without
+ * negative zero (fnuz) of CDNA3.
  */
 #ifndef TEMPLATES_WORKGROUP_FP8_H
 #define TEMPLATES_WORKGROUP_FP8_H

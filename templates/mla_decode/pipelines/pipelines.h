@@ -72,7 +72,7 @@ extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums
 extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
 extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
 
-/* Steps of all waves with columns of their own: block.c. Parts of K: the first panels, the others. */
+/* Steps of waves with columns of their own: block.c. Parts of K: the first panels, the others. */
 extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
 /* Steps of one wave a SIMD: one_wave.c. */
