@@ -62,11 +62,11 @@ static void try_tile(struct spare *s, int n)
     attnc_kernel_free(&k);
 }
 
-static void try_candidates(struct spare *s, unsigned turned)
+static void try_candidates(struct spare *s, unsigned changed)
 {
     const unsigned count = att_count_tiles(s->v->op);
     for (unsigned n = 1; n <= count && s->best_cost && s->n_tried <= SPARE_TILES; n++)
-        if (att_count_turned(s->v->op, n) == turned)
+        if (att_count_changed(s->v->op, n) == changed)
             try_tile(s, (int)n);
 }
 

@@ -215,7 +215,7 @@ static int own_bytes(const struct product *p) { return (int)own_places(p) * PLAC
 
 /* Transposes weights through LDS. In memory each lane of a row of lanes needs another row, and a
    load would fetch a cache line for each. */
-static void turn_weights(struct product *p, unsigned count)
+static void transpose_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
     const unsigned each = p->wide / PANEL;
@@ -565,7 +565,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     load_weights(p);
     load_scales(p);
     load_tile(p, first, x);
-    turn_weights(p, panels(p));
+    transpose_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
     round_tile(p, x);
@@ -614,7 +614,7 @@ static void share_rows(struct product *p, struct tir_value item)
     load_own_scale(p);
     load_own_tile(p, first, x);
     load_rest(p);
-    turn_weights(p, own_panels(p));
+    transpose_weights(p, own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
     const struct tir_view to = sum_view(p, loop.index);
     store_sum(p, to, multiply_own(p, x, att_plus(b, loop.index, TOKENS)));

@@ -157,7 +157,7 @@ unsigned att_find_candidate(const struct att_variant *v, const struct tir_machin
     return number;
 }
 
-unsigned att_count_turned(const struct att_template *t, unsigned n)
+unsigned att_count_changed(const struct att_template *t, unsigned n)
 {
     unsigned count = 0, digits = (n - 1) / t->n_tiles;
     for (unsigned i = 0; i < t->n_knobs; i++) {
@@ -169,8 +169,8 @@ unsigned att_count_turned(const struct att_template *t, unsigned n)
 
 /* Sets the knobs to the values that the digits number. False if a value is the row's own, since
  * the same tile would have two numbers. */
-static bool turn_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
-                       struct att_why *why)
+static bool set_knobs(const struct att_template *op, unsigned digits, struct att_tile *t,
+                      struct att_why *why)
 {
     for (unsigned i = 0; i < op->n_knobs; i++) {
         const struct att_knob *const k = &op->knobs[i];
@@ -194,7 +194,7 @@ static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
         return att_reject(why, ATT_TILE, "%s has %u tiles, and no tile %u", v->op->name, count, n);
     struct att_why reason;
     *tile = att_row_tile(v, m, (n - 1) % v->op->n_tiles);
-    if (turn_knobs(v->op, (n - 1) / v->op->n_tiles, tile, &reason) &&
+    if (set_knobs(v->op, (n - 1) / v->op->n_tiles, tile, &reason) &&
         v->op->fits(v, tile, m, &reason))
         return true;
     return att_reject(why, ATT_TILE, "tile %u does not fit: %s", n, reason.text);

@@ -199,8 +199,8 @@ unsigned att_find_candidate(const struct att_variant *v, const struct tir_machin
 /** True if no knob in `text`, words "knob=value", has a former name; else `why` has the new one. */
 bool att_check_knob_names(const struct att_template *op, const char *text, struct att_why *why);
 
-/** Returns how many knobs of candidate n are turned. */
-unsigned att_count_turned(const struct att_template *t, unsigned n);
+/** Returns how many knobs candidate n changes. */
+unsigned att_count_changed(const struct att_template *t, unsigned n);
 
 /** A tile as one line, "rows=32 keys=64 ...", without members that are 0. This text identifies a
  * tile for good; its number does not, since tables grow and change. */

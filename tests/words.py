@@ -33,6 +33,13 @@ RULES = [
     (r"\bof which\b|\bof whom\b", "a sentence of its own"),
     (r"\b(vote|votes|voted)\b", "'rescale check'"),
 ]
+# Names of functions in templates/, and what the field calls them.
+NAMES = [
+    (r"\b(?:\w+_)?ask(?:_\w+)?\(", "'load', 'issue' or 'prefetch'"),
+    (r"\b(?:\w+_)?meet\(", "'barrier'"),
+    (r"\b(?:\w+_)?offer(?:_\w+)?\(", "'insert'"),
+    (r"\b(?:\w+_)?turns?(?:_\w+)?\(", "'step', 'iteration' or 'work tile'"),
+]
 LEADING = re.compile(r"(Of|Behind|For which|In front of|To which|With which|Whose|Where there|Nor|Lets|What|Is|Are|Does|Do|Has|Have) ")
 
 VERBS = """accept adapt add adopt align allow apply assert avoid balance begin bench bound break build bump cache calibrate
@@ -45,7 +52,7 @@ pin place plan point prefer prefetch print protect prove pull put quote raise re
 release remove rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse
 revert rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify size
 skip sort speed split spread start state stop store strip suggest sum support swap take teach tell test tighten time trace
-track train translate treat trim try tune turn unify unroll update use validate verify wait warn widen wrap write zero""".split()
+track train translate treat trim try tune turn unify unroll update use validate verify wait warn weaken widen wrap write zero""".split()
 
 
 def git(root, *words):
@@ -156,6 +163,10 @@ def faults(path, text):
         for sentence in long_sentences(block):
             yield first, "a sentence of more than %d words: %s..." % (MOST_WORDS, sentence)
     yield from verbless(path, text)
+    for number, line in enumerate(text.split("\n"), 1):
+        for rule, instead in NAMES:
+            if path.startswith("templates/") and not line.startswith(" *") and re.search(rule, line):
+                yield number, "%r: write %s" % (re.search(rule, line).group().strip("("), instead)
 
 
 def main():

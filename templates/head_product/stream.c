@@ -469,7 +469,7 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 
 /* Waits for a panel of all waves. All have read the previous panel, whose place receives another
    one. */
-static void turn_ring(struct stream *p, unsigned panel)
+static void await_panel(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
     const unsigned n = x_panels(p), each = p->wide / PANEL;
@@ -507,7 +507,7 @@ static void visit_panels(struct stream *p, struct tir_view out)
     pipe_choose(&head_product_panel_ring, &(struct pipe_variant){.waves = WAVES}, &plan);
     assert(plan.depth[0] == RING && plan.depth[1] == RING);
     for (unsigned k = 0; k < x_panels(p); k++) {
-        turn_ring(p, k);
+        await_panel(p, k);
         multiply_panel(p, k, sum);
     }
     out.byte = att_times(b, p->part, rows(p) * ELEM);

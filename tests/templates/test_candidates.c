@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Every tile that a family says fits becomes tile IR that all passes take: rows of its table, and
- * rows with one knob turned, at head sizes around those that the rows are for.
+ * rows with one knob changed, at head sizes around those that the rows are for.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static unsigned lower_candidates(const struct att_template *op, const char *targ
     att_variant_resolve(&v);
     for (unsigned n = 1; n <= att_count_tiles(op); n++) {
         v.tile = (int)n;
-        if (att_count_turned(op, n) <= 1)
+        if (att_count_changed(op, n) <= 1)
             lowered += lower(&v);
     }
     return lowered;

@@ -118,7 +118,7 @@ static bool add_candidates(struct tune_key *key, size_t most)
     struct place *places = calloc(count, sizeof(*places));
     bool good = places && add_own(key);
     for (unsigned n = 0; good && n < count; n++)
-        places[n] = (struct place){n + 1, att_count_turned(op, n + 1), n % op->n_tiles != own};
+        places[n] = (struct place){n + 1, att_count_changed(op, n + 1), n % op->n_tiles != own};
     if (good)
         qsort(places, count, sizeof(*places), by_distance);
     for (unsigned n = 0; good && n < count && key->candidate_count < most; n++)
