@@ -26,7 +26,7 @@
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
-    p->shape.scores = tir_tile(p->b.f, TIR_F32, p->shape.keys, prefill_queries(p), &s);
+    p->shape.scores = tir_tile(p->b.f, TIR_F32, p->tile->keys, prefill_queries(p), &s);
     for (unsigned i = 0; i < p->k.n_panels; i++)
         p->k.panels[i].buffer =
             tir_lds_buffer(&p->b, i ? p->k.tiles * p->k.panels[i].lds_bytes : p->k.room, 16);
@@ -118,8 +118,8 @@ static struct tir_value own_wave(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value wave = tir_wave_id(b);
-    const int waves = (int)(p->shape.waves / p->shape.groups);
-    return p->shape.groups == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
+    const int waves = (int)(p->tile->waves / prefill_groups(p));
+    return prefill_groups(p) == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
 }
 
 /* Sets attention.at for the workgroup's queries, which are the columns of S^T. A wave has
@@ -136,11 +136,11 @@ static void find_position(struct prefill *p)
         .kv_len = p->work.kv_len,
         .end = p->work.kv_len,
         .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
-        .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->shape.rows)),
+        .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->tile->rows)),
         .head = p->work.head,
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
-    at->highest = att_plus(b, at->lowest, (int)p->shape.rows - 1);
+    at->highest = att_plus(b, at->lowest, (int)p->tile->rows - 1);
     if (att_hides_early(p->v))
         at->reach = att_reach(b, p->v);
     if (p->v->mask == ATT_MASK_CUSTOM)
@@ -152,7 +152,7 @@ static void find_position(struct prefill *p)
 static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
 {
     struct tir_builder *b = &p->b;
-    const unsigned all = p->shape.keys * p->shape.groups;
+    const unsigned all = p->tile->keys * prefill_groups(p);
     const struct tir_value keys = att_plus(b, tir_sub(b, end, p->work.first_key), (int)all - 1);
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
@@ -176,7 +176,7 @@ static struct tir_value count_tiles(struct prefill *p)
         const struct tir_value from = att_first_seen(b, p->v, p->attention.at.reach,
                                                      tir_add(b, p->work.row0, p->work.offset));
         p->work.first_key =
-            tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->shape.keys));
+            tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->tile->keys));
     }
     return count_blocks(p, end);
 }
@@ -201,9 +201,9 @@ static void copy_first_keys_early(struct prefill *p)
 static void begin_state(struct prefill *p)
 {
     const unsigned dv = p->shape.dv, queries = prefill_queries(p);
-    const struct tir_layout o = tir_mma_result(p->shape.mma, dv, queries, prefill_waves(p));
+    const struct tir_layout o = tir_mma_result(prefill_mma(p), dv, queries, prefill_waves(p));
     att_attention_begin(&p->attention, tir_tile(p->b.f, TIR_F32, dv, queries, &o), p->carried);
-    if (p->shape.waves > 4)
+    if (p->tile->waves > 4)
         p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
 }
 
@@ -212,14 +212,14 @@ static void begin_state(struct prefill *p)
 static bool has_even_code(const struct prefill *p)
 {
     const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
-    return wanted && p->shape.rows == 32 && !att_scales_scores(p->v) &&
+    return wanted && p->tile->rows == 32 && !att_scales_scores(p->v) &&
            !(p->v->paged && p->shape.dtype == TIR_FP8);
 }
 
 /* True if l is the sum of the rounded weights, added two at a time. Out is then a mean with exactly
  * the weights of the product, and modelled loops are up to 4 % shorter. LSE would have the rounding
  * error. */
-static bool sums_pairs(const struct prefill *p) { return p->shape.bytes == 2 && !p->v->lse; }
+static bool sums_pairs(const struct prefill *p) { return prefill_bytes(p) == 2 && !p->v->lse; }
 
 /* Returns the alignment of the loop's code. Without a row of its own, padded code of
  * PREFILL_EVEN_CODE begins a fetch window. */
@@ -261,7 +261,7 @@ static void describe_attention(struct prefill *p)
         .packed_eighths = p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p),
         .ties_any = true,
         .in_agprs = prefill_is_one_wave(p) && prefill_residents(p->tile) == 1,
-        .value_parts = (uint8_t)(p->shape.keys / p->value.part_keys),
+        .value_parts = (uint8_t)(p->tile->keys / p->value.part_keys),
         .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
         .sum_pairs = sums_pairs(p),
         .rest_product = p->value.rest_product,
@@ -280,9 +280,9 @@ static void describe_attention(struct prefill *p)
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    if (p->shape.groups > 1)
-        p->work.group =
-            tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->shape.waves / p->shape.groups)));
+    if (prefill_groups(p) > 1)
+        p->work.group = tir_shr(b, tir_wave_id(b),
+                                tir_i32(b, (int)tir_bits(p->tile->waves / prefill_groups(p))));
     find_scales(p);
     find_cache(p);
     describe_attention(p);
@@ -334,11 +334,11 @@ static struct tir_schedule schedule_of(const struct prefill *p)
 {
     const uint16_t *const own = p->tile->own;
     /* True if two exponentials take longer than a matrix instruction leaves room for. */
-    const bool long_exp2 = 2 * p->m->exp_slots > p->shape.mma->shadow_slots;
+    const bool long_exp2 = 2 * p->m->exp_slots > prefill_mma(p)->shadow_slots;
     struct tir_schedule s = pipe_schedule(&p->plan);
     s.loop.unroll = prefill_unrolls(p) ? 2 : 1;
     s.loop.shift_early = (uint8_t)own[PREFILL_SHIFT_EARLY];
-    s.cover = p->shape.rows == 32 && long_exp2 ? TIR_COVER_MIXED : TIR_COVER_EVEN;
+    s.cover = p->tile->rows == 32 && long_exp2 ? TIR_COVER_MIXED : TIR_COVER_EVEN;
     s.even_code = has_even_code(p);
     s.bare_last = p->tile->late_maximum;
     s.hoist_vgprs = p->tile->hoist_vgprs;
@@ -354,7 +354,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &tile, NULL);
     struct prefill p = prefill_with_tile(v, m, &tile);
     struct tir_func *f =
-        att_begin_kernel(v, m, p.shape.waves, p.shape.waves / 4 * prefill_residents(&tile));
+        att_begin_kernel(v, m, p.tile->waves, p.tile->waves / 4 * prefill_residents(&tile));
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     if (v->planned)
@@ -377,11 +377,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
     }
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
-             prefill_queries(&p), p.shape.keys, p.shape.waves, k->schedule.loop.stages,
+             prefill_queries(&p), p.tile->keys, p.tile->waves, k->schedule.loop.stages,
              k->schedule.loop.roles);
-    if (p.shape.groups > 1)
+    if (prefill_groups(&p) > 1)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
-                 " key_groups=%u", p.shape.groups);
+                 " key_groups=%u", prefill_groups(&p));
     if (groups)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);

@@ -51,7 +51,7 @@ static struct tir_value load_entry(struct prefill *p, const char *array, int ent
 /* Returns the type of one number per lane. */
 static struct tir_type lanes_type(struct prefill *p, unsigned dtype)
 {
-    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
     tir_spread_rows(&s, TIR_LANES, p->m->lane_bits);
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(p->b.f, dtype, 1u << p->m->lane_bits, 1, &l);
@@ -141,9 +141,9 @@ static struct sum describe_sum(struct prefill *p, const struct prefill_part *par
         .rows = {.b = b,
                  .m = b->f->machine,
                  .head_dim = (unsigned)p->v->head_dim_v,
-                 .waves = p->shape.waves,
+                 .waves = p->tile->waves,
                  .at_once = ATT_PARTS_MOST,
-                 .out_dtype = p->shape.out_dtype,
+                 .out_dtype = att_dtype(p->v),
                  .lone = true,
                  .no_sinks = !p->v->sinks,
                  .no_lse = !p->v->lse},
@@ -174,7 +174,7 @@ void prefill_share_part(struct prefill *p, const struct prefill_part *part)
     struct tir_if cut = tir_begin_if(b, tir_cmp_ge(b, part->row, tir_i32(b, 0)), false, NULL, 0);
     struct sum s = describe_sum(p, part);
     att_share_parts(&(struct att_share){.b = b,
-                                        .waves = p->shape.waves,
+                                        .waves = p->tile->waves,
                                         .wave = tir_wave_id(b),
                                         .lds = p->value.buffer,
                                         .ticket = ticket_of(p, &s),

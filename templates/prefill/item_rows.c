@@ -90,10 +90,10 @@ struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel 
 {
     struct tir_builder *b = &p->b;
     const struct att_tensor q = ATT_HEADS(Q);
-    const struct strides s = strides_of(p, &q, (int)p->shape.bytes);
+    const struct strides s = strides_of(p, &q, (int)prefill_bytes(p));
     const struct prefill_rows r = rows_of(p, t);
     return tir_tile_gather(b, tir_arg(b, q.arg, TIR_I64), offsets(p, &r, &s),
-                           tir_i32(b, (int)(n->first * p->shape.bytes)), t);
+                           tir_i32(b, (int)(n->first * prefill_bytes(p))), t);
 }
 
 /* ---- Rows through LDS ---- */
@@ -104,13 +104,13 @@ static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned wi
 {
     const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
     const unsigned columns = tir_bits(width);
-    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
     tir_spread_cols(&s, TIR_REGS, vector < columns ? vector : columns);
     const unsigned lanes = tir_spread_room(&s, TIR_LANES), left = columns - s.cols;
     tir_spread_cols(&s, TIR_LANES, left < lanes ? left : lanes);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(p->shape.rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves / p->shape.groups));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->tile->rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->tile->waves / prefill_groups(p)));
     tir_spread_cols(&s, TIR_REGS, columns - s.cols);
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
@@ -143,12 +143,12 @@ void prefill_plan_item_rows(struct prefill *p, unsigned room)
     unsigned q = 0, out = queries * p->shape.dv * PREFILL_OUT_BYTES;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
+        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
         n->q_at = q;
-        q += (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
+        q += (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
     }
     p->staging.q_group_bytes = q;
-    q *= p->shape.groups;
+    q *= prefill_groups(p);
     p->staging.item_q = q <= room            ? PREFILL_OWN_ROOM
                         : q <= p->value.room ? PREFILL_V_ROOM
                                              : PREFILL_NO_ROOM;
@@ -289,7 +289,7 @@ static void write_result(struct prefill *p, struct tir_value lse, struct tir_val
     const struct att_tensor out = ATT_HEADS(OUT), of_lse = ATT_HEADS(LSE);
     write_out(p,
               &(struct target){tir_arg(b, out.arg, TIR_I64), strides_of(p, &out, PREFILL_OUT_BYTES),
-                               p->shape.out_dtype},
+                               att_dtype(p->v)},
               o);
     if (p->v->lse)
         write_lse(p,

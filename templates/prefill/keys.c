@@ -15,11 +15,11 @@ static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     p->source.k.base =
-        prefill_head_base(p, ATT_HEADS(K), p->work.kv_begin, p->work.kv_head, p->shape.bytes);
+        prefill_head_base(p, ATT_HEADS(K), p->work.kv_begin, p->work.kv_head, prefill_bytes(p));
     p->source.v.base =
-        prefill_head_base(p, ATT_HEADS(V), p->work.kv_begin, p->work.kv_head, p->shape.bytes);
-    p->source.k.stride = att_stride(b, ARG_K_TOKEN_STRIDE, (int)p->shape.bytes);
-    p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)p->shape.bytes);
+        prefill_head_base(p, ATT_HEADS(V), p->work.kv_begin, p->work.kv_head, prefill_bytes(p));
+    p->source.k.stride = att_stride(b, ARG_K_TOKEN_STRIDE, (int)prefill_bytes(p));
+    p->source.v.stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)prefill_bytes(p));
 }
 
 /* Finds K and V in pages. */
@@ -35,12 +35,12 @@ static void locate_pages(struct prefill *p)
         return;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->paged = att_paged_tile(b, &p->source.k.cache, p->shape.keys, n->width, n->first, NULL);
+        n->paged = att_paged_tile(b, &p->source.k.cache, p->tile->keys, n->width, n->first, NULL);
     }
-    const struct tir_type by_two = prefill_v_registers(p, p->shape.keys, false);
+    const struct tir_type by_two = prefill_v_registers(p, p->tile->keys, false);
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
         p->source.paged_v[i] = att_paged_tile(
-            b, &p->source.v.cache, p->shape.keys, prefill_v_width(p), prefill_v_first(p, i),
+            b, &p->source.v.cache, p->tile->keys, prefill_v_width(p), prefill_v_first(p, i),
             p->value.transposed ? tir_layout_of(b->f, by_two) : NULL);
 }
 
@@ -56,20 +56,20 @@ void prefill_locate_keys(struct prefill *p)
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
     return tir_add(&p->b, p->work.first_key,
-                   att_times(&p->b, tile, (int)(p->shape.keys * p->shape.groups)));
+                   att_times(&p->b, tile, (int)(p->tile->keys * prefill_groups(p))));
 }
 
 /* Returns `from` plus `of_each` for each key group before the wave's. */
 static struct tir_value at_group(struct prefill *p, struct tir_value from, int of_each)
 {
-    return p->shape.groups == 1 ? from
-                                : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
+    return prefill_groups(p) == 1 ? from
+                                  : tir_add(&p->b, from, att_times(&p->b, p->work.group, of_each));
 }
 
 /* Returns the first key of the wave's key group in a block. */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
-    return at_group(p, first_key(p, tile), (int)p->shape.keys);
+    return at_group(p, first_key(p, tile), (int)p->tile->keys);
 }
 
 /* Returns the rows of K or V of one tile of keys. The base has 64 bits, so that a sequence may span
@@ -125,12 +125,12 @@ static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_va
         n->fetched = att_paged_load(b, &p->source.pages, &n->paged, key, n->pages);
         return;
     }
-    const unsigned keys = p->shape.keys * p->shape.groups;
-    const struct tir_layout l = tir_mma_left(p->shape.mma, keys, &n->k, prefill_waves(p));
+    const unsigned keys = p->tile->keys * prefill_groups(p);
+    const struct tir_layout l = tir_mma_left(prefill_mma(p), keys, &n->k, prefill_waves(p));
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, keys, n->width, &l);
     const struct tir_view k =
         key_rows(p, key, p->source.k.base, p->source.k.stride, keys,
-                 p->v->head_dim * (int)p->shape.bytes, (int)(n->first * p->shape.bytes));
+                 p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
     tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds_all);
 }
 
@@ -155,9 +155,11 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
                                    struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout l = tir_mma_left(p->shape.mma, p->shape.keys, &n->k, prefill_waves(p));
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, n->width, &l);
-    const unsigned of_each = tir_lds_address(&n->lds_all, p->shape.keys * n->width, p->shape.bytes);
+    const struct tir_layout l =
+        tir_mma_left(prefill_mma(p), p->tile->keys, &n->k, prefill_waves(p));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, n->width, &l);
+    const unsigned of_each =
+        tir_lds_address(&n->lds_all, p->tile->keys * n->width, prefill_bytes(p));
     const struct tir_value at = at_group(p, k_buffer(p, n, tile), (int)of_each);
     return tir_tile_lds_load_first(b, at, t, &n->lds, n->multiplied > n->valid ? n->valid : 0);
 }
@@ -175,9 +177,10 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 /* Returns the LDS address of V of the wave's key group. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
-    const unsigned all = p->value.tile_bytes / p->shape.groups, first = p->shape.keys * p->shape.dv;
+    const unsigned all = p->value.tile_bytes / prefill_groups(p),
+                   first = p->tile->keys * p->shape.dv;
     const unsigned of_each =
-        p->value.transposed ? all : tir_lds_address(&p->value.lds_all, first, p->shape.bytes);
+        p->value.transposed ? all : tir_lds_address(&p->value.lds_all, first, prefill_bytes(p));
     return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
@@ -198,8 +201,8 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
             att_paged_load(b, &p->source.pages, &p->source.paged_v[i], key, p->now.v_pages);
     if (p->v->paged)
         return;
-    const int row = p->v->head_dim_v * (int)p->shape.bytes;
-    const unsigned keys = p->value.transposed ? p->shape.keys : p->shape.keys * p->shape.groups;
+    const int row = p->v->head_dim_v * (int)prefill_bytes(p);
+    const unsigned keys = p->value.transposed ? p->tile->keys : p->tile->keys * prefill_groups(p);
     if (p->value.transposed)
         key = own_key(p, tile);
     const struct tir_view v = key_rows(p, key, p->source.v.base, p->source.v.stride, keys, row, 0);
@@ -216,17 +219,17 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
     if (prefill_v_parts(p) == 1)
         return part[0];
-    return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->shape.keys);
+    return tir_join_blocks(&p->b, tir_stack(&p->b, part[0], part[1]), p->tile->keys);
 }
 
 /* Returns the layout in which V is stored to LDS transposed. */
 static struct tir_layout store_layout(struct prefill *p)
 {
-    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->shape.keys, true));
+    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->tile->keys, true));
     if (prefill_v_parts(p) == 1)
         return l;
-    const struct tir_layout both = tir_layout_stack(&l, p->shape.keys);
-    return tir_layout_join_blocks(&both, p->shape.keys, prefill_v_width(p));
+    const struct tir_layout both = tir_layout_stack(&l, p->tile->keys);
+    return tir_layout_join_blocks(&both, p->tile->keys, prefill_v_width(p));
 }
 
 /* ---- The steps of the loop ---- */

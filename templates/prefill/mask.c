@@ -16,15 +16,15 @@
  * adjacent queries, and each lane has adjacent keys. */
 static struct tir_type whole_rows(struct prefill *p)
 {
-    const unsigned queries = tir_bits(p->shape.rows), keys = tir_bits(p->shape.keys);
-    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    const unsigned queries = tir_bits(p->tile->rows), keys = tir_bits(p->tile->keys);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
     const unsigned lanes = tir_spread_room(&s, TIR_LANES) - queries;
     tir_spread_cols(&s, TIR_REGS, keys - lanes);
     tir_spread_rows(&s, TIR_LANES, queries);
     tir_spread_cols(&s, TIR_LANES, lanes);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves));
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->tile->waves));
     const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->shape.keys, &l);
+    return tir_tile(p->b.f, TIR_I8, prefill_queries(p), p->tile->keys, &l);
 }
 
 /* Loads the bytes of a tile whose keys all exist. */

@@ -32,17 +32,17 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
 {
     struct tir_builder *b = &p->b;
     const unsigned queries = prefill_queries(p), columns = p->shape.dv / place->parts;
-    const unsigned each = n->width * p->shape.rows / tir_lanes(p->m), most = 16 / PREFILL_OUT_BYTES;
+    const unsigned each = n->width * p->tile->rows / tir_lanes(p->m), most = 16 / PREFILL_OUT_BYTES;
     const unsigned vector = tir_bits(each < most ? each : most);
-    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
     tir_spread_cols(&s, TIR_REGS, vector);
     tir_spread_cols(&s, TIR_LANES, tir_bits(n->width) - vector);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(p->shape.rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->shape.waves / p->shape.groups));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->tile->rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->tile->waves / prefill_groups(p)));
     tir_spread_cols(&s, TIR_REGS, tir_bits(columns) - s.cols);
     const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(b->f, p->shape.out_dtype, queries, columns, &l);
+    const struct tir_type t = tir_tile(b->f, att_dtype(p->v), queries, columns, &l);
     const struct tir_value all =
         tir_tile_lds_load(b, out_buffer(p, place, n->part), t, &place->lds);
     if (n->width == columns)
@@ -54,7 +54,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
 /* Converts a part of O^T to the type of out, queries x columns. */
 static struct tir_value short_rows(struct prefill *p, struct tir_value o)
 {
-    return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->shape.out_dtype));
+    return tir_transpose(&p->b, tir_convert_short(&p->b, o, att_dtype(p->v)));
 }
 
 /* Stores rows of O in memory, from column `first` on. */
@@ -73,7 +73,7 @@ static struct tir_value clear_padding(struct prefill *p, struct tir_value o, uns
     const unsigned rows = tir_typeof(b->f, o).rows, there = prefill_main_rows(p);
     if (first >= there)
         return tir_float_like(b, o, 0.0f);
-    if (first + rows <= there || rows <= p->shape.rows)
+    if (first + rows <= there || rows <= p->tile->rows)
         return o;
     return tir_stack(b, clear_padding(p, tir_half(b, o, 0), first),
                      clear_padding(p, tir_half(b, o, 1), first + rows / 2));
@@ -333,7 +333,7 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
     else if (p->staging.home == PREFILL_KV_ROOM ||
              (prefill_is_one_wave(p) && p->staging.home == PREFILL_V_ROOM))
         tir_barrier(b);
-    if (p->shape.groups == 1) {
+    if (prefill_groups(p) == 1) {
         finish(p, place, &s);
         return;
     }

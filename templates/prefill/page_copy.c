@@ -19,7 +19,7 @@ enum { COPY_BYTES = 16, WAVE_BYTES = COPY_BYTES * TIR_WAVE_LANES };
 /* Returns the rows of a tile that a wave copies. */
 static unsigned own_rows(const struct prefill *p)
 {
-    return p->shape.keys * p->shape.groups / p->shape.waves;
+    return p->tile->keys * prefill_groups(p) / p->tile->waves;
 }
 
 bool prefill_copies_pages(const struct prefill *p)
@@ -35,7 +35,7 @@ bool prefill_copies_pages(const struct prefill *p)
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
     return fits && !converts && !p->value.transposed && p->tile->copy_bytes >= COPY_BYTES &&
            p->tile->own[PREFILL_WORKGROUPS] != 1 && p->shape.dv == (unsigned)v->head_dim_v &&
-           rows * narrowest * p->shape.bytes >= WAVE_BYTES;
+           rows * narrowest * prefill_bytes(p) >= WAVE_BYTES;
 }
 
 /* Returns the key of the wave's first row of a tile, moved into the pages with visible keys. */
@@ -46,7 +46,7 @@ static struct tir_value first_row(struct prefill *p, struct tir_value tile)
     const struct tir_value before = att_times(b, tir_wave_id(b), rows), whole = tir_i32(b, -rows);
     const struct tir_value key = tir_add(
         b,
-        tir_add(b, p->work.first_key, att_times(b, tile, (int)(p->shape.keys * p->shape.groups))),
+        tir_add(b, p->work.first_key, att_times(b, tile, (int)(p->tile->keys * prefill_groups(p)))),
         before);
     const struct tir_value row = tir_min(b, key, tir_and(b, p->source.pages.last_key, whole));
     if (!att_hides_early(p->v))
@@ -78,8 +78,8 @@ static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, stru
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = att_lds_rows(p->m, own_rows(p), c->width, p->shape.bytes);
-    const struct tir_layout l = tir_map_lanes(&map, p->m, p->shape.waves, p->shape.bytes);
+    const struct tir_layout map = att_lds_rows(p->m, own_rows(p), c->width, prefill_bytes(p));
+    const struct tir_layout l = tir_map_lanes(&map, p->m, p->tile->waves, prefill_bytes(p));
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, own_rows(p), c->width, &l);
     const struct tir_layout slice = tir_layout_slice(&l, 1);
     const struct tir_value index = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &slice));
@@ -92,8 +92,8 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
     const struct tir_value stride = tir_convert(b, c->cache->token_stride, TIR_I32);
     const struct tir_value at = tir_mul(b, rows, tir_splat(b, stride, tir_typeof(b->f, rows)));
 
-    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, p->shape.bytes);
+    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, prefill_bytes(p));
     const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
-    tir_gather_to_lds(b, c->queue, base, at, tir_i32(b, (int)(c->first * p->shape.bytes)), to, 0, t,
-                      &map);
+    tir_gather_to_lds(b, c->queue, base, at, tir_i32(b, (int)(c->first * prefill_bytes(p))), to, 0,
+                      t, &map);
 }

@@ -40,9 +40,10 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
 bool prefill_unrolls(const struct prefill *p)
 {
     enum { VALUES = 32 /* of V in a lane */ };
-    const bool full = prefill_fills_registers(p) || (p->shape.groups > 1 && p->shape.bytes == 2);
+    const bool full =
+        prefill_fills_registers(p) || (prefill_groups(p) > 1 && prefill_bytes(p) == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
-    const unsigned values = p->shape.keys * p->shape.dv / (p->shape.waves * tir_lanes(p->m));
+    const unsigned values = p->tile->keys * p->shape.dv / (p->tile->waves * tir_lanes(p->m));
     const bool fits = p->m->has_lds_read_tr || (!square && values <= VALUES);
     const bool moves = p->source.kind == PREFILL_PAGES;
     return !moves && !att_scales_scores(p->v) && !full && fits;
@@ -56,7 +57,7 @@ bool prefill_checks_weights(const struct prefill *p)
     /* A causal mask with 96 columns would spill two scalar registers. */
     if (p->v->head_dim > 64 && p->value.tail != PREFILL_TAIL_SUM && p->v->mask == ATT_MASK_CAUSAL)
         return false;
-    return prefill_unrolls(p) && p->shape.bytes == 2 && p->shape.rows == 32 &&
+    return prefill_unrolls(p) && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
            p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 
@@ -116,8 +117,8 @@ static uint32_t find_features(const struct prefill *p)
         {p->source.kind == PREFILL_PAGE_COPIES, PREFILL_HAS_PAGE_COPIES},
         {p->value.transposed || (p->source.kind == PREFILL_PAGES), PREFILL_HAS_V_STORED},
         {p->k.n_panels > 1, PREFILL_HAS_PANELS},
-        {p->value.part_keys < p->shape.keys, PREFILL_HAS_V_PARTS},
-        {p->shape.keys / p->value.part_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
+        {p->value.part_keys < p->tile->keys, PREFILL_HAS_V_PARTS},
+        {p->tile->keys / p->value.part_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
         {p->tile->late_power, PREFILL_HAS_LATE_EXP2},
         {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
         {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
@@ -143,6 +144,6 @@ static const struct pipeline *choose(const struct prefill *p)
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY])
 {
     const struct pipe_variant v = {
-        .has = find_features(p), .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->shape.waves};
+        .has = find_features(p), .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->tile->waves};
     return pipe_resolve(choose(p), &v, &p->plan, why);
 }

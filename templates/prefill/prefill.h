@@ -17,16 +17,10 @@
 enum { PREFILL_OUT_BYTES = 2 /* of an element of out */, PREFILL_MAX_PANELS = 5 };
 enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to the other */ };
 
-/** The work tile and its products S^T = K Q^T and O^T = V^T P^T. */
+/** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
 struct prefill_shape {
-    const struct tir_mma *mma; /* matrix instruction of both products; NULL: the machine has none */
-    int product;               /* its number */
-    unsigned keys;             /* of a tile of K and V */
-    unsigned rows;             /* queries of a wave */
-    unsigned waves, groups;    /* of a workgroup; key groups: each has all queries and every
-                                  `groups`-th tile of keys */
-    unsigned dtype, bytes;     /* of an element of Q, K and V in LDS and registers */
-    unsigned out_dtype;
+    int product;            /* number of the matrix instruction; below 0: the machine has none */
+    unsigned dtype;         /* of an element of Q, K and V in LDS and registers */
     unsigned dv;            /* rows of O^T: head_dim_v, rounded up to a power of two */
     struct tir_type scores; /* of S^T: keys x queries */
 };
@@ -191,6 +185,18 @@ struct prefill {
     struct prefill_now now;
     struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
 };
+
+/** Returns the matrix instruction of both products. */
+static inline const struct tir_mma *prefill_mma(const struct prefill *p)
+{
+    return &p->m->mma[p->shape.product];
+}
+
+/** Returns the bytes of an element of Q, K and V in LDS and registers. */
+static inline unsigned prefill_bytes(const struct prefill *p)
+{
+    return tir_dtype_bits(p->shape.dtype) / 8;
+}
 
 /** True if Q of the next work tile is copied to LDS while O of this one is stored. */
 static inline bool prefill_fetches_ahead(const struct prefill *p)
@@ -376,6 +382,12 @@ enum {
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
 
+/** Returns the key groups of a workgroup. Each has all queries, and every n-th tile of keys. */
+static inline unsigned prefill_groups(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_KEY_GROUPS] ? p->tile->own[PREFILL_KEY_GROUPS] : 1;
+}
+
 /** Returns the workgroups that share a compute unit's registers and LDS. */
 static inline unsigned prefill_residents(const struct att_tile *t)
 {
@@ -388,8 +400,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
 /** True if prefill takes a variant. Otherwise returns a sentence in `why`. */
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-/** Returns the state that follows from variant, machine and tile, before any op is built. shape.mma
- * is NULL if the machine has no such matrix instruction. */
+/** Returns the state that follows from variant, machine and tile, before any op is built.
+ * shape.product is below 0 if the machine has no such matrix instruction. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
@@ -437,7 +449,7 @@ static inline unsigned prefill_main_rows(const struct prefill *p)
 /** Returns the queries of a workgroup. */
 static inline unsigned prefill_queries(const struct prefill *p)
 {
-    return p->shape.rows * p->shape.waves / p->shape.groups;
+    return p->tile->rows * p->tile->waves / prefill_groups(p);
 }
 
 /** Returns the work split: each wave of a key group has its own queries and all keys of the

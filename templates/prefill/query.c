@@ -24,7 +24,7 @@ static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
 static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
 {
     const unsigned queries = prefill_queries(p);
-    const struct tir_layout l = tir_mma_right(p->shape.mma, queries, &n->k, prefill_waves(p));
+    const struct tir_layout l = tir_mma_right(prefill_mma(p), queries, &n->k, prefill_waves(p));
     return tir_tile(p->b.f, p->shape.dtype, queries, n->width, &l);
 }
 
@@ -33,13 +33,13 @@ static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
-    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->shape.bytes);
+    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)prefill_bytes(p));
     if (prefill_fetches_ahead(
             p)) /* offsets of lanes are computed again, and take no registers in the loop */
         stride = tir_materialize(b, stride);
-    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, p->shape.bytes),
+    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, prefill_bytes(p)),
                     tir_sub(b, p->work.q_len, p->work.row0), stride,
-                    p->v->head_dim * (int)p->shape.bytes, (int)(n->first * p->shape.bytes));
+                    p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
 }
 
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n)
@@ -47,7 +47,7 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
     struct tir_builder *b = &p->b;
     const struct tir_value at = att_plus(
         b, p->staging.item_q == PREFILL_V_ROOM ? p->value.buffer : p->staging.buffer, (int)n->q_at);
-    if (p->staging.item_q == PREFILL_NO_ROOM || p->shape.groups == 1)
+    if (p->staging.item_q == PREFILL_NO_ROOM || prefill_groups(p) == 1)
         return at;
     return tir_add(b, at, att_times(b, p->work.group, (int)p->staging.q_group_bytes));
 }

@@ -38,12 +38,12 @@ static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 
 /* Adds a panel whose lanes have `vector` neighbouring elements. */
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
-    n.k = tir_contract_rows(p->shape.mma, n.width, vector);
-    n.lds = att_lds_rows(p->m, p->shape.keys, n.width, p->shape.bytes);
-    n.lds_all = att_lds_rows(p->m, p->shape.keys * p->shape.groups, n.width, p->shape.bytes);
-    n.lds_bytes = att_lds_bytes(&n.lds_all, p->shape.bytes);
+    n.k = tir_contract_rows(prefill_mma(p), n.width, vector);
+    n.lds = att_lds_rows(p->m, p->tile->keys, n.width, prefill_bytes(p));
+    n.lds_all = att_lds_rows(p->m, p->tile->keys * prefill_groups(p), n.width, prefill_bytes(p));
+    n.lds_bytes = att_lds_bytes(&n.lds_all, prefill_bytes(p));
     if (n.multiplied > n.valid)
-        n.lds_bytes += n.lds.pad * p->shape.bytes;
+        n.lds_bytes += n.lds.pad * prefill_bytes(p);
     p->k.panels[p->k.n_panels++] = n;
 }
 
@@ -51,8 +51,8 @@ static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector
  * write no others in LDS. */
 static void find_padded_panel(struct prefill *p)
 {
-    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->shape.bytes;
-    const unsigned step = vector << (p->shape.mma->a.lane_bits - tir_bits(p->shape.mma->m));
+    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / prefill_bytes(p);
+    const unsigned step = vector << (prefill_mma(p)->a.lane_bits - tir_bits(prefill_mma(p)->m));
     add_panel(p,
               (struct prefill_panel){.width = ceiling(dim),
                                      .valid = dim,
@@ -64,7 +64,7 @@ static void find_padded_panel(struct prefill *p)
 static bool leaves_columns(const struct prefill *p)
 {
     return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
-           p->shape.bytes == 2 && p->shape.rows == 32;
+           prefill_bytes(p) == 2 && p->tile->rows == 32;
 }
 
 /* True if K is one panel, rounded up to a power of two. */
@@ -85,12 +85,12 @@ static void find_panels(struct prefill *p)
     }
     /* A lane has 16 bytes. It has an instruction's operand if that is longer, or if the rest of the
      * head dim is too narrow. */
-    unsigned vector = tir_mma_in_regs(p->shape.mma) > 16 / p->shape.bytes
-                          ? tir_mma_in_regs(p->shape.mma)
-                          : 16 / p->shape.bytes;
-    const unsigned groups = 1u << (p->shape.mma->a.lane_bits - tir_bits(p->shape.mma->m));
+    unsigned vector = tir_mma_in_regs(prefill_mma(p)) > 16 / prefill_bytes(p)
+                          ? tir_mma_in_regs(prefill_mma(p))
+                          : 16 / prefill_bytes(p);
+    const unsigned groups = 1u << (prefill_mma(p)->a.lane_bits - tir_bits(prefill_mma(p)->m));
     const unsigned narrow =
-        p->shape.bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->shape.mma) : vector;
+        prefill_bytes(p) == 2 && !p->v->paged ? tir_mma_in_regs(prefill_mma(p)) : vector;
     /* Each panel needs registers, for page numbers in particular. Head dims that would have three
      * or more panels get one wider panel for the rest. */
     const bool many = dim > 104 || dim % (groups * narrow);
@@ -120,20 +120,20 @@ static void find_panels(struct prefill *p)
 
 struct tir_waves prefill_waves(const struct prefill *p)
 {
-    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->shape.waves / p->shape.groups)};
+    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->tile->waves / prefill_groups(p))};
 }
 
 struct tir_layout prefill_scores_layout(const struct prefill *p)
 {
-    return tir_mma_result(p->shape.mma, p->shape.keys, prefill_queries(p), prefill_waves(p));
+    return tir_mma_result(prefill_mma(p), p->tile->keys, prefill_queries(p), prefill_waves(p));
 }
 
 /* True if V has columns of ones, so that rows of O^T are l. */
 static bool has_sum_rows(const struct prefill *p)
 {
     const bool ones = leaves_columns(p) || (p->value.transposed && !p->v->paged);
-    return ones && p->shape.bytes == 2 && p->shape.rows == 32 && !p->v->lse &&
-           p->v->head_dim_v % (int)p->shape.rows;
+    return ones && prefill_bytes(p) == 2 && p->tile->rows == 32 && !p->v->lse &&
+           p->v->head_dim_v % (int)p->tile->rows;
 }
 
 /* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but the VALU sums
@@ -142,12 +142,12 @@ static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
-    const bool fits = p->value.transposed && p->shape.bytes == 2 && p->shape.rows == 32 &&
-                      p->shape.groups == 1 && p->shape.keys >= KEYS && p->tile->late_maximum &&
+    const bool fits = p->value.transposed && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
+                      prefill_groups(p) == 1 && p->tile->keys >= KEYS && p->tile->late_maximum &&
                       prefill_unrolls(p);
     p->value.rest_product = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
     const bool rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
-                      v->head_dim_v % (int)p->shape.rows == ROWS && p->value.rest_product >= 0;
+                      v->head_dim_v % (int)p->tile->rows == ROWS && p->value.rest_product >= 0;
     if (rest)
         p->value.tail = PREFILL_TAIL_REST;
 }
@@ -188,25 +188,25 @@ static void choose_layouts(struct prefill *p)
     if (p->value.tail == PREFILL_TAIL_NONE && has_sum_rows(p))
         p->value.tail = PREFILL_TAIL_SUM;
     find_panels(p);
-    p->value.contraction = tir_contract_acc(&s, tir_bits(p->shape.mma->n));
+    p->value.contraction = tir_contract_acc(&s, tir_bits(prefill_mma(p)->n));
     const bool in_parts = prefill_is_one_wave(p) ? !p->value.transposed && !p->v->paged
                                                  : prefill_reads_before_check(p);
-    const unsigned together = p->shape.mma->k > TOGETHER ? p->shape.mma->k : TOGETHER;
-    p->value.part_keys = in_parts && together < p->shape.keys ? together : p->shape.keys;
+    const unsigned together = prefill_mma(p)->k > TOGETHER ? prefill_mma(p)->k : TOGETHER;
+    p->value.part_keys = in_parts && together < p->tile->keys ? together : p->tile->keys;
     find_depths(p);
     p->value.lds = p->value.transposed
-                       ? att_lds_columns(p->m, p->shape.keys, p->shape.dv, p->shape.bytes,
+                       ? att_lds_columns(p->m, p->tile->keys, p->shape.dv, prefill_bytes(p),
                                          &p->value.contraction)
-                       : att_lds_rows(p->m, p->shape.keys, p->shape.dv, p->shape.bytes);
+                       : att_lds_rows(p->m, p->tile->keys, p->shape.dv, prefill_bytes(p));
     if (p->value.tail != PREFILL_TAIL_NONE && p->value.transposed)
-        tir_map_pad(&p->value.lds, 1u << p->value.lds.reg_bits, 16 / p->shape.bytes);
+        tir_map_pad(&p->value.lds, 1u << p->value.lds.reg_bits, 16 / prefill_bytes(p));
     p->value.lds_all = p->value.transposed ? p->value.lds
-                                           : att_lds_rows(p->m, p->shape.keys * p->shape.groups,
-                                                          p->shape.dv, p->shape.bytes);
-    p->value.tile_bytes = att_lds_bytes(&p->value.lds_all, p->shape.bytes) *
-                          (p->value.transposed ? p->shape.groups : 1);
+                                           : att_lds_rows(p->m, p->tile->keys * prefill_groups(p),
+                                                          p->shape.dv, prefill_bytes(p));
+    p->value.tile_bytes = att_lds_bytes(&p->value.lds_all, prefill_bytes(p)) *
+                          (p->value.transposed ? prefill_groups(p) : 1);
     if (p->value.tail != PREFILL_TAIL_NONE)
-        p->value.tile_bytes += p->value.lds.pad * p->shape.bytes;
+        p->value.tile_bytes += p->value.lds.pad * prefill_bytes(p);
     p->value.room = p->value.tiles * p->value.tile_bytes;
     p->k.room = p->k.n_panels ? p->k.tiles * p->k.panels[0].lds_bytes : 0;
 }
@@ -275,7 +275,7 @@ static void place_out(struct prefill *p, unsigned q)
     }
     if (prefill_is_one_wave(p) && p->value.room < p->staging.bytes)
         p->value.room = p->staging.bytes;
-    const bool in_v = p->shape.groups > 1 || prefill_is_one_wave(p);
+    const bool in_v = prefill_groups(p) > 1 || prefill_is_one_wave(p);
     p->staging.home = in_v && p->staging.bytes <= p->value.room ? PREFILL_V_ROOM : PREFILL_OWN_ROOM;
     if (lds_bytes(p) + slack > most)
         p->staging = (struct prefill_staging){.q_parts = 1, .o = p->staging.o};
@@ -286,7 +286,7 @@ static void place_merge(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
     const unsigned before = p->k.room;
-    if (p->shape.groups == 1)
+    if (prefill_groups(p) == 1)
         return;
     for (p->merge.parts = 1; p->merge.parts <= PREFILL_MERGE_PARTS; p->merge.parts *= 2) {
         p->merge.lds = att_lds_rows(p->m, queries, p->shape.dv / p->merge.parts, sizeof(float));
@@ -305,8 +305,8 @@ static void place_rows_in_keys(struct prefill *p)
     unsigned part = 0, used = 0;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
-        const unsigned bytes = (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
+        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
+        const unsigned bytes = (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
         if (bytes > room)
             return;
         if (used + bytes > room) {
@@ -351,9 +351,9 @@ static void place_rows(struct prefill *p)
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, p->shape.bytes);
+        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
         n->q_at = bytes;
-        bytes += (att_lds_bytes(&n->q_lds, p->shape.bytes) + 15) & ~15u;
+        bytes += (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
     }
     place_out(p, bytes);
 }
@@ -376,20 +376,13 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .v = v,
         .m = m,
         .tile = t,
-        .shape = {.rows = t->rows,
-                  .waves = t->waves,
-                  .groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1,
-                  .keys = t->keys,
-                  .out_dtype = att_dtype(v)},
+        .shape.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : att_dtype(v),
         .value.transposed = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .source.kind = v->paged ? PREFILL_PAGES : PREFILL_TENSOR,
     };
-    p.shape.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.shape.out_dtype;
-    p.shape.bytes = tir_dtype_bits(p.shape.dtype) / 8;
-    p.shape.product = find_product(m, p.shape.rows, p.shape.keys, p.shape.dtype);
+    p.shape.product = find_product(m, t->rows, t->keys, p.shape.dtype);
     if (p.shape.product < 0)
         return p;
-    p.shape.mma = &m->mma[p.shape.product];
     choose_layouts(&p);
     if (prefill_copies_pages(&p)) {
         p.source.kind = PREFILL_PAGE_COPIES;
@@ -405,7 +398,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
 static unsigned registers(const struct prefill *p)
 {
     const unsigned q = (unsigned)p->v->head_dim, o = p->shape.dv;
-    return (p->shape.rows * (q / 2 + o + p->shape.keys) + p->shape.keys * o / 2) / tir_lanes(p->m);
+    return (p->tile->rows * (q / 2 + o + p->tile->keys) + p->tile->keys * o / 2) / tir_lanes(p->m);
 }
 
 /* True if a tile of head_dim_v above 128 has registers for caches, caps and hooks, and matrix time

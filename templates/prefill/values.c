@@ -16,13 +16,13 @@
 struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool lds_order)
 {
     const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
-    struct tir_spread s = tir_spread(p->m, p->shape.waves / p->shape.groups);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves / prefill_groups(p));
     const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
     const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
     if (!lds_order)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && p->shape.keys >= 64 && !p->v->paged) { /* 16 bytes of an LDS row */
+    if (in_lane > 3 && p->tile->keys >= 64 && !p->v->paged) { /* 16 bytes of an LDS row */
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }
@@ -48,7 +48,7 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
     const struct tir_type type = tir_typeof(b->f, v);
     const struct tir_value left = tir_sub(b, p->work.kv_len, key);
     const struct tir_value begin = tir_sub(b, p->source.first_seen, key);
-    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->shape.keys));
+    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->tile->keys));
     if (att_hides_early(p->v))
         edge = tir_or(b, edge, tir_cmp_gt(b, begin, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
@@ -75,9 +75,9 @@ struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout a =
-        tir_mma_left(p->shape.mma, p->shape.dv, &p->value.contraction, prefill_waves(p));
+        tir_mma_left(prefill_mma(p), p->shape.dv, &p->value.contraction, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, p->shape.dv, &l);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, p->shape.dv, &l);
     return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->value.lds, first_columns(p)));
 }
 
@@ -85,16 +85,16 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
 {
     struct tir_builder *b = &p->b;
     struct tir_layout s = prefill_scores_layout(p);
-    for (unsigned keys = p->shape.keys; keys > p->value.part_keys; keys /= 2)
+    for (unsigned keys = p->tile->keys; keys > p->value.part_keys; keys /= 2)
         s = tir_layout_half(&s);
-    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->shape.mma->n));
-    const struct tir_layout a = tir_mma_left(p->shape.mma, p->shape.dv, &k, prefill_waves(p));
+    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(prefill_mma(p)->n));
+    const struct tir_layout a = tir_mma_left(prefill_mma(p), p->shape.dv, &k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->value.part_keys, p->shape.dv, &l);
     const struct tir_layout map =
-        att_lds_rows(p->m, p->value.part_keys, p->shape.dv, p->shape.bytes);
+        att_lds_rows(p->m, p->value.part_keys, p->shape.dv, prefill_bytes(p));
     const unsigned at =
-        tir_lds_address(&p->value.lds, part * p->value.part_keys * p->shape.dv, p->shape.bytes);
+        tir_lds_address(&p->value.lds, part * p->value.part_keys * p->shape.dv, prefill_bytes(p));
     const struct tir_value byte = att_plus(b, buffer, (int)at);
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
@@ -105,7 +105,8 @@ enum { REST_READ = 2 * PREFILL_REST_ROWS };
 /* Returns P's layout in the product, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
-    return tir_mma_right(p->shape.mma, prefill_queries(p), &p->value.contraction, prefill_waves(p));
+    return tir_mma_right(prefill_mma(p), prefill_queries(p), &p->value.contraction,
+                         prefill_waves(p));
 }
 
 struct tir_type prefill_rest(struct prefill *p)
@@ -120,12 +121,12 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
     struct tir_builder *b = &p->b;
     const struct tir_layout w = weights_layout(p), a = tir_mma_halves_left(&w);
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->shape.keys, REST_READ, &l);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, REST_READ, &l);
     const unsigned first = prefill_main_rows(p), left = p->shape.dv - first;
     struct tir_layout map =
-        att_lds_columns(p->m, p->shape.keys, REST_READ, p->shape.bytes, &p->value.contraction);
-    tir_map_pad(&map, left * p->shape.keys, 16 / p->shape.bytes);
-    const unsigned at = first * p->shape.keys * p->shape.bytes;
+        att_lds_columns(p->m, p->tile->keys, REST_READ, prefill_bytes(p), &p->value.contraction);
+    tir_map_pad(&map, left * p->tile->keys, 16 / prefill_bytes(p));
+    const unsigned at = first * p->tile->keys * prefill_bytes(p);
     return tir_transpose(
         b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
@@ -135,9 +136,10 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
                  const struct tir_layout *map, bool zeros)
 {
     struct tir_builder *b = &p->b;
-    const unsigned span = p->shape.bytes << map->pad_shift, words = map->pad * p->shape.bytes / 4;
+    const unsigned span = prefill_bytes(p) << map->pad_shift,
+                   words = map->pad * prefill_bytes(p) / 4;
     const unsigned pads = n << (map->reg_bits - map->pad_shift);
-    struct tir_spread s = tir_spread(p->m, p->shape.waves);
+    struct tir_spread s = tir_spread(p->m, p->tile->waves);
     tir_spread_cols(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const struct tir_layout l = tir_spread_layout(&s);
     const struct tir_type t = tir_tile(b->f, TIR_I32, 1, tir_lanes(p->m), &l);
@@ -146,7 +148,7 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
     const struct tir_value pad = tir_shr(b, index, tir_int_like(b, index, tir_bits(words)));
     const struct tir_value word = tir_and(b, index, tir_int_like(b, index, words - 1));
     const struct tir_value from = tir_splat(b, att_plus(b, buffer, (int)span), t);
-    const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->shape.bytes);
+    const struct tir_value apart = tir_int_like(b, index, span + map->pad * prefill_bytes(p));
     const struct tir_value at = tir_add(b, tir_add(b, from, tir_mul(b, pad, apart)),
                                         tir_mul(b, word, tir_int_like(b, word, 4)));
     const int64_t ones = zeros ? 0 : p->shape.dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;

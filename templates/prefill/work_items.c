@@ -92,10 +92,10 @@ static void read_item(struct prefill *p, struct tir_value index)
 static void find_bounds(struct prefill *p, struct att_position *at)
 {
     struct tir_builder *b = &p->b;
-    const int waves = (int)(p->shape.waves / p->shape.groups);
+    const int waves = (int)(p->tile->waves / prefill_groups(p));
     const struct tir_value wave = tir_and(b, tir_wave_id(b), tir_i32(b, waves - 1));
-    const struct tir_value row = tir_add(b, p->work.row0, att_times(b, wave, (int)p->shape.rows));
-    const struct tir_value last = att_plus(b, row, (int)p->shape.rows - 1);
+    const struct tir_value row = tir_add(b, p->work.row0, att_times(b, wave, (int)p->tile->rows));
+    const struct tir_value last = att_plus(b, row, (int)p->tile->rows - 1);
     at->lowest = tir_add(b, p->item.position, tir_div(b, row, p->item.gqa));
     at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
 }

@@ -88,14 +88,14 @@ int prefill_workgroups(const struct prefill *p)
  * shortest and are not split. Kernels with all scalar registers in use do not split either. */
 bool prefill_splits_last_tiles(const struct prefill *p)
 {
-    const bool full = p->m->has_lds_read_tr && (p->shape.bytes == 1 || p->v->head_dim > 128);
+    const bool full = p->m->has_lds_read_tr && (prefill_bytes(p) == 1 || p->v->head_dim > 128);
     return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
 }
 
 struct tir_value prefill_is_spare(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    const int half = (int)prefill_queries(p) / 2, waves = (int)p->shape.waves / 2;
+    const int half = (int)prefill_queries(p) / 2, waves = (int)p->tile->waves / 2;
     return tir_and(b, tir_cmp_le(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, half)),
                    tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
 }
@@ -106,7 +106,7 @@ bool prefill_fills_registers(const struct prefill *p)
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
     const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
     const bool wide_keys = p->v->head_dim > 128 && p->v->head_dim_v <= 128;
-    return persistent && (p->shape.bytes == 1 || full || wide_keys);
+    return persistent && (prefill_bytes(p) == 1 || full || wide_keys);
 }
 
 /* Loads the first and the one-past-last token of a sequence. */
@@ -300,9 +300,9 @@ static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile
  * wave could be a work tile later than the other. */
 static bool shares_copies(const struct prefill *p)
 {
-    const unsigned least = p->shape.waves * tir_lanes(p->m) * p->tile->copy_bytes;
+    const unsigned least = p->tile->waves * tir_lanes(p->m) * p->tile->copy_bytes;
     for (unsigned i = 0; i < p->k.n_panels; i++)
-        if (p->shape.keys * p->shape.groups * p->k.panels[i].width * p->shape.bytes < least)
+        if (p->tile->keys * prefill_groups(p) * p->k.panels[i].width * prefill_bytes(p) < least)
             return true;
     return false;
 }
