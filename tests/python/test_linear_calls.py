@@ -137,6 +137,35 @@ class Calls(unittest.TestCase):
         got /= np.sqrt((got * got).mean(-1, keepdims=True) + 1e-6)
         np.testing.assert_allclose(got, want, rtol=0.02, atol=0.03)
 
+    def test_convolutions_with_blocks_of_a_prefix_cache(self):
+        """Two sequences in blocks of 64 tokens: a prompt of 150, and the rest of another after its first block. Then a step of
+        both."""
+        rng = np.random.default_rng(9)
+        weight = rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
+        tokens = rng.standard_normal((2, 151, CHANNELS)).astype(np.float16)
+        state = np.full((12, CHANNELS, TAPS - 1), np.nan, np.float16)
+        table, computed = np.array([[3, 5, 2, 7], [4, 9, 1, 0]], np.int32), np.array([0, 64], np.int32)
+        state[4] = tokens[1, 64 - TAPS + 1:64].T
+        x = np.concatenate([tokens[0, :150], tokens[1, 64:150]])
+        y = linear.causal_conv1d_fn(
+            x.T, weight, None, state, np.array([0, 150, 236], np.int32), table, np.array([False, True]), "silu",
+            block_idx_first_scheduled_token=np.array([0, 1]), block_idx_last_scheduled_token=np.array([2, 2]),
+            initial_state_idx=np.array([0, 0]), num_computed_tokens=computed, block_size_to_align=64).T
+        step = linear.causal_conv1d_update(tokens[:, 150].copy(), state, weight, None, "silu", table,
+                                           block_idx_last_scheduled_token=np.array([3, 2]), initial_state_idx=np.array([2, 2]))
+        for i, out in enumerate((np.concatenate([y[:150], step[:1]]), np.concatenate([y[150:], step[1:]]))):
+            rows = np.concatenate([np.zeros((TAPS - 1, CHANNELS)), np.float64(tokens[i])])
+            want = np.array([(rows[t:t + TAPS] * np.float64(weight).T).sum(0) for t in range(computed[i], 151)])
+            np.testing.assert_allclose(np.float64(out), want * sigmoid(want), rtol=2e-3, atol=2e-3)
+        for slot, i, end in ((3, 0, 64), (5, 0, 128), (2, 0, 150), (7, 0, 151), (4, 1, 64), (9, 1, 128), (1, 1, 151)):
+            np.testing.assert_array_equal(state[slot].T, tokens[i, end - TAPS + 1:end])
+        self.assertTrue(np.isnan(state[[0, 6, 8, 10, 11]]).all())
+        with self.assertRaisesRegex(linear.NotServed, "does not begin at the end of a block"):
+            linear.causal_conv1d_fn(
+                x.T, weight, None, state, np.array([0, 150, 236], np.int32), table, np.array([False, True]), "silu",
+                block_idx_first_scheduled_token=computed, block_idx_last_scheduled_token=computed, initial_state_idx=computed,
+                num_computed_tokens=computed + 1, block_size_to_align=64)
+
     def test_mamba2(self):
         rng, heads, groups, p, n = np.random.default_rng(6), 4, 2, 64, K
         x, z = (rng.standard_normal((3, heads, p)).astype(np.float16) for _ in range(2))
@@ -275,7 +304,7 @@ class Calls(unittest.TestCase):
         weight, state = np.zeros((CHANNELS, TAPS), np.float16), np.zeros((SLOTS, CHANNELS, TAPS - 1), np.float16)
         slots = np.array([1, 2], np.int32)
         for wrong, text in ((dict(activation="gelu"), "activation 'gelu'"), (dict(pad_slot_id=7), "slot 7 as padding"),
-                            (dict(block_idx_last_scheduled_token=slots), "boundaries of blocks")):
+                            (dict(block_idx_last_scheduled_token=slots), "without a table of them")):
             with self.assertRaisesRegex(linear.NotServed, text):
                 linear.causal_conv1d_update(x, state, weight, conv_state_indices=slots, **wrong)
 

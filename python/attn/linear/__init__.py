@@ -29,13 +29,19 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
                      metadata=None, validate_data=False, null_block_id=None):
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
-    result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id."""
+    result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id. With
+    block_idx_last_scheduled_token cache_indices is [sequences, blocks]: states are kept at the ends of blocks too."""
     call = "causal_conv1d_fn"
-    l.check_prompt_states(call, cache_indices, block_idx_last_scheduled_token)
+    first = l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id)
     rows = x.T
+    if block_idx_last_scheduled_token is None:
+        states = l.prompt_slots(call, cache_indices)
+    else:
+        states = l.block_ends(call, cache_indices, block_idx_last_scheduled_token, initial_state_idx)
+        states.update(l.block_states(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
+                                     num_computed_tokens, block_size_to_align, rows.shape[0], first - 1))
     out = new_like(rows, tuple(rows.shape))
-    l.convolve(call, rows, weight, bias, conv_states, l.indices(cache_indices), activation,
-               l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+    l.convolve(call, rows, weight, bias, conv_states, activation=activation, first=first, **states,
                cu_seqlens=l.indices(query_start_loc),
                has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
                max_seqlen=rows.shape[0], out=out)
@@ -47,12 +53,15 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
                          validate_data=False, null_block_id=None):
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
-    itself, which it overwrites."""
+    itself, which it overwrites. With block_idx_last_scheduled_token conv_state_indices is [sequences, blocks]."""
     call = "causal_conv1d_update"
-    l.check_step_states(call, x, conv_state_indices, block_idx_last_scheduled_token)
+    if block_idx_last_scheduled_token is None:
+        states = l.step_slots(call, x, conv_state_indices)
+    else:
+        states = l.block_ends(call, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
     longest = 1 if query_start_loc is None else max_query_len
-    l.convolve(call, x, weight, bias, conv_state, l.indices(conv_state_indices), activation,
-               l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+    l.convolve(call, x, weight, bias, conv_state, activation=activation,
+               first=l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id), **states,
                cu_seqlens=l.indices(query_start_loc), accepted=l.indices(num_accepted_tokens),
                max_seqlen=longest, out=x)
     return x

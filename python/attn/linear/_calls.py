@@ -64,23 +64,49 @@ def recurrence(slots, cu_seqlens, accepted, longest):
                  max_seqlen=longest)
 
 
-def check_prompt_states(call, slots, blocks):
-    """Raises NotServed for a convolution of prompts without a list of slots, or with states at the boundaries of `blocks`:
-    attn.linear has neither."""
-    if blocks is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    if slots is None:
-        raise NotServed(call, "no cache_indices")
+def prompt_slots(call, slots):
+    """Returns the slots of a convolution of prompts as arguments of the op. slots: a list."""
+    if slots is None or slots.ndim != 1:
+        raise NotServed(call, "cache_indices that are no list of slots")
+    return dict(slots=indices(slots))
 
 
-def check_step_states(call, x, slots, blocks):
-    """Raises NotServed likewise for a step's convolution, and if x has not two dimensions."""
-    if blocks is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
+def step_slots(call, x, slots):
+    """Returns the slots of a step's convolution, a list, as arguments of the op. x has two dimensions."""
     if slots is None or slots.ndim != 1:
         raise NotServed(call, "conv_state_indices that are no list of slots")
     if x.ndim != 2:
         raise NotServed(call, "x of three dimensions")
+    return dict(slots=indices(slots))
+
+
+def entries(table, columns):
+    """Returns table[i, columns[i]] for each row of a matrix, or a matrix for a matrix of columns. Columns beyond the table
+    are taken for its last one."""
+    columns = c.most(c.least(c.cast(columns, "int64"), table.shape[1] - 1), 0)
+    rows = c.arange(table, table.shape[0], "int64")
+    return indices(table)[rows if columns.ndim == 1 else rows[:, None], columns]
+
+
+def block_ends(call, table, last, initial):
+    """Returns the slots of sequences whose states are in blocks of a prefix cache, as arguments of the op: the state is
+    read from block initial[i] of row i of the table, and written to block last[i]."""
+    if table is None or table.ndim != 2 or initial is None:
+        raise NotServed(call, "blocks without a table of them or without initial_state_idx")
+    return dict(slots=entries(table, last), state_slots_in=entries(table, initial))
+
+
+def block_states(call, table, first, last, computed, tokens, longest, pad):
+    """Returns arguments of the op for the states at the ends of blocks of `tokens` tokens inside of the call. They go to
+    blocks first[i] to last[i] - 1 of the table. `computed`, the tokens before the call, are whole blocks."""
+    if first is None or computed is None or not tokens or tokens % 64:
+        raise NotServed(call, f"blocks of {tokens} tokens, which are no multiple of 64, or no first block")
+    if bool((computed % tokens != 0).any()):
+        raise NotServed(call, "a piece of a prompt that does not begin at the end of a block")
+    columns = c.arange(table, max(longest // tokens, 1))[None]
+    inside = columns < (c.cast(last, "int32") - c.cast(first, "int32"))[:, None]
+    slots = entries(table, c.cast(first, "int32")[:, None] + columns)
+    return dict(block_slots=c.where(inside, slots, slots * 0 + pad), block_tokens=tokens)
 
 
 def convolve(call, x, weight, bias, state, slots, activation, first, tree=None, **more):
