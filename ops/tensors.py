@@ -46,7 +46,7 @@ def row(t, op):
                        for i, x in enumerate(dims))
         free = f"        t[n - 1].free = {len(dims) - 1};\n" if t.row_strides else ""
         if len(dims) < len(t.strides):
-            free = "        t[n - 1].free = 0;\n"
+            free = f"        t[n - 1].free = {0 if dims == ['1'] else len(dims)};\n"
         text += (f"    if ({expression(condition, op)}) {{\n        t[n - 1].ndim = {len(dims)};\n"
                  f"{rows}{free}    }}\n")
     if t.row_strides and t.dims_when:

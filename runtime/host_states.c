@@ -225,8 +225,13 @@ int attn_gated_delta_prefill_check_slots(const struct attn_op *op,
 int attn_gated_delta_step_check_slots(const struct attn_op *op,
                                       const struct attn_gated_delta_step_args *a)
 {
-    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
-                       a->stream);
+    struct slots own = SLOT_LIST_OF(a);
+    if (op->desc.gated_delta_step.drafts) {
+        own.columns = a->state_steps;
+        own.column_stride = a->state_slots_step_stride;
+    }
+    return check_steps(op, own, a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
 }
 
 /* Checks one offset of a span, and that its bytes end within `room` bytes. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A decode step of a GDN or KDA layer in one launch: the short convolution, the gated delta rule
- * and the gated norm, with the bits of the three launches.
+ * A decode step of a GDN or KDA layer in one launch, or the verification of drafts: the short
+ * convolution, the gated delta rule and the gated norm, with the bits of the three launches.
  *
  * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
  * convolves 64 channels at a time and puts them into LDS; then it has a part of a state, as in
  * gated_delta.c, whose loads were under way all the while. One wave of each value head normalises
- * what the waves of that head have put into LDS. Every column of both states is read and written by
- * one wave, so a step in place has no race.
+ * what the waves of that head have put into LDS. Of drafts all tokens are convolved first. Every
+ * column of both states is read and written by one wave, so a step in place has no race.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -18,10 +18,12 @@
 #include "templates/linear/norm.h"
 #include "templates/linear/tile.h"
 #include "templates/template.h"
+#include "templates/workgroup/barrier.h"
 
 #include <stdio.h>
 
-enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128 };
+enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128, DRAFTS = 8 };
+enum { GROUP = 128 /* elements of out that share a scale */ };
 
 /* Member of att_tile.own after ATT_STATE_ELEMENTS. 1: gates and weights are loaded by the part that
  * needs them, not at the start of the kernel. */
@@ -49,9 +51,15 @@ struct step {
     bool late;                /* att_tile.own[LATE] */
     struct tir_value own;     /* i32: the wave's value head, counted in the workgroup */
     struct tir_value part;    /* i32: the wave, counted in its value head */
-    struct tir_value slot;    /* i32: that states are written to */
-    struct tir_value inputs;  /* LDS: convolved channels of the workgroup, q, k and v */
-    struct tir_value outputs; /* LDS: of the recurrence, value head after value head */
+    struct tir_value row;     /* i32: of x, gates and out: the sequence's first token */
+    struct tir_value count;   /* i32: tokens of the sequence */
+    struct tir_value history; /* i32: first column of conv_state that is read */
+    struct tir_value slot;    /* i32: that states, or the columns of drafts, are written to */
+    struct tir_value slot_in; /* i32: that columns are read from */
+    struct tir_value moves;   /* i1: columns of conv_state are read and written */
+    int token_bytes;          /* of a token's convolved channels in LDS */
+    struct tir_value inputs;  /* LDS: convolved channels of the workgroup, q, k and v, by token */
+    struct tir_value outputs; /* LDS: of the recurrence, by token and value head */
 };
 
 /* ---- Variants and tiles that can be built ---- */
@@ -66,6 +74,9 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
     t->waves_per_simd = (uint8_t)(t->waves_per_simd << fewer);
     t->own[ATT_STATE_ELEMENTS] >>= fewer;
 }
+
+/* Returns the most tokens of a sequence. */
+static int tokens_of(const struct att_variant *v) { return v->drafts ? DRAFTS : 1; }
 
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
@@ -132,29 +143,57 @@ static const struct att_conv_args arguments = {
     .columns = ARG_CONV_COLUMNS,
 };
 
-/* Convolves 64 channels, moves their state on by a column, and returns the results in 16 bits:
- * zeros where they are not `there`. */
-static struct tir_value convolve(struct step *s, const struct att_conv *c, struct tir_value there)
+/* Inputs of 64 channels: the history, W - 1 columns, and then the tokens. */
+struct inputs {
+    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS], weights[ATT_CONV_TAPS], bias;
+};
+
+/* Loads inputs: zeros where they are not `there`, and after the last token. */
+static void load_inputs(struct step *s, const struct att_conv *c,
+                        const struct att_conv_shape *shape, struct tir_value there,
+                        struct inputs *i)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
-    const struct att_conv_shape shape = att_conv_shape(b, r->v, 1);
-    const int taps = r->v->taps;
-    struct tir_value in[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
-    for (int i = 0; i < taps - 1; i++)
-        in[i] = att_conv_load(b, c, &shape, r->slot, there, tir_i32(b, i));
-    const struct tir_value x = tir_add(
-        b, att_row(b, tir_arg(b, ARG_X, TIR_I64), r->sequence.index, ARG_X_TOKEN_STRIDE, ELEM),
-        att_wide(b, att_times(b, c->channel, ELEM)));
-    const struct tir_value one = tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0));
-    const struct tir_view view = att_view(b, x, one, tir_i32(b, 0), CHANNELS * ELEM, 0);
-    in[taps - 1] = tir_tile_load(b, view, tir_i32(b, 0), shape.row);
-    att_conv_taps(b, c, &shape, weights);
-    struct tir_value y = att_conv_bias(b, c, &shape);
-    for (int i = 0; i < taps; i++)
-        y = tir_fma(b, tir_convert(b, in[i], TIR_F32), weights[i], y);
-    for (int i = 1; i < taps; i++)
-        att_conv_store(b, c, s->slot, there, tir_i32(b, i - 1), in[i]);
+    const int last = r->v->taps - 1;
+    for (int j = 0; j < last; j++)
+        i->in[j] =
+            att_conv_load(b, c, shape, s->slot_in, there, tir_add(b, s->history, tir_i32(b, j)));
+    const struct tir_value x =
+        tir_add(b, att_row(b, tir_arg(b, ARG_X, TIR_I64), s->row, ARG_X_TOKEN_STRIDE, ELEM),
+                att_wide(b, att_times(b, c->channel, ELEM)));
+    const struct tir_value rows = tir_select(b, there, s->count, tir_i32(b, 0));
+    const struct tir_view view =
+        att_view(b, x, rows, att_stride32(b, ARG_X_TOKEN_STRIDE, ELEM), CHANNELS * ELEM, 0);
+    for (int t = 0; t < tokens_of(r->v); t++)
+        i->in[last + t] = tir_tile_load(b, view, tir_i32(b, t), shape->row);
+    att_conv_taps(b, c, shape, i->weights);
+    i->bias = att_conv_bias(b, c, shape);
+}
+
+/* Moves the state on: the last W - 2 columns of the history, and then all tokens. */
+static void store_inputs(struct step *s, const struct att_conv *c, struct tir_value there,
+                         const struct inputs *i)
+{
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    const int last = r->v->taps - 1;
+    for (int j = 1; j < last + tokens_of(r->v); j++) {
+        const struct tir_value is =
+            j <= last ? there : tir_and(b, there, tir_cmp_gt(b, s->count, tir_i32(b, j - last)));
+        att_conv_store(b, c, s->slot, is, tir_i32(b, j - 1), i->in[j]);
+    }
+}
+
+/* Returns token t of 64 channels, convolved, in 16 bits: zeros where they are not `there`. */
+static struct tir_value convolve(struct step *s, const struct inputs *i, struct tir_value there,
+                                 int t)
+{
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    struct tir_value y = i->bias;
+    for (int j = 0; j < r->v->taps; j++)
+        y = tir_fma(b, tir_convert(b, i->in[t + j], TIR_F32), i->weights[j], y);
     const struct tir_value kept = tir_select(b, there, tir_f32(b, 1), tir_f32(b, 0));
     y = tir_mul(b, att_silu(b, y), tir_splat(b, kept, tir_typeof(b->f, y)));
     return tir_convert_short(b, y, r->dtype);
@@ -168,28 +207,34 @@ static void convolve_all(struct step *s)
     struct tir_builder *b = &r->b;
     const int chunks = (2 * r->v->head_dim + r->v->gqa * r->v->head_dim_v) / CHANNELS;
     const struct tir_layout map = tir_row_major(1, CHANNELS);
+    const struct att_conv_shape shape = att_conv_shape(b, r->v, 1);
     s->rounds = (chunks + s->waves - 1) / s->waves;
-    s->inputs = tir_lds_buffer(b, (unsigned)(s->rounds * s->waves * CHANNELS * ELEM), 16);
+    s->token_bytes = s->rounds * s->waves * CHANNELS * ELEM;
+    s->inputs = tir_lds_buffer(b, (unsigned)(tokens_of(r->v) * s->token_bytes), 16);
     for (int i = 0; i < s->rounds; i++) {
         const struct tir_value chunk = att_plus(b, tir_wave_id(b), i * s->waves);
-        const struct tir_value exists = tir_cmp_lt(b, chunk, tir_i32(b, chunks));
+        const struct tir_value there =
+            tir_and(b, s->moves, tir_cmp_lt(b, chunk, tir_i32(b, chunks)));
         const struct att_conv c = {
             .v = r->v,
             .args = arguments,
             .channel = channel_of(s, tir_min(b, chunk, tir_i32(b, chunks - 1))),
         };
-        const struct tir_value y = convolve(s, &c, tir_and(b, r->real, exists));
+        struct inputs inputs;
+        load_inputs(s, &c, &shape, there, &inputs);
+        store_inputs(s, &c, there, &inputs);
         const struct tir_value to = tir_add(b, s->inputs, att_times(b, chunk, CHANNELS * ELEM));
-        tir_tile_lds_store(b, to, y, &map);
+        for (int t = 0; t < tokens_of(r->v); t++)
+            tir_tile_lds_store(b, att_plus(b, to, t * s->token_bytes),
+                               convolve(s, &inputs, there, t), &map);
     }
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    att_lds_barrier(b);
 }
 
 /* ---- The recurrence ---- */
 
-/* Reads q, k and v of this wave out of LDS. */
-static void read_inputs(struct step *s, struct att_delta_token *t)
+/* Reads q, k and v of this wave out of LDS, of the token at `inputs`. */
+static void read_inputs(struct step *s, struct tir_value inputs, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
@@ -201,24 +246,28 @@ static void read_inputs(struct step *s, struct att_delta_token *t)
     const struct tir_type line = tir_tile(b->f, r->dtype, 1, state->rows, &values);
     const struct tir_layout part = tir_row_major(1, state->rows);
     const struct tir_value first = tir_add(b, att_times(b, s->own, r->v->head_dim_v), r->first);
-    t->q = tir_tile_lds_load(b, s->inputs, keys, &row);
-    t->k = tir_tile_lds_load(b, att_plus(b, s->inputs, key * ELEM), keys, &row);
+    t->q = tir_tile_lds_load(b, inputs, keys, &row);
+    t->k = tir_tile_lds_load(b, att_plus(b, inputs, key * ELEM), keys, &row);
     const struct tir_value v = att_plus(b, att_times(b, first, ELEM), 2 * key * ELEM);
-    t->v = tir_transpose(b, tir_tile_lds_load(b, tir_add(b, s->inputs, v), line, &part));
+    t->v = tir_transpose(b, tir_tile_lds_load(b, tir_add(b, inputs, v), line, &part));
 }
 
-/* Puts the outputs of this wave into LDS, rounded as gated_delta.c stores them. */
-static void write_outputs(struct step *s, struct tir_value out)
+/* Returns the bytes of a token's outputs in LDS. */
+static int output_bytes(const struct step *s)
+{
+    return s->d.r.v->gqa * s->d.r.v->head_dim_v * ELEM;
+}
+
+/* Puts the outputs of this wave into LDS, for the token at `outputs`, rounded as gated_delta.c
+ * stores them. */
+static void write_outputs(struct step *s, struct tir_value outputs, struct tir_value out)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
     const struct tir_layout part = tir_row_major(1, r->state.rows);
     const struct tir_value first = tir_add(b, att_times(b, s->own, r->v->head_dim_v), r->first);
     const struct tir_value line = tir_transpose(b, tir_convert_short(b, out, r->dtype));
-    s->outputs = tir_lds_buffer(b, (unsigned)(r->v->gqa * r->v->head_dim_v * ELEM), 16);
-    tir_tile_lds_store(b, tir_add(b, s->outputs, att_times(b, first, ELEM)), line, &part);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
+    tir_tile_lds_store(b, tir_add(b, outputs, att_times(b, first, ELEM)), line, &part);
 }
 
 /* ---- The norm ---- */
@@ -235,45 +284,93 @@ static struct tir_type row_type(struct step *s)
     return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &layout);
 }
 
+/* Views the wave's value head in a row of z or out, whose elements have `size` bytes. */
 static struct tir_view row_view(struct step *s, const char *arg, const char *token_stride,
-                                const char *head_stride, struct tir_value there)
+                                const char *head_stride, int size, struct tir_value row,
+                                struct tir_value there)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
-    const struct tir_value token =
-        att_row(b, tir_arg(b, arg, TIR_I64), r->sequence.index, token_stride, ELEM);
-    const struct tir_value base = att_row(b, token, r->value_head, head_stride, ELEM);
+    const struct tir_value token = att_row(b, tir_arg(b, arg, TIR_I64), row, token_stride, size);
+    const struct tir_value base = att_row(b, token, r->value_head, head_stride, size);
     const struct tir_value rows = tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0));
-    return att_view(b, base, rows, tir_i32(b, 0), r->v->head_dim_v * ELEM, 0);
+    return att_view(b, base, rows, tir_i32(b, 0), r->v->head_dim_v * size, 0);
 }
 
-/* Loads the gates and weights of the wave's value head. */
-static void load_norm(struct step *s, struct tir_value *z, struct tir_value *weight)
+/* Stores the scales of the wave's value head in a row, one for each row of the column `scale`. */
+static void store_scales(struct step *s, struct tir_value row, struct tir_value own,
+                         struct tir_value scale)
+{
+    enum { FLOAT = 4 };
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    const int groups = r->v->head_dim_v / GROUP;
+    const struct tir_value first = att_times(b, r->value_head, groups);
+    const struct tir_value token =
+        att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), row, ARG_OUT_SCALE_TOKEN_STRIDE, FLOAT);
+    const struct tir_value base = att_row(b, token, first, ARG_OUT_SCALE_GROUP_STRIDE, FLOAT);
+    const struct tir_value index =
+        tir_convert(b, tir_row_index(b, tir_with_dtype(tir_typeof(b->f, scale), TIR_I32)), TIR_I64);
+    const struct tir_type t = tir_typeof(b->f, index);
+    const struct tir_value stride =
+        tir_select(b, own, att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, FLOAT), tir_i64(b, 0));
+    const struct tir_value none = tir_select(b, own, tir_i64(b, 0), tir_i64(b, -1));
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, index, tir_splat(b, stride, t)), tir_splat(b, none, t));
+    tir_tile_scatter(b, base, at, tir_i32(b, 0), scale);
+}
+
+/* Stores the normalised row y of the wave's value head, if it is the wave's `own`. */
+static void store_row(struct step *s, struct tir_value y, struct tir_value row,
+                      struct tir_value own)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
-    const struct tir_view gates =
-        row_view(s, ARG_Z, ARG_Z_TOKEN_STRIDE, ARG_Z_HEAD_STRIDE, r->real);
-    const struct tir_view weights = att_view(b, tir_arg(b, ARG_WEIGHT, TIR_I64), tir_i32(b, 1),
-                                             tir_i32(b, 0), r->v->head_dim_v * ELEM, 0);
-    *z = tir_tile_load(b, gates, tir_i32(b, 0), row_type(s));
-    *weight = tir_tile_load(b, weights, tir_i32(b, 0), row_type(s));
+    const bool narrow = r->v->out_dtype == ATT_OUT_DTYPE_FP8;
+    const struct tir_view to = row_view(s, ARG_OUT, ARG_OUT_TOKEN_STRIDE, ARG_OUT_HEAD_STRIDE,
+                                        narrow ? 1 : ELEM, row, own);
+    if (narrow) {
+        const struct tir_value groups = tir_split_blocks(b, y, GROUP);
+        const struct tir_value scale = att_fp8_scale(b, tir_row_max(b, tir_abs(b, groups)));
+        store_scales(s, row, own, scale);
+        y = tir_join_blocks(b, att_fp8_divide(b, groups, scale), 1);
+    } else {
+        y = tir_convert_short(b, y, r->dtype);
+    }
+    tir_tile_store(b, to, tir_i32(b, 0), y);
 }
 
-/* Normalises the outputs of the wave's value head. */
-static void normalise(struct step *s, struct tir_value z, struct tir_value weight)
+/* Loads the gates of the wave's value head in a row. */
+static struct tir_value load_z(struct step *s, struct tir_value row)
+{
+    const struct tir_view gates =
+        row_view(s, ARG_Z, ARG_Z_TOKEN_STRIDE, ARG_Z_HEAD_STRIDE, ELEM, row, s->d.r.real);
+    return tir_tile_load(&s->d.r.b, gates, tir_i32(&s->d.r.b, 0), row_type(s));
+}
+
+/* Loads the weights of a value head. */
+static struct tir_value load_weight(struct step *s)
+{
+    struct tir_builder *b = &s->d.r.b;
+    const struct tir_view weights = att_view(b, tir_arg(b, ARG_WEIGHT, TIR_I64), tir_i32(b, 1),
+                                             tir_i32(b, 0), s->d.r.v->head_dim_v * ELEM, 0);
+    return tir_tile_load(b, weights, tir_i32(b, 0), row_type(s));
+}
+
+/* Normalises the outputs at `outputs` of the wave's value head, and stores them in a row if it is
+ * the wave's `own`. */
+static void normalise(struct step *s, struct tir_value outputs, struct tir_value z,
+                      struct tir_value weight, struct tir_value row, struct tir_value own)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
     const int width = r->v->head_dim_v;
     const struct tir_layout map = tir_row_major(1, (unsigned)width);
-    const struct tir_value at = tir_add(b, s->outputs, att_times(b, s->own, width * ELEM));
+    const struct tir_value at = tir_add(b, outputs, att_times(b, s->own, width * ELEM));
     const struct tir_value w = tir_convert(b, weight, TIR_F32);
     struct tir_value y = tir_convert(b, tir_tile_lds_load(b, at, row_type(s), &map), TIR_F32);
     att_norm_apply(b, r->v, width, 1, &y, &z, &w);
-    const struct tir_view to = row_view(s, ARG_OUT, ARG_OUT_TOKEN_STRIDE, ARG_OUT_HEAD_STRIDE,
-                                        tir_cmp_eq(b, s->part, tir_i32(b, 0)));
-    tir_tile_store(b, to, tir_i32(b, 0), tir_convert_short(b, y, r->dtype));
+    store_row(s, y, row, own);
 }
 
 /* ---- A step ---- */
@@ -283,7 +380,7 @@ static void open_step(struct step *s, unsigned rows)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
-    const struct tir_value wave = tir_wave_id(b), index = tir_block_id(b, 1);
+    const struct tir_value wave = tir_wave_id(b);
     const int bits = (int)tir_bits((unsigned)s->parts);
     s->own = tir_shr(b, wave, tir_i32(b, bits));
     s->part = tir_and(b, wave, tir_i32(b, s->parts - 1));
@@ -291,44 +388,148 @@ static void open_step(struct step *s, unsigned rows)
     r->first = att_times(b, s->part, (int)rows);
     r->head = tir_block_id(b, 0);
     r->value_head = tir_add(b, att_times(b, r->head, r->v->gqa), s->own);
-    r->sequence.index = index;
-    s->slot = att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, index);
-    r->slot = att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, index);
-    r->real = tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, r->slot));
 }
 
-static void load_gates(struct step *s, struct att_delta_token *t)
+/* Reads the slots of the sequence, which has one token. */
+static void open_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
-    t->gate = att_delta_load_gate(r, r->sequence.index, r->real);
-    t->beta = att_delta_load_beta(r, r->sequence.index, r->real);
-    att_delta_load_head(r);
+    struct tir_builder *b = &r->b;
+    const struct tir_value index = tir_block_id(b, 1);
+    r->sequence.index = s->row = index;
+    s->count = tir_i32(b, 1);
+    s->history = tir_i32(b, 0);
+    s->slot = att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, index);
+    s->slot_in =
+        att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, index);
+    r->slot = s->slot_in;
+    r->real = s->moves = tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, r->slot));
+}
+
+static void load_gates(struct step *s, struct tir_value row, struct att_delta_token *t)
+{
+    struct att_recurrence *r = &s->d.r;
+    t->gate = att_delta_load_gate(r, row, r->real);
+    t->beta = att_delta_load_beta(r, row, r->real);
+}
+
+/* Allocates LDS for the outputs of all tokens. */
+static void allocate_outputs(struct step *s)
+{
+    const unsigned bytes = (unsigned)(tokens_of(s->d.r.v) * output_bytes(s));
+    s->outputs = tir_lds_buffer(&s->d.r.b, bytes, 16);
 }
 
 /* Loads come before the convolution, so that they are under way while it waits for its own. */
-static void visit(struct step *s)
+static void visit_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
     struct tir_builder *b = &r->b;
     struct att_delta_token t;
     struct att_delta_update did;
     struct tir_value z, weight;
+    open_token(s);
     struct tir_value state =
         att_state_load(b, &r->state, att_recurrence_state(r, r->slot), r->first, r->real);
     if (!s->late) {
-        load_gates(s, &t);
-        load_norm(s, &z, &weight);
+        load_gates(s, s->row, &t);
+        att_delta_load_head(r);
+        z = load_z(s, s->row);
+        weight = load_weight(s);
     }
     convolve_all(s);
-    if (s->late)
-        load_gates(s, &t);
-    read_inputs(s, &t);
+    if (s->late) {
+        load_gates(s, s->row, &t);
+        att_delta_load_head(r);
+    }
+    read_inputs(s, s->inputs, &t);
     const struct tir_value out = att_delta_advance(&s->d, &t, &state, &did);
-    write_outputs(s, out);
+    allocate_outputs(s);
+    write_outputs(s, s->outputs, out);
+    att_lds_barrier(b);
     att_state_store(b, &r->state, att_recurrence_state(r, s->slot), r->first, r->real, state);
-    if (s->late)
-        load_norm(s, &z, &weight);
-    normalise(s, z, weight);
+    if (s->late) {
+        z = load_z(s, s->row);
+        weight = load_weight(s);
+    }
+    normalise(s, s->outputs, z, weight, s->row, tir_cmp_eq(b, s->part, tir_i32(b, 0)));
+}
+
+/* ---- Verification of drafts ---- */
+
+/* Reads tokens and slots of the sequence. */
+static void open_drafts(struct step *s)
+{
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    r->sequence = att_sequence_tokens(b, tir_block_id(b, 1));
+    s->row = r->sequence.start;
+    s->count = tir_min(b, r->sequence.count, tir_i32(b, DRAFTS));
+    s->history = att_accepted(b, r->sequence.index);
+    s->slot = att_recurrence_slot(r, zero);
+    s->slot_in = att_recurrence_slot_in(r, zero);
+    r->slot = att_recurrence_slot_in(r, s->history);
+    const struct tir_value some = tir_cmp_gt(b, s->count, zero);
+    r->real = tir_and(b, att_is_slot(b, r->slot), some);
+    s->moves = tir_and(b, tir_and(b, att_is_slot(b, s->slot), att_is_slot(b, s->slot_in)), some);
+}
+
+/* Stores the state after draft t. */
+static void store_draft(struct step *s, struct tir_value t, struct tir_value state)
+{
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    const struct tir_value slot = att_recurrence_slot(r, t);
+    att_state_store(b, &r->state, att_recurrence_state(r, slot), r->first,
+                    tir_and(b, r->real, att_is_slot(b, slot)), state);
+}
+
+/* Advances the state by all tokens, whose outputs go to LDS. Gates of the next token are under way
+ * while it works on one. */
+static void advance_drafts(struct step *s, struct tir_value state)
+{
+    enum { GATE, BETA, STATE, CARRIED };
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    struct att_delta_token t, next;
+    struct att_delta_update did;
+    load_gates(s, s->row, &t);
+    att_delta_load_head(r);
+    struct tir_value carried[CARRIED] = {t.gate, t.beta, state};
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), s->count, tir_i32(b, 1), carried, CARRIED);
+    t.gate = carried[GATE];
+    t.beta = carried[BETA];
+    const struct tir_value last = att_plus(b, s->count, -1);
+    load_gates(s, tir_add(b, s->row, tir_min(b, att_plus(b, loop.index, 1), last)), &next);
+    read_inputs(s, tir_add(b, s->inputs, att_times(b, loop.index, s->token_bytes)), &t);
+    const struct tir_value out = att_delta_advance(&s->d, &t, &carried[STATE], &did);
+    write_outputs(s, tir_add(b, s->outputs, att_times(b, loop.index, output_bytes(s))), out);
+    store_draft(s, loop.index, carried[STATE]);
+    carried[GATE] = next.gate;
+    carried[BETA] = next.beta;
+    tir_end_for(b, &loop, carried, CARRIED);
+}
+
+/* Visits up to 8 tokens. Their norms are shared by the waves of a value head. */
+static void visit_drafts(struct step *s)
+{
+    struct att_recurrence *r = &s->d.r;
+    struct tir_builder *b = &r->b;
+    open_drafts(s);
+    const struct tir_value state =
+        att_state_load(b, &r->state, att_recurrence_state(r, r->slot), r->first, r->real);
+    convolve_all(s);
+    allocate_outputs(s);
+    advance_drafts(s, state);
+    att_lds_barrier(b);
+    const struct tir_value weight = load_weight(s);
+    struct tir_loop loop = tir_begin_for(b, s->part, s->count, tir_i32(b, s->parts), NULL, 0);
+    const struct tir_value row = tir_add(b, s->row, loop.index);
+    const struct tir_value at = tir_add(b, s->outputs, att_times(b, loop.index, output_bytes(s)));
+    normalise(s, at, load_z(s, row), weight, row, tir_bool(b, true));
+    tir_end_for(b, &loop, NULL, 0);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
@@ -346,7 +547,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     s.d.r.b = tir_at_end(f, f->body);
     open_step(&s, rows);
-    visit(&s);
+    if (v->drafts)
+        visit_drafts(&s);
+    else
+        visit_token(&s);
     tir_return(&s.d.r.b);
 
     *out = (struct att_kernel){

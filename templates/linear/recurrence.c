@@ -69,18 +69,16 @@ struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_val
 
 /* ---- Slots ---- */
 
-/* Returns entry [sequence][step] of a matrix of slots. */
-static struct tir_value slot_at(struct att_recurrence *r, const char *arg,
-                                const char *sequence_stride, const char *step_stride,
-                                struct tir_value step)
+struct tir_value att_recurrence_slot(struct att_recurrence *r, struct tir_value step)
 {
-    enum { INT = 4 };
-    struct tir_builder *b = &r->b;
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, r->sequence.index), att_stride(b, sequence_stride, INT));
-    const struct tir_value column = tir_mul(b, att_wide(b, step), att_stride(b, step_stride, INT));
-    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64), tir_add(b, row, column));
-    return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I32);
+    return att_matrix_entry(&r->b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
+                            r->sequence.index, ARG_STATE_SLOTS_STEP_STRIDE, step);
+}
+
+struct tir_value att_recurrence_slot_in(struct att_recurrence *r, struct tir_value step)
+{
+    return att_matrix_entry(&r->b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,
+                            r->sequence.index, ARG_STATE_SLOTS_IN_STEP_STRIDE, step);
 }
 
 struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value slot)
@@ -99,8 +97,7 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
         tir_begin_if(b, tir_and(b, r->real, tir_or(b, each, last)), false, NULL, 0);
     const struct tir_value step =
         tir_select(b, each, tir_sub(b, token, r->sequence.start), tir_i32(b, 0));
-    const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
-                                          ARG_STATE_SLOTS_STEP_STRIDE, step);
+    const struct tir_value slot = att_recurrence_slot(r, step);
     att_state_store(b, &r->state, att_recurrence_state(r, slot), r->first, att_is_slot(b, slot),
                     state);
     tir_end_if(b, &stores, NULL);
@@ -122,8 +119,7 @@ static struct tir_value parent_state(struct att_recurrence *r, struct tir_value 
     if (r->v->state_dtype == ATT_STATE_DTYPE_F32)
         moves = tir_and(b, moves, tir_cmp_ne(b, parent, before));
     struct tir_if other = tir_begin_if(b, moves, false, &t, 1);
-    const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
-                                          ARG_STATE_SLOTS_STEP_STRIDE, parent);
+    const struct tir_value slot = att_recurrence_slot(r, parent);
     struct tir_value of_parent =
         att_state_load(b, &r->state, att_recurrence_state(r, slot), r->first,
                        tir_and(b, r->real, att_is_slot(b, slot)));
@@ -190,8 +186,7 @@ static void run(struct att_recurrence *r)
     struct tir_value carried[ATT_RECURRENCE_VECTORS + 1];
     const struct tir_value some = tir_cmp_gt(b, r->sequence.count, tir_i32(b, 0));
     struct tir_if has_tokens = tir_begin_if(b, some, false, NULL, 0);
-    r->slot = slot_at(r, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,
-                      ARG_STATE_SLOTS_IN_STEP_STRIDE, r->sequence.accepted);
+    r->slot = att_recurrence_slot_in(r, r->sequence.accepted);
     r->real = att_is_slot(b, r->slot);
     load_token(r, r->sequence.start, carried);
     if (r->begin)

@@ -39,10 +39,9 @@ static void read_has_state(struct tir_builder *b, struct att_sequence *s)
 
 struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index)
 {
-    const struct tir_value zero = tir_i32(b, 0);
     struct att_sequence s = {.index = index, .verifies = att_is_given(b, ARG_ACCEPTED)};
     read_tokens(b, &s);
-    s.accepted = tir_max(b, att_plus(b, att_entry_or(b, ARG_ACCEPTED, index, zero), -1), zero);
+    s.accepted = att_accepted(b, index);
     read_has_state(b, &s);
     return s;
 }
@@ -59,6 +58,22 @@ struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_val
     struct att_sequence s = att_sequence_tokens(b, index);
     read_has_state(b, &s);
     return s;
+}
+
+struct tir_value att_accepted(struct tir_builder *b, struct tir_value index)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    return tir_max(b, att_plus(b, att_entry_or(b, ARG_ACCEPTED, index, zero), -1), zero);
+}
+
+struct tir_value att_matrix_entry(struct tir_builder *b, const char *arg, const char *row_stride,
+                                  struct tir_value row, const char *column_stride,
+                                  struct tir_value column)
+{
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, att_wide(b, row), att_stride(b, row_stride, INT)),
+                tir_mul(b, att_wide(b, column), att_stride(b, column_stride, INT)));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step in one launch, gated_delta_step, has the bits of three launches."""
+"""A decode step or a verification in one launch, gated_delta_step, has the bits of three launches."""
 import unittest
 
 import numpy as np
 
 import support
 
-K, TAPS, SLOTS, BATCH = 128, 4, 9, 5
+K, TAPS, SLOTS, BATCH, STEPS = 128, 4, 9, 5, 4
 
 
 class Layer:
     """Tensors of one layer, of GDN (a decay of each head) or of KDA (of each element of a key)."""
 
-    def __init__(self, heads, gqa, seed, kda=False, bias=False, layout="v_major"):
+    def __init__(self, heads, gqa, seed, kda=False, bias=False, layout="v_major", rows=BATCH, slots=SLOTS, columns=TAPS - 1,
+                 fp8=False):
         self.heads, self.value_heads, self.kda, self.layout = heads, heads * gqa, kda, layout
         self.channels = (2 * heads + self.value_heads) * K
-        gates = (BATCH, self.value_heads) + ((K,) if kda else ())
-        self.x = support.random((BATCH, self.channels), seed)
-        self.z = support.random((BATCH, self.value_heads, K), seed + 1)
-        self.gate, self.beta = support.random(gates, seed + 2), support.random((BATCH, self.value_heads), seed + 3)
+        gates = (rows, self.value_heads) + ((K,) if kda else ())
+        self.x = support.random((rows, self.channels), seed)
+        self.z = support.random((rows, self.value_heads, K), seed + 1)
+        self.gate, self.beta = support.random(gates, seed + 2), support.random((rows, self.value_heads), seed + 3)
         self.weight, self.norm = support.random((self.channels, TAPS), seed + 4), support.random((K,), seed + 5)
         self.bias = support.random((self.channels,), seed + 6) if bias else None
         self.a_log = support.random((self.value_heads,), seed + 7, np.float32)
         self.dt_bias = support.random((self.value_heads, K) if kda else (self.value_heads,), seed + 8, np.float32)
-        self.windows = support.random((SLOTS, self.channels, TAPS - 1), seed + 9)
+        self.windows = support.random((slots, self.channels, columns), seed + 9)
         state = (K // 4, 4 * K) if layout == "k_fours" else (K, K)
-        self.states = support.random((SLOTS, self.value_heads) + state, seed + 10, np.float32)
-        self.out = np.zeros((BATCH, self.value_heads, K), np.float16)
+        self.states = support.random((slots, self.value_heads) + state, seed + 10, np.float32)
+        self.out = np.zeros((rows, self.value_heads, K), np.uint8 if fp8 else np.float16)
+        self.scales = np.zeros((rows, self.value_heads), np.float32)
+        self.norm_dtype = dict(out_dtype="fp8") if fp8 else {}
+        self.norm_scales = dict(out_scale=self.scales) if fp8 else {}
 
     def delta(self):
         return dict(dtype="fp16", head_dim=K, heads=self.heads, value_heads=self.value_heads, l2_norm=True,
@@ -39,26 +43,29 @@ class Layer:
         return dict(gate_in=self.gate, beta_in=self.beta, a_log=self.a_log, dt_bias=self.dt_bias, scale=K ** -0.5,
                     l2_eps=1e-6, **(dict(lower_bound=-5) if self.kda else {}))
 
-    def chain(self, device, slots, source):
-        rows = self.heads * K
-        q, k = (np.zeros((BATCH, rows), np.float16) for _ in range(2))
-        v = np.zeros((BATCH, self.value_heads * K), np.float16)
+    def chain(self, device, slots, source, columns=None, **more):
+        """Three launches. columns: the slots of states, where a sequence has several tokens."""
+        rows, n, more = self.heads * K, len(self.x), more or dict(max_seqlen=1)
+        q, k = (np.zeros((n, rows), np.float16) for _ in range(2))
+        v = np.zeros((n, self.value_heads * K), np.float16)
         conv = device.conv1d(dtype="fp16", taps=TAPS, channels=self.channels, act="silu", bias=self.bias is not None)
-        conv(x=self.x, weight=self.weight, state=self.windows, state_slots=slots, q_out=q, k_out=k, out=v, max_seqlen=1,
-             first_slot=1, **(dict(bias=self.bias) if self.bias is not None else {}),
+        conv(x=self.x, weight=self.weight, state=self.windows, state_slots=slots, q_out=q, k_out=k, out=v, first_slot=1,
+             **more, **(dict(bias=self.bias) if self.bias is not None else {}),
              **(dict(state_slots_in=source) if source is not None else {}))
-        out = np.zeros_like(self.out)
+        out = np.zeros(self.out.shape, np.float16)
         device.gated_delta(**self.delta())(
-            q=q.reshape(BATCH, self.heads, K), k=k.reshape(BATCH, self.heads, K),
-            v=v.reshape(BATCH, self.value_heads, K), state=self.states, state_slots=slots[:, None], out=out, max_seqlen=1,
-            first_slot=1, **self.gates(), **(dict(state_slots_in=source[:, None]) if source is not None else {}))
-        norm = device.gated_rmsnorm(dtype="fp16", width=K, groups=self.value_heads, act=self.act(), shared_weight=True)
-        norm(x=out, z=self.z, weight=self.norm, out=self.out, eps=1e-6)
+            q=q.reshape(n, self.heads, K), k=k.reshape(n, self.heads, K), v=v.reshape(n, self.value_heads, K),
+            state=self.states, state_slots=slots[:, None] if columns is None else columns, out=out, first_slot=1, **more,
+            **self.gates(), **(dict(state_slots_in=source[:, None]) if source is not None else {}))
+        norm = device.gated_rmsnorm(dtype="fp16", width=K, groups=self.value_heads, act=self.act(), shared_weight=True,
+                                     **self.norm_dtype)
+        norm(x=out, z=self.z, weight=self.norm, out=self.out, eps=1e-6, **self.norm_scales)
 
-    def step(self, device, slots, source):
-        op = device.gated_delta_step(**self.delta(), taps=TAPS, act=self.act(), bias=self.bias is not None)
+    def step(self, device, slots, source, **more):
+        op = device.gated_delta_step(**self.delta(), taps=TAPS, act=self.act(), bias=self.bias is not None, drafts=bool(more),
+                                     **self.norm_dtype)
         op(x=self.x, conv_weight=self.weight, conv_state=self.windows, state=self.states, state_slots=slots, z=self.z,
-           weight=self.norm, out=self.out, eps=1e-6, first_slot=1, **self.gates(),
+           weight=self.norm, out=self.out, eps=1e-6, first_slot=1, **more, **self.gates(), **self.norm_scales,
            **(dict(conv_bias=self.bias) if self.bias is not None else {}),
            **(dict(state_slots_in=source) if source is not None else {}))
 
@@ -73,6 +80,8 @@ class Steps(unittest.TestCase):
             {"op": "conv1d", "act": "silu", "bias": [False, True]},
             delta | {"state_layout": ["v_major", "k_major", "k_fours"]}, delta | kda,
             {"op": "gated_rmsnorm", "width": K, "act": ["silu", "sigmoid"]},
+            {"op": "gated_rmsnorm", "width": K, "act": "silu", "out_dtype": "fp8"},
+            step | {"gqa": 2, "act": "silu", "drafts": True, "out_dtype": ["same", "fp8"]}, step | kda | {"gqa": 1, "act": "sigmoid", "bias": True, "drafts": True},
             step | {"gqa": [1, 2], "act": "silu"}, step | {"gqa": 3, "act": "silu", "state_layout": ["k_major", "k_fours"]},
             step | kda | {"gqa": [1, 2], "act": "sigmoid", "bias": True})
 
@@ -107,6 +116,30 @@ class Steps(unittest.TestCase):
         for kept in (1, 3, 8, 0, 5, 6):
             np.testing.assert_array_equal(layer.windows[kept], windows[kept])
             np.testing.assert_array_equal(layer.states[kept], states[kept])
+
+    def check_drafts(self, **layer):
+        """Three steps of a ragged batch; each begins after the last token that was accepted."""
+        columns = np.array([[4, 9, 2, 6], [0, 0, 0, 0], [1, 3, 5, 7], [12, 11, -1, 8]], np.int32)
+        lengths = np.array([[4, 1, 3, 2], [1, 2, 4, 3], [3, 0, 2, 2]])
+        accepted = np.array([[1, 1, 0, 1], [4, 1, 2, 2], [1, 2, 4, 1]], np.int32)
+        size = dict(rows=10, slots=14, columns=TAPS - 2 + STEPS)
+        chain, step = Layer(**layer, **size), Layer(**layer, **size)
+        for length, counts in zip(lengths, accepted):
+            cu = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
+            more = dict(cu_seqlens=cu, accepted=counts, max_seqlen=STEPS)
+            chain.out[:], step.out[:] = 0, 0
+            chain.chain(self.device, columns[:, 0].copy(), None, columns, **more)
+            step.step(self.device, columns, None, **more)
+            for name in ("out", "scales", "windows", "states"):
+                end = cu[-1] if name in ("out", "scales") else None
+                np.testing.assert_array_equal(getattr(step, name)[:end], getattr(chain, name)[:end], name)
+            self.assertFalse(step.out[cu[-1]:].any())
+            self.assertTrue(step.out[0].any() and not step.out[cu[1]:cu[2]].any())
+
+    def test_drafts_have_the_bits_of_three_launches(self):
+        self.check_drafts(heads=2, gqa=2, seed=180)
+        self.check_drafts(heads=1, gqa=2, seed=180, fp8=True)
+        self.check_drafts(heads=2, gqa=1, seed=200, kda=True, bias=True)
 
     def test_wrong_calls_name_the_field(self):
         layer = Layer(heads=1, gqa=2, seed=140)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Verification of gated_delta_step kernels: convolution, delta rule and gated norm of one token of
- * each sequence, in doubles. tests/python/test_linear_step.py compares their bits with the results
- * of three launches.
+ * each sequence, or of several, in doubles. tests/python/test_linear_step.py compares their bits
+ * with the results of three launches.
  */
 #include <float.h>
 #include <math.h>
@@ -17,25 +17,67 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum { DIM_MAX = RECURRENT_DIM_MAX, TAPS_MAX = 6, BATCH_MAX = RECURRENT_BATCH_MAX };
+enum { DRAFTS_MAX = 8 };
 
 enum { BY_COLUMN = 1 << 10 }; /* states of the convolution are [slot, column, channel] */
 
 static const struct shape {
     struct verify_shape is;
     int heads, batch;
-    int extra; /* columns of a state of the convolution beyond W - 1 */
+    int extra; /* columns of a state of the convolution beyond the least */
+    int steps; /* with drafts: the most tokens of a sequence */
 } shapes[] = {
-    {{"decode", 0}, 1, 3, 0},
-    {{"decode of a rank", PADDED | WIDE_LISTS}, 2, 4, 0},
-    {{"forks", FORKS | BY_COLUMN}, 1, 3, 1},
-    {{"extremes", EXTREMES}, 1, 4, 0},
-    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 3, 4, 2},
-    {{"beyond 4 GiB", FAR}, 1, 2, 0},
+    {{"decode", UNIFORM}, 1, 3, 0, 1},
+    {{"decode of a rank", PADDED | WIDE_LISTS | ACCEPTED}, 2, 4, 0, 4},
+    {{"forks", FORKS | BY_COLUMN}, 1, 3, 1, 3},
+    {{"extremes", EXTREMES}, 1, 4, 0, 2},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN | ACCEPTED}, 3, 4, 2, 5},
+    {{"beyond 4 GiB", FAR}, 1, 2, 0, 2},
+    {{"eight drafts", ACCEPTED | UNIFORM}, 1, 2, 0, 8},
 };
 
-static const struct shape traced = {{"trace", 0}, 12, 32, 0};
+static const struct shape traced = {{"trace", UNIFORM}, 12, 32, 0, 4};
+
+struct own {
+    int32_t starts[BATCH_MAX + 1]; /* first token of each sequence */
+};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+/* True if the shape is for the kernel: one shape differs only by its drafts. */
+static bool takes(const struct call *c)
+{
+    return c->desc.gated_delta_step.drafts || ((const struct shape *)c->shape)->steps < DRAFTS_MAX;
+}
+
+/* Returns the columns of the matrices of slots. */
+static int steps_of(const struct call *c)
+{
+    return c->desc.gated_delta_step.drafts ? ((const struct shape *)c->shape)->steps : 1;
+}
+
+/* Returns the tokens of sequence i. One of several has none, unless all have the same number. */
+static int tokens_of(const struct call *c, int i)
+{
+    const int steps = steps_of(c);
+    return !c->desc.gated_delta_step.drafts || is(c, UNIFORM) ? steps : (3 * i + 2) % (steps + 1);
+}
+
+/* Returns the row of token t of sequence i. */
+static int row_of(const struct call *c, int i, int t)
+{
+    return ((const struct own *)c->own)->starts[i] + t;
+}
+
+/* Returns the first column of the state of the convolution that sequence i reads, and the step of
+ * the state. */
+static int history_of(const struct call *c, int i)
+{
+    if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
+        return 0;
+    const int accepted = (i + 2) % (steps_of(c) + 1);
+    return accepted > 0 ? accepted - 1 : 0;
+}
 
 static int channels_of(const struct attn_gated_delta_step_desc *d)
 {
@@ -48,8 +90,13 @@ static void size(struct call *c)
     struct attn_gated_delta_step_args *a = &c->args.gated_delta_step;
     c->desc.gated_delta_step.heads = s->heads;
     c->desc.gated_delta_step.value_heads = s->heads * call_ratio(c);
+    struct own *own = c->own;
     a->batch = s->batch;
-    a->conv_columns = c->desc.gated_delta_step.taps - 1 + s->extra;
+    for (int i = 0; i < s->batch; i++)
+        own->starts[i + 1] = own->starts[i] + tokens_of(c, i);
+    a->tokens = own->starts[s->batch];
+    a->max_seqlen = a->state_steps = steps_of(c);
+    a->conv_columns = c->desc.gated_delta_step.taps - 2 + steps_of(c) + s->extra;
     a->first_slot = is(c, PADDED);
     a->scale = 0.375f;
     a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f;
@@ -59,8 +106,8 @@ static void size(struct call *c)
 
 static int slot_count(const struct call *c)
 {
-    const int batch = c->args.gated_delta_step.batch;
-    return c->traced ? batch + 1 : 2 * batch + 1;
+    const int all = c->args.gated_delta_step.batch * steps_of(c);
+    return c->traced ? all + 1 : 2 * all + 1;
 }
 
 static void place_conv(struct call *c)
@@ -86,7 +133,11 @@ static void place(struct call *c)
         operand_set_stride(state, 0, 1 << 29);
     }
     if (is(c, WIDE_LISTS))
-        operand_set_stride(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), 0, 3);
+        operand_set_stride(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), 0, 3 * steps_of(c));
+    if (!c->desc.gated_delta_step.drafts || is(c, UNIFORM))
+        operand_leave_out(call_operand(c, GATED_DELTA_STEP_CU_SEQLENS));
+    if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
+        operand_leave_out(call_operand(c, GATED_DELTA_STEP_ACCEPTED));
     if (!is(c, FORKS))
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN));
     if (wide) {
@@ -101,13 +152,18 @@ static void place(struct call *c)
     }
 }
 
-/* The slot of sequence i. Every third one is padding, slot 0 and a negative one in turn. */
-static int slot_of(const struct call *c, int i, bool read)
+/* Returns the slot of entry [i][step]. Every third sequence is padding: slot 0 and a negative one,
+ * alternately. */
+static int slot_of(const struct call *c, int i, int step, bool read)
 {
+    const int n = i * steps_of(c) + step;
     if (is(c, PADDED) && i % 3 == 1)
         return i % 2 ? 0 : -1;
-    return c->traced ? i + 1 : read && is(c, FORKS) ? 2 * i + 1 : 2 * (i + 1);
+    return c->traced ? n + 1 : read && is(c, FORKS) ? 2 * n + 1 : 2 * (n + 1);
 }
+
+/* Returns the slot of the state that sequence i begins with. */
+static int slot_in_of(const struct call *c, int i) { return slot_of(c, i, history_of(c, i), true); }
 
 static void fill_states(struct call *c)
 {
@@ -142,18 +198,36 @@ static void fill_token(struct call *c, int t)
     }
 }
 
+static void fill_lists(struct call *c)
+{
+    const struct operand *cu = call_operand(c, GATED_DELTA_STEP_CU_SEQLENS);
+    const struct operand *accepted = call_operand(c, GATED_DELTA_STEP_ACCEPTED);
+    const int batch = c->args.gated_delta_step.batch;
+    for (int i = 0; i < batch; i++) {
+        for (int step = 0; step < steps_of(c); step++) {
+            operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), AT(i, step),
+                            slot_of(c, i, step, false));
+            if (is(c, FORKS))
+                operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN), AT(i, step),
+                                slot_of(c, i, step, true));
+        }
+        if (accepted->given)
+            operand_set_int(call_operand(c, GATED_DELTA_STEP_ACCEPTED), AT(i),
+                            (i + 2) % (steps_of(c) + 1));
+    }
+    if (cu->given)
+        operand_set_ints(call_operand(c, GATED_DELTA_STEP_CU_SEQLENS),
+                         ((const struct own *)c->own)->starts, batch + 1);
+}
+
 static void fill(struct call *c)
 {
     static const unsigned random[] = {GATED_DELTA_STEP_CONV_WEIGHT, GATED_DELTA_STEP_CONV_BIAS,
                                       GATED_DELTA_STEP_A_LOG,       GATED_DELTA_STEP_DT_BIAS,
                                       GATED_DELTA_STEP_Z,           GATED_DELTA_STEP_WEIGHT};
-    for (int i = 0; i < c->args.gated_delta_step.batch; i++) {
-        operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), AT(i), slot_of(c, i, false));
-        if (is(c, FORKS))
-            operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN), AT(i),
-                            slot_of(c, i, true));
-        fill_token(c, i);
-    }
+    fill_lists(c);
+    for (int t = 0; t < row_of(c, c->args.gated_delta_step.batch, 0); t++)
+        fill_token(c, t);
     for (unsigned i = 0; i < COUNT(random); i++)
         if (call_operand(c, random[i])->given)
             operand_set_random(call_operand(c, random[i]), &c->random);
@@ -180,17 +254,25 @@ static double length(const double *x, int n)
     return sqrt(sum);
 }
 
-/* A channel of the convolution: conv1d.c says how far the sum and the silu are off. */
-static void convolve(struct call *c, int i, int channel, double *x, double *error)
+/* Returns input n of a channel, counted from the sequence's first token; negative ones are in the
+ * history. */
+static double input_of(struct call *c, int i, int channel, int n)
+{
+    const int column = history_of(c, i) + n + c->desc.gated_delta_step.taps - 1;
+    return n < 0 ? operand_value(call_operand(c, GATED_DELTA_STEP_CONV_STATE),
+                                 AT(slot_of(c, i, 0, true), channel, column))
+                 : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(row_of(c, i, n), channel));
+}
+
+/* A channel of token t of a sequence, convolved: conv1d.c says how far the sum and the silu are
+ * off. */
+static void convolve(struct call *c, int i, int t, int channel, double *x, double *error)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
-    const struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
     double in[TAPS_MAX], w[TAPS_MAX], terms;
     for (int j = 0; j < d->taps; j++) {
         w[j] = operand_value(call_operand(c, GATED_DELTA_STEP_CONV_WEIGHT), AT(channel, j));
-        in[j] = j < d->taps - 1
-                    ? operand_value(state, AT(slot_of(c, i, true), channel, j))
-                    : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(i, channel));
+        in[j] = input_of(c, i, channel, t + j - (d->taps - 1));
     }
     const double bias =
         d->bias ? operand_value(call_operand(c, GATED_DELTA_STEP_CONV_BIAS), AT(channel)) : 0;
@@ -201,10 +283,10 @@ static void convolve(struct call *c, int i, int channel, double *x, double *erro
     stored_value(call_operand(c, GATED_DELTA_STEP_X)->precision, 1, *x, off, error);
 }
 
-static void convolve_head(struct call *c, int i, int first, int n, struct vector *out)
+static void convolve_head(struct call *c, int i, int t, int first, int n, struct vector *out)
 {
     for (int k = 0; k < n; k++)
-        convolve(c, i, first + k, &out->x[k], &out->error[k]);
+        convolve(c, i, t, first + k, &out->x[k], &out->error[k]);
 }
 
 /* Divides a vector by its length. No direction changes faster than by 1 / length. Returns the
@@ -234,14 +316,14 @@ static double given_or(const struct operand *o, const int64_t at[])
     return o->given ? operand_value(o, at) : 0;
 }
 
-static void compute_decay(struct call *c, int i, int head, int k, struct gates *out)
+static void compute_decay(struct call *c, int row, int head, int k, struct gates *out)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     const bool wide = d->decay == ATTN_DECAY_CHANNEL;
     const double a_log = given_or(call_operand(c, GATED_DELTA_STEP_A_LOG), AT(head));
     const double x =
         operand_value(call_operand(c, GATED_DELTA_STEP_GATE_IN),
-                      wide ? AT(i, head, k) : AT(i, head)) +
+                      wide ? AT(row, head, k) : AT(row, head)) +
         given_or(call_operand(c, GATED_DELTA_STEP_DT_BIAS), wide ? AT(head, k) : AT(head));
     const double a = exp(a_log), of_a = 2 * fabs(a_log) + 3;
     double g, off;
@@ -256,11 +338,11 @@ static void compute_decay(struct call *c, int i, int head, int k, struct gates *
     out->decay_error[k] = (fabs(g) * (off + 2) + 2) * STORED_F * out->decay[k] + FLT_MIN;
 }
 
-static void compute_gates(struct call *c, int i, int head, struct gates *out)
+static void compute_gates(struct call *c, int row, int head, struct gates *out)
 {
-    const double x = operand_value(call_operand(c, GATED_DELTA_STEP_BETA_IN), AT(i, head));
+    const double x = operand_value(call_operand(c, GATED_DELTA_STEP_BETA_IN), AT(row, head));
     for (int k = 0; k < c->desc.gated_delta_step.head_dim; k++)
-        compute_decay(c, i, head, k, out);
+        compute_decay(c, row, head, k, out);
     out->beta = ref_sigmoid(x);
     out->beta_error = (2 * fabs(x) + 6) * STORED_F;
 }
@@ -273,56 +355,93 @@ struct head {
     double state[DIM_MAX][DIM_MAX], state_error[DIM_MAX]; /* [v][k]; length of row v's error */
 };
 
-/* Advances the row of value element v; the output and its error go to h->out. */
+/*
+ * Advances the row of value element v; the output and its error go to h->out. The error of the row
+ * before is multiplied by (1 - beta k k^T) exp(g). That lengthens no vector by more than 1 or
+ * beta |k|^2 - 1. `grows` is the larger one, with the errors of beta and k.
+ */
 static void advance(struct call *c, struct head *h, int v)
 {
     const int n = c->desc.gated_delta_step.head_dim;
     const double f = STORED_F, sums = n * f, k = length(h->k.x, n), q = length(h->q.x, n);
-    double *row = h->state[v], faded[DIM_MAX], decay[DIM_MAX], known = 0;
+    const double most = h->gates.beta * (1 + h->gates.beta_error) * pow(k + h->k_error, 2);
+    const double grows = fmax(1, most - 1);
+    double *row = h->state[v], faded[DIM_MAX], decay[DIM_MAX], known = 0, slowest = 0;
     for (int i = 0; i < n; i++) {
         faded[i] = row[i] * h->gates.decay[i];
         decay[i] = fabs(row[i]) * h->gates.decay_error[i] + fabs(faded[i]) * f;
         known += faded[i] * h->k.x[i];
+        slowest = fmax(slowest, h->gates.decay[i] + h->gates.decay_error[i]);
     }
-    const double s = length(faded, n), off = length(decay, n);
+    const double before = slowest * h->state_error[v], off = length(decay, n);
+    const double s = length(faded, n) + before;
     const double of_known = off * k + (s + off) * (h->k_error + sums * k);
-    const double miss = fabs(h->v.x[v]) + fabs(known);
-    const double u = fabs(h->gates.beta * (h->v.x[v] - known));
+    const double miss = fabs(h->v.x[v]) + fabs(known) + before * k;
+    const double u = fabs(h->gates.beta * (h->v.x[v] - known)) + h->gates.beta * before * k;
     const double of_u = h->gates.beta * (h->v.error[v] + of_known + f * miss) +
                         (h->gates.beta_error + 2 * f) * (u + h->gates.beta * of_known) +
                         FLT_MIN * miss;
     h->out.x[v] = ref_delta_step(row, h->gates.decay, h->k.x, h->q.x, n, h->v.x[v], h->gates.beta);
     const double after = length(row, n);
-    h->state_error[v] = off + (k + h->k_error) * of_u + h->k_error * u + 2 * f * (s + k * u);
+    h->state_error[v] =
+        grows * before + off + (k + h->k_error) * of_u + h->k_error * u + 2 * f * (s + k * u);
     h->out.error[v] =
         (q + h->q_error) * h->state_error[v] + after * (h->q_error + (sums + 2 * f) * q);
 }
 
+/* Compares a value head's row: y is off by off[v]. With fp8 each 128 have a scale, by the largest
+ * of them. */
+static void compare_row(struct call *c, int row, int head, const double *y, const double *off)
+{
+    enum { GROUP = 128 };
+    const int n = c->desc.gated_delta_step.head_dim_v;
+    struct operand *out = call_operand(c, GATED_DELTA_STEP_OUT);
+    struct operand *scales = call_operand(c, GATED_DELTA_STEP_OUT_SCALE);
+    double scale = 1;
+    for (int v = 0; v < n; v++) {
+        if (scales->given && v % GROUP == 0) {
+            const double limit = out->precision->limit;
+            double largest = 0, error = 0;
+            for (int i = v; i < v + GROUP; i++) {
+                largest = fmax(largest, fabs(y[i]));
+                error = fmax(error, off[i]);
+            }
+            const int64_t *at = AT(row, (head * n + v) / GROUP);
+            call_check(c, scales, at, largest / limit,
+                       error / limit + 2 * STORED_F * largest / limit);
+            scale = operand_result(scales, at);
+        }
+        double bound = 0, expected = 0;
+        if (scale > 0)
+            expected = stored_value(out->precision, scale, y[v], off[v], &bound);
+        call_compare(c, out, AT(row, head, v), expected, bound);
+    }
+}
+
 /* The norm of what is rounded first: no output changes faster than by 1 / rms. */
-static void normalise(struct call *c, int i, int head, struct head *h)
+static void normalise(struct call *c, int row, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
-    struct operand *out = call_operand(c, GATED_DELTA_STEP_OUT);
+    const struct precision *const between = call_operand(c, GATED_DELTA_STEP_X)->precision;
     const double eps = (double)c->args.gated_delta_step.eps;
     const int n = d->head_dim_v;
-    double error[DIM_MAX];
+    double error[DIM_MAX], y[DIM_MAX], off[DIM_MAX];
     for (int v = 0; v < n; v++)
-        stored_value(out->precision, 1, h->out.x[v], h->out.error[v], &error[v]);
+        stored_value(between, 1, h->out.x[v], h->out.error[v], &error[v]);
     const double mean = length(error, n) / sqrt(n);
     const double rms = sqrt(pow(length(h->out.x, n), 2) / n + eps);
     const double least = fmax(rms - mean, sqrt(eps));
     for (int v = 0; v < n; v++) {
-        const double z = operand_value(call_operand(c, GATED_DELTA_STEP_Z), AT(i, head, v));
+        const double z = operand_value(call_operand(c, GATED_DELTA_STEP_Z), AT(row, head, v));
         const double w = operand_value(call_operand(c, GATED_DELTA_STEP_WEIGHT), AT(v));
         const double gate = w * (d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z));
         const double x = h->out.x[v] / rms;
-        const double off = error[v] / least + fabs(x) * mean / least;
-        const double own = ((n + 5) / 2.0 + 5 + 2 * fabs(z) + 9) * STORED_F * (fabs(x) + off);
-        double bound;
-        const double expected = stored_value(out->precision, 1, x * gate,
-                                             (off + own) * fabs(gate) + 64 * FLT_MIN, &bound);
-        call_compare(c, out, AT(i, head, v), expected, bound);
+        const double of_x = error[v] / least + fabs(x) * mean / least;
+        const double own = ((n + 5) / 2.0 + 5 + 2 * fabs(z) + 9) * STORED_F * (fabs(x) + of_x);
+        y[v] = x * gate;
+        off[v] = (of_x + own) * fabs(gate) + 64 * FLT_MIN;
     }
+    compare_row(c, row, head, y, off);
 }
 
 /* ---- States ---- */
@@ -331,14 +450,16 @@ static void load_state(struct call *c, int i, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    for (int v = 0; v < d->head_dim_v; v++)
+    for (int v = 0; v < d->head_dim_v; v++) {
+        h->state_error[v] = 0;
         for (int k = 0; k < d->head_dim; k++) {
-            recurrent_element(d->state_layout, slot_of(c, i, true), head, v, k, at);
+            recurrent_element(d->state_layout, slot_in_of(c, i), head, v, k, at);
             h->state[v][k] = operand_value(call_operand(c, GATED_DELTA_STEP_STATE), at);
         }
+    }
 }
 
-static void compare_state(struct call *c, int i, int head, const struct head *h)
+static void compare_state(struct call *c, int slot, int head, const struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     struct operand *state = call_operand(c, GATED_DELTA_STEP_STATE);
@@ -346,59 +467,59 @@ static void compare_state(struct call *c, int i, int head, const struct head *h)
     for (int v = 0; v < d->head_dim_v; v++)
         for (int k = 0; k < d->head_dim; k++) {
             double expected = h->state[v][k], bound = h->state_error[v];
-            recurrent_element(d->state_layout, slot_of(c, i, false), head, v, k, at);
+            recurrent_element(d->state_layout, slot, head, v, k, at);
             if (state->precision)
                 expected = stored_value(state->precision, 1, expected, h->state_error[v], &bound);
             call_compare(c, state, at, expected, bound);
         }
 }
 
-/* The columns of the convolution move on by one. */
+/* The state of the convolution: the last W - 2 inputs of the history, and then all tokens. */
 static void compare_conv(struct call *c, int i)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
-    struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
-    for (int channel = 0; channel < channels_of(d); channel++)
-        for (int j = 0; j < d->taps - 1; j++) {
-            const double x =
-                j < d->taps - 2
-                    ? operand_value(state, AT(slot_of(c, i, true), channel, j + 1))
-                    : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(i, channel));
-            call_compare(c, state, AT(slot_of(c, i, false), channel, j), x, 0);
-        }
+    const int columns = d->taps - 2 + tokens_of(c, i);
+    for (int channel = 0; channel < channels_of(d) && tokens_of(c, i); channel++)
+        for (int j = 0; j < columns; j++)
+            call_compare(c, call_operand(c, GATED_DELTA_STEP_CONV_STATE),
+                         AT(slot_of(c, i, 0, false), channel, j),
+                         input_of(c, i, channel, j - (d->taps - 2)), 0);
 }
 
-static void compare_head(struct call *c, int i, int head, struct head *h)
+static void compare_token(struct call *c, int i, int t, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     const int of = head / (d->value_heads / d->heads), keys = d->heads * d->head_dim;
-    convolve_head(c, i, of * d->head_dim, d->head_dim, &h->q);
-    convolve_head(c, i, keys + of * d->head_dim, d->head_dim, &h->k);
-    convolve_head(c, i, 2 * keys + head * d->head_dim_v, d->head_dim_v, &h->v);
+    convolve_head(c, i, t, of * d->head_dim, d->head_dim, &h->q);
+    convolve_head(c, i, t, keys + of * d->head_dim, d->head_dim, &h->k);
+    convolve_head(c, i, t, 2 * keys + head * d->head_dim_v, d->head_dim_v, &h->v);
     h->q_error = make_unit(c, &h->q) * (double)c->args.gated_delta_step.scale;
     h->k_error = make_unit(c, &h->k);
     for (int k = 0; k < d->head_dim; k++)
         h->q.x[k] *= (double)c->args.gated_delta_step.scale;
-    compute_gates(c, i, head, &h->gates);
-    load_state(c, i, head, h);
+    compute_gates(c, row_of(c, i, t), head, &h->gates);
     for (int v = 0; v < d->head_dim_v; v++)
         advance(c, h, v);
-    compare_state(c, i, head, h);
-    normalise(c, i, head, h);
+    compare_state(c, slot_of(c, i, t, false), head, h);
+    normalise(c, row_of(c, i, t), head, h);
 }
 
 static void compare(struct call *c)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
-    struct operand *out = call_operand(c, GATED_DELTA_STEP_OUT);
+    static const double zeros[DIM_MAX];
     struct head *h = call_allocate(c, 1, sizeof(*h));
     for (int i = 0; i < c->args.gated_delta_step.batch; i++) {
-        const bool real = slot_of(c, i, false) >= c->args.gated_delta_step.first_slot;
+        const bool real = slot_of(c, i, 0, false) >= c->args.gated_delta_step.first_slot;
         for (int head = 0; head < d->value_heads; head++) {
             if (real)
-                compare_head(c, i, head, h);
-            for (int v = 0; v < d->head_dim_v && !real; v++)
-                call_compare(c, out, AT(i, head, v), 0, 0);
+                load_state(c, i, head, h);
+            for (int t = 0; t < tokens_of(c, i); t++) {
+                if (real)
+                    compare_token(c, i, t, head, h);
+                else
+                    compare_row(c, row_of(c, i, t), head, zeros, zeros);
+            }
         }
         if (real)
             compare_conv(c, i);
@@ -411,10 +532,12 @@ static double least_bytes(const struct call *c)
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     const double states = d->state_dtype == ATTN_STATE_F32 ? 4 : 2;
     const double head = states * d->head_dim * d->head_dim_v;
-    const double conv = 2.0 * channels_of(d) * (2 * d->taps - 2);
     const double decays = d->decay == ATTN_DECAY_CHANNEL ? d->head_dim : 1;
     const double row = channels_of(d) + d->value_heads * (2.0 * d->head_dim_v + decays + 1);
-    return c->args.gated_delta_step.batch * (2 * d->value_heads * head + conv + 2 * row);
+    const int tokens = tokens_of(c, 0), columns = 2 * d->taps - 3 + tokens;
+    const double conv = 2.0 * channels_of(d) * columns;
+    return c->args.gated_delta_step.batch *
+           ((1 + tokens) * d->value_heads * head + conv + 2 * tokens * row);
 }
 
 const struct verify_op verify_gated_delta_step = {
@@ -428,7 +551,10 @@ const struct verify_op verify_gated_delta_step = {
         {
             {"heads", offsetof(struct shape, heads), 1024, "of q and k"},
             {"batch", offsetof(struct shape, batch), BATCH_MAX, "sequences"},
+            {"length", offsetof(struct shape, steps), DRAFTS_MAX, "tokens of each, with drafts"},
         },
+    .own_size = sizeof(struct own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,
