@@ -34,12 +34,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
     call = "causal_conv1d_fn"
     first = l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id)
     rows = x.T
-    if block_idx_last_scheduled_token is None:
-        states = l.prompt_slots(call, cache_indices)
-    else:
-        states = l.block_ends(call, cache_indices, block_idx_last_scheduled_token, initial_state_idx)
-        states.update(l.block_states(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
-                                     num_computed_tokens, block_size_to_align, rows.shape[0], first - 1))
+    states = l.fn_slots(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
+                        initial_state_idx, num_computed_tokens, block_size_to_align, rows.shape[0], first - 1)
     out = new_like(rows, tuple(rows.shape))
     l.convolve(call, rows, weight, bias, conv_states, activation=activation, first=first, **states,
                cu_seqlens=l.indices(query_start_loc),
@@ -55,10 +51,7 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
     itself, which it overwrites. With block_idx_last_scheduled_token conv_state_indices is [sequences, blocks]."""
     call = "causal_conv1d_update"
-    if block_idx_last_scheduled_token is None:
-        states = l.step_slots(call, x, conv_state_indices)
-    else:
-        states = l.block_ends(call, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
+    states = l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
     longest = 1 if query_start_loc is None else max_query_len
     l.convolve(call, x, weight, bias, conv_state, activation=activation,
                first=l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id), **states,

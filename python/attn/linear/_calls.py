@@ -71,12 +71,15 @@ def prompt_slots(call, slots):
     return dict(slots=indices(slots))
 
 
-def step_slots(call, x, slots):
-    """Returns the slots of a step's convolution, a list, as arguments of the op. x has two dimensions."""
-    if slots is None or slots.ndim != 1:
-        raise NotServed(call, "conv_state_indices that are no list of slots")
+def step_slots(call, x, slots, last, initial):
+    """Returns the slots of a step's convolution as arguments of the op: of a list, or with `last` of a table of blocks.
+    x has two dimensions."""
     if x.ndim != 2:
         raise NotServed(call, "x of three dimensions")
+    if last is not None:
+        return block_ends(call, slots, last, initial)
+    if slots is None or slots.ndim != 1:
+        raise NotServed(call, "conv_state_indices that are no list of slots")
     return dict(slots=indices(slots))
 
 
@@ -94,6 +97,15 @@ def block_ends(call, table, last, initial):
     if table is None or table.ndim != 2 or initial is None:
         raise NotServed(call, "blocks without a table of them or without initial_state_idx")
     return dict(slots=entries(table, last), state_slots_in=entries(table, initial))
+
+
+def fn_slots(call, table, first, last, initial, computed, tokens, longest, pad):
+    """Returns the slots of a convolution of prompts as arguments of the op: of a list, or with `last` of a table of blocks
+    of `tokens` tokens, whose states are kept too. `longest`: tokens of the call; `pad`: a slot that is none."""
+    if last is None:
+        return prompt_slots(call, table)
+    return dict(block_ends(call, table, last, initial),
+                **block_states(call, table, first, last, computed, tokens, longest, pad))
 
 
 def block_states(call, table, first, last, computed, tokens, longest, pad):

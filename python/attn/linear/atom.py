@@ -34,11 +34,11 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, k_dim_size, 
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor. Returns q and k
     [tokens, k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_fn"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    l.prompt_slots(call, cache_indices)
-    return _parts(call, x.T, weight, bias, conv_states, cache_indices, activation, pad_slot_id, (k_dim_size, v_dim_size),
-                  state_slots_in=l.indices(cache_indices_in), cu_seqlens=l.indices(query_start_loc),
+    states = dict(state_slots_in=l.indices(cache_indices_in))
+    states.update(l.fn_slots(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
+                             initial_state_idx, num_computed_tokens, block_size_to_align, x.shape[1], pad_slot_id))
+    return _parts(call, x.T, weight, bias, conv_states, states.pop("slots"), activation, pad_slot_id,
+                  (k_dim_size, v_dim_size), **states, cu_seqlens=l.indices(query_start_loc),
                   has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
                   max_seqlen=x.shape[1])
 
@@ -50,11 +50,10 @@ def causal_conv1d_update(x, conv_state, weight, k_dim_size, v_dim_size, bias=Non
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels], and stays as it is. Returns q and k
     [tokens, k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_update"
-    if block_idx_last_scheduled_token is not None:
-        raise NotServed(call, "states at the boundaries of blocks")
-    l.step_slots(call, x, conv_state_indices)
-    return _parts(call, x, weight, bias, conv_state, conv_state_indices, activation, pad_slot_id,
-                  (k_dim_size, v_dim_size), state_slots_in=l.indices(conv_state_indices_in),
+    states = dict(state_slots_in=l.indices(conv_state_indices_in))
+    states.update(l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx))
+    return _parts(call, x, weight, bias, conv_state, states.pop("slots"), activation, pad_slot_id,
+                  (k_dim_size, v_dim_size), **states,
                   cu_seqlens=l.indices(query_start_loc), accepted=l.indices(num_accepted_tokens),
                   max_seqlen=1 if query_start_loc is None else max_query_len)
 
