@@ -376,8 +376,7 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* Finds the lists of parts that begin with a sequence: up to its own last part; the last sequence's
-   up to N. */
+/* Finds the lists of parts that begin with a sequence, up to its own last part. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -385,9 +384,9 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
     const struct tir_value first = tir_cmp_eq(b, c->b, number(p, c->first));
     s->previous =
         tir_select(b, first, number(p, sums[SUM_LAST]), att_scan_shift(b, &p->scan, c->last, 1));
-    const struct tir_value final = tir_cmp_eq(b, c->b, number(p, att_plus(b, p->batch, -1)));
-    s->lists_end = tir_select(b, final, number(p, p->parts), plus(p, c->last, 1));
-    sums[SUM_LAST] = largest(p, where(p, c->there, c->last));
+    s->lists_end = plus(p, c->last, 1);
+    const struct tir_value last = tir_select(b, c->there, c->last, constant(p, -1));
+    sums[SUM_LAST] = tir_max(b, sums[SUM_LAST], largest(p, last));
 }
 
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
@@ -532,6 +531,29 @@ static struct tir_value list_begin(struct plan *p, struct tir_value index)
                    number(p, p->items));
 }
 
+/* Returns the end of the items of the head to which list `index` belongs. */
+static struct tir_value items_end(struct plan *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value head = tir_div(b, index, number(p, p->parts));
+    return tir_mul(b, plus(p, head, 1), number(p, p->items));
+}
+
+/* Writes the lists of each head after part `last`, the batch's last one. They have no items. A lane
+ * has a list: these lists are many for a small batch. */
+static void end_lists(struct plan *p, struct tir_value last, struct tir_value single)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value left = tir_cmp_lt(b, att_plus(b, last, 1), p->parts);
+    const struct tir_value heads = tir_select(b, tir_and(b, single, left), p->heads, zero);
+    struct tir_loop head = tir_begin_for(b, zero, heads, tir_i32(b, 1), NULL, 0);
+    const struct tir_value first = tir_mul(b, head.index, p->parts);
+    fill(p, ARG_WORK_INDPTR, tir_add(b, first, att_plus(b, last, 1)), tir_add(b, first, p->parts),
+         items_end);
+    tir_end_for(b, &head, NULL, 0);
+}
+
 /* Returns an output's number of parts up to here, if there are fewer tiles than room for them. */
 static struct tir_value all_rows(struct plan *p, struct tir_value index)
 {
@@ -572,6 +594,7 @@ static void write_plan(struct plan *p)
     /* With more than one pair for each list there is one part, and a list begins with a head. */
     const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
+    end_lists(p, sums[SUM_LAST], single);
     const struct tir_value begun = tir_select(b, single, tir_mul(b, p->heads, p->parts), zero);
     fill(p, ARG_WORK_INDPTR, begun, att_plus(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), 1),
          list_begin);
