@@ -383,15 +383,25 @@ static unsigned row_vector_bits(const struct split_kv *d)
     return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
 }
 
+/* Returns the vectors that a lane loads at once: as many as the loop over keys has registers for.
+ * Workgroups with more registers start later. */
+static unsigned vectors_at_once(const struct split_kv *d)
+{
+    enum { NARROW = 4 * (LEAST / SIDE_BY_SIDE) };
+    const bool few = d->v->head_dim_v < NARROW || (d->v->head_dim_v == NARROW && d->kv_bytes == 1);
+    return few ? MOST / 2 : MOST;
+}
+
 unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
 {
-    return MOST * SIDE_BY_SIDE >> row_vector_bits(d);
+    return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
 /* Returns the loads of a lane in flight. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
-    return s->way == SPLIT_KV_PARTS_OF_ROWS ? MOST >> row_vector_bits(s->d) : MOST;
+    const unsigned n = vectors_at_once(s->d);
+    return (int)(s->way == SPLIT_KV_PARTS_OF_ROWS ? n >> row_vector_bits(s->d) : n);
 }
 
 /* Sets the types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
@@ -399,7 +409,7 @@ static void choose_parts(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
     const unsigned bits = tir_bits(SIDE_BY_SIDE), lanes = d->m->lane_bits;
-    const unsigned width = MOST / (unsigned)loads_of(s) * (LEAST / SIDE_BY_SIDE);
+    const unsigned width = vectors_at_once(d) / (unsigned)loads_of(s) * (LEAST / SIDE_BY_SIDE);
     struct tir_spread spread = tir_spread(d->m, d->waves);
     tir_spread_cols(&spread, TIR_REGS, 2);
     tir_spread_cols(&spread, TIR_LANES, lanes - bits);

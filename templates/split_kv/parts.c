@@ -336,13 +336,13 @@ static void join(struct split_kv *d, struct parts *p)
     tir_end_if(b, &last, NULL);
 }
 
-/* Returns i1: true if all workgroups of a sequence add up its parts, false if the last one does. */
-static struct tir_value are_many(struct split_kv *d, struct tir_value count)
+/* Returns i1: true if the last workgroup of a sequence adds up its parts, false if all do. */
+static struct tir_value are_few(struct split_kv *d, struct tir_value count)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value rows = tir_mul(b, count, d->n_rows);
-    return tir_or(b, tir_cmp_gt(b, count, tir_i32(b, ALONE_PARTS)),
-                  tir_cmp_gt(b, rows, tir_i32(b, ALONE_ROWS)));
+    return tir_and(b, tir_cmp_le(b, count, tir_i32(b, ALONE_PARTS)),
+                   tir_cmp_le(b, rows, tir_i32(b, ALONE_ROWS)));
 }
 
 void split_kv_join_parts(struct split_kv *d)
@@ -366,18 +366,18 @@ void split_kv_join_parts(struct split_kv *d)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0])); /* in one round */
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
-    struct tir_if many = tir_begin_if(b, are_many(d, p.count), false, NULL, 0);
-    d->part_ends[0] = p.first;
-    d->part_ends[1] = tir_add(b, p.first, p.count);
-    d->ticket = ticket_of(d);
-    split_kv_share_narrow(d);
-    tir_else(b, &many, NULL);
+    struct tir_if few = tir_begin_if(b, are_few(d, p.count), false, NULL, 0);
     choose_sum(d, &p);
     join(d, &p);
     d->columns = columns;
     d->output = output;
     d->attention.softmax.vector = vector;
-    tir_end_if(b, &many, NULL);
+    tir_else(b, &few, NULL);
+    d->part_ends[0] = p.first;
+    d->part_ends[1] = tir_add(b, p.first, p.count);
+    d->ticket = ticket_of(d);
+    split_kv_share_narrow(d);
+    tir_end_if(b, &few, NULL);
     tir_end_if(b, &part, NULL);
 }
 

@@ -9,9 +9,10 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16,    /* for the last part, 400 to 600 clocks each: as long as one would need alone */
-    SLEEP = 2,     /* times 64 clocks between them, where many wait at one ticket */
-    FEW_POLLS = 28 /* of few parts, 260 to 400 clocks each */
+    POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one would need alone */
+    SLEEP = 2,      /* times 64 clocks between them, where many wait at one ticket */
+    FEW_POLLS = 28, /* of few parts, 260 to 400 clocks each */
+    FEW_ROWS = 16   /* the most rows for which waves suffice for slices of 32 elements */
 };
 
 /* Returns the type of a word that all lanes have. */
@@ -106,6 +107,11 @@ void split_kv_share_narrow(struct split_kv *d)
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
     const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
     const struct tir_value most = tir_i32(b, (int)split_kv_few_parts_of_rows(d));
+    const int rows = d->v->gqa * d->v->q_len; /* 0: not known */
+    if (rows && rows <= FEW_ROWS) {
+        await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
+        return;
+    }
     struct tir_if few = tir_begin_if(b, tir_cmp_le(b, count, most), false, NULL, 0);
     await_and_sum_up(d, sum, SPLIT_KV_PARTS_OF_ROWS);
     tir_else(b, &few, NULL);
