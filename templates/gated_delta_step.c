@@ -19,6 +19,7 @@
 #include "templates/linear/tile.h"
 #include "templates/template.h"
 #include "templates/workgroup/barrier.h"
+#include "templates/workgroup/fp8.h"
 
 #include <stdio.h>
 

@@ -11,6 +11,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/linear/norm.h"
+#include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 

@@ -2,7 +2,6 @@
 #include "templates/linear/norm.h"
 
 #include "templates/linear/gates.h"
-#include "templates/workgroup/fp8.h"
 
 #include <float.h>
 
@@ -66,18 +65,4 @@ void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int widt
         if (gated && !first)
             y[i] = tir_mul(b, y[i], gates[i]);
     }
-}
-
-struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_value absmax)
-{
-    const float largest = att_largest_fp8(b->f->machine);
-    return tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest));
-}
-
-struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x, struct tir_value scale)
-{
-    const struct tir_value least = tir_float_like(b, scale, 1e-12f);
-    const struct tir_value inverse = tir_rcp(b, tir_max(b, scale, least));
-    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
-    return tir_convert_in_range(b, small, TIR_FP8);
 }

@@ -26,11 +26,4 @@ struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const st
 void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
                     struct tir_value *y, const struct tir_value *z, const struct tir_value *w);
 
-/** Returns the scale of fp8 numbers up to `absmax` (f32): that divided by the largest number. */
-struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_value absmax);
-
-/** Returns x / scale as fp8; `scale` is a column. No |x| exceeds the number that the scale is
- * computed from. */
-struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x, struct tir_value scale);
-
 #endif
