@@ -250,8 +250,8 @@ static bool is_drained(const struct check *c, const struct pipe_row *r, int of_l
     return of_last >= c->plan->stages - 1 - c->plan->of->drain && r->stage < of_last;
 }
 
-/* Returns the time of a table's last meeting, before the last tile's last stage. */
-static int meet_time(const struct check *c, int after)
+/* Returns the time of a table's last barrier, before the last tile's last stage. */
+static int barrier_time(const struct check *c, int after)
 {
     return (c->plan->stages - 1 + after) * (int)c->n_phases - 1;
 }
@@ -269,7 +269,7 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
         const int of_last = own - tile.after; /* the stage of the last tile */
         const bool bare = is_bare(c, iteration);
         const bool drained = !bare && of_last >= last - c->plan->of->drain;
-        n += c->plan->of->meets_last && t == meet_time(c, tile.after);
+        n += c->plan->of->barrier_last && t == barrier_time(c, tile.after);
         n += has_barrier(c, (unsigned)phase, t == start ? from : NULL, drained ? of_last : 0,
                          bare ? iteration : last);
     }
@@ -347,8 +347,8 @@ static struct end find_wait(const struct check *c, unsigned buffer, const struct
         if (r->op->kind == kind && r->part == awaited)
             first = earlier(first, time_of_wait(c, r, written, tile));
     }
-    if (plan->of->meets_last && !copies && meet_time(c, tile.after) >= written)
-        first = earlier(first, (struct end){meet_time(c, tile.after), NULL});
+    if (plan->of->barrier_last && !copies && barrier_time(c, tile.after) >= written)
+        first = earlier(first, (struct end){barrier_time(c, tile.after), NULL});
     return first;
 }
 

@@ -154,9 +154,9 @@ struct pipeline {
     uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
     uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
                                      drain_from run in phase drain_to */
-    uint8_t shift_early; /* 1: two roles part before the prologue's last iteration, not after it */
-    uint8_t meets_last;  /* 1: code after the loop waits for stores to LDS and has a barrier, before
-                           the iteration of the last stage alone */
+    uint8_t shift_early;  /* 1: two roles part before the prologue's last iteration, not after it */
+    uint8_t barrier_last; /* 1: code after the loop waits for stores to LDS and has a barrier,
+                             before the last stage runs for the last time */
 };
 
 /** The variant of a table that a kernel runs. */

@@ -140,7 +140,7 @@ static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int ite
     return iteration < drained || iteration - r->stage < TILES;
 }
 
-static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int iteration)
+static unsigned count_barriers(const struct pipe_plan *plan, unsigned phase, int iteration)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < plan->n_rows; i++)
@@ -154,7 +154,7 @@ static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int it
 static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch)
 {
     const struct pipe_plan *const plan = w->plan;
-    unsigned meets = plan->of->roles > 1 ? 0 : count_meets(plan, phase, iteration);
+    unsigned barriers = plan->of->roles > 1 ? 0 : count_barriers(plan, phase, iteration);
     for (int ends = 0; ends < 2; ends++)
         for (int stage = plan->stages - 1; stage >= 0; stage--)
             for (unsigned i = 0; i < plan->n_rows; i++) {
@@ -165,7 +165,7 @@ static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch
                     continue;
                 if (tile >= 0 && tile < ALL_TILES)
                     w->epoch[i][tile] = *epoch;
-                if (r->op->kind == PIPE_BARRIER && meets && --meets == 0)
+                if (r->op->kind == PIPE_BARRIER && barriers && --barriers == 0)
                     ++*epoch;
             }
     if (plan->of->roles > 1 && !plan->of->phases[phase].open)
@@ -185,7 +185,7 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
     for (int i = 0; i < TILES + plan->stages - 1; i++) {
         if (i == TILES + plan->stages - 2) {
             w->last = epoch;
-            epoch += plan->of->meets_last;
+            epoch += plan->of->barrier_last;
         }
         for (unsigned phase = 0; phase < w->n_phases; phase++)
             walk_phase(w, phase, i, &epoch);
@@ -215,7 +215,7 @@ static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buff
                 best = k->epoch[i][u];
         }
     }
-    if (p->meets_last && !copies && t + w->stage < TILES + k->plan->stages - 2 && k->last < best)
+    if (p->barrier_last && !copies && t + w->stage < TILES + k->plan->stages - 2 && k->last < best)
         best = k->last;
     return best;
 }

@@ -111,5 +111,5 @@ const struct pipeline mla_early_copy = {
     .drain = 2,
     .drain_from = SOFTMAX,
     .drain_to = REST,
-    .meets_last = 1,
+    .barrier_last = 1,
 };
