@@ -6,8 +6,8 @@
 #include "runtime/op.h"
 
 /* Fewest keys of a part, and how many entries of a row's lists are merged in the time in which a
- * part scores a key. More parts score sooner, and have more entries. Modelled on MI355X 32 parts are
- * the fastest for 65,536 keys and a top_k of 2,048: a part of no more than top_k keys selects
+ * part scores a key. More parts score sooner, and have more entries. Modelled on MI355X 32 parts
+ * are the fastest for 65,536 keys and a top_k of 2,048: a part of no more than top_k keys selects
  * nothing. On MI300X they take 3 % longer than 16. A row of 4,096 keys gains by parts of 1,024. */
 enum { PART_KEYS = 1024, ENTRIES_PER_KEY = 32 };
 

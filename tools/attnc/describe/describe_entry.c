@@ -49,10 +49,7 @@ bool entry_is_accepted(const char *entry, const char *dtype, const char *target,
 
 const char *entry_dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
 
-bool entry_is_timed(const struct tgt *t)
-{
-    return t->parameters->name != NULL;
-}
+bool entry_is_timed(const struct tgt *t) { return t->parameters->name != NULL; }
 
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200])
 {
