@@ -468,6 +468,28 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
+/* True if waves of fewer than 64 lanes have a tile for the variant: one of 16 queries, whose
+ * instruction has 16 rows of O^T. */
+static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
+                       const struct tir_machine *m, struct att_why *why)
+{
+    enum { WIDEST = 256, ROWS = 16 };
+    const bool wide = v->head_dim > WIDEST;
+    if (m->lane_bits == TIR_WAVE_BITS)
+        return true;
+    if (wide || v->head_dim_v > WIDEST)
+        return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
+                          "waves of %s have no registers for heads of more than %d", m->name,
+                          WIDEST);
+    if (v->head_dim_v % ROWS)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not a multiple of the %d of %s",
+                          v->head_dim_v, ROWS, m->name);
+    if (v->q_dtype == ATT_Q_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "%s has no tile for queries of fp8", m->name);
+    return t->rows == ROWS ||
+           att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name, t->rows);
+}
+
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why)
 {
@@ -475,9 +497,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_HEAD_DIM,
                           "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
                           v->head_dim_v);
-    if (m->lane_bits < TIR_WAVE_BITS && (v->head_dim > 256 || v->head_dim_v > 256))
-        return att_reject(why, v->head_dim > 256 ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
-                          "waves of %s have no registers for heads of more than 256", m->name);
+    if (!fits_waves(v, t, m, why))
+        return false;
     if (t->copy_bytes > m->to_lds_max_bytes)
         return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
                           m->name, m->to_lds_max_bytes);
