@@ -111,7 +111,7 @@ class Recorder:
         """Returns an argument as peer_triton.compile_kernel() takes it. A tensor with data becomes a file."""
         import torch
 
-        kinds = {torch.bfloat16: "*bf16", torch.float32: "*fp32", torch.int32: "*i32", torch.int64: "*i64"}
+        kinds = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32", torch.int32: "*i32", torch.int64: "*i64"}
         if not isinstance(value, torch.Tensor):
             wide = parameter.annotation_type == "i64" and not parameter.is_constexpr
             return ("l", str(value), "i64") if wide else value
