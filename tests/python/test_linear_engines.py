@@ -6,6 +6,7 @@ import unittest
 
 import numpy as np
 
+import attn.aiter as c
 import attn.linear as linear
 import support
 from attn.linear import atom, fla, sglang
@@ -14,26 +15,29 @@ from test_linear import sigmoid, softplus
 K, HEADS, VALUE_HEADS, TAPS, SLOTS, DRAFTS = 128, 1, 2, 4, 7, 3
 CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
 
-# Parameters in order, as in sglang.kernels.ops.attention.fla and sglang.srt.layers.attention.mamba.causal_conv1d_triton,
+# Parameters in order, as in SGLang 0.5.23 (sglang.kernels.ops.attention.fla, .linear and sglang.kernels.ops.mamba),
 # in ROCm/ATOM ffdf3bb5 (atom/model_ops), and in flash-linear-attention bc3b101d; what FLA takes by **kwargs is last.
 SIGNATURES = {
     sglang: {
         "causal_conv1d_fn": "x weight bias conv_states query_start_loc seq_lens_cpu cache_indices has_initial_state activation "
-                            "pad_slot_id validate_data kwargs",
-        "causal_conv1d_update": "x conv_state weight bias activation cache_seqlens conv_state_indices num_accepted_tokens "
+                            "pad_slot_id validate_data block_table kwargs",
+        "causal_conv1d_update": "x conv_state weight bias activation cache_seqlens conv_state_indices num_accept_tokens "
                                 "intermediate_conv_window intermediate_state_indices retrieve_next_token "
                                 "retrieve_next_sibling retrieve_parent_token pad_slot_id metadata validate_data",
         "fused_sigmoid_gating_delta_rule_update":
             "A_log a dt_bias softplus_beta softplus_threshold q k v b initial_state_source initial_state_indices scale "
-            "use_qk_l2norm_in_kernel cu_seqlens is_kda disable_state_update intermediate_states_buffer "
+            "use_qk_l2norm_in_kernel cu_seqlens is_kda lower_bound disable_state_update intermediate_states_buffer "
             "intermediate_state_indices cache_steps retrieve_parent_token cache_ring replayssm_rawv replayssm_rawk "
-            "replayssm_g replayssm_beta",
+            "replayssm_g replayssm_beta match_cutedsl_decode",
         "fused_recurrent_gated_delta_rule_packed_decode":
             "mixed_qkv a b A_log dt_bias scale initial_state out ssm_state_indices use_qk_l2norm_in_kernel",
+        "fused_recurrent_kda_packed_decode":
+            "mixed_qkv a b A_log dt_bias scale initial_state out ssm_state_indices use_qk_l2norm_in_kernel lower_bound",
         "chunk_gated_delta_rule": "q k v g beta scale initial_state initial_state_indices cu_seqlens head_first "
                                   "use_qk_l2norm_in_kernel inplace_update",
         "chunk_kda": "q k v g beta scale initial_state initial_state_indices use_qk_l2norm_in_kernel cu_seqlens A_log dt_bias "
-                     "lower_bound output_intermediate_states kwargs",
+                     "lower_bound output_intermediate_states track_state track_chunk_idx beta_is_raw chunk_indices "
+                     "chunk_offsets kwargs",
         "rms_norm_gated": "x weight bias z eps group_size norm_before_gate is_rms_norm activation",
         "layernorm_fn": "x weight bias z eps group_size norm_before_gate is_rms_norm activation",
     },
@@ -124,6 +128,7 @@ class Engines(unittest.TestCase):
             {"op": "gated_delta", **delta, **k_major, "gates": ["given", "softplus"]},
             {"op": "gated_delta", **delta, **v_major, "gates": "bounded", "decay": "channel"},
             {"op": "gated_delta_prefill", **delta, **both, **v_major, "gates": "given"},
+            {"op": "gated_delta_prefill", **delta, **v_major, "gates": "bounded", "decay": "channel"},
             {"op": "gated_delta_prefill", **delta, **both, **k_major, "gates": ["given", "softplus"]},
             {"op": "gated_rmsnorm", "width": K, "act": "silu"}))
 
@@ -191,13 +196,14 @@ class Engines(unittest.TestCase):
             np.testing.assert_array_equal(windows[1, last].T, history[-TAPS + 1:])
 
     def test_sglang_packed_steps(self):
-        for kda, call in ((False, sglang.fused_recurrent_gated_delta_rule_packed_decode),
-                          (True, sglang.fused_recurrent_kda_packed_decode)):
-            x, pool, slots = Tokens(3, 5, kda), turned(self.pool), np.array([1, -1, 6], np.int32)
+        for kda, bound, call in ((False, (), sglang.fused_recurrent_gated_delta_rule_packed_decode),
+                                 (True, (), sglang.fused_recurrent_kda_packed_decode),
+                                 (True, (-5.0,), sglang.fused_recurrent_kda_packed_decode)):
+            x, pool, slots = Tokens(3, 5, kda, *bound), turned(self.pool), np.array([1, -1, 6], np.int32)
             rows = np.concatenate([t[0].reshape(3, -1) for t in (x.q, x.k, x.v)], 1)
             wide = np.concatenate([rows, rows[:, :64]], 1)[:, :CHANNELS]
             out = np.full((3, 1, VALUE_HEADS, K), np.nan, np.float16)
-            got, same = call(wide, x.a[0].reshape(3, -1), x.b[0], x.rate, x.bias.ravel(), K ** -0.5, pool, out, slots, True)
+            got, same = call(wide, x.a[0].reshape(3, -1), x.b[0], x.rate, x.bias.ravel(), K ** -0.5, pool, out, slots, True, *bound)
             self.assertIs(got, out)
             self.assertIs(same, pool)
             np.testing.assert_array_equal(out[1], 0)
@@ -225,6 +231,15 @@ class Engines(unittest.TestCase):
             want, states = x.run(self.pool[5])
             self.near(out[0], want)
             self.near(turned(pool[5]), states[-1])
+        raw, flat = turned(self.pool), x.a.reshape(1, 70, -1)
+        again = sglang.chunk_kda(x.q, x.k, x.v, flat, x.b, None, raw, slots, True, np.array([0, 70], np.int32), x.rate,
+                                 x.bias.ravel(), bound, beta_is_raw=True)
+        self.near(again[0], want)
+        self.near(turned(raw[5]), states[-1])
+        for refused in ({"track_state": raw}, {"transposed": True}):
+            with self.assertRaises(c.NotServed):
+                sglang.chunk_kda(x.q, x.k, x.v, x.a, x.b, None, raw, slots, True, np.array([0, 70], np.int32), x.rate, x.bias,
+                                 bound, **refused)
 
     def convolved(self, x, weight, history):
         """Returns the convolution of rows [tokens, channels] after a history [taps - 1, channels], in doubles."""

@@ -16,12 +16,13 @@ from attn.linear import _calls as l
 
 
 def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu, cache_indices=None,
-                     has_initial_state=None, activation="silu", pad_slot_id=-1, validate_data=False, **kwargs):
+                     has_initial_state=None, activation="silu", pad_slot_id=-1, validate_data=False, block_table=None,
+                     **kwargs):
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the result is new, of
     the same dimensions. seq_lens_cpu are the lengths, on the host."""
     call = "causal_conv1d_fn"
-    if cache_indices is None or conv_states is None:
-        raise NotServed(call, "no cache_indices")
+    if cache_indices is None or conv_states is None or block_table is not None:
+        raise NotServed(call, "no cache_indices, or a block_table")
     rows = x.T
     out = new_like(rows, tuple(rows.shape))
     l.convolve(call, rows, weight, bias, conv_states, l.indices(cache_indices), activation,
@@ -45,7 +46,7 @@ def _windows(call, x, conv_state, weight, window, rows, slots):
 
 
 def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cache_seqlens=None, conv_state_indices=None,
-                         num_accepted_tokens=None, intermediate_conv_window=None, intermediate_state_indices=None,
+                         num_accept_tokens=None, intermediate_conv_window=None, intermediate_state_indices=None,
                          retrieve_next_token=None, retrieve_next_sibling=None, retrieve_parent_token=None, pad_slot_id=-1,
                          metadata=None, validate_data=False):
     """A step: x is [batch, channels], or in verification [batch, channels, drafts]; the result is new. With
@@ -54,8 +55,8 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
     call = "causal_conv1d_update"
     if retrieve_next_token is not None and retrieve_parent_token is None:
         raise NotServed(call, "a tree without retrieve_parent_token")
-    if cache_seqlens is not None or num_accepted_tokens is not None:
-        raise NotServed(call, "cache_seqlens or num_accepted_tokens")
+    if cache_seqlens is not None or num_accept_tokens is not None:
+        raise NotServed(call, "cache_seqlens or num_accept_tokens")
     if conv_state_indices is None:
         raise NotServed(call, "no conv_state_indices")
     slots, first = l.indices(conv_state_indices), l.first_slot(call, pad_slot_id)
@@ -88,11 +89,12 @@ def _tokens(x, *shape):
 def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, softplus_threshold, q, k, v, b,
                                            initial_state_source, initial_state_indices, scale=None,
                                            use_qk_l2norm_in_kernel=False, cu_seqlens=None, is_kda=False,
-                                           disable_state_update=False, intermediate_states_buffer=None,
+                                           lower_bound=None, disable_state_update=False, intermediate_states_buffer=None,
                                            intermediate_state_indices=None, cache_steps=None, retrieve_parent_token=None,
                                            cache_ring=False, replayssm_rawv=None, replayssm_rawk=None, replayssm_g=None,
-                                           replayssm_beta=None):
-    """A step of GDN, or with is_kda of KDA, from the logits of its gates. In verification the state after draft t of
+                                           replayssm_beta=None, match_cutedsl_decode=False):
+    """A step of GDN, or with is_kda of KDA, from the logits of its gates. match_cutedsl_decode, another rounding, changes
+    nothing. In verification the state after draft t of
     sequence s goes to intermediate_states_buffer[intermediate_state_indices[s], t], and the pool is not written. The
     live state is first copied to draft 0's place. retrieve_parent_token [batch, drafts] names the draft that each one of a
     tree follows. Returns the output, which is new."""
@@ -107,7 +109,7 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, sof
         raise NotServed(call, "no cu_seqlens")
     heads = v.shape[2]
     gate = l.gates(_tokens(a, heads, k.shape[3]) if is_kda else _tokens(a, heads), _tokens(b, heads),
-                   c.view(A_log, heads), c.view(dt_bias, heads, -1) if is_kda else dt_bias, raw=True)
+                   c.view(A_log, heads), dt_bias, lower_bound, raw=True)
     slots, state, more = l.indices(initial_state_indices), initial_state_source, {}
     if disable_state_update:
         drafts = intermediate_states_buffer.shape[1]
@@ -124,14 +126,14 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, sof
                    l2_norm=use_qk_l2norm_in_kernel, **more, **l.recurrence(slots, cu_seqlens, None, longest))
 
 
-def _packed(call, mixed_qkv, a, b, A_log, dt_bias, scale, state, out, slots, l2_norm, kda):
+def _packed(mixed_qkv, a, b, A_log, dt_bias, scale, state, out, slots, l2_norm, kda, lower_bound=None):
     """Launches a step of one token for each row of mixed_qkv, [tokens, 2 heads K + value heads V]."""
     tokens, heads, v_dim, k_dim = mixed_qkv.shape[0], state.shape[1], state.shape[2], state.shape[3]
     width = (mixed_qkv.shape[1] - heads * v_dim) // 2
     cut = ((0, width, -1, k_dim), (width, 2 * width, -1, k_dim), (2 * width, mixed_qkv.shape[1], heads, v_dim))
     q, k, v = (l.columns(mixed_qkv, first, end, n, dim)[None] for first, end, n, dim in cut)
-    gate = l.gates(_tokens(a, heads, k_dim) if kda else _tokens(a, heads), _tokens(b, heads), c.view(A_log, heads),
-                   c.view(dt_bias, heads, -1) if kda else dt_bias, raw=True)
+    gate = l.gates(_tokens(a, heads, k_dim) if kda else _tokens(a, heads), _tokens(b, heads), c.view(A_log, heads), dt_bias,
+                   lower_bound, raw=True)
     l.delta("gated_delta", q, k, v, state, "v_major", gate, decay="channel" if kda else "head", l2_norm=l2_norm, scale=scale,
             out=c.view(out, 1, tokens, heads, v_dim), **l.recurrence(slots, c.arange(mixed_qkv, tokens + 1), None, 1))
     return out, state
@@ -141,15 +143,15 @@ def fused_recurrent_gated_delta_rule_packed_decode(mixed_qkv, a, b, A_log, dt_bi
                                                    ssm_state_indices, use_qk_l2norm_in_kernel=False):
     """A step of GDN from packed rows [batch, 2 heads K + value heads V]. Writes out [batch, 1, value heads, V], and
     returns it and initial_state, which it updates."""
-    return _packed("fused_recurrent_gated_delta_rule_packed_decode", mixed_qkv, a, b, A_log, dt_bias, scale, initial_state,
-                   out, ssm_state_indices, use_qk_l2norm_in_kernel, False)
+    return _packed(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices, use_qk_l2norm_in_kernel,
+                   False)
 
 
 def fused_recurrent_kda_packed_decode(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices,
-                                      use_qk_l2norm_in_kernel=False):
+                                      use_qk_l2norm_in_kernel=False, lower_bound=None):
     """A step of KDA from packed rows; a is [batch, value heads * K]."""
-    return _packed("fused_recurrent_kda_packed_decode", mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out,
-                   ssm_state_indices, use_qk_l2norm_in_kernel, True)
+    return _packed(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices, use_qk_l2norm_in_kernel,
+                   True, lower_bound)
 
 
 def _prompts(call, q, k, v, gate, decay, scale, state, slots, cu_seqlens, l2_norm, write=True):
@@ -174,13 +176,23 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, ini
 
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, initial_state_indices=None, use_qk_l2norm_in_kernel=False,
-              cu_seqlens=None, A_log=None, dt_bias=None, lower_bound=None, output_intermediate_states=False, **kwargs):
+              cu_seqlens=None, A_log=None, dt_bias=None, lower_bound=None, output_intermediate_states=False, track_state=None,
+              track_chunk_idx=None, beta_is_raw=False, chunk_indices=None, chunk_offsets=None, **kwargs):
     """Prompts of KDA over a pool of states, which it updates in place. g is a natural logarithm, or with A_log the logit
-    of the gate; beta is given. Returns the output."""
-    if output_intermediate_states:
-        raise NotServed("chunk_kda", "states at the boundaries of chunks")
-    g = g if A_log is None else l.activated(g, A_log, dt_bias, lower_bound)
-    return _prompts("chunk_kda", q, k, v, l.gates(g, beta), "channel", scale, initial_state, initial_state_indices, cu_seqlens,
+    of the gate, [1, tokens, heads, K] or [1, tokens, heads * K]; with beta_is_raw beta is a logit too. Returns the
+    output."""
+    call, wrong = "chunk_kda", sorted(name for name, value in kwargs.items() if value not in (None, False))
+    if output_intermediate_states or track_state is not None or wrong:
+        raise NotServed(call, wrong[0] if wrong else "states at the boundaries of chunks")
+    if beta_is_raw and A_log is None:
+        raise NotServed(call, "beta_is_raw without A_log")
+    if A_log is not None:
+        g, A_log = c.view(g, *v.shape[:3], k.shape[3]), c.view(A_log, v.shape[2])
+    if beta_is_raw:
+        gate = l.gates(g, beta, A_log, dt_bias, lower_bound, raw=True)
+    else:
+        gate = l.gates(g if A_log is None else l.activated(g, A_log, dt_bias, lower_bound), beta)
+    return _prompts(call, q, k, v, gate, "channel", scale, initial_state, initial_state_indices, cu_seqlens,
                     use_qk_l2norm_in_kernel)
 
 
