@@ -53,14 +53,14 @@ class Pooled:
     """Rows of groups of tokens that `compress` makes from x and scores: the ring of earlier tokens, the launch, the formula.
     Without `scored` a group is one token. With `overlap` a row also has the tokens of the group before."""
 
-    def __init__(self, device, number, dim, ratio, overlap, scored, row, hadamard=False):
+    def __init__(self, device, number, dim, ratio, overlap, scored, row, hadamard=False, ape=True):
         self.number, self.dim, self.ratio, self.overlap, self.scored = number, dim, ratio, overlap, scored
         self.columns = dim * (2 if overlap else 1)
         self.first = 0 if hadamard else dim - ROTARY  # the first element that rotates
         self.op = device.compress(dtype="fp16", state_dtype="f32", head_dim=dim, norm="rms", rope="gptj",
                                   rotary_dim=ROTARY, hadamard=hadamard, row_dtype=row)
         self.weight = np.float32(1 + numbers((dim,), number, 1) / 8)
-        self.ape = np.float32(numbers((ratio, self.columns), number, 2)) if scored else None
+        self.ape = np.float32(numbers((ratio, self.columns), number, 2) * ape) if scored else None
         self.ring = ratio * (2 if overlap else 1) + DRAFTS
         self.state = np.full((ROWS, self.ring, self.columns), np.nan, np.float32)
         self.state_scores = np.full_like(self.state, np.nan)
@@ -69,17 +69,17 @@ class Pooled:
         given = {"x": numbers((self.columns,), self.number, token, 3)}
         return given | ({"scores": numbers((self.columns,), self.number, token, 4)} if self.scored else {})
 
-    def launch(self, step, given, slots, pool, page_size, page_stride):
+    def launch(self, step, given, slots, pool, page_size, page_stride, latent=None):
         scores = dict(scores=given["scores"], state_scores=self.state_scores, ape=self.ape) if self.scored else {}
         self.op(x=given["x"], state=self.state, state_slots=step.slots, cu_seqlens=step.cu, context_lens=step.lengths,
                 weight=self.weight, cos_sin=COS_SIN, slot_mapping=slots,
                 pool=pool.view(np.uint8).reshape(-1), max_seqlen=step.longest,
                 ratio=self.ratio, overlap=self.overlap, rotary_first=self.first,
                 page_size=page_size, page_stride=page_stride, eps=EPS, power_of_two_scales=True, stream=step.stream,
-                **scores)
+                latent=latent, **scores)
 
-    def rows(self, given):
-        """The rows of all complete groups of a sequence, by the formula."""
+    def rows(self, given, rotated=True):
+        """The rows of all complete groups of a sequence, by the formula; not `rotated`: as `latent` has them."""
         x = np.float64([np.float32(g["x"]) for g in given])
         scores = np.float64([np.float32(g["scores"]) for g in given]) if self.scored else np.zeros_like(x)
         rows = []
@@ -95,7 +95,7 @@ class Pooled:
             xs, ss = np.concatenate(xs), np.concatenate(ss)
             w = np.exp(ss - ss.max(0))
             z = norm((w * xs).sum(0) / w.sum(0), np.float64(self.weight))
-            rows.append(rotate(z, group * self.ratio, self.first))
+            rows.append(rotate(z, group * self.ratio, self.first) if rotated else z)
         return np.array(rows).reshape(-1, self.dim)
 
 

@@ -36,6 +36,7 @@ def put(arrays, at, given):
 class Step:
     """Lists and inputs that the launches of a step read, written before each replay. With `chunk` the window's ring gets
     the tokens after the attention, since the first of them still see what they overwrite."""
+    RATIOS, CHOSEN = (4, 128), 4  # tokens of groups; of the groups that the indexer chooses
 
     def __init__(self, layers, lengths, stream=None, chunk=False):
         self.tokens, self.longest, self.stream = int(sum(lengths)), int(max(lengths)), stream
@@ -46,7 +47,7 @@ class Step:
         self.sees, self.groups = np.zeros(self.tokens, np.int32), np.zeros(self.tokens, np.int32)
         self.window_rows, self.index_rows = (np.full(self.tokens, -1, np.int64) for _ in range(2))
         self.new_lens, self.chunk_rows = np.zeros(self.tokens, np.int32) if chunk else None, np.arange(self.tokens)
-        self.group_rows = {ratio: np.full(self.tokens, -1, np.int64) for ratio in (4, 128)}
+        self.group_rows = {ratio: np.full(self.tokens, -1, np.int64) for ratio in self.RATIOS}
         self.inputs = [zeros(layer.inputs(0), self.tokens) for layer in layers]
 
     def say(self, layers, rows):
@@ -62,13 +63,13 @@ class Step:
         self.positions[at], self.sequences[at] = position, row
         if self.new_lens is not None:
             self.new_lens[at] = at - self.cu[row] + 1
-        self.sees[at], self.groups[at] = position + 1, (position + 1) // 4
+        self.sees[at], self.groups[at] = position + 1, (position + 1) // self.CHOSEN
         self.window_rows[at] = layers[0].first + sequence.number * RING + position % RING
         for ratio, rows in self.group_rows.items():
             group = position // ratio
             ends = (position + 1) % ratio == 0
             rows[at] = sequence.pages[group // PAGE] * PAGE + group % PAGE if ends else -1
-        self.index_rows[at] = self.group_rows[4][at]
+        self.index_rows[at] = self.group_rows[self.CHOSEN][at]
         for layer, inputs in zip(layers, self.inputs):
             put(inputs, at, layer.inputs(token))
 

@@ -211,17 +211,16 @@ def sparse_layers_have_an_indexer():
 
 def rows_of_groups_are_made_and_chosen_once():
     s = step("rows.json --tp 2 --context 9000 --page-size 64")
-    before, after = ["qk_rmsnorm", "rope_heads", "compress"], ["mla_decode", "rope_heads"]
+    before, lists = ["qk_rmsnorm", "rope_heads", "compress"], ["chosen_lists", "mla_decode", "rope_heads"]
     choice = ["indexer_rope_cache", "indexer_topk"]
-    lists = ["chosen_lists", *after]
     assert [(k["kind"], k["layers"], ops(k)) for k in s["layers"]] == [
         ("window 128", 1, [*before, *lists]),
         ("window 128, rows of 2: its own choice", 1,
          [*before, "compress", *choice, "topk", *lists]),
-        ("window 128, rows of 2: a layer's before", 2, [*before, *after]),
+        ("window 128, rows of 2: a layer's before", 2, [*before, *lists]),
         ("window 128, rows of 1: its own choice, and blocks", 1,
          [*before, "compress", *choice, "topk", "topk", *lists]),
-        ("window 128, rows of 1: a layer's before", 2, [*before, *after]),
+        ("window 128, rows of 1: a layer's before", 2, [*before, *lists]),
         ("window 128, rows of 1: its own choice in blocks", 1, [*before, *choice, *lists])], s["layers"]
     blocks = s["layers"][3]["launches"]
     # 9,000 keys in parts of 1,024 or more, whose lists of 64 keys and 64 blocks are merged
@@ -234,11 +233,11 @@ def chosen_blocks_are_of_a_query_and_a_head():
     s = step("blocks.json --tp 2 --context 4000 --batch 2")
     assert [k["layers"] for k in s["layers"]] == [1, 2]
     chosen = s["layers"][1]
-    assert ops(chosen)[:6] == ["rope_qk_norm_cache", "rope_heads", "indexer_rope_cache", "indexer_topk", "chosen_lists",
-                               "decode"], ops(chosen)
+    assert ops(chosen)[:7] == ["rope_qk_norm_cache", "rope_heads", "indexer_rope_cache", "indexer_topk", "topk",
+                               "chosen_lists", "decode"], ops(chosen)
     shapes = [x["shape"] for x in chosen["launches"]]
-    assert shapes[3].startswith("rows=4,keys=4000,page=16") and "kv_heads=2" in shapes[4]
-    assert shapes[5].startswith("batch=4,k=2048,q=1,heads=8,kv_heads=1")
+    assert shapes[3] == "rows=4,keys=4000,page=16,splits=3" and "kv_heads=2" in shapes[5]
+    assert shapes[6].startswith("batch=4,k=2048,q=1,heads=8,kv_heads=1")
 
 
 def linear_layers_have_their_recurrence():

@@ -113,10 +113,10 @@ static void add_list_attention(struct step_kind *k, const struct model *m,
 {
     const long rows = rows_of(l, s);
     const long groups = s->chosen ? least(m->pooled.index_topk, rows) : rows;
-    if (s->chooses || !s->chosen) /* else the lists of a layer before serve */
-        step_add_lists(k, tokens_of(l),
-                       &(struct step_lists){l->context, s->pool ? s->pool : MOST_RATIO,
-                                            groups ? groups : 1, 1});
+    /* Lists name rows of the layer's own window, so each layer has its own. */
+    step_add_lists(
+        k, tokens_of(l),
+        &(struct step_lists){l->context, s->pool ? s->pool : MOST_RATIO, groups ? groups : 1, 1});
     const struct step_attention a = {
         .op = "mla_decode",
         .load = l,

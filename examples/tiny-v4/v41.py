@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three layers of DeepSeek-V4.1 that share rows of 2 tokens: one makes them, and chooses blocks of rows and rows; one takes
+its rows and its choice; one chooses again, among the rows of its blocks. Prompts in chunks, steps of one token and of
+several. Outputs and choices are compared with formulas in doubles. Exit status: 0 all right, 1 wrong results.
+
+Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
+import sys
+
+import attn
+import numpy as np
+
+from layers import (COS_SIN, DIM, EPS, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PAGE, PAGES, RING, ROTARY, ROWS, SCALE,
+                    WINDOW, Pooled, length, norm, numbers, rotate)
+from v4 import BOUND, Sequence, Step
+
+INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # the two levels: BLOCKS blocks of BLOCK rows, TOP rows
+ENTRIES = TOP + WINDOW
+KERNELS = [
+    {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
+    {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
+    {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True},
+    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True,
+     "top_blocks": BLOCKS, "block_size": BLOCK},
+    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True, "listed": True,
+     "block_size": BLOCK},
+    {"op": "chosen_lists"},
+    {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots",
+     "two_sources": [False, True]},
+]
+
+
+class Groups(Step):
+    RATIOS, CHOSEN = (RATIO,), RATIO
+
+
+class Maker:
+    """Rows of groups, and the indexer's keys: a projection of the rows before they rotate."""
+
+    def __init__(self, device):
+        self.rows = Pooled(device, 90, DIM, RATIO, False, True, "fp16", ape=False)
+        self.rope = device.indexer_rope_cache(dtype="fp16", heads=INDEX_HEADS, rope="gptj", hadamard=True)
+        self.weight = np.float32(1 + numbers((INDEX_DIM,), 91) / 8)
+        self.project = numbers((DIM, INDEX_DIM), 92) * DIM ** -0.5
+        self.latent = np.zeros((LONGEST, DIM), np.float16)
+        self.stride = INDEX_PAGE * (INDEX_DIM + 4)
+        self.keys = np.zeros(ROWS * PAGES * self.stride, np.uint8)
+
+    def launch(self, step, given, pool):
+        n = step.tokens
+        self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * DIM * 2, self.latent[:n])
+        k = np.float16(np.float64(self.latent[:n]) @ self.project)  # the engine's own product
+        self.rope(k=k, k_weight=self.weight, slot_mapping=step.index_rows, positions=step.positions // RATIO * RATIO,
+                  cos_sin=COS_SIN, keys=self.keys, page_size=INDEX_PAGE, page_stride=self.stride, eps=EPS)
+
+    def index_keys(self, given):
+        z = norm(self.rows.rows(given, rotated=False) @ self.project, np.float64(self.weight))
+        return np.array([rotate(key, group * RATIO, 0) for group, key in enumerate(z)]).reshape(-1, INDEX_DIM)
+
+
+class Chooser:
+    """A layer's queries of the indexer, and its choice. Without `source` it chooses blocks, too; with it, among the rows of
+    the source's blocks."""
+
+    def __init__(self, number, device, maker, source=None):
+        self.number, self.maker, self.source = number, maker, source
+        level = dict(listed=True) if source else dict(top_blocks=BLOCKS)
+        self.op = device.indexer_topk(top_k=TOP, heads=INDEX_HEADS, paged=True, small_pages=True, block_size=BLOCK, **level)
+        self.rope = maker.rope
+        self.q, self.weights = np.zeros((LONGEST, INDEX_HEADS, INDEX_DIM), np.uint8), np.zeros((LONGEST, INDEX_HEADS), np.float32)
+        self.chosen, self.counts = np.full((LONGEST, TOP), -1, np.int32), np.zeros(LONGEST, np.int32)
+        self.blocks, self.block_counts = np.full((LONGEST, BLOCKS), -1, np.int32), np.zeros(LONGEST, np.int32)
+        self.no_key, self.no_slots = np.ones((LONGEST, INDEX_DIM), np.float16), np.full(LONGEST, -1, np.int64)
+
+    def inputs(self, token):
+        return {"q": numbers((INDEX_HEADS, INDEX_DIM), self.number, token, 7),
+                "weights": abs(numbers((INDEX_HEADS,), self.number, token, 8))}
+
+    def launch(self, step, given):
+        n, m = step.tokens, self.maker
+        self.rope(q=given["q"], weights=given["weights"], q_out=self.q[:n], weights_out=self.weights[:n], k=self.no_key[:n],
+                  k_weight=m.weight, slot_mapping=self.no_slots[:n], positions=step.positions, cos_sin=COS_SIN, keys=m.keys,
+                  page_size=INDEX_PAGE, page_stride=m.stride, eps=EPS, weight_scale=(INDEX_DIM * INDEX_HEADS) ** -0.5)
+        if self.source:
+            level = dict(candidates=self.source.blocks[:n], candidate_counts=self.source.block_counts[:n])
+        else:
+            level = dict(blocks=self.blocks[:n, None], block_counts=self.block_counts[:n, None], last_blocks=1)
+        self.op(q=self.q[:n], weights=self.weights[:n], keys=m.keys, row_ends=step.groups, block_table=step.pages,
+                row_sequences=step.sequences, indices=self.chosen[:n, None], counts=self.counts[:n, None],
+                page_size=INDEX_PAGE, page_stride=m.stride, **level)
+
+    def scores(self, token, position, keys):
+        """Scores of the rows that a query sees, and their bound: elements of fp8 are off by 2^-4 of themselves."""
+        g = self.inputs(token)
+        q = rotate(np.float64(np.float16(g["q"])), position, 0)
+        w = np.float64(np.float16(g["weights"])) * (INDEX_DIM * INDEX_HEADS) ** -0.5
+        off = length(w) * length(q).max() * length(keys).max() * INDEX_DIM ** -0.5 * 2.0 ** -4 * 6
+        return w @ np.maximum(q @ keys.T, 0), off
+
+
+class Layer:
+    """A layer over the rows of `maker`, with the choice of `chooser`, its own or an earlier layer's."""
+
+    def __init__(self, number, device, pool, first, chooser):
+        self.number, self.pool, self.first, self.chooser = number, pool, first, chooser
+        self.window = Pooled(device, 10 * number + 1, DIM, 1, False, False, "fp16")
+        self.heads = device.rope_heads(dtype="fp16", head_dim=DIM, heads=HEADS, rope="gptj", rotary_dim=ROTARY)
+        self.lists_op = device.chosen_lists()
+        attend = dict(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
+                      cache=attn.CacheDesc(page_size=1))
+        self.attend, self.attend_two = device.mla_decode(**attend), device.mla_decode(**attend, two_sources=True)
+        self.sinks = np.float32(numbers((HEADS,), number, 5))
+        self.lists, self.list_lens = np.zeros((LONGEST, ENTRIES), np.int32), np.zeros(LONGEST, np.int32)
+        self.q, self.out, self.chunk = (np.zeros((LONGEST, *more, DIM), np.float16) for more in ((HEADS,), (HEADS,), ()))
+
+    def inputs(self, token):
+        given = {"q": numbers((HEADS, DIM), self.number, token, 6), "window": self.window.inputs(token)}
+        if self.chooser.number == self.number:
+            given["index"] = self.chooser.inputs(token)
+        if self.number == 0:
+            given["main"] = self.chooser.maker.rows.inputs(token)
+        return given
+
+    def launch(self, step):
+        given, n, chooser = step.inputs[self.number], step.tokens, self.chooser
+        rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY)
+        ring = step.window_rows + self.first - step.first
+        self.heads(x=given["q"], out=self.q[:n], eps=EPS, **rope)
+        pool, rows = (self.pool, ring) if step.new_lens is None else (self.chunk, step.chunk_rows)
+        self.window.launch(step, given["window"], rows, pool, PAGE, PAGE * DIM * 2)
+        if self.number == 0:
+            chooser.maker.launch(step, given["main"], self.pool)
+        if chooser.number == self.number:
+            chooser.launch(step, given["index"])
+        self.lists_op(kv_lens=step.sees, block_table=step.pages, row_sequences=step.sequences, chosen=chooser.chosen[:n],
+                      counts=chooser.counts[:n], window_slots=step.window_slots, lists=self.lists[:n],
+                      list_lens=self.list_lens[:n], kv_heads=1, ratio=RATIO, page_entries=PAGE, window=WINDOW, ring=RING,
+                      window_first=self.first, window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool))
+        attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.pool.reshape(-1, 1, 1, DIM), block_table=self.lists[:n],
+                      kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE)
+        if step.new_lens is None:
+            self.attend(**attend)
+        else:
+            self.attend_two(**attend, second=self.chunk, second_first=len(self.pool))
+            self.window.launch(step, given["window"], ring, self.pool, PAGE, PAGE * DIM * 2)
+        self.heads(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
+
+    def reference(self, t, token, rows, window, chosen):
+        """The output of a token, and the sizes of the terms of its sums."""
+        q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
+        keys = np.concatenate([rows[chosen], window[max(t + 1 - WINDOW, 0):t + 1]])
+        scores, sinks = q @ keys.T * SCALE, np.float64(self.sinks)[:, None]
+        most = np.maximum(scores.max(-1, keepdims=True), sinks)
+        p = np.exp(scores - most)
+        p /= p.sum(-1, keepdims=True) + np.exp(sinks - most)
+        return rotate(p @ keys, t, DIM - ROTARY, back=True), p @ length(keys)
+
+
+class Engine:
+    def __init__(self, target):
+        device = attn.Device(attn.build({"targets": [target], "defaults": {"dtype": "fp16"}, "kernels": KERNELS}), hip="sim")
+        self.first = ROWS * PAGES * PAGE  # rows of groups come before the rings of the layers' windows
+        pool = np.zeros((self.first + 3 * ROWS * RING, DIM), np.float16)
+        maker = Maker(device)
+        full = Chooser(0, device, maker)
+        choosers = [full, full, Chooser(2, device, maker, full)]
+        self.layers = [Layer(i, device, pool, self.first + i * ROWS * RING, c) for i, c in enumerate(choosers)]
+        self.sequences, self.worst, self.choice = [Sequence(i) for i in range(ROWS - 1)], [0.0] * 3, [0.0] * 3
+
+    def step(self, pieces, chunk=False):
+        """A step of `pieces` tokens of each sequence, whose results are compared."""
+        step = Groups(self.layers, pieces + [0], chunk=chunk)
+        step.first = self.layers[0].first
+        rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
+        step.say(self.layers, rows)
+        for layer in self.layers:
+            layer.launch(step)
+        for s, (_, position, tokens) in zip(self.sequences, rows):
+            s.tokens += tokens
+            self.compare(s, position, int(step.cu[s.number]))
+
+    def compare(self, s, position, first):
+        """Compares the results of a sequence's tokens from `position` on, which begin with the step's row `first`."""
+        maker = self.layers[0].chooser.maker
+        given = [maker.rows.inputs(token) for token in s.tokens]
+        rows, keys = maker.rows.rows(given), maker.index_keys(given)
+        for layer in self.layers:
+            c = layer.chooser
+            window = layer.window.rows([layer.window.inputs(token) for token in s.tokens])
+            for t in range(position, len(s.tokens)):
+                at = first + t - position
+                chosen = c.chosen[at][:c.counts[at]]
+                want, size = layer.reference(t, s.tokens[t], rows, window, chosen)
+                error = length(np.float64(layer.out[at]) - want) / (BOUND * size)
+                self.worst[layer.number] = max(self.worst[layer.number], float(np.where(np.isnan(error), np.inf, error).max()))
+                n = (t + 1) // RATIO
+                if c.number == layer.number and n:
+                    self.choice[c.number] = max(self.choice[c.number], self.inversion(c, at, s.tokens[t], t, keys[:n]))
+
+    def inversion(self, c, at, token, t, keys):
+        """The largest amount, as a part of its bound, by which something that was left out scores above something chosen."""
+        n, chosen = len(keys), c.chosen[at][:c.counts[at]]
+        scores, off = c.scores(token, t, keys)
+        blocks = (c.source or c).blocks[at][:(c.source or c).block_counts[at]]
+        newest, seen = (n - 1) // BLOCK, np.arange(n)
+        worst = 0.0
+        if len(blocks) != min(newest + 1, BLOCKS) or newest not in blocks or list(blocks) != sorted(set(blocks)):
+            return np.inf
+        if c.source:
+            seen = seen[np.isin(seen // BLOCK, blocks)]
+        else:
+            best = np.array([scores[b * BLOCK:(b + 1) * BLOCK].max() for b in range(newest)])
+            left, kept = np.setdiff1d(np.arange(newest), blocks), blocks[blocks < newest]
+            if len(left):
+                worst = (best[left].max() - best[kept].min()) / off
+        if list(chosen) != sorted(set(chosen)) or len(chosen) != min(len(seen), TOP) or not np.isin(chosen, seen).all():
+            return np.inf
+        left = np.setdiff1d(seen, chosen)
+        return max(worst, (scores[left].max() - scores[chosen].min()) / off) if len(left) else worst
+
+
+def main(target):
+    engine = Engine(target)
+    for pieces in ([45, 18], [45, 0]):
+        engine.step(pieces, chunk=True)
+    for queries in (1, 3):
+        engine.step([queries] * (ROWS - 1))
+    print(f"{target}: sequences of {', '.join(str(len(s.tokens)) for s in engine.sequences)} tokens")
+    for name, error in zip(("makes and chooses", "takes rows and choice", "chooses in blocks"), engine.worst):
+        print(f"  {name:22} largest error {error:.2f} of its bound")
+    for name, error in zip(("blocks and rows", "", "rows in blocks"), engine.choice):
+        if name:
+            print(f"  choice: {name:14} largest inversion {error:.2f} of its bound")
+    return any(error > 1 for error in engine.worst + engine.choice)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "gfx942"))
