@@ -6,7 +6,7 @@ import numpy as np
 
 import attn.aiter as aiter
 import support
-from attn.aiter import NotServed
+from attn.aiter import NotServed, _linear
 from test_linear_engines import CHANNELS, HEADS, K, SLOTS, TAPS, VALUE_HEADS, Tokens, turned
 
 class Aiter(unittest.TestCase):
@@ -87,6 +87,29 @@ class Aiter(unittest.TestCase):
         step = aiter.causal_conv1d_update(x[8:].copy(), state, weight, None, "silu", conv_state_indices=slot)
         np.testing.assert_array_equal(np.concatenate([first.T, step]), np.concatenate(parts, 1))
         np.testing.assert_array_equal(state, whole)
+
+    def test_packed_convolutions(self):
+        """Rows of each head, and rows of q, k, v and z by themselves, have the same results; a row is padding."""
+        weight = self.rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
+        state = self.rng.standard_normal((3, CHANNELS, TAPS - 1)).astype(np.float16)
+        flat, gates = (self.rng.standard_normal((3, n)).astype(np.float16) for n in (CHANNELS + VALUE_HEADS * K, 2 * VALUE_HEADS))
+        slots, heads = np.array([2, 0], np.int32), (HEADS, VALUE_HEADS, K, K)
+        want = aiter.causal_conv1d_update(flat[:2, :CHANNELS].copy(), state.copy(), weight, None, "silu",
+                                          conv_state_indices=slots)
+        for layout in ("flat", "interleaved"):  # which are the same for one head of q and k
+            z, y = (np.ones((3, VALUE_HEADS, K), np.float16) for _ in range(2))
+            got, b, a = aiter.fused_reshape_causal_conv1d_update_single_token(
+                flat, 2, *heads, gates, z, y, state.copy(), weight, None, "silu", slots, qkvz_layout=layout)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.concatenate([b, a], 1), gates[:2])
+            np.testing.assert_array_equal(z.reshape(3, -1), np.concatenate([flat[:2, CHANNELS:], 0 * flat[2:, CHANNELS:]]))
+            np.testing.assert_array_equal(y[:, 0, 0], [1, 1, 0])
+        rows = np.arange(2 * 12).reshape(2, 12)  # two heads of q and k of one element, four values and gates of one
+        mixed, z, b, a = _linear._unpacked(rows, rows[:, :8], 2, 4, 1, 1, True)
+        np.testing.assert_array_equal(mixed[0], [0, 6, 1, 7, 2, 3, 8, 9])
+        np.testing.assert_array_equal(z[0], [4, 5, 10, 11])
+        np.testing.assert_array_equal(b[0], [0, 1, 4, 5])
+        np.testing.assert_array_equal(a[0], [2, 3, 6, 7])
 
 
 if __name__ == "__main__":

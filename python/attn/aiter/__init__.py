@@ -32,7 +32,8 @@ from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_p
                                  top_k_per_row_prefill)
 from attn.aiter._linear import (causal_conv1d_fn, causal_conv1d_split_qkv_triton_tile_fn, causal_conv1d_update,
                                 chunk_gated_delta_rule, chunk_gated_delta_rule_opt_vk, chunk_kimi_delta_attn, flydsl_gdr_decode,
-                                fused_rearrange_sigmoid_gated_delta_rule, fused_recurrent_gated_delta_rule)
+                                fused_rearrange_sigmoid_gated_delta_rule, fused_recurrent_gated_delta_rule,
+                                fused_reshape_causal_conv1d_update_single_token)
 from attn.aiter._minimax import fused_qknorm_idxrqknorm
 from attn.aiter._mla import (_fused_qk_rmsnorm, cat_and_cache_mla, concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,

@@ -3,6 +3,7 @@
 States are in the order that AITER's call has. What chooses among AITER's own kernels changes nothing."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
+from attn.attention import new_like
 from attn.linear import _calls as l
 from attn.linear import atom, fla, sglang
 
@@ -118,7 +119,44 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
 
 def causal_conv1d_split_qkv_triton_tile_fn(x, weight, bias, conv_states, query_start_loc, k_dim, v_dim, cache_indices=None,
                                            has_initial_state=None, activation="silu", pad_slot_id=-1, block_m=64, block_n=32,
-                                           num_warps=4, metadata=None):
-    """The convolution of prompts, x [channels, tokens]. Returns q and k [tokens, k_dim] and v [tokens, v_dim]."""
+                                           num_warps=4, metadata=None, preserve_input_dtype=False):
+    """The convolution of prompts, x [channels, tokens]. Returns q and k [tokens, k_dim] and v [tokens, v_dim], in the
+    type of x."""
     return atom.causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, k_dim, v_dim, cache_indices,
                                  has_initial_state=has_initial_state, activation=activation, pad_slot_id=pad_slot_id)
+
+
+def _unpacked(rows, gates, k_heads, v_heads, k_dim, v_dim, interleaved):
+    """Returns rows [tokens, channels] of q, k and v, z, b and a of packed rows, [tokens, ...]. Interleaved ones have q, k, v
+    and z, and b and a, of a head of q and k next to each other."""
+    n, width, ratio = rows.shape[0], 2 * k_heads * k_dim + v_heads * v_dim, v_heads // k_heads
+    if not interleaved:
+        return rows[:, :width], rows[:, width:], gates[:, :v_heads], gates[:, v_heads:]
+    heads, pairs = rows.reshape(n, k_heads, -1), gates.reshape(n, k_heads, -1)
+    ends = (0, k_dim, 2 * k_dim, 2 * k_dim + ratio * v_dim, heads.shape[2])
+    parts = [heads[:, :, first:end].reshape(n, -1) for first, end in zip(ends, ends[1:])]
+    mixed = l.joined(parts[:3])
+    return mixed, parts[3], pairs[:, :, :ratio].reshape(n, -1), pairs[:, :, ratio:].reshape(n, -1)
+
+
+def fused_reshape_causal_conv1d_update_single_token(
+        x, num_actual_tokens, num_k_heads, num_v_heads, head_k_dim, head_v_dim, ba, z_out, core_attn_out, conv_state, weight,
+        bias=None, activation=None, conv_state_indices=None, num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
+        pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None, validate_data=False,
+        qkvz_layout="interleaved"):
+    """The convolution of a decode step from packed rows of q, k, v and z, and of b and a. z goes to z_out, whose further
+    rows become 0, as do the rows of core_attn_out. Returns q, k and v in one, [tokens, channels], b and a."""
+    call, n = "fused_reshape_causal_conv1d_update_single_token", num_actual_tokens
+    if qkvz_layout not in ("interleaved", "flat"):
+        raise NotServed(call, f"qkvz_layout {qkvz_layout!r}")
+    if any(t is not None for t in (num_accepted_tokens, query_start_loc, block_idx_last_scheduled_token)):
+        raise NotServed(call, "drafts, or states at the boundaries of blocks")
+    rows, gates = (c.view(t, t.shape[0], -1)[:n] for t in (x, ba))
+    mixed, z, b, a = _unpacked(rows, gates, num_k_heads, num_v_heads, head_k_dim, head_v_dim, qkvz_layout == "interleaved")
+    out = new_like(mixed, tuple(mixed.shape))
+    slots = c.arange(x, n) if conv_state_indices is None else l.indices(conv_state_indices)
+    l.convolve(call, mixed, weight, bias, conv_state, slots, activation, l.first_slot(call, pad_slot_id), max_seqlen=1,
+               out=out)
+    c.view(z_out, z_out.shape[0], -1)[:n] = z
+    z_out[n:], core_attn_out[n:] = 0, 0
+    return out, b, a

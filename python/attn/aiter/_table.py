@@ -160,6 +160,8 @@ ROWS = (
      "of `aiter.ops.triton.conv`: prompts and steps, states in place by slots",
      "`intermediate_conv_window`, circular states by `cache_seqlens`; `aiter.ops.causal_conv1d_update` has other arguments"),
     (("causal_conv1d_split_qkv_triton_tile_fn",), "vLLM", "prompts, with q, k and v apart", ""),
+    (("fused_reshape_causal_conv1d_update_single_token",), "vLLM", "decode steps from packed rows, interleaved or flat",
+     "drafts, states at the boundaries of blocks"),
 )
 
 _ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which take the same tensors"
@@ -212,7 +214,6 @@ MISSING = (
     ("fused_recurrent_kda_packed_decode", "vLLM", _GDN),
     ("build_gated_delta_rule_prefill_metadata", "vLLM", _GDN),
     ("chunk_gated_delta_rule_fwd_h_flydsl_opt", "vLLM", _GDN),
-    ("fused_reshape_causal_conv1d_update_single_token", "vLLM", _GDN),
     ("gdn_prepare_flydsl_supported", "vLLM", _GDN),
     ("gdn_prepare_fwd_flydsl", "vLLM", _GDN),
     ("mla_decode_fwd_v4_nm_ps", "SGLang", _V4),

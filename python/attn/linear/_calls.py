@@ -217,6 +217,11 @@ def norm_gate(call, activation, z, first):
     raise NotServed(call, f"a gate of {activation!r}")
 
 
+def joined(parts):
+    """Returns rows [tokens, ...] next to each other in new rows."""
+    return sys.modules["torch"].cat(parts, 1) if c.is_torch(parts[0]) else sys.modules["numpy"].concatenate(parts, 1)
+
+
 def strided(x, shape, strides):
     """Returns a view of x's memory with other dimensions. Strides count as x's library counts them: bytes in numpy,
     elements in torch."""
