@@ -310,7 +310,6 @@ static void store_key(struct indexer_rope *k, const struct tir_value *raw, struc
 /* ---- Keys in mxfp4 ---- */
 
 enum {
-    LANES = TIR_WAVE_LANES,
     MX_BLOCK = 32, /* elements that share a scale */
     PART_COLS = 32,
     MANTISSA = 23,
@@ -413,8 +412,9 @@ static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct
 static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_layout column = tir_spread_column(k->rope.m, 1, LANES);
-    const struct tir_type lane = tir_tile(b->f, TIR_I32, LANES, 1, &column);
+    const unsigned lanes = tir_lanes(k->rope.m);
+    const struct tir_layout column = tir_spread_column(k->rope.m, 1, lanes);
+    const struct tir_type lane = tir_tile(b->f, TIR_I32, lanes, 1, &column);
     const struct tir_type f32 = tir_with_dtype(lane, TIR_F32);
     struct tir_value bits[2], sizes[2], bytes = constant(k, 0, lane);
     deal_elements(k, x, lane, bits);

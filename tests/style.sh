@@ -61,10 +61,17 @@ if grep -nE '^ *"""(What|Of|Where|Whose|Nor|How|Which|Whether|Who) ' -r ops pyth
     echo "a docstring without a subject or a verb"
     status=1
 fi
-# The lanes of a wave are the machine's, or TIR_WAVE_LANES: no literal 6 or 64.
+# The lanes of a wave are the machine's: no literal 6 or 64, and no size made of TIR_WAVE_LANES, the
+# most that a wave may have. Templates compare a machine with it.
+if grep -nE 'TIR_WAVE_(LANES|BITS)' -r ir templates targets --include='*.c' --include='*.h' |
+    grep -vE 'lane_bits (<|==) TIR_WAVE_BITS|TIR_WAVE_BITS - m->lane_bits|lanes", TIR_WAVE_LANES' |
+    grep -vE '^ir/(layout|convert|mma_operands)[.]h:|^ir/interp_values[.]c:|^templates/template[.][ch]:'; then
+    echo "tir_lanes() of the machine, not a wave of 64 lanes"
+    status=1
+fi
 if grep -nE 'lane_bits *(=|==|!=|<) *6|LANES = 64|(<|-|[+]) 6\b|\b64 *[*] *w|[*/%] 64\b' -r ir templates targets \
     --include='*.c' --include='*.h' | grep -vE ': *(/[*]| [*])|1024|/[*].*64'; then
-    echo "TIR_WAVE_LANES or the machine's lane_bits, not a literal"
+    echo "the machine's lane_bits, not a literal"
     status=1
 fi
 # The room of layouts writes images of bits, and the parser, which reads them. All others compose

@@ -20,10 +20,10 @@ static unsigned lanes_of_row(unsigned cols, unsigned size)
     return accesses < LINE_LANES ? accesses : LINE_LANES;
 }
 
-unsigned att_state_least_rows(const struct att_variant *v)
+unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m)
 {
     const unsigned size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
-    return (1u << TIR_WAVE_BITS) / lanes_of_row((unsigned)v->head_dim, size);
+    return tir_lanes(m) / lanes_of_row((unsigned)v->head_dim, size);
 }
 
 /* Returns the type of a tile as memory has it: 16 bytes a lane, and eight lanes a line of 128

@@ -26,7 +26,7 @@ struct att_state {
 
 /** Returns the least number of value elements (rows of a state [V, K]) that a wave must have, so
  * that each of its lanes holds a part. */
-unsigned att_state_least_rows(const struct att_variant *v);
+unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);
 
 /** Chooses how a wave has `rows` value elements of a state of K x V. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,

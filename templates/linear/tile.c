@@ -34,7 +34,7 @@ bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why)
 {
     const unsigned rows = att_state_rows(v, t), parts = (unsigned)v->head_dim_v / rows;
-    if (v->state_layout == ATT_STATE_LAYOUT_V_MAJOR && rows < att_state_least_rows(v))
+    if (v->state_layout == ATT_STATE_LAYOUT_V_MAJOR && rows < att_state_least_rows(v, m))
         return att_reject(why, ATT_TILE, "%u value elements of %d keys leave lanes without a part",
                           rows, v->head_dim);
     if (parts < t->waves)

@@ -24,7 +24,7 @@ enum {
     NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
                       the others */
     ,
-    LANES = TIR_WAVE_LANES / 2 /* of each half */,
+    LANES = 32 /* of each half: columns of the product's instruction */,
     OF_ROWS = 16 /* registers of a block of rows; each has one column per half of the lanes */,
     HALVES = 2 /* of the keys: an instruction takes one */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
@@ -224,8 +224,8 @@ static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_spread spread = tir_spread(s->d.m, 1);
-    tir_spread_cols(&spread, TIR_LANES, TIR_WAVE_BITS);
-    tir_spread_cols(&spread, TIR_REGS, tir_bits(s->d.columns) - TIR_WAVE_BITS);
+    tir_spread_cols(&spread, TIR_LANES, s->d.m->lane_bits);
+    tir_spread_cols(&spread, TIR_REGS, tir_bits(s->d.columns) - s->d.m->lane_bits);
     const struct tir_layout plain = tir_spread_layout(&spread), map = vector_map(s, s->d.columns);
     const struct tir_layout columns = tir_layout_transpose(&plain);
     static const uint8_t column[] = {0, 1, 3, 4, 5, 2, 6};

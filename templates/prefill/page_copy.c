@@ -14,7 +14,7 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
-enum { COPY_BYTES = 16, WAVE_BYTES = COPY_BYTES * TIR_WAVE_LANES };
+enum { COPY_BYTES = 16 };
 
 /* Returns the rows of a tile that a wave copies. */
 static unsigned own_rows(const struct prefill *p)
@@ -35,7 +35,7 @@ bool prefill_copies_pages(const struct prefill *p)
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
     return fits && !converts && !p->value.transposed && p->tile->copy_bytes >= COPY_BYTES &&
            p->tile->own[PREFILL_WORKGROUPS] != 1 && p->shape.dv == (unsigned)v->head_dim_v &&
-           rows * narrowest * prefill_bytes(p) >= WAVE_BYTES;
+           rows * narrowest * prefill_bytes(p) >= COPY_BYTES * tir_lanes(p->m);
 }
 
 /* Returns the key of the wave's first row of a tile, moved into the pages with visible keys. */
