@@ -36,13 +36,17 @@ class TunedSplit(unittest.TestCase):
     def setUpClass(cls):
         rows = pathlib.Path(__file__).parents[1] / "runtime" / "splits_tuning.yaml"
         with tempfile.TemporaryDirectory() as root:
-            pack = os.path.join(root, "tuned.attnpack")
             files = {"d.yaml": TUNED, "t.yaml": rows.read_text().replace("dtype=bf16", "dtype=fp16")}
             for name, text in files.items():
                 pathlib.Path(root, name).write_text(text)
-            subprocess.run([os.environ["ATTN_ATTNC"], "build", os.path.join(root, "d.yaml"), "--tuning",
-                            os.path.join(root, "t.yaml"), "-q", "--no-cache", "-o", pack], check=True)
-            cls.device = attn.Device(attn.Pack(pack), hip="sim")
+            cls.device, cls.untuned = (
+                cls.build(root, *args) for args in (("tuned", "--tuning", "t.yaml"), ("untuned",)))
+
+    @staticmethod
+    def build(root, name, *more):
+        subprocess.run([os.environ["ATTN_ATTNC"], "build", "d.yaml", *more, "-q", "--cache", "cache", "-o", name],
+                       cwd=root, check=True)
+        return attn.Device(attn.Pack(os.path.join(root, name)), hip="sim")
 
     def decode(self, heads, kv_heads, **more):
         return BatchDecode(self.device, dtype="fp16", head_dim=64, heads=heads, kv_heads=kv_heads,
@@ -83,22 +87,35 @@ class TunedSplit(unittest.TestCase):
                 support.close(out[s:s + 1], want, support.bound(y), f"{kv_len} {s}")
 
 
-    def test_aiter_splits_as_tuned(self):
-        aiter.use(device=self.device)
-        session = _common._devices[0]
+    def attend(self, longest):
+        """Checks a call of two sequences, whose longest one is said to have `longest` keys."""
         cache = support.random((60, 2, 16, 1, 64), 3)
         lens, pages = np.array([700, 33], np.int32), np.arange(60, dtype=np.int32)[::-1]
         table = np.stack([pages[:44], np.roll(pages, 16)[:44]])
         q, out = support.random((2, 8, 64), 4), np.zeros((2, 8, 64), np.float16)
+        aiter.unified_attention(
+            q, np.ascontiguousarray(cache[:, 0]), np.ascontiguousarray(cache[:, 1]), out,
+            np.arange(3, dtype=np.int32), 1, lens, longest, 0.125, True, (-1, -1), table, 0, None, None, None)
+        for i, n in enumerate(lens):
+            x, y = (cache[table[i], j].reshape(-1, 1, 64)[:n] for j in range(2))
+            want, _ = support.attention(q[i:i + 1], x, y)
+            support.close(out[i:i + 1], want, support.bound(y), f"{longest} {i}")
+
+    def test_aiter_takes_one_launch_without_tuning(self):
+        aiter.use(device=self.untuned)
+        session = _common._devices[0]
+        self.attend(1024)
+        split, = session.splits.values()
+        self.assertEqual((split.tuned, split.one_launch, split.lists, split.merge_rate), (False, True, 304, 4))
+        self.assertEqual([kind for kind, _ in session.ops if kind == "combine"], [])
+        self.assertEqual([x.any() for _, x in session.tickets.values()], [False])
+
+    def test_aiter_splits_as_tuned(self):
+        aiter.use(device=self.device)
+        session = _common._devices[0]
         for longest, lists, merge_rate in ((1024, 304, 0), (16384, 912, 16)):
             session.buffers.clear()
-            aiter.unified_attention(
-                q, np.ascontiguousarray(cache[:, 0]), np.ascontiguousarray(cache[:, 1]), out,
-                np.arange(3, dtype=np.int32), 1, lens, longest, 0.125, True, (-1, -1), table, 0, None, None, None)
-            for i, n in enumerate(lens):
-                x, y = (cache[table[i], j].reshape(-1, 1, 64)[:n] for j in range(2))
-                want, _ = support.attention(q[i:i + 1], x, y)
-                support.close(out[i:i + 1], want, support.bound(y), f"{longest} {i}")
+            self.attend(longest)
             self.assertEqual([key[1][4] for key in session.buffers], [lists])
             once = longest == 1024
             self.assertNotEqual(once, any(kind == "combine" for kind, _ in session.ops))

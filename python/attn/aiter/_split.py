@@ -17,9 +17,10 @@ def usual_lists(units, lists, batch, kv_heads, most):
     return parts * kv_heads if parts != batch else 0
 
 
-def split_of(s, op, batch, kv_heads, most, longest):
-    """The split of a step. `most` is what a call allows for a sequence, or None; `longest` the keys
-    of the longest one where the call says them, or 0."""
+def split_of(s, op, batch, kv_heads, most, longest, once=None):
+    """Returns the split of a step. `most` is what a call allows for a sequence, or None; `longest` the keys
+    of the longest one where the call says them, or 0. `once` is the op of the same kernel in one launch, or
+    None: without tuning it is taken, since a second launch takes longer than the sum of parts."""
     if most == 1 or batch == 0:
         return WHOLE
     shift = max(longest.bit_length() - 4, 0)  # lengths that are alike have one answer
@@ -28,7 +29,8 @@ def split_of(s, op, batch, kv_heads, most, longest):
     if split is None:
         split = choose_split(op, batch, longest)
         if not split.tuned:
-            split = Split(usual_lists(s.device.compute_units, split.lists, batch, kv_heads, most))
+            split = choose_split(once, batch, longest) if once is not None else split
+            split.lists = usual_lists(s.device.compute_units, split.lists, batch, kv_heads, most)
         elif most:
             split.lists = min(split.lists, batch * most * kv_heads)
         s.splits[key] = split
@@ -63,8 +65,9 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     parts are added up by the launch itself where that was found to be better and a pack has it."""
     q, out, op = call["q"], call["out"], s.op(kind, **desc)
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
-    split = split_of(s, op, batch, kv_heads, most, longest)
-    once = split.one_launch and s.has(kind, **desc, one_launch=True)
+    once = s.op(kind, **desc, one_launch=True) if s.has(kind, **desc, one_launch=True) else None
+    split = split_of(s, op, batch, kv_heads, most, longest, once)
+    once = once if split.one_launch else None
     joined = joined_of(desc)
     if not split.lists or not s.has("plan") or not (once or s.has("combine", **joined)):
         op(**call, stream=stream)
@@ -85,10 +88,9 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
                  window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, stream=stream)
     call = dict(call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
                 partial_rows=rows, stream=stream)
-    if once:
-        s.op(kind, **desc, one_launch=True)(
-            **call, reduce_indptr=tiles, reduce_partial_map=partial,
-            tickets=tickets_of(s, q, stream, kind, (batch, 32) if kind == "mla_decode" else (batch, kv_heads, 32)))
+    if once is not None:
+        once(**call, reduce_indptr=tiles, reduce_partial_map=partial,
+             tickets=tickets_of(s, q, stream, kind, (batch, 32) if kind == "mla_decode" else (batch, kv_heads, 32)))
         return
     op(**call)
     s.op("combine", **joined)(
