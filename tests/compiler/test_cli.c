@@ -174,6 +174,15 @@ static void a_models_config_becomes_a_description(void **state)
            "kv_scale: e8m0", "");
     expect("describe latent.json --kv-layout packed", 1, "",
            "the cache: packed rows have 512 + 64");
+    write_file(
+        "rows.json",
+        "{ \"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 2, \"hidden_size\": 4096,\n"
+        "  \"num_attention_heads\": 64, \"num_key_value_heads\": 1, \"head_dim\": 512,\n"
+        "  \"qk_rope_head_dim\": 64, \"q_lora_rank\": 1024, \"sliding_window\": 128,\n"
+        "  \"compress_ratios\": [0, 128] }\n");
+    expect("describe rows.json --tp 8 --kv-dtype fp8 --kv-layout scales_last -o r.yaml", 0, "", "");
+    expect("build r.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=scales_last", "");
+    expect("describe rows.json --kv-layout scales_last", 1, "", "describe: the cache: ");
 }
 
 /* One setting is missing, or does not fit the others: the sentence names it. */

@@ -580,10 +580,11 @@ bool check_deployment(const struct deployment *d, char why[200])
 {
     struct model m = {0};
     struct entry_writer w = {.m = &m, .d = d};
-    const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
-    entry_begin(&w, "cache_write");
-    entry_field(&w, packed ? "head_dim: 512" : "head_dim: 64");
-    entry_field(&w, "head_dim_v: 64");
+    const bool packed = strcmp(d->kv_layout, "packed") == 0;    /* rows of a latent and a key */
+    const bool rows = strcmp(d->kv_layout, "scales_last") == 0; /* rows that are key and value */
+    entry_begin(&w, rows ? "mla_decode" : "cache_write");
+    entry_field(&w, packed || rows ? "head_dim: 512" : "head_dim: 64");
+    entry_field(&w, rows ? "head_dim_v: 512" : "head_dim_v: 64");
     entry_field(&w, "page_size: %s", d->page_size);
     entry_cache(&w);
     return entry_is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
