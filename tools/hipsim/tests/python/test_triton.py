@@ -62,6 +62,7 @@ class Kernels(unittest.TestCase):
     def test_tensors_of_both_devices(self):
         for n in (1000, 1024):
             x, y = torch.rand(n, device="cuda"), torch.rand(n).cuda()
+            self.assertTrue(x.is_cuda and y.is_cuda)
             out = torch.empty_like(x, device=DEVICE)
             add[(triton.cdiv(n, 256),)](x, y, out, n, BLOCK=256, MASK=True)
             self.assertTrue(torch.equal(out, x + y))
