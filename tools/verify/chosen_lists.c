@@ -237,7 +237,7 @@ const struct verify_op verify_chosen_lists = {
         {
             {"queries", offsetof(struct shape, queries), 1 << 14, "rows of lists"},
             {"keys", offsetof(struct shape, most), 1 << 20, "tokens that a query sees"},
-            {"top_k", offsetof(struct shape, top_k), 8192, "groups that are chosen"},
+            {"top_k", offsetof(struct shape, top_k), 4096, "groups that are chosen"},
             {"ratio", offsetof(struct shape, ratio), 1 << 20, "tokens of a group"},
             {"kv_heads", offsetof(struct shape, kv_heads), 64, "each with lists of its own"},
         },

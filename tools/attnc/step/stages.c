@@ -11,7 +11,7 @@
 #include "runtime/attn.h"
 #include "targets/tgt.h"
 
-enum { PROBE_KEYS = 64, ANY_PAGE = 16 };
+enum { PROBE_KEYS = 64, ANY_PAGE = 16, LISTED_GROUPS = 4096 };
 
 enum {
     WHOLE_QUERIES = 8, /* maximum of a sequence's new tokens for rope_decode */
@@ -150,6 +150,7 @@ static void add_merge(struct step_way *w, long rows, long parts, long top_k)
     snprintf(c->shape, sizeof(c->shape), "rows=%ld,columns=%ld", rows, parts * top_k);
 }
 
+/* Adds the launch that scores rows in `parts` parts and selects in each. */
 static struct step_way *add_choice(struct step_stage *stage, const struct step_index *x,
                                    const char *name, long parts)
 {
@@ -187,9 +188,11 @@ void step_add_index_queries(struct step_kind *k, const struct step_load *l,
              l->batch * l->queries, x->page);
 }
 
+/* Adds the launch. A trace has lists of at most 4,096 groups, so longer ones are timed as such. */
 void step_add_lists(struct step_kind *k, long tokens, const struct step_lists *x)
 {
+    const long groups = x->groups < LISTED_GROUPS ? x->groups : LISTED_GROUPS;
     struct step_call *c = step_add_call(k, "chosen_lists");
     snprintf(c->shape, sizeof(c->shape), "queries=%ld,keys=%ld,ratio=%ld,top_k=%ld,kv_heads=%ld",
-             tokens, x->keys, x->ratio, x->groups, x->kv_heads);
+             tokens, x->keys, x->ratio, groups, x->kv_heads);
 }
