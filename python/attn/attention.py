@@ -149,7 +149,7 @@ class BatchDecode:
             self.split = Split(lists, one_launch=bool(one_launch)) if lists else choose_split(
                 self.op, max_batch, kv_len)
         if self.split and self.split.lists:
-            one_launch = self._launches_once(device, desc, one_launch)
+            one_launch = self._launches_once(device, desc, one_launch, None if lists else (max_batch, kv_len))
             window = window_left + 1 if mask == "window" else chunk
             self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
                                head_dim_v=self.head_dim_v, lists=self.split.lists, window=window,
@@ -161,10 +161,12 @@ class BatchDecode:
                                           partials="csr")
         self._step, self._layers = None, {}
 
-    def _launches_once(self, device, desc, one_launch):
-        """The split says whether decode's own launch adds up the parts, where the caller leaves that
-        open; a pack without that kernel has a combine for them."""
-        if one_launch is not None or not self.split.one_launch:
+    def _launches_once(self, device, desc, one_launch, step):
+        """Returns whether decode's own launch adds up the parts. If the caller leaves that open, the tuned split says
+        it. Without tuning it does, with the split of that launch for `step`: sequences and keys, None if the caller
+        gave the lists. A pack without that kernel has a combine."""
+        untuned = step and not self.split.tuned
+        if one_launch is not None or not (untuned or self.split.one_launch):
             return bool(one_launch)
         try:
             self.op = device.decode(**desc, one_launch=True)
@@ -172,6 +174,8 @@ class BatchDecode:
             if e.status != "ATTN_NO_KERNEL":
                 raise
             return False
+        if untuned:
+            self.split = choose_split(self.op, *step)
         return True
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,

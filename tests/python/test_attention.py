@@ -101,6 +101,14 @@ class TunedSplit(unittest.TestCase):
             want, _ = support.attention(q[i:i + 1], x, y)
             support.close(out[i:i + 1], want, support.bound(y), f"{longest} {i}")
 
+    def test_one_launch_is_the_default_without_tuning(self):
+        make = lambda **more: BatchDecode(self.untuned, dtype="fp16", head_dim=64, heads=8, kv_heads=1, max_batch=1,
+                                          kv_len=8192, cache=attn.CacheDesc(page_size=16), **more)
+        once = make()
+        self.assertEqual((once.split.one_launch, once.combine, once.lists.shape["merge_rate"]), (True, None, 32))
+        self.assertIsNone(make(one_launch=False).tickets)
+        self.assertIsNone(make(lists=7).tickets)
+
     def test_aiter_takes_one_launch_without_tuning(self):
         aiter.use(device=self.untuned)
         session = _common._devices[0]
