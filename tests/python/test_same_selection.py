@@ -18,7 +18,8 @@ class Rank:
     """The keys of one sequence on a rank, which has them in pages of its own order."""
 
     def __init__(self, device, keys, scales, pages):
-        self.device, self.pages = device, np.int32(np.tile(pages, (ROWS, 1)))
+        self.device, self.spare = device, np.setdiff1d(np.arange(PAGES + 9), pages)[0]  # a page of zeros
+        self.pages = np.int32(np.tile(pages, (ROWS, 1)))
         self.pool = np.zeros((PAGES + 9, STRIDE), np.uint8)
         for i in range(KEYS):
             page, inside = self.pool[pages[i // PAGE]], i % PAGE
@@ -26,13 +27,14 @@ class Rank:
             page[PAGE * 128 + 4 * inside:PAGE * 128 + 4 * inside + 4] = scales[i:i + 1].view(np.uint8)
         self.choose = device.indexer_topk(top_k=TOP, heads=HEADS, paged=True)
 
-    def select(self, q, weights, ends, parts=1, stream=None):
-        indices, values = np.zeros((ROWS, parts, TOP), np.int32), np.zeros((ROWS, parts, TOP), np.float32)
-        self.choose(q=q, weights=weights, keys=self.pool.reshape(-1), row_ends=ends, block_table=self.pages,
+    def select(self, q, weights, ends, parts=1, stream=None, pages=None):
+        rows, pages = len(ends), self.pages if pages is None else pages
+        indices, values = np.zeros((rows, parts, TOP), np.int32), np.zeros((rows, parts, TOP), np.float32)
+        self.choose(q=q, weights=weights, keys=self.pool.reshape(-1), row_ends=ends, block_table=pages,
                     indices=indices, values=values, page_size=PAGE, page_stride=STRIDE, stream=stream)
         if parts > 1:
-            lists, scores = indices.reshape(ROWS, -1), values.reshape(ROWS, -1)
-            indices, values = np.zeros((ROWS, 1, TOP), np.int32), np.zeros((ROWS, 1, TOP), np.float32)
+            lists, scores = indices.reshape(rows, -1), values.reshape(rows, -1)
+            indices, values = np.zeros((rows, 1, TOP), np.int32), np.zeros((rows, 1, TOP), np.float32)
             self.device.topk(top_k=TOP)(scores=scores, source=lists, indices=indices, values=values, splits=1)
         return indices, values
 
@@ -70,6 +72,15 @@ class Selection(unittest.TestCase):
 
     def test_parts_select_the_same(self):
         self.check(self.ranks[1].select(self.q, self.weights, self.ends, parts=3))
+
+    def test_a_row_beyond_2_20_keys_selects_the_same(self):
+        """Before the keys are 2^20 others, of one page of zeros, which score 0."""
+        rank, before = self.ranks[0], 1 << 20
+        pages = np.concatenate([np.full(before // PAGE, rank.spare), rank.pages[0]]).astype(np.int32)
+        indices, values = rank.select(self.q[:1], self.weights[:1], self.ends[:1] + np.int32(before), parts=32, pages=pages[None])
+        self.assertGreater(self.wanted[1][0].min(), 0)
+        np.testing.assert_array_equal(indices[0] - before, self.wanted[0][0])
+        np.testing.assert_array_equal(values[0].view(np.uint32), self.wanted[1][0].view(np.uint32))
 
     def test_replays_select_the_same(self):
         with self.device.graph() as graph:
