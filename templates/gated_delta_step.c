@@ -27,7 +27,7 @@ enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, CHUNK = 8, LEAST_KEY = 128, DRAFT
 enum { GROUP = 128 /* elements of out that share a scale */ };
 
 /* Member of att_tile.own after ATT_STATE_ELEMENTS. 1: gates and weights are loaded by the part that
- * needs them, not at the start of the kernel. */
+ * needs them, not at the start of the kernel, and att_delta.late is set. */
 enum { LATE = 1 };
 
 static const struct att_tile tiles[] = {
@@ -49,7 +49,6 @@ struct step {
     struct att_delta d; /* first: functions of the recurrence are given it */
     const struct tir_machine *m;
     int waves, parts, rounds; /* parts: waves of a value head; rounds: of the convolution */
-    bool late;                /* att_tile.own[LATE] */
     struct tir_value own;     /* i32: the wave's value head, counted in the workgroup */
     struct tir_value part;    /* i32: the wave, counted in its value head */
     struct tir_value row;     /* i32: of x, gates and out: the sequence's first token */
@@ -432,14 +431,14 @@ static void visit_token(struct step *s)
     open_token(s);
     struct tir_value state =
         att_state_load(b, &r->state, att_recurrence_state(r, r->slot), r->first, r->real);
-    if (!s->late) {
+    if (!s->d.late) {
         load_gates(s, s->row, &t);
         att_delta_load_head(r);
         z = load_z(s, s->row);
         weight = load_weight(s);
     }
     convolve_all(s);
-    if (s->late) {
+    if (s->d.late) {
         load_gates(s, s->row, &t);
         att_delta_load_head(r);
     }
@@ -449,7 +448,7 @@ static void visit_token(struct step *s)
     write_outputs(s, s->outputs, out);
     att_lds_barrier(b);
     att_state_store(b, &r->state, att_recurrence_state(r, s->slot), r->first, r->real, state);
-    if (s->late) {
+    if (s->d.late) {
         z = load_z(s, s->row);
         weight = load_weight(s);
     }
@@ -539,11 +538,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &tile, NULL);
     const unsigned rows = att_state_rows(v, &tile);
     struct step s = {
-        .d = {.r = {.v = v, .dtype = att_dtype(v)}},
+        .d = {.r = {.v = v, .dtype = att_dtype(v)}, .late = tile.own[LATE]},
         .m = m,
         .waves = tile.waves,
         .parts = parts_of(v, &tile),
-        .late = tile.own[LATE],
     };
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     s.d.r.b = tir_at_end(f, f->body);

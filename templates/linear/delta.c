@@ -97,6 +97,16 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
     return tir_mul(b, x, tir_broadcast(b, tir_rsq(b, square), tir_typeof(b->f, x)));
 }
 
+/* Computes q from its loaded form: of unit length with l2_norm, times `scale`. */
+static struct tir_value query(struct att_delta *d, const struct att_delta_token *t)
+{
+    struct tir_builder *b = &d->r.b;
+    const struct tir_value direction = unit(d, att_state_keys(b, &d->r.state, t->q));
+    const struct tir_value scale =
+        tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, direction));
+    return tir_mul(b, direction, scale);
+}
+
 struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
                                    struct tir_value *state, struct att_delta_update *did)
 {
@@ -104,10 +114,7 @@ struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_t
     struct tir_builder *b = &r->b;
     const struct att_state *s = &r->state;
     const struct tir_value k = unit(d, att_state_keys(b, s, t->k));
-    const struct tir_value direction = unit(d, att_state_keys(b, s, t->q));
-    const struct tir_value scale =
-        tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, direction));
-    const struct tir_value q = tir_mul(b, direction, scale);
+    const struct tir_value early = d->late ? t->q : query(d, t);
     const struct tir_value g = log_decay_of(d, t->gate);
     const struct tir_value old = att_recurrence_scaled(r, *state, att_exp(b, g));
     const struct tir_value v = tir_convert(b, t->v, TIR_F32);
@@ -115,5 +122,5 @@ struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_t
     const struct tir_value u = tir_mul(b, beta_of(d, t->beta), missed);
     *state = tir_fma(b, att_state_spread(b, s, u), att_state_spread(b, s, k), old);
     *did = (struct att_delta_update){u, k, g};
-    return att_recurrence_product(r, *state, q);
+    return att_recurrence_product(r, *state, d->late ? query(d, t) : early);
 }
