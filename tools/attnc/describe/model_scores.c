@@ -306,6 +306,9 @@ void read_scores(struct reader *r)
     m->bias = config_flag(&r->c, CONFIG_BIAS, r->class.traits & BIAS);
     if (m->bias && m->latent.kv_lora_rank)
         model_note(m, "biases of the projections (attention_bias) belong to the matrix products");
+    if (config_number(&r->c, CONFIG_RESIDUAL_BLOCK) > 0)
+        model_note(m, "attention residuals (attn_res_block_size) weigh the sums of earlier blocks "
+                      "between layers, in a launch of the engine's own");
     m->soft_cap = config_real(&r->c, CONFIG_SOFT_CAP, 0);
     if (m->soft_cap < 0)
         config_fault(&r->c, "the cap of the scores is %g, expected a number above 0", m->soft_cap);
