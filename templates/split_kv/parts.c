@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them:
- * each wave takes some heads, or rows of O, of all parts, in their order, so that sums do not
- * depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
+ * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them
+ * if they are few: each wave takes some heads, or rows of O, of all parts, in their order, so that
+ * sums do not depend on who was last. share.c merges many parts. A part (O, lse) is the state
+ * m = lse log2(e), l = 1.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` parts of many heads are added up by all workgroups that are there, as
- * attention/share.h says: rows, or halves of them.
+ * With `one_launch` many parts, or parts of many heads, are added up by all workgroups that are
+ * there, as attention/share.h says: rows, or pieces of them.
  */
 #include "templates/attention/share.h"
 #include "ir/spread.h"
