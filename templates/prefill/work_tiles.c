@@ -416,20 +416,22 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
            prefill_with_tile(v, m, &first).value.tail == PREFILL_TAIL_REST;
 }
 
+/* The most keys of a launch without key groups, whose merge takes as long as two iterations of 64
+ * keys. Key groups are for four iterations or more. */
+enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
+
 /* Returns the n-th tile for launches of few work tiles, and the least and the most keys of such a
- * launch; NULL: there is none. The merge of key groups takes as long as two iterations, so key
- * groups are for four iterations or more. */
+ * launch; NULL: there is none. */
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
-    enum { ITERATION = 64 /* keys */ };
     struct att_why why;
     keys[1] = 0;
     for (unsigned i = 0; i < PREFILL_N_TILES && keys[1] < INT32_MAX; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
         if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
             continue;
-        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * ITERATION + 1 : 0;
+        const int least = t->own[PREFILL_KEY_GROUPS] ? MOST_UNSPLIT_KEYS + 1 : 0;
         keys[0] = keys[1] ? keys[1] + 1 : least;
         keys[1] = t->own[PREFILL_MOST_KEYS] ? t->own[PREFILL_MOST_KEYS] : INT32_MAX;
         if (!n--)
@@ -477,19 +479,30 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets *calls to the range of calls in which a query sees few keys. Prologue and epilogue of a work
- * tile take long there compared with its products. False: the variant has no such calls. Modelled
- * launches of these calls take 0.66 to 0.9 of the cycles where workgroups share a compute unit. */
-static bool find_short_calls(const struct att_variant *v, struct att_box *calls)
+/* Sets the calls of `second` to those in which a query sees few keys. Prologue and epilogue of a
+ * work tile take long there compared with its products. False: the variant has no such calls.
+ * Modelled launches of these calls take 0.57 to 0.9 of the cycles where workgroups share a compute
+ * unit. */
+static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
+                             struct att_second *second)
 {
     enum { WINDOW = 1024, AFTER = 128, PROMPT = 512, NARROW = 64 /* columns */ };
-    if (v->mask == ATT_MASK_WINDOW)
-        *calls = (struct att_box){
+    const bool narrow = v->head_dim <= NARROW && v->head_dim_v <= NARROW;
+    *second = (struct att_second){.tile = 0};
+    if (v->mask == ATT_MASK_WINDOW) {
+        second->calls = (struct att_box){
             .rows = {{ARG_WINDOW_LEFT, 0, WINDOW - 1}, {ARG_WINDOW_RIGHT, 0, AFTER}}, .count = 2};
-    else if (v->mask == ATT_MASK_CAUSAL && v->head_dim <= NARROW && v->head_dim_v <= NARROW)
-        *calls = (struct att_box){.rows = {{ARG_MAX_SEQLEN_K, 0, PROMPT}}, .count = 1};
-    else
+        return true;
+    }
+    if (v->mask != ATT_MASK_CAUSAL)
         return false;
+    second->calls = (struct att_box){
+        .rows = {{ARG_MAX_SEQLEN_K, 0, narrow ? PROMPT : MOST_UNSPLIT_KEYS}}, .count = 1};
+    if (!narrow && !m->has_lds_read_tr) /* longer prompts of few tiles have key groups */
+        second->also[0] =
+            (struct att_box){.rows = {{ARG_TILES, m->cus + 1, INT32_MAX},
+                                      {ARG_MAX_SEQLEN_K, MOST_UNSPLIT_KEYS + 1, PROMPT}},
+                             .count = 2};
     return true;
 }
 
@@ -499,20 +512,18 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
                          struct att_second *second)
 {
     struct att_why why;
-    struct att_box calls;
-    if (!find_short_calls(v, &calls))
+    if (!find_short_calls(v, m, second))
         return false;
-    for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
+    for (unsigned i = 0; i < PREFILL_N_TILES && !second->tile; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (prefill_residents(t) == 1 || !prefill_fits(v, t, m, &why))
-            continue;
-        *second = (struct att_second){.tile = i + 1, .calls = calls};
-        return true;
+        if (prefill_residents(t) > 1 && prefill_fits(v, t, m, &why))
+            second->tile = i + 1;
     }
-    return false;
+    return second->tile != 0;
 }
 
-/* Kernels with key groups are for launches with at most as many work tiles as compute units. */
+/* Kernels with key groups are for launches with at most as many work tiles as compute units. The
+ * kernel for few keys comes after them. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
@@ -520,8 +531,6 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
     int keys[2];
     if (v->planned)
         return planned_second(v, m, n, second);
-    if (short_second(v, m, second))
-        return !n;
     const struct att_tile *t = find_few_keys(v, m);
     if (t) {
         *second = (struct att_second){
@@ -532,7 +541,7 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
     }
     t = find_few(v, m, n, keys);
     if (!t)
-        return false;
+        return (!n || find_few(v, m, n - 1, keys)) && short_second(v, m, second);
     *second = (struct att_second){
         .tile = (unsigned)(t - prefill_tiles) + 1,
         .calls = {.rows = {{ARG_TILES, 0, m->cus}, {ARG_MAX_SEQLEN_K, keys[0], keys[1]}},

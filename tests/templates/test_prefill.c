@@ -123,6 +123,7 @@ static void queries_of_few_keys_share_compute_units(void **state)
         for (int d = 0; d < 2; d++)
             check_short(name, head_dims[d], ATT_MASK_WINDOW, "window_left", 1023);
         check_short(name, head_dims[0], ATT_MASK_CAUSAL, "max_seqlen_k", 512);
+        check_short(name, head_dims[1], ATT_MASK_CAUSAL, "max_seqlen_k", 192);
     }
 }
 
