@@ -103,6 +103,66 @@ static void steps_have_slots(void **state)
     expect(f, &d, &a, "head_dim 96 is not 64, 128 or 256");
 }
 
+static struct attn_gated_delta_step_args step_args(void)
+{
+    void *m = memory;
+    return (struct attn_gated_delta_step_args){
+        .size = sizeof(struct attn_gated_delta_step_args),
+        .x = m,
+        .conv_weight = m,
+        .conv_state = m,
+        .gate_in = m,
+        .beta_in = m,
+        .state = m,
+        .state_slots = m,
+        .z = m,
+        .weight = m,
+        .out = m,
+        .batch = 2,
+        .tokens = 6,
+        .max_seqlen = 3,
+        .state_steps = 4,
+        .conv_columns = 6,
+        .scale = 1,
+    };
+}
+
+static const struct attn_gated_delta_step_desc step = {
+    .size = sizeof(step),
+    .dtype = ATTN_BF16,
+    .head_dim = 128,
+    .taps = 4,
+    .heads = 1,
+    .value_heads = 2,
+    .act = ATTN_ACT_SILU,
+    .drafts = true,
+};
+
+static void drafts_have_columns_and_slots(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_gated_delta_step;
+    struct attn_gated_delta_step_args a = step_args();
+    struct attn_gated_delta_step_desc d = step;
+    expect(f, &d, &a, NULL);
+    a.conv_columns = 5;
+    expect(f, &d, &a, "conv_columns is below taps - 2 + state_steps");
+    a = step_args();
+    a.state_steps = 2;
+    expect(f, &d, &a, "max_seqlen is above state_steps");
+    a = step_args();
+    a.tokens = 5;
+    expect(f, &d, &a, "tokens is below batch * max_seqlen");
+    a = step_args();
+    a.max_seqlen = 9;
+    expect(f, &d, &a, "max_seqlen is not 0 to 8");
+    a = step_args();
+    d.out_dtype = ATTN_FP8;
+    expect(f, &d, &a, "out_scale is NULL");
+    d.head_dim_v = 64;
+    expect(f, &d, &a, "head_dim_v 64 is not a multiple of 128");
+}
+
 static void prompts_have_counts_and_a_bound(void **state)
 {
     (void)state;
@@ -280,6 +340,26 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+static void slots_of_drafts_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_family *f = &attn_family_gated_delta_step;
+    struct attn_op op = {.device = b.device, .desc.gated_delta_step = step};
+    int32_t slots[] = {1, 2, 3, 4, 5, 6, 7, 5};
+    struct attn_gated_delta_step_args a = step_args();
+    a.state_slots = slots;
+    a.state_slot_count = 8;
+    check(f, &op, &a, "state_slots has slot 5 twice");
+    slots[7] = 8;
+    check(f, &op, &a, "state_slots[1] is 8, the state has 8 slots");
+    op.desc.gated_delta_step.drafts = false; /* slots 1 and 2, a row each */
+    check(f, &op, &a, NULL);
+    close_bench(&b);
+}
+
 static void parents_are_checked_on_request(void **state)
 {
     (void)state;
@@ -409,6 +489,8 @@ int main(void)
         cmocka_unit_test(windows_have_columns),
         cmocka_unit_test(slots_of_blocks_are_checked_on_request),
         cmocka_unit_test(slots_are_checked_on_request),
+        cmocka_unit_test(drafts_have_columns_and_slots),
+        cmocka_unit_test(slots_of_drafts_are_checked_on_request),
         cmocka_unit_test(parents_are_checked_on_request),
         cmocka_unit_test(spans_are_checked_on_request),
     };
