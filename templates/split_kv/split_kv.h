@@ -204,9 +204,9 @@ void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s);
 
 /** Returns i1: true if the item is a part of its sequence's keys and has rows. */
 struct tir_value split_kv_is_part(struct split_kv *d);
-/** Counts the workgroup's partial. The last workgroup of a sequence adds up all of its partials and
- * writes the result, or all of its workgroups do if the partials are many. Call it after the passes
- * over an item. */
+/** Counts the workgroup's partial. The last workgroup of a sequence adds up its partials and writes
+ * the result. If the partials are many, all of its workgroups do. Call it after the passes over an
+ * item. */
 void split_kv_join_parts(struct split_kv *d);
 /** Loads early what split_kv_join_parts() needs to find the partials. Returns the value to wait
  * for, or none. */
