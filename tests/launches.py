@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the costs that tools/bench/launches works out, with an attnc whose times follow from known costs.
+"""Tests that tools/bench/launches finds the costs from which a script in place of attnc computes its times.
 
 Usage: launches.py SOURCE
 """
@@ -35,8 +35,9 @@ else:
 print(json.dumps([{"us_at_power_clock": us, "memory_bytes": 5 * heads * chunks, "memory_gb_per_s": 1}]))
 """
 
-# A compute unit's time for a chunk is less by the memory's, 0.005 us for each compute unit. 1.71 is 1.72 less what 12 heads
-# of 170 chunks lack to eight chunks for each of 256 compute units.
+# In hundredths of a microsecond. The launches of chunks and outputs take 2 and 3 us for a chunk of a compute unit. The
+# memory's time, 0.005 us for each of 304 or 256 compute units, is subtracted: 0.48 and 1.48, or 0.72 and 1.72. On gfx950
+# the second is 1.71, since 12 heads of 170 chunks are a little less than 8 chunks for each of 256 compute units.
 DELTA = "1000, 1200, %d, 50, %d, 50, {100, 50}, {200, 30}, {50, 25}, 700)"
 WANTED = [
     "delta_costs.def: COSTS(\"gfx942\", HEAD, " + DELTA % (48, 148),

@@ -61,8 +61,8 @@ if grep -nE '^ *"""(What|Of|Where|Whose|Nor|How|Which|Whether|Who) ' -r ops pyth
     echo "a docstring without a subject or a verb"
     status=1
 fi
-# The lanes of a wave are the machine's: no literal 6 or 64, and no size made of TIR_WAVE_LANES, the
-# most that a wave may have. Templates compare a machine with it.
+# The number of lanes of a wave comes from the machine: no literal 6 or 64, and no size computed from
+# TIR_WAVE_LANES, the largest number. Templates may compare a machine's number with it.
 if grep -nE 'TIR_WAVE_(LANES|BITS)' -r ir templates targets --include='*.c' --include='*.h' |
     grep -vE 'lane_bits (<|==) TIR_WAVE_BITS|TIR_WAVE_BITS - m->lane_bits|lanes", TIR_WAVE_LANES' |
     grep -vE '^ir/(layout|convert|mma_operands)[.]h:|^ir/interp_values[.]c:|^templates/template[.][ch]:'; then

@@ -33,7 +33,7 @@ RULES = [
     (r"\bof which\b|\bof whom\b", "a sentence of its own"),
     (r"\b(vote|votes|voted)\b", "'rescale check'"),
 ]
-# Names of functions in templates/, and what the field calls them.
+# Names of functions that templates/ may not have, and names to use instead.
 NAMES = [
     (r"\b(?:\w+_)?ask(?:_\w+)?\(", "'load', 'issue' or 'prefetch'"),
     (r"\b(?:\w+_)?meet\(", "'barrier'"),

@@ -27,7 +27,7 @@ struct rank {
     struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
     struct layer layers[LAYERS];
     struct work work[KINDS];    /* with a window fewer keys are cut */
-    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS, 32]: counts of finished parts */
+    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS, 32]: counters, 0 between launches */
     int64_t *positions, *slots; /* [TOKENS] */
     int32_t *kv_lens;           /* [BATCH]: each step increments them */
     int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */

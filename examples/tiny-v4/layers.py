@@ -12,7 +12,7 @@ DRAFTS = 3                       # queries of a step that verifies
 ROWS = 3                         # sequences of a step; the last one is padding
 LONGEST, POSITIONS = 63, 224     # tokens of a call, of a sequence
 PAGE, INDEX_PAGE, PAGES = 16, 16, 4  # rows of a page, also of the indexer; pages of a sequence
-RING = DRAFTS + WINDOW           # rows of a sequence's window: a step's tokens and the window before them
+RING = DRAFTS + WINDOW           # rows of a sequence's ring: the tokens of a step, and the window before them
 EPS = 1e-6
 SCALE = DIM ** -0.5
 
@@ -79,7 +79,8 @@ class Pooled:
                 latent=latent, **scores)
 
     def rows(self, given, rotated=True):
-        """The rows of all complete groups of a sequence, by the formula; not `rotated`: as `latent` has them."""
+        """Returns the rows of all complete groups of a sequence, by the formula; without `rotated` as the op's `latent` has
+        them."""
         x = np.float64([np.float32(g["x"]) for g in given])
         scores = np.float64([np.float32(g["scores"]) for g in given]) if self.scored else np.zeros_like(x)
         rows = []
@@ -115,7 +116,7 @@ class Layer:
         self.sinks = np.float32(numbers((HEADS,), number, 5))
         self.first = ROWS * PAGES * PAGE       # rows of the pages come before those of the windows
         self.pool = np.zeros((self.first + ROWS * RING, DIM), np.float16)
-        self.chunk = np.zeros((LONGEST, DIM), np.float16)  # rows of a prompt's chunk, before they are in the ring
+        self.chunk = np.zeros((LONGEST, DIM), np.float16)  # rows of a prompt's chunk, the second source
         entries = (TOP if ratio == 4 else POSITIONS // 128) + WINDOW
         self.lists = np.zeros((LONGEST, entries), np.int32)
         self.list_lens = np.zeros(LONGEST, np.int32)

@@ -34,9 +34,9 @@ def put(arrays, at, given):
 
 
 class Step:
-    """Lists and inputs that the launches of a step read, written before each replay. With `chunk` the window's ring gets
-    the tokens after the attention, since the first of them still see what they overwrite."""
-    RATIOS, CHOSEN = (4, 128), 4  # tokens of groups; of the groups that the indexer chooses
+    """Lists and inputs that the launches of a step read, written before each replay. With `chunk`, for prompts, the rows
+    of the window go to its ring after the attention: the first tokens still see the rows that they overwrite."""
+    RATIOS, CHOSEN = (4, 128), 4  # tokens of a group in each pool; tokens of a group that the indexer chooses
 
     def __init__(self, layers, lengths, stream=None, chunk=False):
         self.tokens, self.longest, self.stream = int(sum(lengths)), int(max(lengths)), stream

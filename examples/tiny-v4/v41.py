@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three layers of DeepSeek-V4.1 that share rows of 2 tokens: one makes them, and chooses blocks of rows and rows; one takes
-its rows and its choice; one chooses again, among the rows of its blocks. Prompts in chunks, steps of one token and of
-several. Outputs and choices are compared with formulas in doubles. Exit status: 0 all right, 1 wrong results.
+"""Three layers of DeepSeek-V4.1 that share rows of groups of 2 tokens. The first layer makes the rows, and chooses both
+rows and blocks of rows. The second uses its rows and its choice. The third chooses rows again, in the first one's blocks.
+The calls are prompts in chunks, and steps of one token and of several. Outputs and choices are compared with formulas in
+doubles. Exit status: 0 all right, 1 wrong results.
 
 Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
 import sys
@@ -13,7 +14,7 @@ from layers import (COS_SIN, DIM, EPS, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PA
                     WINDOW, Pooled, length, norm, numbers, rotate)
 from v4 import BOUND, Sequence, Step
 
-INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # the two levels: BLOCKS blocks of BLOCK rows, TOP rows
+INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS blocks of BLOCK rows each, and TOP rows
 ENTRIES = TOP + WINDOW
 KERNELS = [
     {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
@@ -34,7 +35,7 @@ class Groups(Step):
 
 
 class Maker:
-    """Rows of groups, and the indexer's keys: a projection of the rows before they rotate."""
+    """Makes rows of groups, and the indexer's keys: a projection of the rows before they rotate."""
 
     def __init__(self, device):
         self.rows = Pooled(device, 90, DIM, RATIO, False, True, "fp16", ape=False)
@@ -58,8 +59,8 @@ class Maker:
 
 
 class Chooser:
-    """A layer's queries of the indexer, and its choice. Without `source` it chooses blocks, too; with it, among the rows of
-    the source's blocks."""
+    """Makes a layer's queries of the indexer, and its choice. With `source`, an earlier Chooser, it chooses rows in the
+    source's blocks; without, it chooses blocks too."""
 
     def __init__(self, number, device, maker, source=None):
         self.number, self.maker, self.source = number, maker, source
@@ -89,7 +90,8 @@ class Chooser:
                 page_size=INDEX_PAGE, page_stride=m.stride, **level)
 
     def scores(self, token, position, keys):
-        """Scores of the rows that a query sees, and their bound: elements of fp8 are off by 2^-4 of themselves."""
+        """Returns the scores of the rows that a query sees, and a bound of their error: elements of fp8 are off by 2^-4 of
+        themselves."""
         g = self.inputs(token)
         q = rotate(np.float64(np.float16(g["q"])), position, 0)
         w = np.float64(np.float16(g["weights"])) * (INDEX_DIM * INDEX_HEADS) ** -0.5
@@ -145,7 +147,7 @@ class Layer:
         self.heads(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
     def reference(self, t, token, rows, window, chosen):
-        """The output of a token, and the sizes of the terms of its sums."""
+        """Returns the output of token t by the formula, and the sum of p |v|, by which its error is bounded."""
         q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
         keys = np.concatenate([rows[chosen], window[max(t + 1 - WINDOW, 0):t + 1]])
         scores, sinks = q @ keys.T * SCALE, np.float64(self.sinks)[:, None]
@@ -167,7 +169,7 @@ class Engine:
         self.sequences, self.worst, self.choice = [Sequence(i) for i in range(ROWS - 1)], [0.0] * 3, [0.0] * 3
 
     def step(self, pieces, chunk=False):
-        """A step of `pieces` tokens of each sequence, whose results are compared."""
+        """Makes a step and compares its results. `pieces` has the new tokens of each sequence."""
         step = Groups(self.layers, pieces + [0], chunk=chunk)
         step.first = self.layers[0].first
         rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
@@ -179,7 +181,7 @@ class Engine:
             self.compare(s, position, int(step.cu[s.number]))
 
     def compare(self, s, position, first):
-        """Compares the results of a sequence's tokens from `position` on, which begin with the step's row `first`."""
+        """Compares the results of a sequence's tokens from `position` on. The first of them is the step's token `first`."""
         maker = self.layers[0].chooser.maker
         given = [maker.rows.inputs(token) for token in s.tokens]
         rows, keys = maker.rows.rows(given), maker.index_keys(given)
@@ -197,7 +199,8 @@ class Engine:
                     self.choice[c.number] = max(self.choice[c.number], self.inversion(c, at, s.tokens[t], t, keys[:n]))
 
     def inversion(self, c, at, token, t, keys):
-        """The largest amount, as a part of its bound, by which something that was left out scores above something chosen."""
+        """Returns the largest amount by which a block or row that was not chosen scores above a chosen one, over its bound;
+        infinity if the choice is malformed."""
         n, chosen = len(keys), c.chosen[at][:c.counts[at]]
         scores, off = c.scores(token, t, keys)
         blocks = (c.source or c).blocks[at][:(c.source or c).block_counts[at]]

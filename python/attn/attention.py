@@ -126,9 +126,9 @@ class BatchDecode:
     With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
     one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
     `lists` are the workgroups of a launch. The default is choose_split() for max_batch sequences of
-    about kv_len keys, with the planner's costs. If one_launch is None, it chooses one launch where
-    the pack has the kernel; self.split has the choice. `chunk` is the size of Llama 4's chunks. All
-    memory is allocated here, for max_batch sequences."""
+    about kv_len keys, with the planner's costs. If one_launch is None and lists is 0, decode takes one
+    launch if the pack has the kernel, unless tuning chose a combine; self.split has the choice. `chunk`
+    is the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
@@ -162,9 +162,9 @@ class BatchDecode:
         self._step, self._layers = None, {}
 
     def _launches_once(self, device, desc, one_launch, step):
-        """Returns whether decode's own launch adds up the parts. If the caller leaves that open, the tuned split says
-        it. Without tuning it does, with the split of that launch for `step`: sequences and keys, None if the caller
-        gave the lists. A pack without that kernel has a combine."""
+        """Returns whether decode adds up the parts in its own launch, and then sets self.op to that kernel. one_launch is
+        the caller's choice. If it is None, a tuned split decides; without tuning the answer is true if the pack has the
+        kernel, and self.split becomes the split for it. `step`: sequences and keys; None if the caller gave lists."""
         untuned = step and not self.split.tuned
         if one_launch is not None or not (untuned or self.split.one_launch):
             return bool(one_launch)

@@ -16,7 +16,7 @@ def make_mode(torch):
             kwargs = dict(kwargs or {})
             if function is torch.Tensor.cuda:
                 return args[0]
-            if function == torch.Tensor.is_cuda.__get__:  # what wrappers of kernels assert
+            if function == torch.Tensor.is_cuda.__get__:  # tensors are on the simulated GPU; wrappers of kernels assert it
                 return True
             args = tuple(cpu if is_cuda(torch, x) else x for x in args)
             if is_cuda(torch, kwargs.get("device")) or isinstance(kwargs.get("device"), int):

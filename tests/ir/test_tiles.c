@@ -346,7 +346,7 @@ static void halves_are_what_was_stacked(void **state)
     check_stacks(true);
 }
 
-/* Neighbours of a row become a word and come back changed. */
+/* Neighbouring narrow elements of a row are joined to a word, changed, and split again. */
 static void neighbours_are_words(void **state)
 {
     (void)state;

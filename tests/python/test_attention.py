@@ -88,7 +88,7 @@ class TunedSplit(unittest.TestCase):
 
 
     def attend(self, longest):
-        """Checks a call of two sequences, whose longest one is said to have `longest` keys."""
+        """Checks a call of two sequences. `longest`: the most keys of a sequence that the call names."""
         cache = support.random((60, 2, 16, 1, 64), 3)
         lens, pages = np.array([700, 33], np.int32), np.arange(60, dtype=np.int32)[::-1]
         table = np.stack([pages[:44], np.roll(pages, 16)[:44]])

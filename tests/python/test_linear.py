@@ -169,7 +169,8 @@ class Steps(unittest.TestCase):
         np.testing.assert_array_equal(np.concatenate(drafted), np.concatenate(plain))
 
     def test_an_accepted_path_of_a_tree_is_a_run(self):
-        """Two steps of trees of five drafts; the second one begins after the last draft of the path that was accepted."""
+        """Two steps with trees of five drafts have the bits of steps without drafts. The second one begins after the last
+        accepted draft of the first."""
         parents, paths = np.array([9, 0, 0, 2, 2], np.int32), ((0, 2, 4), (0, 2, 3))
         tokens, wrong, columns = self.tokens(10, 20), self.tokens(10, 30), np.array([[5, 6, 7, 8, 9]], np.int32)
         plain = [self.prefill([t[:4] for t in tokens], 1, 1)]

@@ -27,7 +27,7 @@ class Aiter(unittest.TestCase):
         np.testing.assert_allclose(np.float64(got), want, rtol=0, atol=part * np.abs(want).max())
 
     def test_prompts_of_kda(self):
-        """As ATOM calls it for Kimi-K3: logits of beta are widened to float."""
+        """Makes the call as ATOM does for Kimi-K3, with logits of beta that are widened to float."""
         x, states = Tokens(70, 11, True, -5.0), turned(self.pool[:1])
         out, last = aiter.chunk_kimi_delta_attn(
             x.q, x.k, x.v, x.a, np.float32(x.b), x.rate, x.bias.ravel(), None, states, True, True, True, True, True, -5.0,
@@ -37,7 +37,7 @@ class Aiter(unittest.TestCase):
         self.near(turned(last[0]), after[-1])
 
     def test_prompts_of_gdn(self):
-        """A prompt beside two sequences of a decode step, with states of its own and in a pool."""
+        """A prompt after two sequences of a decode step, with states in a new tensor and in a pool."""
         x, ends = Tokens(70, 12), np.array([0, 1, 2, 72], np.int32)
         args = dict(g=x.given()[0], beta=x.given()[1], output_final_state=True, use_qk_l2norm_in_kernel=True, cu_seqlens=ends,
                     num_decodes=2, num_decode_tokens=2)
@@ -56,7 +56,7 @@ class Aiter(unittest.TestCase):
                                                 initial_state_indices=np.array([3], np.int32), **args)
 
     def test_steps(self):
-        """A step of two sequences by two calls, one with slots to read of its own."""
+        """A step of two sequences has the same bits by two calls. The second one writes states to other slots."""
         x, slots, others = Tokens(2, 13), np.array([5, 1], np.int32), np.array([4, 0], np.int32)
         rows = np.concatenate([t[0].reshape(2, -1) for t in (x.q, x.k, x.v)], 1)
         pool, forked, out = turned(self.pool), turned(self.pool), np.zeros((1, 2, VALUE_HEADS, K), np.float16)
@@ -76,7 +76,7 @@ class Aiter(unittest.TestCase):
             aiter.flydsl_gdr_decode(x.q, x.k, x.v, *gates, True)
 
     def test_convolutions(self):
-        """A prompt and a step after it have what the same rows have in one call."""
+        """A prompt and a step after it have the bits of one call with the same rows."""
         weight = self.rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
         x, state = self.rng.standard_normal((9, CHANNELS)).astype(np.float16), np.zeros((2, CHANNELS, TAPS - 1), np.float16)
         whole, dims, slot = state.copy(), (HEADS * K, VALUE_HEADS * K), np.array([1], np.int32)
@@ -89,14 +89,14 @@ class Aiter(unittest.TestCase):
         np.testing.assert_array_equal(state, whole)
 
     def test_packed_convolutions(self):
-        """Rows of each head, and rows of q, k, v and z by themselves, have the same results; a row is padding."""
+        """Interleaved and flat rows have the same results; the last row is padding."""
         weight = self.rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
         state = self.rng.standard_normal((3, CHANNELS, TAPS - 1)).astype(np.float16)
         flat, gates = (self.rng.standard_normal((3, n)).astype(np.float16) for n in (CHANNELS + VALUE_HEADS * K, 2 * VALUE_HEADS))
         slots, heads = np.array([2, 0], np.int32), (HEADS, VALUE_HEADS, K, K)
         want = aiter.causal_conv1d_update(flat[:2, :CHANNELS].copy(), state.copy(), weight, None, "silu",
                                           conv_state_indices=slots)
-        for layout in ("flat", "interleaved"):  # which are the same for one head of q and k
+        for layout in ("flat", "interleaved"):  # both are the same for one head of q and k
             z, y = (np.ones((3, VALUE_HEADS, K), np.float16) for _ in range(2))
             got, b, a = aiter.fused_reshape_causal_conv1d_update_single_token(
                 flat, 2, *heads, gates, z, y, state.copy(), weight, None, "silu", slots, qkvz_layout=layout)

@@ -138,7 +138,7 @@ class Calls(unittest.TestCase):
         np.testing.assert_allclose(got, want, rtol=0.02, atol=0.03)
 
     def test_convolutions_with_blocks_of_a_prefix_cache(self):
-        """Two sequences in blocks of 64 tokens: a prompt of 150, and the rest of another after its first block. Then a step of
+        """Two sequences in blocks of 64 tokens: a prompt of 150 tokens, and 86 tokens after a cached block. Then a step of
         both."""
         rng = np.random.default_rng(9)
         weight = rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)

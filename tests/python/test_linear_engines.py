@@ -170,7 +170,7 @@ class Engines(unittest.TestCase):
                 self.near(turned(buffer[row]), states, 1e-5)
 
     def test_sglang_trees(self):
-        """Two drafts follow the root, and one follows the second of these; each path is a run."""
+        """Two drafts follow the root, and one follows the second of them. Each path has the results of a run of its tokens."""
         parents, paths, slots, rows = np.array([[-1, 0, 0, 2]]), ((0,), (0, 1), (0, 2), (0, 2, 3)), np.int32([4]), np.int32([1])
         x, pool = Tokens(4, 16), turned(self.pool)
         buffer = np.full((SLOTS, 4, VALUE_HEADS, K, K), np.nan, np.float32)

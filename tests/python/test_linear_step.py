@@ -44,7 +44,7 @@ class Layer:
                     l2_eps=1e-6, **(dict(lower_bound=-5) if self.kda else {}))
 
     def chain(self, device, slots, source, columns=None, **more):
-        """Three launches. columns: the slots of states, where a sequence has several tokens."""
+        """Makes the three launches. columns: the matrix of slots of states, for sequences of several tokens; None: slots."""
         rows, n, more = self.heads * K, len(self.x), more or dict(max_seqlen=1)
         q, k = (np.zeros((n, rows), np.float16) for _ in range(2))
         v = np.zeros((n, self.value_heads * K), np.float16)
@@ -118,7 +118,7 @@ class Steps(unittest.TestCase):
             np.testing.assert_array_equal(layer.states[kept], states[kept])
 
     def check_drafts(self, **layer):
-        """Three steps of a ragged batch; each begins after the last token that was accepted."""
+        """Compares three steps of a ragged batch with the three launches. Each step begins after the last accepted token."""
         columns = np.array([[4, 9, 2, 6], [0, 0, 0, 0], [1, 3, 5, 7], [12, 11, -1, 8]], np.int32)
         lengths = np.array([[4, 1, 3, 2], [1, 2, 4, 3], [3, 0, 2, 2]])
         accepted = np.array([[1, 1, 0, 1], [4, 1, 2, 2], [1, 2, 4, 1]], np.int32)

@@ -111,8 +111,8 @@ static void more_sequences_are_cut_less(void **state)
     assert_int_equal(many.segment_rows, 0);
 }
 
-/* MI355X takes less time for a chunk of the scan beside a fold than MI300X, so its segments are
- * longer. A target without costs has the costs of gfx942. */
+/* A chunk of the scan costs less relative to a fold on MI355X than on MI300X, so MI355X has longer
+ * segments. A target without costs of its own has the costs of gfx942. */
 static void targets_have_costs_of_their_own(void **state)
 {
     (void)state;

@@ -42,7 +42,7 @@ static void parts_fill_the_gpu_and_stay_long(void **state)
         int32_t top_k, rows, keys, splits;
     } cases[] = {
         {2048, 64, 65536, 4}, /* 256 workgroups; 5 parts would need two rounds */
-        {2048, 1, 65536, 32}, /* more would take longer to merge than they save */
+        {2048, 1, 65536, 32}, /* more parts would take longer to merge than they save */
         {512, 1, 65536, 64},     {2048, 1, 4096, 2},      {512, 1, 4096, 4},
         {2048, 152, 65536, 2},   {2048, 153, 65536, 1},   {2048, 4096, 1 << 20, 1},
         {2048, 1, 1 << 20, 128}, {4096, 1, 65536, 16},    {2048, 0, 65536, 32},

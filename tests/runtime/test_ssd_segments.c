@@ -89,8 +89,8 @@ static void rows_are_those_of_all_sequences(void **state)
     assert_int_equal(s.segment_rows, 3 * ((5000 + s.segment_tokens - 1) / s.segment_tokens));
 }
 
-/* A chunk takes MI355X half of MI300X's time, and a launch as long. So it cuts a prompt of 1,536
- * tokens into fewer segments. */
+/* A chunk takes half as long on MI355X as on MI300X, and a launch about as long. So a prompt of
+ * 1,536 tokens has fewer segments on MI355X. */
 static void targets_have_costs_of_their_own(void **state)
 {
     (void)state;

@@ -355,7 +355,7 @@ static void slots_of_drafts_are_checked_on_request(void **state)
     check(f, &op, &a, "state_slots has slot 5 twice");
     slots[7] = 8;
     check(f, &op, &a, "state_slots[1] is 8, the state has 8 slots");
-    op.desc.gated_delta_step.drafts = false; /* slots 1 and 2, a row each */
+    op.desc.gated_delta_step.drafts = false; /* a list: slots 1 and 2 */
     check(f, &op, &a, NULL);
     close_bench(&b);
 }

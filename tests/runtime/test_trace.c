@@ -149,7 +149,7 @@ static void test_bad_shapes(void **state)
     expect("no_such");
 }
 
-/* MI308X has fewer compute units than MI300X, and the same instructions. */
+/* MI308X has the same instructions as MI300X, and fewer compute units. */
 static void test_parts(void **state)
 {
     (void)state;

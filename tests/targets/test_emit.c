@@ -72,7 +72,7 @@ static void every_kind_of_output_has_its_format(void **state)
     tir_func_destroy(k.f);
 }
 
-/* LLVM would hold each byte of a phi in a register, and wait for loads in order to unpack them. */
+/* A phi of bytes would take a register for each byte, and a wait for the loads to unpack them. */
 static void bytes_pass_branches_as_words(void **state)
 {
     (void)state;

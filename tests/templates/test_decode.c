@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
-enum { TICKET_INTS = 32 /* of a sequence and KV head */ };
+enum { TICKET_INTS = 32 /* integers of `tickets` for a sequence and KV head */ };
 
 /* A partial tile, more than one tile for every wave, and no keys. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};

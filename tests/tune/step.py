@@ -179,7 +179,7 @@ def chunks_are_planned_as_tiles():
     plan = next(p for p in s["plans"] if "window" not in p["shape"])
     assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
     assert "_one_launch" in prefill["kernel"] and f"q=200,q_tile={tile}," in plan["shape"], plan
-    # several workgroups with tiles of fewer rows share a compute unit in a short window
+    # a short window has tiles of fewer rows, and more lists: several workgroups share a compute unit
     small, shape = window["launches"][1]["shape"], prefill["shape"]
     sizes = [[int(re.search(rf",{name}=(\d+)", s)[1]) for s in (small, shape)] for name in ("q_tile", "lists")]
     assert sizes[0][0] < sizes[0][1] and sizes[1][0] > sizes[1][1], sizes
@@ -223,7 +223,7 @@ def rows_of_groups_are_made_and_chosen_once():
         ("window 128, rows of 1: a layer's before", 2, [*before, *lists]),
         ("window 128, rows of 1: its own choice in blocks", 1, [*before, *choice, *lists])], s["layers"]
     blocks = s["layers"][3]["launches"]
-    # 9,000 keys in parts of 1,024 or more, whose lists of 64 keys and 64 blocks are merged
+    # 9,000 keys are cut into 8 parts of 1,024 or more. Their lists of 64 keys and of 64 blocks are merged.
     assert "keys=9000,page=64,splits=8" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
     assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=512"] * 2
     assert "k=192," in blocks[9]["shape"] and "keys=4500,page=32" in s["layers"][1]["launches"][5]["shape"]

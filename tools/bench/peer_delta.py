@@ -46,7 +46,8 @@ class Peer:
 
 
 def plan_of(build, op, result, desc, target, shape):
-    """Returns struct `result`, which attn_<op>_plan() fills for members of a descriptor and of a shape."""
+    """Returns struct `result` as attn_<op>_plan() of the build fills it. desc and shape are members of the op's structs;
+    target is the GPU's, as "gfx942"."""
     sys.path.insert(0, os.path.join(build, "python"))
     os.environ.setdefault("ATTN_LIBRARY", os.path.join(build, "runtime/libattn.so.0"))
     import attn  # declares the ops

@@ -76,6 +76,6 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, qv=None, cache_
 
 
 def causal_conv1d_update(x, conv_state, weight, bias, out, use_silu, cache_seqlens, conv_state_indices, pad_slot_id):
-    """Raises NotServed: this form's output may lie anywhere."""
+    """Raises NotServed: this form writes its output to a tensor of the caller."""
     raise NotServed("aiter.ops.causal_conv1d_update.causal_conv1d_update", "outputs of its own are not served; the call of "
                     "aiter.ops.triton.conv.causal_conv1d returns one")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """AITER's calls of linear attention: of aiter.ops.triton.kimi_delta_attn, gated_delta_net and conv, and of aiter.ops.flydsl.
-States are in the order that AITER's call has. What chooses among AITER's own kernels changes nothing."""
+States are in the order of AITER's call. Arguments that choose among AITER's own kernels have no effect."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
@@ -12,8 +12,9 @@ def chunk_kimi_delta_attn(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None
                           output_final_state=False, use_qk_l2norm_in_kernel=False, use_gate_in_kernel=False,
                           use_beta_sigmoid_in_kernel=False, safe_gate=False, lower_bound=None, state_v_first=False,
                           disable_recompute=False, chunk_size=None, cu_seqlens=None):
-    """Prompts of KDA: fla.chunk_kda() in AITER's order of arguments. With use_beta_sigmoid_in_kernel, logits beta in
-    float are rounded to the type of q: ATOM passes logits of 16 bits, widened. chunk_size is not read."""
+    """Computes prompts of KDA: fla.chunk_kda() in AITER's order of arguments. With use_beta_sigmoid_in_kernel beta has
+    logits, which are rounded to the type of q. This is exact for ATOM, which widens logits of 16 bits to float.
+    chunk_size has no effect."""
     if use_beta_sigmoid_in_kernel:
         beta = c.cast(beta, str(q.dtype).removeprefix("torch."))
     return fla.chunk_kda(q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
@@ -23,7 +24,8 @@ def chunk_kimi_delta_attn(q, k, v, g, beta, A_log=None, dt_bias=None, scale=None
 
 def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
                            use_qk_l2norm_in_kernel=False, cu_seqlens=None):
-    """Prompts of GDN, with states [sequences, value heads, K, V]."""
+    """Computes prompts of GDN, with states [sequences, value heads, K, V]. Returns the output, and the last states or
+    None."""
     return fla.chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel,
                                       cu_seqlens=cu_seqlens)
 
@@ -35,9 +37,10 @@ def chunk_gated_delta_rule_opt_vk(q, k, v, o=None, g=None, beta=None, scale=None
                                   use_exp2=True, num_decodes=0, num_decode_tokens=0, seq_lens_cpu=None,
                                   prefill_metadata=None, initial_state_indices=None, inplace_final_state=None,
                                   snapshot_dtype=None):
-    """Prompts of GDN, with states [sequences, value heads, V, K], or with initial_state_indices over a pool that it
-    updates. The first num_decodes sequences, of num_decode_tokens tokens, belong to a decode step: cu_seqlens has
-    them, and the tensors and states do not. Returns the output, and the last states or None."""
+    """Computes prompts of GDN, with states [sequences, value heads, V, K]. With initial_state_indices, a slot for each
+    sequence, initial_state is a pool [slots, value heads, V, K] that the call updates. cu_seqlens begins with
+    num_decodes sequences of a decode step, num_decode_tokens tokens, which no other tensor has. Returns the output,
+    and the last states, the pool, or None."""
     call = "chunk_gated_delta_rule_opt_vk"
     if g is None or beta is None:
         raise NotServed(call, "no g or no beta")
@@ -58,7 +61,8 @@ def chunk_gated_delta_rule_opt_vk(q, k, v, o=None, g=None, beta=None, scale=None
 
 def fused_recurrent_gated_delta_rule(q, k, v, g=None, gk=None, gv=None, beta=None, scale=None, initial_state=None,
                                      output_final_state=False, use_qk_l2norm_in_kernel=False, cu_seqlens=None):
-    """GDN token by token, with states [sequences, value heads, K, V]."""
+    """Computes GDN, or with gk KDA, token by token, with states [sequences, value heads, K, V]. Returns the output, and the
+    last states or None."""
     return fla.fused_recurrent_gated_delta_rule(q, k, v, g, gk, gv, beta, scale, initial_state, output_final_state,
                                                 use_qk_l2norm_in_kernel, cu_seqlens=cu_seqlens)
 
@@ -70,8 +74,8 @@ def fused_rearrange_sigmoid_gated_delta_rule(A_log, a, b, dt_bias, qkv, key_dim,
                                              inplace_final_state=True, cu_seqlens=None, ssm_state_indices=None,
                                              num_accepted_tokens=None, use_qk_l2norm_in_kernel=False, is_kda=False,
                                              core_attn_out=None):
-    """A step of GDN, or with is_kda of KDA, from rows of q, k and v next to each other, [tokens, 2 key_dim + value_dim].
-    States are [slots, value heads, V, K]. Returns the output and initial_state."""
+    """Computes a step of GDN, or with is_kda of KDA. A row of qkv [tokens, 2 key_dim + value_dim] has q, k and v of a token,
+    one after the other. States are [slots, value heads, V, K]. Returns the output, and initial_state, which it updates."""
     rows = c.view(qkv, -1, qkv.shape[-1])
     q, k = (l.columns(rows, i * key_dim, (i + 1) * key_dim, -1, head_k_dim)[None] for i in (0, 1))
     v = l.columns(rows, 2 * key_dim, 2 * key_dim + value_dim, -1, head_v_dim)[None]
@@ -82,8 +86,9 @@ def fused_rearrange_sigmoid_gated_delta_rule(A_log, a, b, dt_bias, qkv, key_dim,
 
 def flydsl_gdr_decode(query, key, value, a, b, dt_bias, A_log, indices, state, out, use_qk_l2norm, need_shuffle_state,
                       stream=None, read_indices=None, write_indices=None):
-    """A decode step of GDN: tensors are [batch, 1, heads, ...] or [1, batch, heads, ...], states [slots, value heads, V,
-    K]. The result goes to out, and states to the slots write_indices."""
+    """Computes a decode step of GDN. query, key and value are [batch, 1, heads, ...] or [1, batch, heads, ...], states
+    [slots, value heads, V, K]. States are read from the slots read_indices and written to write_indices, both `indices`
+    if None. The output goes to out."""
     call = "flydsl_gdr_decode"
     if need_shuffle_state or stream is not None and stream != c.stream(query):
         raise NotServed(call, "states K x V, or a stream that is not the current one")
@@ -100,7 +105,7 @@ def flydsl_gdr_decode(query, key, value, a, b, dt_bias, A_log, indices, state, o
 
 def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu, cache_indices=None, has_initial_state=None,
                      activation="silu", pad_slot_id=-1, validate_data=False, **kwargs):
-    """The convolution of prompts, x [channels, tokens]. Returns an output of the same dimensions."""
+    """Convolves prompts, x [channels, tokens]. Returns an output of the same dimensions."""
     return sglang.causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu, cache_indices,
                                    has_initial_state, activation, pad_slot_id, validate_data, **kwargs)
 
@@ -108,7 +113,7 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, seq_lens_cpu
 def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cache_seqlens=None, conv_state_indices=None,
                          num_accepted_tokens=None, intermediate_conv_window=None, pad_slot_id=-1, metadata=None,
                          validate_data=False):
-    """The convolution of a step, x [batch, channels] or [batch, channels, tokens]. Returns an output of the same
+    """Convolves a step's tokens, x [batch, channels] or [batch, channels, tokens]. Returns an output of the same
     dimensions."""
     if intermediate_conv_window is not None:
         raise NotServed("causal_conv1d_update", "windows of drafts without slots of their own")
@@ -120,15 +125,14 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
 def causal_conv1d_split_qkv_triton_tile_fn(x, weight, bias, conv_states, query_start_loc, k_dim, v_dim, cache_indices=None,
                                            has_initial_state=None, activation="silu", pad_slot_id=-1, block_m=64, block_n=32,
                                            num_warps=4, metadata=None, preserve_input_dtype=False):
-    """The convolution of prompts, x [channels, tokens]. Returns q and k [tokens, k_dim] and v [tokens, v_dim], in the
-    type of x."""
+    """Convolves prompts, x [channels, tokens]. Returns q and k [tokens, k_dim] and v [tokens, v_dim], in the type of x."""
     return atom.causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, k_dim, v_dim, cache_indices,
                                  has_initial_state=has_initial_state, activation=activation, pad_slot_id=pad_slot_id)
 
 
 def _unpacked(rows, gates, k_heads, v_heads, k_dim, v_dim, interleaved):
-    """Returns rows [tokens, channels] of q, k and v, z, b and a of packed rows, [tokens, ...]. Interleaved ones have q, k, v
-    and z, and b and a, of a head of q and k next to each other."""
+    """Splits packed rows: `rows` have q, k, v and z, `gates` have b and a. Returns rows of q, k and v in one, of z, of b and
+    of a, each [tokens, columns]. Interleaved rows have all columns of a head of q and k, then those for the next head."""
     n, width, ratio = rows.shape[0], 2 * k_heads * k_dim + v_heads * v_dim, v_heads // k_heads
     if not interleaved:
         return rows[:, :width], rows[:, width:], gates[:, :v_heads], gates[:, v_heads:]
@@ -144,8 +148,9 @@ def fused_reshape_causal_conv1d_update_single_token(
         bias=None, activation=None, conv_state_indices=None, num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
         pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None, validate_data=False,
         qkvz_layout="interleaved"):
-    """The convolution of a decode step from packed rows of q, k, v and z, and of b and a. z goes to z_out, whose further
-    rows become 0, as do the rows of core_attn_out. Returns q, k and v in one, [tokens, channels], b and a."""
+    """Convolves a decode step from packed rows: x has q, k, v and z of each token, ba has b and a. z is copied to z_out. The
+    rows of z_out and core_attn_out after num_actual_tokens become 0. Returns rows [tokens, channels] of q, k and v in
+    one, b and a."""
     call, n = "fused_reshape_causal_conv1d_update_single_token", num_actual_tokens
     if qkvz_layout not in ("interleaved", "flat"):
         raise NotServed(call, f"qkvz_layout {qkvz_layout!r}")

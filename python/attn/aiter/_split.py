@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode and prefill over all compute units: a batch is split over its keys as `attnc tune` has chosen for the
-pack. Without tuning it is split if it has fewer workgroups than there are units. The packs must have the kernels
-for it."""
+pack. Without tuning it is split if it has fewer workgroups than there are compute units. Decode then adds up the parts
+in its own launch if the packs have that kernel. A split needs kernels of plan, and of combine or that kernel."""
 from attn.aiter import _common as c
 from attn.attention import Split, choose_split, plan_sizes, room_of
 
@@ -18,9 +18,10 @@ def usual_lists(units, lists, batch, kv_heads, most):
 
 
 def split_of(s, op, batch, kv_heads, most, longest, once=None):
-    """Returns the split of a step. `most` is what a call allows for a sequence, or None; `longest` the keys
-    of the longest one where the call says them, or 0. `once` is the op of the same kernel in one launch, or
-    None: without tuning it is taken, since a second launch takes longer than the sum of parts."""
+    """Returns the split of a step. `most` is the number of workgroups that the call allows for a sequence and KV
+    head, or None. `longest` is the number of keys of the longest sequence, 0 if the call does not say it. `once` is
+    the op of the same kernel in one launch, or None. Without tuning the split is for `once` if there is one: its sum
+    of parts takes less time than a second launch."""
     if most == 1 or batch == 0:
         return WHOLE
     shift = max(longest.bit_length() - 4, 0)  # lengths that are alike have one answer
@@ -61,8 +62,9 @@ def tickets_of(s, q, stream, kind, shape):
 
 def launch(s, kind, desc, call, batch, most=None, longest=0):
     """Launches decode or mla_decode. `call` has its arguments without work lists; `most` bounds the
-    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` as above. The
-    parts are added up by the launch itself where that was found to be better and a pack has it."""
+    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` is the number of keys of the
+    longest sequence, 0 if not known. Decode adds up its parts in the same launch if a pack has that kernel, unless
+    `attnc tune` chose a combine."""
     q, out, op = call["q"], call["out"], s.op(kind, **desc)
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
     once = s.op(kind, **desc, one_launch=True) if s.has(kind, **desc, one_launch=True) else None

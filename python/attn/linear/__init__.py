@@ -30,7 +30,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      metadata=None, validate_data=False, null_block_id=None):
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
     result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id. With
-    block_idx_last_scheduled_token cache_indices is [sequences, blocks]: states are kept at the ends of blocks too."""
+    block_idx_last_scheduled_token cache_indices is a table of blocks [sequences, blocks], and the states at the ends of
+    blocks are kept too."""
     call = "causal_conv1d_fn"
     first = l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id)
     rows = x.T
@@ -49,7 +50,8 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
                          validate_data=False, null_block_id=None):
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
-    itself, which it overwrites. With block_idx_last_scheduled_token conv_state_indices is [sequences, blocks]."""
+    itself, which it overwrites. With block_idx_last_scheduled_token conv_state_indices is a table of blocks
+    [sequences, blocks]."""
     call = "causal_conv1d_update"
     states = l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
     longest = 1 if query_start_loc is None else max_query_len
@@ -65,8 +67,8 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
                                      ssm_state_indices=None, num_accepted_tokens=None,
                                      retrieve_parent_token=None, use_qk_l2norm_in_kernel=False):
     """A step of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
-    value heads, V]. retrieve_parent_token [batch, drafts] names the draft that each one of a tree follows. Returns the
-    output and initial_state, in which the states are."""
+    value heads, V]. For drafts that form a tree retrieve_parent_token [batch, drafts] has the parent of each draft.
+    Returns the output, and initial_state, which it updates."""
     call = "fused_recurrent_gated_delta_rule"
     if not inplace_final_state or ssm_state_indices is None or initial_state is None:
         raise NotServed(call, "states that are not updated in place, by ssm_state_indices")

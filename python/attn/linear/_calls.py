@@ -48,7 +48,7 @@ def there(**tensors):
 
 
 def parents(tokens):
-    """Returns the parents of drafts, [batch, drafts], as a list."""
+    """Returns the parents of drafts [batch, drafts] as one list, as the op reads them."""
     return c.view(indices(tokens), -1)
 
 
@@ -65,15 +65,15 @@ def recurrence(slots, cu_seqlens, accepted, longest):
 
 
 def prompt_slots(call, slots):
-    """Returns the slots of a convolution of prompts as arguments of the op. slots: a list."""
+    """Returns the slots of a convolution of prompts as arguments of convolve(). `slots` must be a list."""
     if slots is None or slots.ndim != 1:
         raise NotServed(call, "cache_indices that are no list of slots")
     return dict(slots=indices(slots))
 
 
 def step_slots(call, x, slots, last, initial):
-    """Returns the slots of a step's convolution as arguments of the op: of a list, or with `last` of a table of blocks.
-    x has two dimensions."""
+    """Returns the slots of a step's convolution as arguments of convolve(). `slots` is a list, or with `last` and `initial` a
+    table of blocks, as block_ends() takes it. x must have two dimensions."""
     if x.ndim != 2:
         raise NotServed(call, "x of three dimensions")
     if last is not None:
@@ -84,24 +84,25 @@ def step_slots(call, x, slots, last, initial):
 
 
 def entries(table, columns):
-    """Returns table[i, columns[i]] for each row of a matrix, or a matrix for a matrix of columns. Columns beyond the table
-    are taken for its last one."""
+    """Returns table[i, columns[i]] for each row i, or with a matrix of columns table[i, columns[i, j]]. Columns outside of
+    the table are replaced by its first or last one."""
     columns = c.most(c.least(c.cast(columns, "int64"), table.shape[1] - 1), 0)
     rows = c.arange(table, table.shape[0], "int64")
     return indices(table)[rows if columns.ndim == 1 else rows[:, None], columns]
 
 
 def block_ends(call, table, last, initial):
-    """Returns the slots of sequences whose states are in blocks of a prefix cache, as arguments of the op: the state is
-    read from block initial[i] of row i of the table, and written to block last[i]."""
+    """Returns the slots of sequences whose states are in blocks of a prefix cache, as arguments of convolve(). The state of
+    sequence i is read from slot table[i, initial[i]] and written to slot table[i, last[i]]."""
     if table is None or table.ndim != 2 or initial is None:
         raise NotServed(call, "blocks without a table of them or without initial_state_idx")
     return dict(slots=entries(table, last), state_slots_in=entries(table, initial))
 
 
 def fn_slots(call, table, first, last, initial, computed, tokens, longest, pad):
-    """Returns the slots of a convolution of prompts as arguments of the op: of a list, or with `last` of a table of blocks
-    of `tokens` tokens, whose states are kept too. `longest`: tokens of the call; `pad`: a slot that is none."""
+    """Returns the slots of a convolution of prompts as arguments of convolve(). `table` is a list of slots, or with `last` a
+    table of blocks of `tokens` tokens, at whose ends states are kept too. `longest`: tokens of the call; `pad`: the slot
+    number that means no slot."""
     if last is None:
         return prompt_slots(call, table)
     return dict(block_ends(call, table, last, initial),
@@ -109,8 +110,9 @@ def fn_slots(call, table, first, last, initial, computed, tokens, longest, pad):
 
 
 def block_states(call, table, first, last, computed, tokens, longest, pad):
-    """Returns arguments of the op for the states at the ends of blocks of `tokens` tokens inside of the call. They go to
-    blocks first[i] to last[i] - 1 of the table. `computed`, the tokens before the call, are whole blocks."""
+    """Returns arguments of convolve() for the states at the ends of blocks that end inside of the call, `tokens` tokens each.
+    For sequence i they go to slots table[i, first[i]] to table[i, last[i] - 1]. `computed` has the tokens of each
+    sequence before the call, which must be whole blocks."""
     if first is None or computed is None or not tokens or tokens % 64:
         raise NotServed(call, f"blocks of {tokens} tokens, which are no multiple of 64, or no first block")
     if bool((computed % tokens != 0).any()):
@@ -122,8 +124,8 @@ def block_states(call, table, first, last, computed, tokens, longest, pad):
 
 
 def convolve(call, x, weight, bias, state, slots, activation, first, tree=None, **more):
-    """Launches conv1d on x [tokens, channels]. tree: its field of that name. `more` are further arguments of the op, None
-    for absent ones."""
+    """Launches conv1d on x [tokens, channels]. `first` is the first slot that is no padding, `tree` conv1d's field of that
+    name. `more` are further arguments of the op, None for absent ones."""
     op = c.session(x).op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],
                          act=act(call, activation), bias=bias is not None, **there(tree=tree))
     op(x=x, weight=weight, state=state, state_slots=slots, first_slot=first, stream=c.stream(x),
@@ -218,7 +220,7 @@ def norm_gate(call, activation, z, first):
 
 
 def joined(parts):
-    """Returns rows [tokens, ...] next to each other in new rows."""
+    """Returns a new matrix with the columns of all parts [tokens, columns], one part after the other."""
     return sys.modules["torch"].cat(parts, 1) if c.is_torch(parts[0]) else sys.modules["numpy"].concatenate(parts, 1)
 
 

@@ -16,7 +16,8 @@ def _sized(name, values):
 
 
 def plan(s, op, result, desc, **numbers):
-    """Returns struct `result`, which attn_<op>_plan() fills for members of a descriptor and of a shape."""
+    """Returns struct `result` as attn_<op>_plan() fills it for the device of session s. desc and numbers are members of
+    the op's descriptor and of its shape."""
     found, target = ffi.new(f"struct {result} *"), ffi.new("char[]", s.device.target.encode())
     shape = _sized(f"attn_{op}_shape", {"compute_units": s.device.compute_units, "target": target, **numbers})
     check(getattr(_native.lib, f"attn_{op}_plan")(_sized(f"attn_{op}_desc", desc), shape, found))

@@ -7,7 +7,8 @@ sglang.srt.layers.attention.mamba): the same names, arguments in the same order,
     out = sglang.fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, 1.0, 20.0, q, k, v, b, states, slots, ...)
 
 States are [slots, value heads, V, K]. Verification writes the state after each draft to its own buffer, and not the
-pool. What no kernel has raises NotServed with the reason. Drafts may be trees, whose first token is the root.
+pool. Drafts may form a tree, whose first token is the root. A call that no kernel serves raises NotServed with the
+reason.
 """
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
@@ -51,7 +52,7 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
                          metadata=None, validate_data=False):
     """A step: x is [batch, channels], or in verification [batch, channels, drafts]; the result is new. With
     intermediate_conv_window [rows, drafts, channels, taps - 1] the window after each draft goes there, and conv_state
-    is not written. retrieve_parent_token [batch, drafts] names the draft that each one of a tree follows."""
+    is not written. For drafts that form a tree retrieve_parent_token [batch, drafts] has the parent of each draft."""
     call = "causal_conv1d_update"
     if retrieve_next_token is not None and retrieve_parent_token is None:
         raise NotServed(call, "a tree without retrieve_parent_token")
@@ -93,11 +94,10 @@ def fused_sigmoid_gating_delta_rule_update(A_log, a, dt_bias, softplus_beta, sof
                                            intermediate_state_indices=None, cache_steps=None, retrieve_parent_token=None,
                                            cache_ring=False, replayssm_rawv=None, replayssm_rawk=None, replayssm_g=None,
                                            replayssm_beta=None, match_cutedsl_decode=False):
-    """A step of GDN, or with is_kda of KDA, from the logits of its gates. match_cutedsl_decode, another rounding, changes
-    nothing. In verification the state after draft t of
-    sequence s goes to intermediate_states_buffer[intermediate_state_indices[s], t], and the pool is not written. The
-    live state is first copied to draft 0's place. retrieve_parent_token [batch, drafts] names the draft that each one of a
-    tree follows. Returns the output, which is new."""
+    """Computes a step of GDN, or with is_kda of KDA, from the logits of its gates. In verification the state after draft t
+    of sequence s goes to intermediate_states_buffer[intermediate_state_indices[s], t], and the pool is not written. The
+    live state is first copied to draft 0's place. For drafts that form a tree retrieve_parent_token [batch, drafts] has
+    the parent of each draft. match_cutedsl_decode, which selects a rounding, has no effect. Returns a new output."""
     call = "fused_sigmoid_gating_delta_rule_update"
     if retrieve_parent_token is not None and not disable_state_update:
         raise NotServed(call, "a tree without intermediate_states_buffer")
@@ -149,7 +149,7 @@ def fused_recurrent_gated_delta_rule_packed_decode(mixed_qkv, a, b, A_log, dt_bi
 
 def fused_recurrent_kda_packed_decode(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices,
                                       use_qk_l2norm_in_kernel=False, lower_bound=None):
-    """A step of KDA from packed rows; a is [batch, value heads * K]."""
+    """Computes a step of KDA from packed rows, as the call above. a is [batch, value heads * K]."""
     return _packed(mixed_qkv, a, b, A_log, dt_bias, scale, initial_state, out, ssm_state_indices, use_qk_l2norm_in_kernel,
                    True, lower_bound)
 
@@ -178,8 +178,8 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, ini
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, initial_state_indices=None, use_qk_l2norm_in_kernel=False,
               cu_seqlens=None, A_log=None, dt_bias=None, lower_bound=None, output_intermediate_states=False, track_state=None,
               track_chunk_idx=None, beta_is_raw=False, chunk_indices=None, chunk_offsets=None, **kwargs):
-    """Prompts of KDA over a pool of states, which it updates in place. g is a natural logarithm, or with A_log the logit
-    of the gate, [1, tokens, heads, K] or [1, tokens, heads * K]; with beta_is_raw beta is a logit too. Returns the
+    """Computes prompts of KDA over a pool of states, which it updates in place. g is a natural logarithm, or with A_log the
+    logit of the gate, [1, tokens, heads, K] or [1, tokens, heads * K]. With beta_is_raw beta is a logit too. Returns the
     output."""
     call, wrong = "chunk_kda", sorted(name for name, value in kwargs.items() if value not in (None, False))
     if output_intermediate_states or track_state is not None or wrong:
