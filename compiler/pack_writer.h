@@ -95,7 +95,8 @@ bool attnc_pack_copy_completed(struct attnc_pack_writer *w, const void *bytes, u
  * one. */
 bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 
-/** True if two kernels of such a pack have one key, so that each call chooses one of them. */
+/** True if kernels `n` and `other` of such a pack have the same key, so that each call chooses one
+ * of them. */
 bool attnc_pack_same_key(const void *bytes, uint32_t n, uint32_t other);
 
 /** Lays out the pack. On success sets *size and *bytes, which the caller frees. False as in

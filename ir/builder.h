@@ -82,8 +82,8 @@ struct tir_value tir_dot2(struct tir_builder *b, struct tir_value a, struct tir_
                           struct tir_value sum);
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
 struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
-/** Returns a tile of bytes as words of four neighbours of a row, M x N/4 of i32. The first byte is
- * in the lowest bits. A lane has these neighbours in its first registers. */
+/** Returns M x N bytes as M x N/4 words, i32: each joins four neighbours of a row, the first one in
+ * the lowest bits. The first two register bits of the layout of `bytes` select the neighbours. */
 struct tir_value tir_words(struct tir_builder *b, struct tir_value bytes);
 
 /** Reads a kernel argument. It is declared if no argument has this name. */

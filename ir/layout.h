@@ -99,8 +99,8 @@ struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
 /** Returns the layout of one of the two tiles of tir_layout_stack(): it lacks the last register
  * bit. */
 struct tir_layout tir_layout_half(const struct tir_layout *l);
-/** Returns the layout of a tile in which 2^bits neighbours of a row are one element. The first
- * `bits` register bits of `l` select among these neighbours. */
+/** Returns the layout of the tile that has one element for each 2^bits neighbouring columns of a
+ * tile of layout `l`. The first `bits` register bits of `l` select among these neighbours. */
 struct tir_layout tir_layout_join_cols(const struct tir_layout *l, unsigned bits);
 /** True if the first `bits` register bits select columns 0 to 2^bits - 1, and nothing else does. */
 bool tir_layout_has_neighbours(const struct tir_layout *l, unsigned bits);

@@ -8,8 +8,8 @@
  * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
  * counts only copies to LDS. The path with the fewest such ops decides.
  *
- * Of a branch without copies of the group, only the ops that both of its blocks issue count. Too
- * small a count only waits longer; too large a one would be a race.
+ * A branch without copies of the group counts as many ops as the block with fewer of them issues.
+ * Too small a count only waits longer; too large a one would be a race.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"
@@ -81,7 +81,8 @@ static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns how many memory ops every execution of a block issues. A loop may have no iteration. */
+/* Returns how many vector memory ops every execution of a block issues at least. Loops add none,
+ * since they may have no iteration. */
 static unsigned least_issued(const struct tir_func *f, const struct tir_block *b)
 {
     unsigned n = 0;

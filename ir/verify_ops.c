@@ -129,8 +129,8 @@ static void check_rounding(struct tir_verifier *v, int64_t rounding, bool short_
               "rounding toward zero is for 16-bit floats, with short_nan");
 }
 
-/* Checks a bitcast between tiles of other element sizes: neighbours of a row become an element of
- * 32 bits, or the other way. */
+/* Checks a bitcast between tiles of different element sizes: neighbours of a row in `narrow` are
+ * one element of 32 bits in `wide`. */
 static void check_joined(struct tir_verifier *v, struct tir_type narrow, struct tir_type wide)
 {
     const unsigned bits = tir_dtype_bits(narrow.dtype);

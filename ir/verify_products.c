@@ -190,7 +190,7 @@ void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_o
 static bool is_one_block(const struct tir_layout *l)
 {
     const uint32_t *const lane = l->basis + l->reg_bits;
-    enum { LAST = 5 /* lane bit; lower bits are columns */ };
+    enum { LAST = 5 /* the last lane bit; the others select columns */ };
     bool fits = l->lane_bits == LAST + 1;
     for (int i = 0; fits && i < l->reg_bits; i++)
         fits = !tir_rc_row(l->basis[i]);

@@ -84,13 +84,14 @@ int attn_pages_check(const struct attn_device *device, const struct attn_cache_d
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 
-/* Slots outside a cache: `count` from `first` on. count 0: there are none. */
+/* Slots of another tensor than the cache: `count` of them, the first has number `first`. count 0:
+ * there is no such tensor. */
 struct attn_more_slots {
     int32_t first, count;
 };
 
-/* ATTN_CHECK_DATA: checks lengths and that each list has entries for `slots` slots. Slots must lie
- * in cache->page_count pages, or be among `more`. */
+/* ATTN_CHECK_DATA: checks lengths and entries of the lists of slots. `slots`: slots that an entry
+ * names, 1 or a block. They must lie in cache->page_count pages, or be among `more`. */
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t slots,

@@ -24,13 +24,13 @@ static const struct costs {
     const char *target;
     enum attn_decay decay;
     int narrow, wide; /* a chunk in the narrow and in the wide kernel of one launch */
-    int chunk;        /* of a compute unit for a value head's chunk in the launch of chunks */
-    int chunks;       /* of the memory for 100 such chunks */
+    int chunk;        /* a value head's chunk on a compute unit, in the launch of chunks */
+    int chunks;       /* 100 such chunks, if memory is the limit */
     int output;       /* like `chunk`, in the launch of outputs */
     int outputs;      /* like `chunks`, in the launch of outputs */
-    struct attn_pace scan, segment; /* of a wave for a chunk in these launches */
-    struct attn_pace fold;          /* of a wave of the scan for a segment before its own */
-    int launch;
+    struct attn_pace scan, segment; /* a chunk in a wave of these launches */
+    struct attn_pace fold;          /* a segment before the wave's own, in a wave of the scan */
+    int launch;                     /* the beginning of any launch */
 } all_costs[] = {
 #define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
 #include "runtime/delta_costs.def"
@@ -47,7 +47,8 @@ struct shape {
     int keys, values; /* elements */
 };
 
-/* Returns the costs of a decay on a target. One without rows, or NULL, has the first row's. */
+/* Returns the costs of a decay on a target. For a target without rows, or NULL, they are the first
+   row's of that decay. */
 static const struct costs *find_costs(const char *target, enum attn_decay decay)
 {
     const struct costs *found = NULL;
@@ -72,7 +73,8 @@ static int64_t time_of_one(const struct shape *s)
            s->longest * c->narrow * attn_ceiling(s->heads * (s->values / NARROW), s->units);
 }
 
-/* Returns the time in which each of `waves` does `count` steps, one wave at once on each SIMD. */
+/* Returns the time in which each of `waves` takes `count` steps of pace `p`. A SIMD runs one wave
+   at a time. */
 static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct attn_pace *p,
                              int64_t count)
 {
@@ -80,15 +82,16 @@ static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct 
     return count * attn_pace_time(p, waves, s->units, SIMDS);
 }
 
-/* Returns the time of a launch for all chunks at once: `each` is a compute unit's time for a chunk,
-   `hundred` the memory's for 100. */
+/* Returns the time of a launch for all chunks at once, without its beginning: `each` is a compute
+   unit's time for a chunk, `hundred` the memory's for 100. */
 static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 {
     const int64_t all = s->all > s->units ? s->all : s->units;
     return all * each / s->units + s->all * hundred / 100;
 }
 
-/* Returns the time of several launches, where segments have up to `each` chunks. */
+/* Returns the time of the launches of chunks, scan and outputs for segments of `each` chunks. It
+   includes the launch of segments if the longest sequence has several. */
 static int64_t time_of_several(const struct shape *s, int64_t each)
 {
     const struct costs *const c = s->costs;
@@ -103,8 +106,8 @@ static int64_t time_of_several(const struct shape *s, int64_t each)
            time_of_waves(s, waves, &c->fold, n - 1) + c->launch;
 }
 
-/* Returns the best number of segments; 0: one launch is better. Several segments change the bits of
- * a result, so they have to save a twentieth of the time. */
+/* Returns the best number of segments of the longest sequence; 0: one launch is better. Several
+ * segments change the bits of a result, so they have to save a twentieth of the time. */
 static int64_t choose(const struct shape *s, int64_t batch)
 {
     const int64_t one = time_of_one(s), several = time_of_several(s, s->longest);
@@ -143,8 +146,8 @@ static int check(const struct attn_gated_delta_prefill_desc *d,
     return ATTN_OK;
 }
 
-/* Returns the rows for pieces of `each` tokens of all sequences. A sequence that begins at token t
-   has its first piece in row t / each plus its number. */
+/* Returns the rows of a tensor with one for each piece of `each` tokens. The first piece of
+   sequence s, which begins at token t, has row t / each + s. */
 static int32_t rows_of(const struct attn_gated_delta_prefill_shape *s, int32_t each)
 {
     return (s->tokens - 1) / each + s->batch;

@@ -83,18 +83,18 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
     return check_slots(op->device, &s, stream);
 }
 
-/* The drafts of a call whose sequences may be trees. */
+/* The drafts of a call. */
 struct drafts {
     const int32_t *parents, *cu_seqlens; /* on the device; cu_seqlens may be NULL */
     int32_t batch, max_seqlen;
-    bool tree; /* else parents are not read */
+    bool tree; /* false: a chain, whose `parents` are not read */
 };
 
 #define DRAFTS_OF(op, a, family)                                                 \
     ((struct drafts){(a)->parents, (a)->cu_seqlens, (a)->batch, (a)->max_seqlen, \
                      (op)->desc.family.tree})
 
-/* Checks the parents of a sequence's drafts; its root has none. */
+/* Checks the parents of a sequence's `count` drafts. The first one is the root and has none. */
 static int check_sequence(const int32_t *parents, int32_t sequence, int32_t count)
 {
     for (int32_t t = 1; t < count; t++)

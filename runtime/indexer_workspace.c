@@ -5,11 +5,14 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* Fewest keys of a part, and how many entries of a row's lists are merged in the time in which a
- * part scores a key. More parts score sooner, and have more entries. Modelled on MI355X 32 parts
- * are the fastest for 65,536 keys and a top_k of 2,048: a part of no more than top_k keys selects
- * nothing. On MI300X they take 3 % longer than 16. A row of 4,096 keys gains by parts of 1,024. */
-enum { PART_KEYS = 1024, ENTRIES_PER_KEY = 32 };
+/* Limits of the parts of a row. More parts score sooner, and have more entries to merge. A part of
+ * top_k keys or fewer selects nothing. For 65,536 keys and a top_k of 2,048, 32 parts are the
+ * fastest on MI355X (modelled). On MI300X they take 3 % longer than 16. A row of 4,096 keys gains
+ * by parts of 1,024. */
+enum {
+    PART_KEYS = 1024,    /* the fewest keys of a part */
+    ENTRIES_PER_KEY = 32 /* entries that are merged in the time in which a part scores a key */
+};
 
 /* Constants of a plan, in units of 64 keys. Beginning and ending an item takes as long as about
  * 1,000 keys if every compute unit reads some. The rate was chosen by a row of 1,048,576 keys
@@ -34,8 +37,8 @@ static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
     return 8 * ((int64_t)d->top_k + d->top_blocks);
 }
 
-/* Returns the parts of a row for which scores and merge take the least time together: keys / parts
- * falls as parts top_k / ENTRIES_PER_KEY rises. */
+/* Returns the parts of a row for which scores and merge take the least time together. Scores take
+ * keys / parts, and the merge parts * listed / ENTRIES_PER_KEY. `listed`: entries of a list. */
 static int32_t balanced_parts(int64_t keys, int64_t listed)
 {
     int64_t parts = 1;

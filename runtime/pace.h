@@ -5,16 +5,17 @@
 
 #include <stdint.h>
 
-/* The time of one that has a compute unit to itself, and what each further one there adds. */
+/* The time of a step of a wave or workgroup. */
 struct attn_pace {
-    int alone, another;
+    int alone;   /* if it has a compute unit to itself */
+    int another; /* that each further wave or workgroup of the compute unit adds */
 };
 
 /* Returns a / b, rounded up. */
 static inline int64_t attn_ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Returns the time of `all` on `units` compute units. Each runs `places` at once, and the others in
- * further rounds. */
+/* Returns the time of a step of `all` waves or workgroups on `units` compute units. A compute unit
+ * runs `places` of them at once, and the others in further rounds. */
 static inline int64_t attn_pace_time(const struct attn_pace *p, int64_t all, int64_t units,
                                      int64_t places)
 {

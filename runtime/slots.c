@@ -19,13 +19,14 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* ATTN_CHECK_DATA. */
 
-/* Returns the slots that entries may name, the end of the tensor that has `entry`. */
+/* Returns the end of the slots of the tensor that has slot `entry`: the cache, which ends at
+ * `limit`, or the one of `more`. */
 static int64_t end_of(const struct attn_more_slots *more, int64_t entry, int64_t limit)
 {
     return more->count && entry >= more->first ? (int64_t)more->first + more->count : limit;
 }
 
-/* Checks the entries of `slots` slots. */
+/* Checks the length and the entries of list s. An entry names `slots` slots. */
 static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit,
                       const struct attn_more_slots *more)
 {

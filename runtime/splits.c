@@ -190,9 +190,10 @@ static bool shares_few_rows(const struct attn_op *op)
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
-/* Returns the merge_rate of decode in one launch: parts have 256 keys up to 8k keys of a sequence,
- * 128 if FEW workgroups have a sequence and KV head each. 0, the planner's own: the keys are not
- * known. Longer sequences have longer parts, since the workgroups share their sum. */
+/* Returns the merge_rate of decode in one launch; 0, the planner's own: the keys are not known. The
+ * plan's parts then have at least 256 keys in sequences of 4k to 32k keys. With at most FEW pairs
+ * of sequence and KV head they have 128 keys or more, in sequences of 1k to 8k. Longer sequences
+ * have longer parts, since the workgroups share the sum, and shorter ones shorter parts. */
 static int32_t rate_of_step(const struct wanted *w)
 {
     enum { UNIT = 64, FEW = 2, SHORT = 2, USUAL = 4, LEAST_RATE = 4, MOST_RATE = 32 };

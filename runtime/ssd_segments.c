@@ -14,23 +14,25 @@ enum { CHUNK = 64, VALUES = 64, SEGMENTS_MOST = 64, ROWS_MOST = 65535, UNITS_MOS
 /* Times in hundredths of a microsecond, as runtime/ssd_costs.def has them. */
 static const struct costs {
     const char *target;
-    struct attn_pace outputs; /* of a workgroup for a chunk whose outputs it makes */
-    struct attn_pace states;  /* of a workgroup for a chunk in the launch of states */
-    struct attn_pace fold;    /* of a workgroup for a segment before its own */
-    int launch;
+    struct attn_pace outputs; /* a chunk in a workgroup of the launch of outputs */
+    struct attn_pace states;  /* a chunk in a workgroup of the launch of states */
+    struct attn_pace fold;    /* a segment before the workgroup's own, in the launch of outputs */
+    int launch;               /* the beginning of a launch */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
 #include "runtime/ssd_costs.def"
 #undef COSTS
 };
 
-/* A call of workgroups on compute units, with the chunks of its longest sequence. */
+/* A call. */
 struct load {
     const struct costs *costs;
-    int64_t workgroups, units, chunks;
+    int64_t workgroups; /* of a launch without segments */
+    int64_t units;      /* compute units */
+    int64_t chunks;     /* of the longest sequence */
 };
 
-/* Returns the costs of a target. One without a row, or NULL, has the first one's. */
+/* Returns the costs of a target: the first row's if it is NULL or has no row. */
 static const struct costs *find_costs(const char *target)
 {
     for (size_t i = 1; target && i < sizeof(all_costs) / sizeof(all_costs[0]); i++) {

@@ -38,8 +38,8 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
         wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
 }
 
-/* Separates a barrier from the instruction before it. LLVM 22.1 moves an s_set_vgpr_msb that
- * follows a barrier before that instruction too, which then has other registers. */
+/* Emits a barrier that no instruction crosses. LLVM 22.1 may move an s_set_vgpr_msb from after a
+ * barrier to before the instruction that precedes it, which then addresses other registers. */
 static void barrier(struct lower *l)
 {
     LLVMValueRef nothing_crosses = lower_i32(l, 0);

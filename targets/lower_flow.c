@@ -371,8 +371,8 @@ LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Returns the type of a phi for values of `type`: words for a vector of bytes. LLVM would hold each
- * byte of its phi in a register, and wait for loads in order to unpack them. */
+/* Returns the type of a phi for values of `type`: words for a vector of bytes. In a phi of bytes
+ * LLVM holds each byte in a register of its own, and waits for loads in order to unpack them. */
 static LLVMTypeRef phi_type(struct lower *l, LLVMTypeRef type)
 {
     enum { WORD = 4 /* bytes */ };
@@ -384,7 +384,7 @@ static LLVMTypeRef phi_type(struct lower *l, LLVMTypeRef type)
     return bytes == WORD ? l->i32 : LLVMVectorType(l->i32, bytes / WORD);
 }
 
-/* Builds n phis at the builder's position, for values of the types of `like`. */
+/* Builds phis[0 .. n) at the builder's position, for values of the types of like[0 .. n). */
 static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like,
                        unsigned n)
 {
@@ -392,7 +392,7 @@ static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_val
         phis[i] = LLVMBuildPhi(l->b, phi_type(l, lower_type(l, tir_typeof(l->f, like[i]))), "");
 }
 
-/* Sets the value of `v` to its phi. */
+/* Makes `phi`, in the type of `v`, the value of `v`. */
 static void define_by_phi(struct lower *l, LLVMValueRef phi, struct tir_value v)
 {
     const LLVMTypeRef type = lower_type(l, tir_typeof(l->f, v));
@@ -413,7 +413,7 @@ static LLVMValueRef value_for_phi(struct lower *l, struct tir_value value, struc
     return lower_bitcast(l, v, phi_type(l, LLVMTypeOf(v)));
 }
 
-/* Appends a block's values to `out`, as the phis of `like` take them. */
+/* Sets out[0 .. n) to a block's values, in the types of the phis of like[0 .. n). */
 static void pass_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
                     const struct tir_value *like, unsigned n)
 {

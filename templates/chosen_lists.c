@@ -161,8 +161,8 @@ static struct tir_value ring_of(struct lists *l)
                    tir_mul(b, slot, argument(l, ARG_WINDOW_STRIDE)));
 }
 
-/* Returns the rows of the pool, or of the second source, that tokens of the window have. `ring` is
- * ring_of(). */
+/* Returns the row of each token of the window, ROWS x 1: of the second source for the newest
+ * new_lens tokens, and else of the pool's ring, which begins at row `ring`. */
 static struct tir_value window_rows(struct lists *l, struct tir_value token, struct tir_value ring)
 {
     struct tir_builder *b = &l->b;

@@ -96,7 +96,7 @@ static struct tir_value widen(struct conv *c, struct tir_value a)
 
 /* ---- The state ---- */
 
-/* Returns column i of the history, 1 x 64 of x's dtype; 0 where it is not `wanted`. */
+/* Returns column i (i32) of the history, 1 x 64 of x's dtype; zeros if `wanted` (i1) is false. */
 static struct tir_value load_history(struct conv *c, const struct att_conv_shape *s,
                                      struct tir_value i, struct tir_value wanted)
 {
@@ -106,7 +106,7 @@ static struct tir_value load_history(struct conv *c, const struct att_conv_shape
     return att_conv_load(b, &c->own, s, c->slot_in, there, column);
 }
 
-/* Stores a column of the state, if it is `wanted`. */
+/* Stores `a` as a column (i32) of the state, if `wanted` (i1) is true. */
 static void store_column(struct conv *c, struct tir_value column, struct tir_value a,
                          struct tir_value wanted)
 {
@@ -293,14 +293,14 @@ static const struct att_conv_args window_arguments = {
     .step_stride = ARG_WINDOWS_STEP_STRIDE,
 };
 
-/* Returns the wave's channels in the window of a draft. */
+/* Returns the wave's channels in the window of draft `step` (i32): the W - 1 inputs up to it. */
 static struct att_conv window_of(const struct conv *c, struct tir_value step)
 {
     return (struct att_conv){c->v, window_arguments, c->own.channel, step};
 }
 
-/* Loads the W - 1 inputs before the root: the window of the draft that was accepted last, or the
- * state where no step came before. */
+/* Loads the W - 1 inputs before the root to `history`, the oldest first: the window of the draft
+ * that was accepted last or, without `accepted`, the state. */
 static void load_root_history(struct conv *c, const struct att_conv_shape *s,
                               struct tir_value *history)
 {
@@ -320,7 +320,8 @@ static void load_root_history(struct conv *c, const struct att_conv_shape *s,
     tir_end_if(b, &after_step, history);
 }
 
-/* Returns the index of the input before input i (i32) on its path: -1 and less in the history. */
+/* Returns the number (i32) of the input that the convolution has before input i: the draft's
+ * parent. Numbers below 0 are in the history. */
 static struct tir_value input_before(struct conv *c, struct tir_value i)
 {
     struct tir_builder *b = &c->b;

@@ -502,7 +502,7 @@ static void work_on(struct decode *d, struct tir_value index)
                                        d->kv.k.c.page_stride,
                                        d->kv.value.c.page_stride};
     for (unsigned i = 0; i < sizeof(loaded) / sizeof(loaded[0]); i++)
-        tir_anchor(b, loaded[i]); /* in one round */
+        tir_anchor(b, loaded[i]); /* all loads are issued before the first wait */
     begin_attention(d);
     const struct tir_value tokens = tir_sub(b, d->kv.item.end_token, d->kv.item.first_token);
     d->kv.n_rows = tir_mul(b, tokens, d->kv.gqa);

@@ -6,8 +6,9 @@
  * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
  * convolves 64 channels at a time and puts them into LDS; then it has a part of a state, as in
  * gated_delta.c, whose loads were under way all the while. One wave of each value head normalises
- * what the waves of that head have put into LDS. Of drafts all tokens are convolved first. Every
- * column of both states is read and written by one wave, so a step in place has no race.
+ * what the waves of that head have put into LDS. With drafts all tokens of a sequence are convolved
+ * first, and the waves of a value head share the norms of its tokens. Every column of both states
+ * is read and written by one wave, so a step in place has no race.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -51,21 +52,22 @@ struct step {
     int waves, parts, rounds; /* parts: waves of a value head; rounds: of the convolution */
     struct tir_value own;     /* i32: the wave's value head, counted in the workgroup */
     struct tir_value part;    /* i32: the wave, counted in its value head */
-    struct tir_value row;     /* i32: of x, gates and out: the sequence's first token */
+    struct tir_value row;     /* i32: row of x, gates and out of the sequence's first token */
     struct tir_value count;   /* i32: tokens of the sequence */
     struct tir_value history; /* i32: first column of conv_state that is read */
-    struct tir_value slot;    /* i32: that states, or the columns of drafts, are written to */
-    struct tir_value slot_in; /* i32: that columns are read from */
-    struct tir_value moves;   /* i1: columns of conv_state are read and written */
-    int token_bytes;          /* of a token's convolved channels in LDS */
+    struct tir_value slot;    /* i32: slot of conv_state that is written; without drafts of `state`
+                                 too */
+    struct tir_value slot_in; /* i32: slot of conv_state that is read */
+    struct tir_value moves;   /* i1: true if conv_state is read and written */
+    int token_bytes;          /* bytes of a token's convolved channels in LDS */
     struct tir_value inputs;  /* LDS: convolved channels of the workgroup, q, k and v, by token */
-    struct tir_value outputs; /* LDS: of the recurrence, by token and value head */
+    struct tir_value outputs; /* LDS: outputs of the recurrence, by token and value head */
 };
 
 /* ---- Variants and tiles that can be built ---- */
 
-/* Divides the states of four value heads among twice the waves of 32 lanes. Fewer waves with twice
- * the elements a lane spill. */
+/* Doubles the waves of tiles with LATE on machines with waves of 32 lanes, and halves the elements
+ * of a wave. With as many waves, twice the elements of a lane would spill. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     (void)v;
@@ -143,12 +145,14 @@ static const struct att_conv_args arguments = {
     .columns = ARG_CONV_COLUMNS,
 };
 
-/* Inputs of 64 channels: the history, W - 1 columns, and then the tokens. */
+/* Operands of the convolution of 64 channels. */
 struct inputs {
-    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS], weights[ATT_CONV_TAPS], bias;
+    struct tir_value in[ATT_CONV_TAPS - 1 + DRAFTS]; /* W - 1 columns of the history, then tokens */
+    struct tir_value weights[ATT_CONV_TAPS], bias;
 };
 
-/* Loads inputs: zeros where they are not `there`, and after the last token. */
+/* Loads the inputs of the channels of `c`: zeros if `there` (i1) is false, and after the last
+ * token. */
 static void load_inputs(struct step *s, const struct att_conv *c,
                         const struct att_conv_shape *shape, struct tir_value there,
                         struct inputs *i)
@@ -171,7 +175,8 @@ static void load_inputs(struct step *s, const struct att_conv *c,
     i->bias = att_conv_bias(b, c, shape);
 }
 
-/* Moves the state on: the last W - 2 columns of the history, and then all tokens. */
+/* Stores the state of the convolution: the last W - 2 columns of the history, and then all tokens.
+ * Nothing is stored if `there` (i1) is false. */
 static void store_inputs(struct step *s, const struct att_conv *c, struct tir_value there,
                          const struct inputs *i)
 {
@@ -185,7 +190,7 @@ static void store_inputs(struct step *s, const struct att_conv *c, struct tir_va
     }
 }
 
-/* Returns token t of 64 channels, convolved, in 16 bits: zeros where they are not `there`. */
+/* Returns token t of 64 channels, convolved, in 16 bits; zeros if `there` (i1) is false. */
 static struct tir_value convolve(struct step *s, const struct inputs *i, struct tir_value there,
                                  int t)
 {
@@ -233,7 +238,7 @@ static void convolve_all(struct step *s)
 
 /* ---- The recurrence ---- */
 
-/* Reads q, k and v of this wave out of LDS, of the token at `inputs`. */
+/* Reads q, k and v of a token for this wave. `inputs`: LDS address of the token's channels. */
 static void read_inputs(struct step *s, struct tir_value inputs, struct att_delta_token *t)
 {
     struct att_recurrence *r = &s->d.r;
@@ -258,8 +263,8 @@ static int output_bytes(const struct step *s)
     return s->d.r.v->gqa * s->d.r.v->head_dim_v * ELEM;
 }
 
-/* Puts the outputs of this wave into LDS, for the token at `outputs`, rounded as gated_delta.c
- * stores them. */
+/* Puts this wave's outputs of a token into LDS, rounded as gated_delta.c stores them. `outputs` is
+ * the LDS address of the token's outputs. */
 static void write_outputs(struct step *s, struct tir_value outputs, struct tir_value out)
 {
     struct att_recurrence *r = &s->d.r;
@@ -284,7 +289,8 @@ static struct tir_type row_type(struct step *s)
     return tir_tile(s->d.r.b.f, s->d.r.dtype, 1, width, &layout);
 }
 
-/* Views the wave's value head in a row of z or out, whose elements have `size` bytes. */
+/* Views the wave's value head in a row of z or out, whose elements have `size` bytes. The view is
+ * empty if `there` (i1) is false. */
 static struct tir_view row_view(struct step *s, const char *arg, const char *token_stride,
                                 const char *head_stride, int size, struct tir_value row,
                                 struct tir_value there)
@@ -297,7 +303,8 @@ static struct tir_view row_view(struct step *s, const char *arg, const char *tok
     return att_view(b, base, rows, tir_i32(b, 0), r->v->head_dim_v * size, 0);
 }
 
-/* Stores the scales of the wave's value head in a row, one for each row of the column `scale`. */
+/* Stores the scales of the wave's value head in a row of out, if `own` (i1) is true. Row i of
+ * `scale` is for elements 128 i and on. */
 static void store_scales(struct step *s, struct tir_value row, struct tir_value own,
                          struct tir_value scale)
 {
@@ -320,7 +327,7 @@ static void store_scales(struct step *s, struct tir_value row, struct tir_value 
     tir_tile_scatter(b, base, at, tir_i32(b, 0), scale);
 }
 
-/* Stores the normalised row y of the wave's value head, if it is the wave's `own`. */
+/* Stores y as the wave's value head in a row of out, if `own` (i1) is true. */
 static void store_row(struct step *s, struct tir_value y, struct tir_value row,
                       struct tir_value own)
 {
@@ -340,7 +347,7 @@ static void store_row(struct step *s, struct tir_value y, struct tir_value row,
     tir_tile_store(b, to, tir_i32(b, 0), y);
 }
 
-/* Loads the gates of the wave's value head in a row. */
+/* Loads z, the gates of the norm, of the wave's value head in a row. */
 static struct tir_value load_z(struct step *s, struct tir_value row)
 {
     const struct tir_view gates =
@@ -348,7 +355,7 @@ static struct tir_value load_z(struct step *s, struct tir_value row)
     return tir_tile_load(&s->d.r.b, gates, tir_i32(&s->d.r.b, 0), row_type(s));
 }
 
-/* Loads the weights of a value head. */
+/* Loads the weights of the norm, which all value heads share. */
 static struct tir_value load_weight(struct step *s)
 {
     struct tir_builder *b = &s->d.r.b;
@@ -357,8 +364,8 @@ static struct tir_value load_weight(struct step *s)
     return tir_tile_load(b, weights, tir_i32(b, 0), row_type(s));
 }
 
-/* Normalises the outputs at `outputs` of the wave's value head, and stores them in a row if it is
- * the wave's `own`. */
+/* Normalises the outputs of the wave's value head, and stores them in a row if `own` (i1) is true.
+ * `outputs` is the LDS address of the token's outputs. */
 static void normalise(struct step *s, struct tir_value outputs, struct tir_value z,
                       struct tir_value weight, struct tir_value row, struct tir_value own)
 {
@@ -390,7 +397,7 @@ static void open_step(struct step *s, unsigned rows)
     r->value_head = tir_add(b, att_times(b, r->head, r->v->gqa), s->own);
 }
 
-/* Reads the slots of the sequence, which has one token. */
+/* Finds the slots of a sequence of one token, whose row is its number. */
 static void open_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -457,7 +464,7 @@ static void visit_token(struct step *s)
 
 /* ---- Verification of drafts ---- */
 
-/* Reads tokens and slots of the sequence. */
+/* Finds the tokens and the slots of a sequence with drafts. */
 static void open_drafts(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -485,8 +492,8 @@ static void store_draft(struct step *s, struct tir_value t, struct tir_value sta
                     tir_and(b, r->real, att_is_slot(b, slot)), state);
 }
 
-/* Advances the state by all tokens, whose outputs go to LDS. Gates of the next token are under way
- * while it works on one. */
+/* Advances the state by all tokens, whose outputs go to LDS. Gates of the next token are loaded
+ * while the loop works on one. */
 static void advance_drafts(struct step *s, struct tir_value state)
 {
     enum { GATE, BETA, STATE, CARRIED };
@@ -512,7 +519,7 @@ static void advance_drafts(struct step *s, struct tir_value state)
     tir_end_for(b, &loop, carried, CARRIED);
 }
 
-/* Visits up to 8 tokens. Their norms are shared by the waves of a value head. */
+/* Visits a sequence of up to 8 tokens. The waves of a value head share the norms of its tokens. */
 static void visit_drafts(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;

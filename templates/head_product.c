@@ -77,9 +77,9 @@ static int slices(const struct product *p)
 
 /* ---- Layouts ---- */
 
-/* Reorders the rows of a product so that a lane's 16 rows are consecutive. Registers select rows 0,
- * 1, 8 and 16 of a 32 x 32 accumulator, and lanes select row 4. With two instructions of 16 rows,
- * registers select rows 0, 1, 4 and 16, and lanes row 8. */
+/* Reorders the rows of a product so that a lane's 16 rows are consecutive. In a 32 x 32 accumulator
+ * registers select bits 0, 1, 3 and 4 of a row's number, and lanes bit 2. With two instructions of
+ * 16 rows, registers select bits 0, 1, 2 and 4, and lanes bit 3. */
 static struct tir_layout reorder(const struct product *p, const struct tir_layout *l)
 {
     static const uint8_t order[] = {0, 1, 4, 2, 3}, of_16[] = {0, 1, 2, 4, 3};

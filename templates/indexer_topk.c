@@ -294,9 +294,9 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Inserts the blocks of set j of a round. `position`: of each lane's key. A block of more keys than
- * a wave has lanes has several sets. It is inserted with the positions of the first, once the last
- * is known. */
+/* Sets the keys of the blocks that set j of a round has; they are inserted after the round.
+ * `position`: of each lane's score. `there`, i1: it exists. A block of more keys than a wave has
+ * lanes has several sets, and is complete with the last one. Its position is of the first one. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {

@@ -355,7 +355,7 @@ struct sequence {
     struct tir_value number;    /* number of the sequence, if the chunk has tiles */
     struct tir_value q_start, q_end;
     struct tir_value previous;  /* last part of the previous sequence */
-    struct tir_value lists_end; /* parts whose lists begin here: previous + 1 .. this - 1 */
+    struct tir_value lists_end; /* lists of parts previous + 1 .. lists_end - 1 begin here */
 };
 
 /* Counts the pieces before a chunk's sequences, and how many of them are partial, with two sums in
@@ -376,7 +376,8 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* Finds the lists of parts that begin with a sequence, up to its own last part. */
+/* Finds the parts whose lists begin with a sequence: the ones after the previous sequence's last
+ * part, up to its own last part. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -531,7 +532,7 @@ static struct tir_value list_begin(struct plan *p, struct tir_value index)
                    number(p, p->items));
 }
 
-/* Returns the end of the items of the head to which list `index` belongs. */
+/* Returns one past the last item of the head to which list `index` belongs. */
 static struct tir_value items_end(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -539,8 +540,9 @@ static struct tir_value items_end(struct plan *p, struct tir_value index)
     return tir_mul(b, plus(p, head, 1), number(p, p->items));
 }
 
-/* Writes the lists of each head after part `last`, the batch's last one. They have no items. A lane
- * has a list: these lists are many for a small batch. */
+/* Writes where the empty lists begin: of each head the ones after part `last`, which is the batch's
+ * last part. A lane writes one, since a small batch has many. `single`, i1: a list has one pair of
+ * head and part; else there are no such lists. */
 static void end_lists(struct plan *p, struct tir_value last, struct tir_value single)
 {
     struct tir_builder *b = &p->b;

@@ -65,7 +65,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 }
 
 /* Chooses how lanes hold the heads: 16 bytes of one each, lanes along it, and more heads in the
- * lanes that are left. Waves of 32 lanes hold the rest in further registers. */
+ * lanes that are left. Heads for which a wave of 32 lanes has no lanes are in further registers. */
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
     const unsigned dim = (unsigned)h->v->head_dim;

@@ -109,7 +109,7 @@ struct att_template {
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
     struct att_renamed {
         const char *before, *now;
-    } renamed; /* a knob's former name, which is refused, and its name; NULL: none */
+    } renamed; /* a knob's former name, which files must not have, and its name now; NULL: none */
 
     /* Sets the knobs of a row's tile that follow from the row and the machine. The target's fitted
      * rows come after it. NULL: the rows of the table say all. */

@@ -19,8 +19,8 @@ enum {
     SAMPLE = 2,
 };
 
-/* Members of att_tile.own: scores that a lane inserts at once; steps of the waves if these are too
- * many for the buffer, which is so small that two workgroups share a compute unit. */
+/* Members of att_tile.own: scores that a lane inserts at once; steps in which the waves insert them
+ * if the buffer has no room for all. The buffer is small: two workgroups share a compute unit. */
 enum { EACH, STEPS };
 
 static const struct att_tile tiles[] = {
@@ -185,8 +185,8 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Inserts the part's chunks. The first one follows the state in `carried`, and the next chunk is
- * loaded while one is inserted. */
+/* Inserts the chunks of a part of n scores. `carried` has the state, and then the first chunk's
+ * scores; the next chunk is loaded while one is inserted. */
 static void insert_part(struct topk *t, struct tir_view scores, struct tir_value n,
                         struct tir_value *carried)
 {

@@ -234,7 +234,8 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
-/* Returns a tile of mask bytes in the layout of the scores, and negative where they are not 0. */
+/* Returns bytes in the layout of the scores that are negative where the mask bytes `seen` are not
+ * 0. */
 static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value seen)
 {
     enum { LOW = 0x7f7f7f7f };

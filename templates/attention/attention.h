@@ -20,10 +20,11 @@ struct att_block {
         mask; /* keys x queries of i8, 0: hidden. Set by `fetch_keys`, for a custom mask only */
     struct tir_value seen;    /* in place of `mask`: keys x queries of i8, 0: hidden by the mask, or
                                after the last key. A lane has neighbouring keys in its registers */
-    struct tir_value hides;   /* i1, beside `seen`: false: the wave's bytes are all 1 */
+    struct tir_value hides;   /* i1, with `seen`; false: all bytes of the wave are 1, so no key is
+                                 hidden */
     struct tir_value entries; /* keys x 1 of i32, negative: no key. Set for sparse lists only */
-    struct tir_value gaps;    /* or i32: the number of missing keys; source.entries then tells
-                                 which */
+    struct tir_value gaps;    /* in place of `entries`, i32: the number of missing keys;
+                                 source.entries then says which */
 };
 
 /** The values that the rescale check compares. */

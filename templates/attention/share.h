@@ -15,16 +15,16 @@ enum {
 /** Parts of one result, and who adds them up. */
 struct att_share {
     struct tir_builder *b;
-    unsigned waves;           /* of a workgroup, */
-    struct tir_value wave;    /* i32: this one's number there */
-    struct tir_value lds;     /* i32: address of a word that nobody uses meanwhile */
-    struct tir_value ticket;  /* i64: address of the result's line */
+    unsigned waves;           /* of a workgroup */
+    struct tir_value wave;    /* i32: number of this wave in its workgroup */
+    struct tir_value lds;     /* i32: LDS address of a word that is not used meanwhile */
+    struct tir_value ticket;  /* i64: address of the result's line of counters */
     struct tir_value count;   /* i32: parts of the result */
-    struct tir_value awaited; /* a value to be waited for before the part counts; or none */
+    struct tir_value awaited; /* a load that ends before the part is counted; none: there is none */
     struct tir_value waits; /* i1, true: `polls` and `sleep` apply; false: the others; none: true */
     unsigned polls, sleep;  /* tir_await(): how long it waits */
     unsigned other_polls, other_sleep; /* the same where `waits` is false; 0 polls: the workgroup
-                                          leaves at once */
+                                          looks once, and leaves if parts are missing */
     void (*add)(void *family, struct tir_value slice); /* builds the sum of a slice (i32) */
     void *family;
 };

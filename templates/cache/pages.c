@@ -330,8 +330,8 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
     *page = att_page_of(&p->paging, *token);
 }
 
-/* Returns the places `at` of slots, and the place of a row of the second source where a slot names
- * one; in bytes from the cache's base. */
+/* Returns where the rows of `slots` begin, in i64 bytes from the cache's base: `at` for slots of
+ * the cache, and else a row of the second source. */
 static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_cache *c, struct tir_value slots,
                                      struct tir_value at)

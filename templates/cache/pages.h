@@ -24,9 +24,9 @@ struct att_pages {
                                      not exist */
     struct tir_value used;        /* all ones; 0 for a sequence without keys, which then reads page
                                      0 */
-    struct tir_value second, second_stride; /* with two_sources: address of the rows beside the
-                                               cache's, and bytes between them; i64 */
-    struct tir_value second_first; /* with two_sources: the slot that names the first of them */
+    struct tir_value second, second_stride; /* with two_sources: address of the second source's
+                                               rows, and bytes between them; i64 */
+    struct tir_value second_first; /* with two_sources: the slot that names its first row; i32 */
 };
 
 /** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */
@@ -66,7 +66,7 @@ struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged
                                    struct tir_value entries);
 
 /** Returns where the gathered rows begin, in i64 bytes from the cache's base. A negative slot is
- * replaced by slot 0. With two_sources a row may be outside the cache. */
+ * replaced by slot 0. With two_sources a row may be in the second source. */
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
                                 const struct att_paged_tile *t, struct tir_value key,
                                 struct tir_value page_numbers);

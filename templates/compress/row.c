@@ -62,7 +62,8 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-/* Returns max(largest |y|, 1e-4) / M, or the power of two that is no less. */
+/* Returns max(largest |y|, 1e-4) over the largest number of fp8, or with round_scales the least
+ * power of two that is no smaller. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;

@@ -50,7 +50,7 @@ struct delta_types {
     struct tir_type value_rows;   /* 16 x 1 beside it */
     struct tir_type stored;       /* the same in 16 bits, as memory has it */
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
-    struct tir_type padded;       /* the same beside blocks of 16 tokens and zeros */
+    struct tir_type padded;       /* the same for 16 tokens, padded with 16 rows of zeros */
     struct tir_type turned;       /* K x 32, 16-bit: left operand over tokens */
     struct tir_type packed_turned, packed_blocks; /* as records have these */
     struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
@@ -98,8 +98,8 @@ struct delta {
     unsigned dtype;
     unsigned values;                      /* value elements of a wave */
     unsigned waves;                       /* of a workgroup */
-    int over_keys, over_tokens, by_block; /* matrix instructions; by_block is of 16 tokens, or of 32
-                                             where the machine has no such */
+    int over_keys, over_tokens, by_block; /* numbers of matrix instructions; by_block takes 16
+                                             tokens, or 32 if the machine has no such one */
     struct tir_contraction keys;
     struct delta_types t;
     struct delta_maps map;
@@ -244,7 +244,8 @@ struct tir_value delta_zeros(struct delta *d);
 /** Returns the number of block [i][j] in a triangle of blocks. */
 static inline int delta_block_of(int i, int j) { return i * (i + 1) / 2 + j; }
 
-/** Adds to `sum` the product of a block of coefficients with 16 rows of value elements. */
+/** Returns `sum` plus the product of a block of coefficients, 16 x 16, with 16 rows of value
+ * elements. Both are padded with zeros if by_block takes 32 tokens. */
 struct tir_value delta_add_block(struct delta *d, struct tir_value coefficients,
                                  struct tir_value rows, struct tir_value sum);
 

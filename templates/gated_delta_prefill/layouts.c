@@ -12,7 +12,7 @@ static const struct tir_waves one_wave;
 
 /* ---- Orders of rows and columns ----
  *
- * A lane has rows 4 g to 4 g + 3 of each 16 of an accumulator, or eight in waves of 32 lanes. The
+ * A lane has four neighbours of each 16 rows of an accumulator, or eight in waves of 32 lanes. The
  * rows of the state are numbered so that it has eight keys side by side: a lane reads as many from
  * LDS at once. The value elements of 32 columns are numbered so that it has two side by side. */
 

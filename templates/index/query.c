@@ -148,8 +148,8 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
                     head_stride, bytes, 0);
 }
 
-/* Puts the registers of a slice of q in the order of the instruction. Blocks of heads that take
- * several instructions have the elements of each one together. */
+/* Returns a slice of q with its registers in the order of the instruction. A block of heads may
+ * take several instructions, and then has the registers of each one side by side. */
 static struct tir_value in_order(const struct att_index *x, struct tir_value slice)
 {
     const struct tir_mma *const mma = &x->b->f->machine->mma[x->mma];

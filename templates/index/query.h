@@ -10,8 +10,8 @@
 
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
-/** Returns the elements of slice s of a matrix instruction's contraction, rows x K: heads or keys.
- * Each lane has 16 elements of each chunk. */
+/** Returns slice s of a product's contraction, rows x K of one instruction: of q, or of keys.
+ * `chunks` are the operand as it was loaded. A lane has ATT_INDEX_VECTOR elements of each. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s, unsigned rows);
 

@@ -90,9 +90,9 @@ static int find_product(const struct tir_machine *m, const struct att_index *x)
     return fast >= 0 ? fast : tir_find_mma(m, side, side, VECTOR, TIR_FP8);
 }
 
-/* Orders the heads so that the lanes of a key have each other four of them: bit 2 of a head's
- * number selects the lane, as rows of 32x32 products do. An instruction of 16 rows has bit 3 there.
- */
+/* Chooses which row of a product a head has. Bit 2 of a head's number selects one of the two lanes
+ * of a key, so each lane has every other four heads. Rows of a 32x32 product do that; in an
+ * instruction of 16 rows bit 3 selects the lane. */
 static void order_heads(struct att_index *x)
 {
     enum { LANE_BIT = 2 };
@@ -158,8 +158,8 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Returns the key bytes of slice s, 32 x group, and their scales, 2 x group. A lane has two of the
- * four blocks of an mxfp4 key. */
+/* Return the bytes of slice s of a group's mxfp4 keys, 32 x group, and their scales, 2 x group. A
+ * lane has two of the four blocks of a key. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
                                      unsigned s)
 {
@@ -547,7 +547,8 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
-/* Adds the sums of two groups, lanes x 1: halves of a column's sum are in lanes a group apart. */
+/* Returns the sums of two groups, lanes x 1. The two halves of a key's sum are in lanes whose
+ * numbers differ by x->group. */
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
@@ -590,10 +591,10 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->mxfp4 ? *set : tir_mul(b, *set, r->scale));
 }
 
-/* The number of a product of a group, over rows and their blocks of heads. A row is finished beside
- * later products, when its own have been added. */
+/* A product of a round. A row is finished beside later products, when its own have been added. */
 struct product_at {
-    unsigned g, product;
+    unsigned g;       /* number of the group of keys */
+    unsigned product; /* number among the group's products: rows outer, blocks of heads inner */
 };
 
 static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }

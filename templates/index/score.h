@@ -54,7 +54,8 @@ struct att_index {
     bool mxfp4;          /* keys in the cache */
     bool pairs;
     bool all_signs;         /* negative products count: no relu */
-    unsigned lanes, group;  /* lanes of a wave; keys of a matrix product, half as many */
+    unsigned lanes;         /* of a wave */
+    unsigned group;         /* keys of a matrix product: half as many */
     unsigned parts;         /* parts of a key: loads of a lane */
     unsigned heads, blocks; /* heads, and blocks of the matrix product's rows */
     int mma;
@@ -64,7 +65,7 @@ struct att_index {
     struct tir_layout halves;           /* lanes x 2: a row for each lane */
     struct tir_type chunk;              /* data of one load of a lane: lanes x 16 bytes */
     struct tir_type products;           /* f32, 32 x group */
-    uint8_t order[TIR_LAYOUT_MAX_BITS]; /* of the bits of a head's number in the product's rows */
+    uint8_t order[TIR_LAYOUT_MAX_BITS]; /* the product's rows by heads, for permutations */
     struct tir_value lane_index,
         token;     /* of each lane: its number, and the number modulo `group` */
     unsigned rows; /* rows that are scored at once */
@@ -109,9 +110,9 @@ unsigned att_index_carried(const struct att_index *x);
 /** Issues the loads of the round's first groups, and loads q and weights. */
 void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried);
 
-/** The consumer of scores. take() gets a score of a row for each lane, f32, lanes x 1: of keys
- * own + lanes j on, with ascending j. prepare() is called some time before and may use all of its
- * LDS. */
+/** The consumer of scores. take() gets set j of a row's scores, f32, lanes x 1: lane i has the
+ * score of key own + lanes j + i. Sets come in ascending order. prepare() is called some time
+ * before take() of the same set, and may use all of the consumer's LDS. */
 struct att_index_user {
     void (*prepare)(void *context, unsigned row, unsigned j);
     void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);

@@ -16,7 +16,7 @@ struct att_conv_args {
     const char *weight, *bias;
     const char *state, *slot_stride, *channel_stride, *column_stride;
     const char *columns;     /* of a slot; NULL: W - 1 */
-    const char *step_stride; /* a slot has a window for each draft; NULL: one for all */
+    const char *step_stride; /* between a slot's windows, one a draft; NULL: it has one window */
 };
 
 /** The types of tiles, of the variant's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory
@@ -33,7 +33,7 @@ struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: the first */
-    struct tir_value step;    /* i32: draft, where args.step_stride is given */
+    struct tir_value step;    /* i32: number of the draft; not read if args.step_stride is NULL */
 };
 
 /** Loads the weights, 1 x 64 for each tap, f32. */

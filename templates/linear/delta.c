@@ -97,7 +97,7 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
     return tir_mul(b, x, tir_broadcast(b, tir_rsq(b, square), tir_typeof(b->f, x)));
 }
 
-/* Computes q from its loaded form: of unit length with l2_norm, times `scale`. */
+/* Returns a token's q times `scale`, of unit length before that with l2_norm. */
 static struct tir_value query(struct att_delta *d, const struct att_delta_token *t)
 {
     struct tir_builder *b = &d->r.b;

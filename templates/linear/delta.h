@@ -11,8 +11,8 @@
 struct att_delta {
     struct att_recurrence r;  /* first: its functions are given this */
     struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias like a decay */
-    bool late; /* q is divided by its length when the state has advanced: it takes 2 registers until
-                * then, and the sum is not under way meanwhile */
+    bool late; /* true: q is divided by its length after the state has advanced. It takes fewer
+                * registers until then, and its sum of squares is not computed meanwhile */
 };
 
 /** The effect of a token on a state, beside it. */

@@ -106,8 +106,8 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 /* ---- Trees ---- */
 
 /* Returns the state of a draft's parent in a tree, as it was stored. `state` is the one after the
- * token before: it serves where that token is the parent and states are float. The wave has stored
- * all that it loads. */
+ * previous token. It is returned if that token is the parent and states are float32, and for the
+ * root. Else the state is loaded: this wave has stored it. */
 static struct tir_value parent_state(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value state)
 {

@@ -55,7 +55,7 @@ struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tenso
 /** Returns the slot that the state after token `step` (i32) of the sequence is written to. */
 struct tir_value att_recurrence_slot(struct att_recurrence *r, struct tir_value step);
 
-/** Returns the slot that the state after token `step` of the sequence's last call is read from. */
+/** Returns the slot of the state after token `step` (i32) of the sequence's previous call. */
 struct tir_value att_recurrence_slot_in(struct att_recurrence *r, struct tir_value step);
 
 /** Returns the address of the value head's state in a slot (i32). */

@@ -32,17 +32,19 @@ struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_val
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);
 
-/** Returns entry [row][column] of a matrix of int32 with two strides (arguments). */
+/** Returns entry [row][column] (i32 both) of the matrix of int32 in argument `arg`. The strides are
+ * arguments too, in entries. */
 struct tir_value att_matrix_entry(struct tir_builder *b, const char *arg, const char *row_stride,
                                   struct tir_value row, const char *column_stride,
                                   struct tir_value column);
 
-/** Returns the tokens of the step before that were accepted, by the argument `accepted`, less 1: at
- * least 0. */
+/** Returns the step whose state sequence `index` begins with: accepted[index] - 1, or 0 if that is
+ * negative or the argument `accepted` is NULL. */
 struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 
-/** Returns the draft that a token (i32, a row) of a tree follows, counted in its sequence. It comes
- * before the token whatever `parents` says; the first token's is 0. */
+/** Returns the parent of a draft in a tree, i32, counted in its sequence. `token`: the draft's row
+ * of `parents`. A number that is not of an earlier token is replaced by the nearest one; the root's
+ * is 0. */
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 

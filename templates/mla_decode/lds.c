@@ -129,7 +129,7 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
         };
 }
 
-/* Returns how many columns of the latent a wave's panels have. */
+/* Returns the number of columns of the latent in a wave's panels. */
 static unsigned own_columns(const struct mla *s) { return s->source.part->width >> s->split.depth; }
 
 /* Adds the panel of the rotated key. Waves share its columns if a wave's share fills an
@@ -148,8 +148,8 @@ static void add_rotated(struct mla *s, const struct tir_contraction *whole)
 }
 
 /* Chooses the panels of Q and K. Some targets have an fp8 instruction of twice the rate, which
- * takes 128 columns at once. Where it has a form with scales, a lane has 16 bytes of each half of
- * them, as that form has; elsewhere 16 neighbours of each 64 or 32. */
+ * takes 128 columns at once. If it has a form with scales, a lane has columns in the order of that
+ * form: 16 bytes of each half. Else a lane has 16 neighbours at a time. */
 static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };

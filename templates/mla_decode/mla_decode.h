@@ -121,7 +121,7 @@ struct mla_source {
 
 /** Places in LDS; n places of a buffer lie one after the other. */
 struct mla_lds {
-    uint8_t blocks;   /* of keys; before mla_form.take_lds() the tile's limit */
+    uint8_t blocks;   /* blocks of keys; the tile's limit before mla_form.take_lds() */
     uint8_t p_places; /* for P and what is exchanged with it */
     struct tir_value p, vectors, scales, scores;
     struct tir_value entries; /* of sparse lists: i32, keys x 1 */
@@ -144,7 +144,7 @@ struct mla_types {
     struct tir_contraction keys; /* order of the keys in P c, as S^T has them in registers */
     struct tir_type weights;     /* P^T as the right operand */
     struct tir_type v_loaded;    /* c as it is read from LDS: keys x latent */
-    struct tir_type vector;      /* 1 x columns beside O^T */
+    struct tir_type vector;      /* of m and l: 1 x columns, in the layout of O^T */
     struct tir_type scales;      /* of P^T: one for each 32 keys of a column */
     int scaled;                  /* the second product's MFMA with scales for P; -1: none */
 };
@@ -164,7 +164,7 @@ struct mla_block {
     struct mla_alpha alpha[2];
     struct tir_value alpha_lanes;
     struct tir_value other_exponent, pair_weights[2]; /* of a wave pair */
-    struct tir_value scales;                          /* of the weights, for the product */
+    struct tir_value scales;                          /* of fp8 weights, for the second product */
 };
 
 /** The passes of this workgroup over an item's rows, i32. */
@@ -243,7 +243,8 @@ static inline bool mla_reads_once(const struct mla *s)
 
 /** Chooses the layouts of all values in registers. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
-/** Returns the layout of c, keys x latent, whose transpose is the product's left operand. */
+/** Returns the layout of c, keys x latent, whose transpose is the left operand of the second
+ * product. */
 struct tir_layout mla_values_operand(const struct mla *s);
 /** Allocates LDS for blocks of keys, P and panels of Q. */
 void mla_take_lds(struct mla *s);
@@ -336,11 +337,13 @@ void mla_share_query(struct mla *s);
 
 /** Chooses which waves have which part of S^T, in its product and in the softmax. */
 void mla_divide_scores(struct mla *s, unsigned product_keys);
-/** Returns the bytes of LDS for the maxima or sums that these waves exchange. */
+/** Returns the bytes of LDS for what waves with the same columns of S^T exchange: row maxima, or
+ * parts of S^T that they sum. 0: neither. */
 unsigned mla_shared_bytes(const struct mla *s);
-/** Returns their layout in LDS. */
+/** Returns the layout of these maxima or parts in LDS. */
 struct tir_layout mla_scores_map(const struct mla *s);
-/** Returns the type of a block's row maxima: those that all lanes of a column have found. */
+/** Returns the type of a block's row maxima as they are read: for each column, one of each lane
+ * that has scores of it. */
 struct tir_type mla_tops_type(const struct mla *s);
 /** Returns the number of K's panels that are in LDS after the products of the block before. They
  * are in the first half of a block; 0 if source.lead is 0. */
@@ -399,7 +402,7 @@ bool mla_wave_pair_take(const struct att_variant *v);
 
 /** Returns the number of workgroups that share a list of items. */
 unsigned mla_sharers(const struct mla *s);
-/** Finds the list of this workgroup, and returns its passes over an item. */
+/** Sets s->d.list if workgroups share lists, and returns this workgroup's passes over an item. */
 struct mla_passes mla_find_passes(struct mla *s);
 
 /* block.c */

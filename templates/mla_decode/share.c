@@ -47,7 +47,7 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-/* Returns the layout of one row maximum a lane, and sets the number of their rows. */
+/* Returns the layout of S^T folded to one maximum a lane. Sets *rows to the maxima of a column. */
 static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
     return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);

@@ -376,8 +376,8 @@ void mla_exchange_load_arguments(struct mla *s)
     static_assert(N + 2 <= SPLIT_KV_BESIDE, "all have room");
 }
 
-/* Loads Q through the LDS of the third block. The address is computed before the first entries are
- * loaded and the load issued after them, so that HBM has work until they arrive. Returns the
+/* Loads Q through the LDS of the third block. Its address is computed before the first entries are
+ * loaded, and its load is issued after them, so that HBM has work until they arrive. Returns the
  * addresses of the item's results. */
 static struct split_kv_places load_queries(struct mla *s)
 {
@@ -403,13 +403,15 @@ static struct split_kv_places load_queries(struct mla *s)
     return places;
 }
 
-/* The product with c of the last block of an item, after the loop. */
+/* The product of an item's last block with c, after the loop. */
 struct last {
     struct mla *s;
-    struct tir_value weights, scales;
-    struct tir_value first_part; /* of O, with the product added */
+    struct tir_value weights, scales; /* of the last block: P and its scales */
+    struct tir_value first_part;      /* first PART rows of O, with the product added */
 };
 
+/* Returns part `number` of O with the last block's product added: split_kv.finish_part. `part` is
+ * that part without it. */
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
     struct last *const last = family;
@@ -419,6 +421,7 @@ static struct tir_value finish_part(void *family, struct tir_value part, unsigne
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, part);
 }
 
+/* Returns the first part of O with the last block's product added. `c` is the part's operand. */
 static struct tir_value first_part(const struct last *last, struct tir_value o, struct tir_value c)
 {
     struct tir_builder *const b = &last->s->d.b;
@@ -427,9 +430,10 @@ static struct tir_value first_part(const struct last *last, struct tir_value o, 
     return mla_one_wave_multiply(last->s, c, last->weights, last->scales, o);
 }
 
-/* Exchanges l between the waves of a pair and returns the sum. Lanes exchange their parts, which is
- * faster than adding them first. The first part of the last product runs meanwhile, and its wait
- * states pass during the wait for LDS. */
+/* Exchanges l between the waves of a pair and returns the sum, as `vector`. Lanes exchange their
+ * parts, which is faster than adding them first. The first part of the last product runs meanwhile,
+ * and its MFMA wait states pass during the wait for LDS. Sets `weights` and `first_part` of
+ * `last`. */
 static struct tir_value share_l(struct last *last, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {

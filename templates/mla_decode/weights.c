@@ -102,8 +102,8 @@ static void find_shared_max(void *context)
 
 /* ---- Steps: weights ---- */
 
-/* Rounds P to the type that the second product takes. *sum becomes what the rounded weights add to
- * l. */
+/* Returns P rounded to the type that the second product takes. Sets *sum to what the rounded
+ * weights add to l. */
 static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
 {
     struct tir_builder *const b = &s->d.b;

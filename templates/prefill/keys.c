@@ -303,7 +303,7 @@ static void load_mask(void *context)
     p->attention.now.block.seen = prefill_load_seen(p, first_key(p, tile_of(p)));
 }
 
-/* Looks for hidden keys in loaded mask bytes. */
+/* Sets block.hides: true if loaded mask bytes may hide a key. */
 static void check_mask(void *context) { prefill_check_seen(family_of(context)); }
 
 /* Reads a part of K from LDS. */

@@ -19,7 +19,7 @@ enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to th
 
 /** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
 struct prefill_shape {
-    int product;            /* number of the matrix instruction; below 0: the machine has none */
+    int product;            /* number of both products' matrix instruction; below 0: none fits */
     unsigned dtype;         /* of an element of Q, K and V in LDS and registers */
     unsigned dv;            /* rows of O^T: head_dim_v, rounded up to a power of two */
     struct tir_type scores; /* of S^T: keys x queries */
@@ -259,7 +259,7 @@ void prefill_await_keys(struct prefill *p);
  * the layout of the loads. Keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
-/** Sets the block's `hides` from such bytes in `seen`. */
+/** Sets the current block's `hides` from its `seen`, which prefill_load_seen() has loaded. */
 void prefill_check_seen(struct prefill *p);
 
 /* page_copy.c */

@@ -13,8 +13,9 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
-/* The largest number of scores that a wave computes from a tile with a custom mask and a plan.
- * Items are short, and masked tiles of 64 keys begin later: they take up to 5 % longer. */
+/* The largest number of scores that a wave computes from a tile with a custom mask and a plan. A
+ * plan's items are short. With masked tiles of 64 keys their loops begin later, and they take up to
+ * 5 % longer (modelled). */
 enum { PLANNED_SCORES = 32 * 32 };
 
 /* Most values of a lane that have scales of their own: V in SHUFFLE with a scale per token. */
@@ -468,8 +469,8 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True if waves of fewer than 64 lanes have a tile for the variant: one of 16 queries, whose
- * instruction has 16 rows of O^T. */
+/* True if the machine's waves have registers and an instruction for the tile, as waves of 64 lanes
+ * always have. Waves of fewer lanes take tiles of 16 queries only, with 16 rows of O^T. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {

@@ -416,12 +416,12 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
            prefill_with_tile(v, m, &first).value.tail == PREFILL_TAIL_REST;
 }
 
-/* The most keys of a launch without key groups, whose merge takes as long as two iterations of 64
- * keys. Key groups are for four iterations or more. */
+/* The most keys of a launch that runs without key groups. The merge of key groups takes as long as
+ * two iterations of KEYS_OF_TILE keys, so they gain from four iterations on. */
 enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
 
-/* Returns the n-th tile for launches of few work tiles, and the least and the most keys of such a
- * launch; NULL: there is none. */
+/* Returns the n-th tile for launches of few work tiles; NULL: there is none. Sets keys[0] and
+ * keys[1] to the least and the most keys of such a launch. */
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
@@ -479,10 +479,10 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Sets the calls of `second` to those in which a query sees few keys. Prologue and epilogue of a
- * work tile take long there compared with its products. False: the variant has no such calls.
- * Modelled launches of these calls take 0.57 to 0.9 of the cycles where workgroups share a compute
- * unit. */
+/* Sets the calls of `second` to the ones in which a query sees few keys, and its tile to 0.
+ * Prologue and epilogue of a work tile take long there compared with its products. False: the
+ * variant has no such calls. With workgroups that share a compute unit they take 0.57 to 0.9 of the
+ * cycles (modelled). */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
@@ -522,8 +522,8 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
     return second->tile != 0;
 }
 
-/* Kernels with key groups are for launches with at most as many work tiles as compute units. The
- * kernel for few keys comes after them. */
+/* Finds the n-th further kernel: att_template.second. The first ones have key groups, for launches
+ * with at most as many work tiles as compute units. The kernel for few keys comes after them. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {

@@ -22,8 +22,8 @@ struct att_select {
     unsigned lanes; /* of a wave */
     unsigned k;
     unsigned each, chunk; /* scores that a lane, and a workgroup, inserts at once */
-    unsigned most;        /* scores of a chunk, or of a step of it, that may exceed the limit */
-    unsigned steps;       /* steps of a chunk for which the buffer has no room */
+    unsigned most;        /* scores that an insertion, or a step of one, adds at most */
+    unsigned steps;       /* steps in which a chunk is inserted if the buffer has no room for it */
     unsigned room;        /* entries of the buffer */
     struct tir_type lane; /* i32, lanes x 1: a row for each lane */
     struct tir_value wave, lane_index;
@@ -36,15 +36,18 @@ struct att_select {
 /** The state that the caller's loop carries. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_PARITY, ATT_SELECT_N };
 
-/** The size of a buffer: the k largest, and `most` that a chunk may add. */
+/** The size of a buffer. */
 struct att_select_size {
-    unsigned k, each, most;
-    unsigned steps; /* steps of a chunk that has more, in att_select_insert(), with a part of the
-                       waves each */
-    unsigned room;  /* entries */
+    unsigned k;     /* largest scores that are selected */
+    unsigned each;  /* scores of a lane in a chunk */
+    unsigned most;  /* scores that an insertion, or a step of one, adds at most */
+    unsigned steps; /* steps of att_select_insert() for a chunk of more scores than `most`, each
+                       with a part of the waves; 1: chunks have no more */
+    unsigned room;  /* entries: k + most at least */
 };
 
-/** Returns the size of a buffer in one step, with more room if the LDS has it. */
+/** Returns the size of a buffer whose chunks are inserted in one step. It has up to a quarter of
+ * `most` more room, as lds_bytes permit. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes);
 
@@ -108,8 +111,8 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** Calls att_select_reserve() for two selections with one barrier; each wave has a chunk for
- * each. */
+/** Reserves entries as att_select_reserve() does, for a chunk of each of two selections, with one
+ * barrier. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],
                              struct tir_value to[2]);

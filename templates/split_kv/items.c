@@ -12,15 +12,20 @@
 
 enum { WORK_WORDS = 8 };
 
-/* When an argument is loaded. SPARED arguments are loaded now, but later with one_launch, which
- * lacks scalar registers for them. */
-enum when { NEVER, NOW, LATER, SPARED };
+/* The treatment of an argument by split_kv_load_arguments(). */
+enum when {
+    NEVER, /* nothing */
+    NOW,   /* declares and loads it */
+    LATER, /* declares it; the code that uses it loads it */
+    SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for it */
+};
 
-/* The kernels that have an argument. */
+/* The kernels that have an argument: has(). */
 enum needs { ALWAYS, BLOCK_TABLES, INDICES, ONE_LAUNCH, TENSOR_SCALES, FP8_QUERIES, NEW_ROWS };
 
 /* Arguments that precede the first load of K, in the order of use: the first ones may be preloaded
- * in registers. One of every other cache line is loaded too, so that loads of its neighbours hit.
+ * in registers. One argument of every other cache line is loaded too, so that loads of its
+ * neighbours hit.
  * Columns: name, type, when with K and V as two tensors, when with a latent cache, needs. */
 static const struct argument {
     const char *name;
@@ -69,7 +74,7 @@ static const struct argument {
 };
 enum { N_ARGUMENTS = sizeof(arguments) / sizeof(arguments[0]) };
 
-/* True if the kernel has arguments of this kind. */
+/* True if the kernel has the arguments that `needs` names. */
 static bool has(const struct split_kv *d, enum needs needs)
 {
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;

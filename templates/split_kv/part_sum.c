@@ -88,8 +88,8 @@ static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
 }
 
-/* Returns the slices of a row. The last one overlaps the one before it if the row has no multiple
- * of a slice's elements. */
+/* Returns the number of slices of a row. The last one overlaps the one before it if the row has no
+ * multiple of a slice's elements: both write the same numbers there. */
 static int pieces_of_row(const struct split_kv_part_sum *s)
 {
     const int width = (int)s->slice.cols;
@@ -377,14 +377,15 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Parts side by side ---- */
 
-/* Returns log2 of the vectors of a slice that a lane has of a part, if slices are rows. */
+/* Returns log2 of the vectors of four floats that a lane has of each part's slice, with
+ * SPLIT_KV_PARTS_OF_ROWS. */
 static unsigned row_vector_bits(const struct split_kv *d)
 {
     return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
 }
 
-/* Returns the vectors that a lane loads at once: as many as the loop over keys has registers for.
- * Workgroups with more registers start later. */
+/* Returns the vectors of four floats that a lane loads at once: as many as fit the registers that
+ * the loop over keys needs anyway. Workgroups with more registers would start later. */
 static unsigned vectors_at_once(const struct split_kv *d)
 {
     enum { NARROW = 4 * (LEAST / SIDE_BY_SIDE) };
@@ -397,14 +398,14 @@ unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
     return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
-/* Returns the loads of a lane in flight. */
+/* Returns how many times SIDE_BY_SIDE parts are in flight at once. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
     const unsigned n = vectors_at_once(s->d);
     return (int)(s->way == SPLIT_KV_PARTS_OF_ROWS ? n >> row_vector_bits(s->d) : n);
 }
 
-/* Sets the types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
+/* Chooses slice and types for parts side by side: a wave has SIDE_BY_SIDE parts of a slice. */
 static void choose_parts(struct split_kv_part_sum *s)
 {
     struct split_kv *const d = s->d;
@@ -424,8 +425,8 @@ static void choose_parts(struct split_kv_part_sum *s)
     s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
 }
 
-/* Finds the byte offsets of the lse rows of the parts from `chunk` on. Parts after the last one
- * repeat its row. */
+/* Finds the byte offsets, from partial row 0, of the lse of the parts from number `chunk` on. Parts
+ * after the last one repeat its offset. */
 static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                        struct tir_value at[MOST])
 {

@@ -18,8 +18,9 @@ enum {
 enum split_kv_part_way {
     SPLIT_KV_PARTS_AT_ONCE,      /* up to SPLIT_KV_FEW_PARTS, with all loads in flight together */
     SPLIT_KV_PARTS_ONE_BY_ONE,   /* a lane has elements of one part at a time */
-    SPLIT_KV_PARTS_SIDE_BY_SIDE, /* lanes have eight parts of a slice of 32 elements */
-    SPLIT_KV_PARTS_OF_ROWS,      /* the same, of a row or of 128 elements of it, for few parts */
+    SPLIT_KV_PARTS_SIDE_BY_SIDE, /* a wave has eight parts of a slice of 32 elements at once */
+    SPLIT_KV_PARTS_OF_ROWS,      /* a wave has eight parts of a slice of 128 elements at once, or of
+                                    64 if head_dim_v is below 128; for few parts */
 };
 
 /** A sum of parts. split_kv_part_sum() begins it; split_kv_part_sum_find() sets the members of its
@@ -34,17 +35,17 @@ struct split_kv_part_sum {
     struct tir_value rows; /* one by one, i32 as `lanes`: the rows of the first parts */
     /* At once: byte offsets (i64) of each part's lse and O; parts after the last one repeat it. */
     struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
-    /* Side by side. */
-    struct tir_type some, parts; /* f32: parts x elements; parts x 1 */
+    /* Side by side, and of rows. */
+    struct tir_type some, parts; /* f32: eight parts x elements of a slice; eight parts x 1 */
     struct tir_value
-        rows_at[SPLIT_KV_PART_LOADS]; /* i64 parts x 1: byte offsets of the first lse */
+        rows_at[SPLIT_KV_PART_LOADS]; /* i64 as `parts`: byte offsets of the first parts' lse */
 };
 
 /** Returns the sum of entries `first` to `first` + `count` - 1 of reduce_partial_map, without a way
  * yet. */
 struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
                                            struct tir_value count);
-/** Returns the most parts for which SPLIT_KV_PARTS_OF_ROWS has all loads in flight together. */
+/** Returns the number of parts whose loads SPLIT_KV_PARTS_OF_ROWS has in flight together. */
 unsigned split_kv_few_parts_of_rows(const struct split_kv *d);
 /** Returns i1: true if there are enough parts to add them side by side. No value: the rows are too
  * many for that way. */

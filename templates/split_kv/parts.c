@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them
- * if they are few: each wave takes some heads, or rows of O, of all parts, in their order, so that
- * sums do not depend on who was last. share.c merges many parts. A part (O, lse) is the state
- * m = lse log2(e), l = 1.
+ * With `one_launch` the workgroups of a sequence count their parts. If the parts are few, the last
+ * workgroup merges them: each wave takes some heads, or rows of O, of all parts in their order. So
+ * sums do not depend on which workgroup is last. If the parts are many, share.c merges them. A part
+ * (O, lse) is the state m = lse log2(e), l = 1.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    ALONE_PARTS = 16, /* the most parts that one workgroup adds up as fast as many do, */
-    ALONE_ROWS = 512  /* and the most rows of these parts */
+    ALONE_PARTS = 16, /* the most parts that one workgroup adds up as fast as many would */
+    ALONE_ROWS = 512  /* the most rows of O, over all parts, that it adds up as fast */
 };
 
 static const float LOG2E = 1.4426950408889634f;
@@ -337,7 +337,8 @@ static void join(struct split_kv *d, struct parts *p)
     tir_end_if(b, &last, NULL);
 }
 
-/* Returns i1: true if the last workgroup of a sequence adds up its parts, false if all do. */
+/* Returns i1: true if the last workgroup of a sequence adds up its `count` parts, false if all
+ * workgroups do. */
 static struct tir_value are_few(struct split_kv *d, struct tir_value count)
 {
     struct tir_builder *b = &d->b;

@@ -9,10 +9,11 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one would need alone */
-    SLEEP = 2,      /* times 64 clocks between them, where many wait at one ticket */
-    FEW_POLLS = 28, /* of few parts, 260 to 400 clocks each */
-    FEW_ROWS = 16   /* the most rows for which waves suffice for slices of 32 elements */
+    POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one workgroup takes to
+                       add up all parts */
+    SLEEP = 2,      /* times 64 clocks between polls, since many workgroups wait at one ticket */
+    FEW_POLLS = 28, /* for the last of few parts, 260 to 400 clocks each, without sleep */
+    FEW_ROWS = 16   /* the most rows with waves enough for slices of 32 elements */
 };
 
 /* Returns the type of a word that all lanes have. */
@@ -62,7 +63,7 @@ static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
     tir_end_if(b, &branch, NULL);
 }
 
-/* Asks for all arguments of a sum in one round, while what this workgroup has is being stored. */
+/* Loads all arguments of a sum in one round, while this workgroup's part is being stored. */
 static void load_arguments(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;

@@ -71,8 +71,9 @@ struct split_kv {
     struct split_kv_item item;
     struct tir_value part_ends[2]; /* i32: range of the item's partials in reduce_partial_map */
     struct tir_value ticket;       /* i64: address of the count of these partials */
-    struct tir_value last;      /* i1: the item is the list's last one; none: each is treated so */
-    struct tir_value touched;   /* i32 tile: the word that split_kv_touch_ticket() loads */
+    struct tir_value last;    /* i1: the item is the list's last one; none: each counts as such */
+    struct tir_value touched; /* i32 tile: the word that split_kv_touch_ticket() loads; none: it is
+                                 not called */
     struct tir_value first_row; /* i32: row of column 0, among the item's queries x heads */
     struct tir_value n_rows;    /* i32: queries x heads of the item */
 
@@ -208,8 +209,8 @@ struct tir_value split_kv_is_part(struct split_kv *d);
  * the result. If the partials are many, all of its workgroups do. Call it after the passes over an
  * item. */
 void split_kv_join_parts(struct split_kv *d);
-/** Loads early what split_kv_join_parts() needs to find the partials. Returns the value to wait
- * for, or none. */
+/** Loads early what split_kv_join_parts() needs to find the partials. Returns the loaded value,
+ * which the caller anchors, or none. */
 struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 
 /* share.c */
@@ -225,8 +226,9 @@ struct tir_value split_kv_untouched(struct split_kv *d);
 /** Adds up partials as split_kv_join_parts() does, with all workgroups that end at about the same
  * time. Needs 4 free bytes at `lds`. */
 void split_kv_share_parts(struct split_kv *d);
-/** Adds up partials as split_kv_share_parts() does, in slices of 32 elements with eight partials
- * side by side. head_dim_v may be any of 32 or more. */
+/** Adds up partials as split_kv_share_parts() does, but with eight partials side by side. A slice
+ * has 32 elements; for few partials of many rows see SPLIT_KV_PARTS_OF_ROWS. The caller has set
+ * `ticket` and part_ends. head_dim_v may be any of 64 or more. */
 void split_kv_share_narrow(struct split_kv *d);
 
 #endif

@@ -9,20 +9,21 @@
 #include "ir/builder.h"
 #include "ir/machine.h"
 
-/** Returns the largest number of fp8. */
+/** Returns the largest number of the target's fp8. */
 static inline float att_largest_fp8(const struct tir_machine *m)
 {
     return m->fp8_is_fnuz ? 240.0f : 448.0f;
 }
 
-/** Returns the scale for numbers up to absmax, in the shape of absmax. */
+/** Returns the scale for numbers of magnitudes up to absmax, a tile: absmax / largest fp8. */
 static inline struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_value absmax)
 {
     const float inverse = 1 / att_largest_fp8(b->f->machine);
     return tir_mul(b, absmax, tir_float_like(b, absmax, inverse));
 }
 
-/** Returns x / scale as fp8. No |x| exceeds the number that the scale is computed from. */
+/** Returns x / scale as fp8, where no |x| is above scale times the largest fp8. Scales below 1e-12
+ * count as 1e-12. */
 static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_value x,
                                               struct tir_value scale)
 {

@@ -19,7 +19,7 @@ struct att_scan {
 /** Reserves LDS for all waves of the function, and clears it. */
 struct att_scan att_scan_begin(struct tir_builder *b);
 
-/** Returns the value of row i - `distance`; 0 for the first rows. */
+/** Returns a tile whose row i has row i - `distance` of a, or 0 in the first `distance` rows. */
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 

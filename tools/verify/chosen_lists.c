@@ -7,7 +7,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SECOND = 70000 /* number of the second source's first row */ };
+enum { SECOND = 70000 /* slot of the second source's first row */ };
 
 enum {
     ALL = 1 << 0,   /* chosen is NULL: all complete groups */
@@ -162,8 +162,8 @@ static const int32_t *read_table(struct call *c, int sequence)
     return table;
 }
 
-/* Returns how many tokens of query q's sequence are in the second source: at most those before it
- * in the call, and with some queries more than the window has. */
+/* Returns how many of the tokens that query q sees are in the second source: its own and one for
+ * each query before it, or none for every fifth query. They may be more than the window has. */
 static int fresh_of(int q, int tokens)
 {
     const int n = q % 5 == 4 ? 0 : q + 1;

@@ -109,8 +109,8 @@ static int slot_count(const struct call *c)
     return 2 * a->batch + 1 + a->batch * a->block_columns;
 }
 
-/* Returns the token that draft t of a tree follows; -1: the history. Every third draft follows the
- * one before it, and the others are two by two. */
+/* Returns the token that draft t of the tree of sequence i follows; -1: the history. Every third
+ * draft follows the one before it. The others form a binary tree. */
 static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
 
 /* Returns the slot for the state after a block of sequence i. Every third one is padding, a number
@@ -141,7 +141,7 @@ static void place_outputs(struct call *c)
     }
 }
 
-/* Places states, or windows, whose last two dimensions are channels and columns. */
+/* Places the slots of states or windows, whose last two dimensions are channels and columns. */
 static void place_slots(struct call *c, struct operand *o)
 {
     const int channel = o->schema.ndim - 2;
@@ -205,7 +205,7 @@ static void fill_slots(struct call *c)
     }
 }
 
-/* Fills parents of drafts, but for roots, and windows. */
+/* Fills the windows, and the parents of all drafts but the roots. */
 static void fill_tree(struct call *c)
 {
     const struct own *own = c->own;
@@ -246,7 +246,7 @@ static void fill(struct call *c)
 /* A sequence: its tokens, and the part of its state that is read. */
 struct sequence {
     int index, start, count, slot, slot_in;
-    int history; /* first column that is read, or of a tree the step of the window */
+    int history; /* first column of the state that is read; with a tree: step of the window */
     bool real, fresh;
 };
 
@@ -265,7 +265,8 @@ static struct sequence sequence_of(struct call *c, int i)
     return s;
 }
 
-/* Returns the input before input n of sequence i on its path; -1 and less are in the history. */
+/* Returns the number of the input that the convolution has before input n of sequence i. Numbers
+ * below 0 are in the history. */
 static int input_before(const struct call *c, int i, int n)
 {
     return c->desc.conv1d.tree && n > 0 ? parent_of(i, n) : n - 1;
@@ -330,7 +331,7 @@ static void compare_state(struct call *c, const struct sequence *s, int d)
         call_compare(c, state, AT(s->slot, d, i), input_of(c, s, d, i + ahead), 0);
 }
 
-/* Compares the window of each draft. */
+/* Compares channel d of the window of each draft: the W - 1 inputs up to the draft. */
 static void compare_windows(struct call *c, const struct sequence *s, int d)
 {
     for (int t = 0; t < s->count && s->real; t++)

@@ -401,8 +401,8 @@ static void fill_tokens(struct call *c)
         own->cached[s] += rope_decode_cached(c, s);
 }
 
-/* Makes the lists of a trace: of DeepSeek-V4's prompts. They have random rows of one pool, and then
- * the window's, which are the query's own and those before it in the second source. */
+/* Makes the lists of a trace, as DeepSeek-V4's prompts have them: random rows of the pool, and then
+ * the window. Its rows are the query's own and the ones before it in the second source. */
 static void trace_second(struct call *c)
 {
     struct own *own = c->own;
@@ -421,8 +421,8 @@ static void trace_second(struct call *c)
     operand_set_table(second, 1, &c->random);
 }
 
-/* Moves two of three rows that lists name to the second source. Each list entry has a row of its
- * own there, with a number above the cache's last slot. */
+/* Copies two of three rows that lists name to the second source, and has the lists name the copies.
+ * Each list entry has a row of its own there, with a number above the cache's last slot. */
 static void fill_second(struct call *c)
 {
     struct own *own = c->own;

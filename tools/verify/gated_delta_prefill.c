@@ -65,8 +65,9 @@ static void size(struct call *c)
         *stage = ATTN_STAGE_OUTPUTS;
 }
 
-/* True if the shape takes the reference minutes. 65,536 tokens take it seconds where keys and
- * values are short, and the kernels of one stage have them. */
+/* True if the double-precision reference would take minutes for the shape. 65,536 tokens take it
+ * seconds with keys and values of 64 elements, so only these kernels have them: one launch, and the
+ * last stage. */
 static bool is_too_long(const struct call *c)
 {
     const struct attn_gated_delta_prefill_desc *const d = &c->desc.gated_delta_prefill;

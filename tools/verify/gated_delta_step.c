@@ -25,7 +25,7 @@ static const struct shape {
     struct verify_shape is;
     int heads, batch;
     int extra; /* columns of a state of the convolution beyond the least */
-    int steps; /* with drafts: the most tokens of a sequence */
+    int steps; /* the most tokens of a sequence; without drafts a sequence has one */
 } shapes[] = {
     {{"decode", UNIFORM}, 1, 3, 0, 1},
     {{"decode of a rank", PADDED | WIDE_LISTS | ACCEPTED}, 2, 4, 0, 4},
@@ -44,33 +44,33 @@ struct own {
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* True if the shape is for the kernel: one shape differs only by its drafts. */
+/* True if the shape is for the kernel: the one of eight drafts is for kernels with drafts only. */
 static bool takes(const struct call *c)
 {
     return c->desc.gated_delta_step.drafts || ((const struct shape *)c->shape)->steps < DRAFTS_MAX;
 }
 
-/* Returns the columns of the matrices of slots. */
+/* Returns the columns of state_slots and state_slots_in. */
 static int steps_of(const struct call *c)
 {
     return c->desc.gated_delta_step.drafts ? ((const struct shape *)c->shape)->steps : 1;
 }
 
-/* Returns the tokens of sequence i. One of several has none, unless all have the same number. */
+/* Returns the number of tokens of sequence i. Unless all have the same number, some have none. */
 static int tokens_of(const struct call *c, int i)
 {
     const int steps = steps_of(c);
     return !c->desc.gated_delta_step.drafts || is(c, UNIFORM) ? steps : (3 * i + 2) % (steps + 1);
 }
 
-/* Returns the row of token t of sequence i. */
+/* Returns the row of x, gates and out for token t of sequence i. */
 static int row_of(const struct call *c, int i, int t)
 {
     return ((const struct own *)c->own)->starts[i] + t;
 }
 
-/* Returns the first column of the state of the convolution that sequence i reads, and the step of
- * the state. */
+/* Returns the first column of conv_state that sequence i reads. It is also the column of
+ * state_slots_in with the slot of its state. */
 static int history_of(const struct call *c, int i)
 {
     if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
@@ -152,8 +152,8 @@ static void place(struct call *c)
     }
 }
 
-/* Returns the slot of entry [i][step]. Every third sequence is padding: slot 0 and a negative one,
- * alternately. */
+/* Returns entry [i][step] of state_slots, or of state_slots_in if `read` is true. Every third
+ * sequence is padding: slot 0 and a negative one, alternately. */
 static int slot_of(const struct call *c, int i, int step, bool read)
 {
     const int n = i * steps_of(c) + step;
@@ -254,8 +254,8 @@ static double length(const double *x, int n)
     return sqrt(sum);
 }
 
-/* Returns input n of a channel, counted from the sequence's first token; negative ones are in the
- * history. */
+/* Returns input n of a channel, counted from the first token of sequence i. Numbers below 0 are in
+ * the history. */
 static double input_of(struct call *c, int i, int channel, int n)
 {
     const int column = history_of(c, i) + n + c->desc.gated_delta_step.taps - 1;
@@ -264,8 +264,8 @@ static double input_of(struct call *c, int i, int channel, int n)
                  : operand_value(call_operand(c, GATED_DELTA_STEP_X), AT(row_of(c, i, n), channel));
 }
 
-/* A channel of token t of a sequence, convolved: conv1d.c says how far the sum and the silu are
- * off. */
+/* Sets *x to a channel of token t of sequence i, convolved, and *error to its bound. conv1d.c
+ * derives the bound. */
 static void convolve(struct call *c, int i, int t, int channel, double *x, double *error)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -389,8 +389,8 @@ static void advance(struct call *c, struct head *h, int v)
         (q + h->q_error) * h->state_error[v] + after * (h->q_error + (sums + 2 * f) * q);
 }
 
-/* Compares a value head's row: y is off by off[v]. With fp8 each 128 have a scale, by the largest
- * of them. */
+/* Compares a value head's row of out with y, whose element v may be off by off[v]. With fp8 each
+ * 128 elements have a scale: the largest of them over the largest number of fp8. */
 static void compare_row(struct call *c, int row, int head, const double *y, const double *off)
 {
     enum { GROUP = 128 };
@@ -474,7 +474,8 @@ static void compare_state(struct call *c, int slot, int head, const struct head 
         }
 }
 
-/* The state of the convolution: the last W - 2 inputs of the history, and then all tokens. */
+/* Compares what sequence i stores in conv_state: the last W - 2 inputs of its history, and then all
+ * tokens. */
 static void compare_conv(struct call *c, int i)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;

@@ -134,7 +134,8 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
                          unsigned first);
 
-/** Sets entry i of the operands' list of sequence s to `slot`. */
+/** Sets entry i of the list of sequence s to `slot`, in the operands that page_lists_fill() fills.
+ * `first` is as there. */
 void slot_lists_set(struct call *c, const struct page_lists *l, int s, int i, int32_t slot,
                     unsigned first);
 

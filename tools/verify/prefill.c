@@ -30,7 +30,7 @@ enum {
                             of them empty */
     NO_TURNS = 1 << 9,   /* for persistent kernels only: as many tiles as workgroups */
     PLANNED = 1 << 10,   /* for planned kernels only */
-    PREFIX = 1 << 11,    /* for custom masks only: nearly all keys of trace.prefix are visible */
+    PREFIX = 1 << 11,    /* for custom masks only: a few keys of trace.prefix are hidden too */
 };
 
 /*
@@ -49,7 +49,7 @@ static const struct shape {
     struct {
         int heads, page_size, growth, window;
         int chunk_q, chunk_k; /* of one more sequence; 0: there is none */
-        int prefix;           /* first keys of a custom mask that all queries see */
+        int prefix;           /* first keys, which a custom mask shows to all queries; 0: none */
         int lists, q_tile, item_cost, merge_rate;
     } trace;
 } shapes[] = {
@@ -447,8 +447,8 @@ static void grow_keys(struct call *c)
                 operand_set(k, AT(t, h, e), step * (double)(t % keys));
 }
 
-/* True if a custom mask shows key `k`: all of the prefix, and any two of three other keys. With
- * PREFIX it hides a few keys of the prefix: most tiles of 64 keys have one hidden key or none. */
+/* True if a custom mask shows key `k` to a query: always in the prefix, and else with a chance of
+ * two thirds. With PREFIX it hides one of 4,096 in the prefix: most tiles hide one byte or none. */
 static bool shows(struct call *c, int64_t k)
 {
     enum { SELDOM = 4096 };

@@ -133,8 +133,8 @@ static void fill_states(const struct recurrent *r)
                     operand_set(s, AT(slot, head, i, k), random_value(&r->c->random));
 }
 
-/* Returns the token that draft t of a tree follows. Every third one follows the one before it, and
- * the others are two by two. */
+/* Returns the token that draft t of the tree of sequence i follows. Every third draft follows the
+ * one before it. The others form a binary tree. */
 static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
 
 /* Fills the parents of drafts; the entries of roots keep a number that is no token's. */

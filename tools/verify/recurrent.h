@@ -41,7 +41,7 @@ struct recurrent {
     /* Members of an op on prompts, which keeps states of blocks; NULL for other ops. */
     struct operand *block_slots;
     int32_t *block_tokens, *block_columns;
-    struct operand *parents; /* drafts are a tree; NULL: a chain */
+    struct operand *parents; /* of drafts that form a tree; NULL: they are a chain */
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
     int32_t *starts; /* [batch + 1]: first token of each sequence */
     enum attn_state_layout layout;
@@ -58,7 +58,7 @@ struct recurrent_own {
     RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), \
                    &(call)->args.op.state_steps, )
 
-/** The same for an op whose drafts may be a tree. */
+/** Initialises struct recurrent for a call of an op whose drafts may be a tree. */
 #define RECURRENT_OF_TREES(call, op, OP)                              \
     RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), \
                    &(call)->args.op.state_steps,                      \
@@ -91,7 +91,8 @@ struct recurrent_own {
                         .values = (call)->desc.op.head_dim_v,                    \
                         __VA_ARGS__})
 
-/** True if a kernel for chains, or for trees, can run a shape: each draft of a tree has a slot. */
+/** True if a kernel can run a shape. With `tree` each draft needs a slot, so no sequence may have
+ * more tokens than shape->steps. */
 bool recurrent_takes(const struct recurrent_shape *s, bool tree);
 
 /** Sets the counts of a call. */
@@ -135,8 +136,8 @@ struct recurrent_head {
 void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequence *s, int head,
                           struct recurrent_head *h);
 
-/** Sets `h` to the state that token t of a tree begins with: its parent's, as the kernel has stored
- * it. A parent without a slot has zeros. A root keeps `h`, and so does a chain. */
+/** Sets `h` to the state that token t of sequence i begins with: its parent's, as the kernel has
+ * stored it, or zeros if the parent has no slot. Leaves `h` for a root, and for a chain. */
 void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
                            struct recurrent_head *h);
 

@@ -10,8 +10,9 @@
 /** The unit of float32 arithmetic in kernels. */
 #define STORED_F 0x1p-24
 
-/** Bounds the error of a float32 sum of n products whose magnitudes add up to `magnitude`. Each
- * term passes n + 8 roundings at most, and the factor 2 covers their products. */
+/** Returns a bound of the error of a float32 sum of n products whose magnitudes add up to
+ * `magnitude`. Each term is rounded n + 8 times at most, and the factor 2 covers second-order
+ * terms. */
 static inline double stored_product_error(int n, double magnitude)
 {
     return 2 * (n + 8) * STORED_F * magnitude;

@@ -43,12 +43,12 @@ struct gpu {
 struct gpu_choice {
     const char *target;    /* such as "gfx942" */
     const char *simulator; /* path of a simulator's HIP library; NULL: the machine's HIP runtime */
-    const char *checks;    /* the simulator's option of this name; each finding ends its launch */
+    const char *checks;    /* the simulator's checks, such as "on"; a finding ends its launch */
     const char *part;      /* the GPU model to simulate, such as "mi308x"; NULL: the target's first
-                            * one in gfx_parts.def */
+                            * one in tools/hipsim/core/gfx_parts.def */
 };
 
-/** Opens the first GPU of a target. False: `why` has a sentence. */
+/** Opens the first GPU of the target, with the kernels of `pack`. False: `why` has a sentence. */
 bool gpu_open(struct gpu *gpu, const struct gpu_choice *choice, struct attn_pack *pack, char *why,
               size_t why_size);
 void gpu_close(struct gpu *gpu);

@@ -175,8 +175,9 @@ static void print_device_json(const struct gpu_identity *id)
     json_end(&j);
 }
 
-/* True if the pack in which kernel n is verified by itself has the i-th kernel too: it may be of
- * another stage of the same calls, and does not compete with it. */
+/* True if the pack in which kernel n is verified has the i-th kernel too: one of the same op and
+ * target with another key. A call may need it for another stage, and it never replaces kernel n.
+ * `own` describes kernel n. */
 static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, uint32_t n,
                   uint32_t i)
 {
@@ -186,8 +187,7 @@ static bool keeps(const struct plan *plan, const struct attn_kernel_info *own, u
 }
 
 /* Makes, in the child, a pack in which libattn takes kernel *n for every call of its key, and sets
- * *n to its number there. libattn checks which calls a kernel is for, and this command that its
- * results are right. */
+ * *n to its number there. False: it has complained. */
 static bool isolate(struct plan *plan, uint32_t *n)
 {
     struct attnc_pack_writer *w = attnc_pack_writer_create();

@@ -17,8 +17,8 @@ void write_choice_layers(struct entry_writer *w);
 /** Writes the entry that makes lists of what an indexer chose. */
 void write_chosen_lists(struct entry_writer *w, const char *comment);
 
-/** Writes the merge of the lists of `top_k` keys that the parts of a row have, and of `top_blocks`
- * blocks; 0: no blocks are chosen. */
+/** Writes the entry that merges the lists of a row's parts: lists of `top_k` keys, and of
+ * `top_blocks` blocks. 0: no blocks are chosen. */
 void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks);
 
 #endif

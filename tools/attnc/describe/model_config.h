@@ -99,33 +99,33 @@ struct model_choice {
     long first, last; /* groups at a sequence's beginning and end that are always chosen */
 };
 
-/** The rows of groups among which a layer chooses. */
+/** The rows of groups of tokens among which a layer chooses. */
 enum model_level {
     MODEL_ALL_ROWS,      /* all of them */
-    MODEL_ROWS_BLOCKS,   /* all, and it also chooses blocks of rows */
-    MODEL_ROWS_OF_BLOCKS /* only those in the blocks that an earlier layer chose */
+    MODEL_ROWS_BLOCKS,   /* all, and it also chooses blocks of rows for later layers */
+    MODEL_ROWS_OF_BLOCKS /* only rows in the blocks that an earlier layer chose */
 };
 
-/** Layers with rows of groups that make and choose alike. */
+/** Layers that get their rows of groups, and a choice among these, in the same way. */
 struct model_share {
-    long layers;
-    long pool;   /* tokens of a group; 0: only the window */
-    bool chosen; /* the layers attend to chosen rows; false: to all */
-    bool makes;  /* they make the rows; false: a layer before does */
-    bool chooses;
-    enum model_level level; /* if they choose */
+    long layers;  /* how many there are */
+    long pool;    /* tokens of a group; 0: they attend to the window only */
+    bool chosen;  /* they attend to chosen rows; false: to all */
+    bool makes;   /* they make the rows; false: an earlier layer does */
+    bool chooses; /* they choose rows; false: an earlier layer does, or `chosen` is false */
+    enum model_level level; /* read if `chooses` is true */
 };
 
 /** Attention to rows of groups of tokens, beside a window (DeepSeek-V4). */
 struct model_pooled {
-    bool is;                                 /* the model has such layers */
-    long q_lora_rank;                        /* 0: q is not compressed */
-    long index_heads, index_dim, index_topk; /* of the indexer; index_topk 0: there is none */
-    long top_blocks, block_size;             /* blocks of rows that it chooses first; 0: none */
-    bool shared;                             /* other layers use a layer's rows and choices */
-    char makers[MODEL_LISTED];               /* layers that make rows, as "2, 8"; with shared */
-    char choosers[MODEL_LISTED];             /* layers that choose rows */
-    struct model_share shares[MODEL_MAX_SHARES];
+    bool is;                                     /* the model has such layers */
+    long q_lora_rank;                            /* 0: q is not compressed */
+    long index_heads, index_dim, index_topk;     /* of the indexer; index_topk 0: there is none */
+    long top_blocks, block_size;                 /* blocks of rows that it chooses first; 0: none */
+    bool shared;                                 /* other layers use a layer's rows and choices */
+    char makers[MODEL_LISTED];                   /* layers that make rows, as "2, 8"; with shared */
+    char choosers[MODEL_LISTED];                 /* layers that choose rows */
+    struct model_share shares[MODEL_MAX_SHARES]; /* all layers, by what they make and choose */
     unsigned share_count;
 };
 

@@ -113,7 +113,8 @@ static void list_choosers(struct reader *r, struct model_pooled *p)
     layers_text(set, r->m->layers, p->choosers, MODEL_LISTED);
 }
 
-/* Returns what layer i makes and chooses. Without lists, each layer does so for itself. */
+/* Returns what layer i makes and chooses. If the file has no lists of makers and choosers, each
+ * layer makes its own rows and its own choice. */
 static struct model_share share_of(const struct reader *r, long i)
 {
     const struct config *const c = &r->c;
@@ -135,7 +136,7 @@ static bool is_alike(const struct model_share *a, const struct model_share *b)
            a->chooses == b->chooses && a->level == b->level;
 }
 
-/* Counts the layers that make and choose alike. */
+/* Counts the layers of each share: p->shares. */
 static void count_shares(struct reader *r, struct model_pooled *p)
 {
     for (long i = 0; i < r->m->layers; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file lists what an engine calls in layers that attend to groups of tokens: docs/pooled.md as
- * data. DeepSeek-V4's attend to rows of groups beside a window, MiniMax-M3's and
- * Qwen3.8-Flash-Next's to the keys of chosen groups.
+ * data. Layers of DeepSeek-V4 attend to rows of groups beside a window. Layers of MiniMax-M3 and
+ * Qwen3.8-Flash-Next attend to the keys of chosen groups.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum {
     INDEX_DIM = 128,  /* elements of an indexer's key */
-    MOST_RATIO = 4096 /* maximum of chosen_lists, whose lists then are little but the window */
+    MOST_RATIO = 4096 /* the largest ratio of chosen_lists: lists then are nearly the window only */
 };
 
 static long least(long a, long b) { return a < b ? a : b; }
@@ -168,7 +168,8 @@ void step_list_rows(const struct model *m, struct step *s)
 
 /* Keys of chosen groups. */
 
-/* Adds the indexer. MiniMax-M3's has a head and a choice for each KV head, and keys of tokens. */
+/* Adds the indexer. A pooled one has a key for each group. MiniMax-M3's has keys of tokens, and a
+ * head and a choice for each KV head. */
 static void add_choice(struct step_kind *k, const struct model_choice *c, const struct step_load *l)
 {
     const long keys = c->pooled ? l->context / c->group : l->context;

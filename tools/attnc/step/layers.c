@@ -112,7 +112,8 @@ static void list_group(const struct model *m, const struct model_group *g, long 
     step_add_attention(k, &a);
 }
 
-/* Lists layers by their groups. Layers whose keys an indexer chooses are of the first. */
+/* Lists the layers of each group. Layers whose keys an indexer chooses are counted in the first
+ * group, and listed separately. */
 static void list_groups(const struct model *m, struct step *s)
 {
     for (unsigned i = 0; i < m->group_count; i++) {
@@ -163,8 +164,8 @@ static void add_latent_write(struct step_kind *k, const struct model_latent *m,
     stage->ways[1].whole = true;
 }
 
-/* Adds the stages of the indexer. GLM-5.3-Flash makes a key of each group of tokens, and its choice
- * becomes lists of pages. */
+/* Adds the stages of the indexer. The indexer of GLM-5.3-Flash has a key for each group of tokens,
+ * and chosen_lists writes its choice as lists of pages. */
 static void add_indexer(struct step_kind *k, const struct model_latent *m,
                         const struct step_load *l)
 {

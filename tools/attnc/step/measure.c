@@ -140,7 +140,7 @@ static void add_number(char shape[TUNE_SHAPE_TEXT], const char *name, int number
         snprintf(shape + length, TUNE_SHAPE_TEXT - length, ",%s=%d", name, number);
 }
 
-/* Returns the op and the shape of a call, without lists and costs. */
+/* Returns the op and the shape of a call. `lists`, `item_cost` and `merge_rate` are 0: not set. */
 static struct tune_shape shape_of(const struct step_call *call)
 {
     struct tune_shape shape = {0};

@@ -11,7 +11,11 @@
 #include "runtime/attn.h"
 #include "targets/tgt.h"
 
-enum { PROBE_KEYS = 64, ANY_PAGE = 16, LISTED_GROUPS = 4096 };
+enum {
+    PROBE_KEYS = 64,     /* keys of a small call of a kernel */
+    ANY_PAGE = 16,       /* tokens of a page if the deployment names no size */
+    LISTED_GROUPS = 4096 /* maximum of groups in a list of a trace of chosen_lists */
+};
 
 enum {
     WHOLE_QUERIES = 8, /* maximum of a sequence's new tokens for rope_decode */
@@ -49,7 +53,7 @@ static void write_shape(const struct step_attention *a, long batch, long keys, c
         snprintf(text + n, TUNE_SHAPE_TEXT - (size_t)n, ",window=%ld", a->window);
 }
 
-/* Writes the shape of a small call of the same kernel. */
+/* Writes the shape of a call of one sequence of few keys, which the same kernel serves. */
 static void write_probe(const struct step_attention *a, char *text)
 {
     write_shape(a, 1, PROBE_KEYS > a->queries ? PROBE_KEYS : a->queries, text);
@@ -125,7 +129,7 @@ void step_add_attention(struct step_kind *k, const struct step_attention *a)
 
 /* The indexer's choice. */
 
-/* Returns the parts into which libattn cuts the keys of a row. */
+/* Returns the number of parts into which libattn cuts the keys of a row; 1: it is not cut. */
 static long parts_of(const struct step_load *l, const struct step_index *x)
 {
     const struct attn_indexer_topk_desc desc = {.size = sizeof(desc),
@@ -141,7 +145,7 @@ static long parts_of(const struct step_load *l, const struct step_index *x)
     return attn_indexer_topk_workspace_size(&desc, &shape, &w) ? 1 : w.splits;
 }
 
-/* Adds the launch that merges the lists of a row's parts. */
+/* Adds the launch that merges the lists of the parts of `rows` rows, `top_k` entries each. */
 static void add_merge(struct step_way *w, long rows, long parts, long top_k)
 {
     struct step_call *c = &w->launches[w->count++].call;
@@ -150,7 +154,8 @@ static void add_merge(struct step_way *w, long rows, long parts, long top_k)
     snprintf(c->shape, sizeof(c->shape), "rows=%ld,columns=%ld", rows, parts * top_k);
 }
 
-/* Adds the launch that scores rows in `parts` parts and selects in each. */
+/* Adds a way with the launch that cuts rows into `parts` parts, scores the keys and selects in each
+ * part. */
 static struct step_way *add_choice(struct step_stage *stage, const struct step_index *x,
                                    const char *name, long parts)
 {
@@ -188,7 +193,8 @@ void step_add_index_queries(struct step_kind *k, const struct step_load *l,
              l->batch * l->queries, x->page);
 }
 
-/* Adds the launch. A trace has lists of at most 4,096 groups, so longer ones are timed as such. */
+/* Adds the launch. A trace has lists of at most LISTED_GROUPS groups, so longer lists are timed
+ * with that many. */
 void step_add_lists(struct step_kind *k, long tokens, const struct step_lists *x)
 {
     const long groups = x->groups < LISTED_GROUPS ? x->groups : LISTED_GROUPS;

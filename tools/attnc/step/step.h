@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc step: what its parts share. layers.c lists the calls of each kind of layer, kernels.c
- * compiles what they launch, measure.c times it, print.c shows it.
+ * This file has what the parts of attnc step share. layers.c and groups.c list the calls of each
+ * kind of layer. kernels.c compiles what they launch, measure.c times it, print.c shows it.
  */
 #ifndef TOOLS_ATTNC_STEP_STEP_H
 #define TOOLS_ATTNC_STEP_STEP_H
@@ -16,7 +16,7 @@ enum {
     STEP_WAYS = 9,
     STEP_STAGES = 12,
     STEP_KINDS =
-        MODEL_MAX_GROUPS + MODEL_MAX_SHARES + MODEL_RECURRENCES, /* a group may be several */
+        MODEL_MAX_GROUPS + MODEL_MAX_SHARES + MODEL_RECURRENCES, /* a group may have several */
     STEP_PACKS = 64,
     STEP_MOST_KEYS = 1 << 20, /* of a sequence, as shapes of attnc trace have it */
 };

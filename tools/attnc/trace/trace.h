@@ -41,7 +41,7 @@ struct trace_session {
 /** The device of a session. */
 struct trace_gpu {
     const char *part; /* the GPU model to simulate, such as "mi308x"; NULL: the target's first */
-    bool real;        /* true: the machine's own GPU, not the simulator */
+    bool real;        /* true: the machine's own GPU, not the simulator; `part` is not read */
 };
 
 /**

@@ -11,8 +11,8 @@ import tempfile
 
 
 class Outcome:
-    """Holds what a command did. status: its exit status, None if it did not end in time. output: what it printed. findings: how
-    many places each check reported. kernels: (check, kernel) of them. launched: the kernel of each launch."""
+    """Holds what a command did. status: its exit status, None if it did not end in time. output: what it printed. findings: the
+    number of places that each check reported, by check. kernels: (check, kernel) pairs. launched: the kernel of each launch."""
 
     def __init__(self, status, output):
         self.status, self.output = status, output
@@ -35,8 +35,8 @@ class Outcome:
 
 
 def run(command, settings, seconds, folder=None):
-    """Runs a command with settings of hipsim beside the environment's, for some seconds at most. {options} in a word of
-    it becomes the settings. Returns its outcome."""
+    """Runs a command in `folder` for `seconds` at most, with `settings` of hipsim after the environment's. {options} in a word
+    of the command becomes a comma and all settings. Returns the command's Outcome."""
     with tempfile.TemporaryDirectory() as scratch:
         report, counters = os.path.join(scratch, "report"), os.path.join(scratch, "counters")
         text = ",".join(filter(None, [os.environ.get("HIPSIM"), "summary=off", f"json={report}", f"counters={counters}", settings]))
