@@ -46,12 +46,14 @@ class Description(dict):
     text = ""
 
 
-def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv_layout="nhd", draft_tokens=None):
+def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv_layout="nhd", draft_tokens=None,
+             draft_tree=False):
     """Reads a model's configuration: the path of a config.json or of its folder, a dict, or an object of transformers.
     Returns a Description of the kernels that a step launches; its "missing" lists what attnc lacks for the model.
 
     tp: ranks of tensor parallelism, a number or several. page_size: tokens of a page, or "any". kv_dtype, kv_scale,
-    kv_layout: of the cache. draft_tokens: speculative tokens of a step; None leaves that to the model."""
+    kv_layout: of the cache. draft_tokens: speculative tokens of a step; None leaves that to the model.
+    draft_tree: they may be a tree, and kernels that verify it are added."""
     ranks = [tp] if isinstance(tp, int) else tp
     options = {"--tp": ",".join(map(str, ranks)), "--page-size": page_size, "--kv-dtype": dtype_name(kv_dtype),
                "--kv-scale": kv_scale, "--kv-layout": kv_layout, "--draft-tokens": draft_tokens}
@@ -65,6 +67,7 @@ def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv
             source = os.fspath(config)
         path = pathlib.Path(folder) / "description.yaml"
         given = [str(x) for name, value in options.items() if value is not None for x in (name, value)]
+        given += ["--draft-tree"] * draft_tree
         _, output = attnc("describe", "describe", source, "-o", path, "--json", *given, quiet=(MISSING,))
         out = Description(json.loads(output))
         out.text = path.read_text()

@@ -151,6 +151,9 @@ static void a_models_config_becomes_a_description(void **state)
     expect("describe config.json --tp ,", 1, "", "expected --tp to be 1 to 1024, saw ''");
     expect("describe config.json --tp 1,,2", 1, "", "expected --tp to be 1 to 1024, saw ''");
     expect("describe config.json --draft-tokens 7", 0, "q_len: 8", "");
+    expect("describe config.json --draft-tokens 2 --draft-tree", 0, "mask: [causal, custom]", "");
+    expect("describe config.json --draft-tree", 1, "",
+           "--draft-tree needs --draft-tokens of 2 or more");
     expect("describe config.json --draft-tokens 64", 1, "",
            "expected --draft-tokens to be 0 to 63");
     expect("describe config.json --kv-dtype fp8 --kv-scale token --kv-layout shuffle -o f.yaml", 0,
@@ -167,6 +170,7 @@ static void a_models_config_becomes_a_description(void **state)
         "{ \"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 4, \"hidden_size\": 7168,\n"
         "  \"num_attention_heads\": 16, \"kv_lora_rank\": 512, \"q_lora_rank\": 1536,\n"
         "  \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128 }\n");
+    expect("describe latent.json --draft-tokens 3 --draft-tree", 0, "mask: [causal, custom]", "");
     expect("describe latent.json --kv-dtype fp8 --kv-layout packed -o l.yaml", 0, "", "");
     expect("build l.yaml --emit=variants", 0,
            "page_table=blocks kv_dtype=fp8 kv_layout=packed kv_scale=none", "");

@@ -319,6 +319,48 @@ static void pages_of_hybrid_models_are_described(void **state)
     }
 }
 
+/* Describes a hybrid model with drafts, and checks its kernels. */
+static void check_drafts(const char *config, const char *options, int status, const char *missing,
+                         const char *const kernels[], size_t count)
+{
+    char words[100];
+    struct model m = {.name = "drafts", .kernel_count = count};
+    memcpy(m.kernels, kernels, count * sizeof(kernels[0]));
+    write_file("model.json", config);
+    snprintf(words, sizeof(words), "describe model.json --tp 8 -o model.yaml %s", options);
+    expect(words, status, "", missing);
+    check_kernels(&m);
+}
+
+/* Up to 8 tokens of a sequence are verified in one launch of a gated delta layer. */
+static void drafts_of_hybrid_models_are_described(void **state)
+{
+    (void)state;
+    static const char heads[] = "\"hidden_size\":4096,\"num_attention_heads\":32,"
+                                "\"num_key_value_heads\":8,\"num_hidden_layers\":4,";
+    static const char *const delta[] = {
+        "gated_delta_step drafts=true",       "conv1d tree=true",
+        "gated_delta tree=true replay=false", "gated_delta tree=false replay=true",
+        "decode q_len=8 mask=custom",         "decode q_len=8 mask=causal"};
+    static const char *const mamba[] = {"conv1d tree=true", "ssd tree=true", "ssd tree=false"};
+    char next[300], nemotron[300], jamba[300];
+    size_t size;
+    snprintf(next, sizeof(next), "{\"model_type\":\"qwen3_next\",%s\"head_dim\":256}", heads);
+    snprintf(nemotron, sizeof(nemotron),
+             "{\"model_type\":\"nemotron_h\",%s\"hybrid_override_pattern\":\"M-M*\"}", heads);
+    snprintf(jamba, sizeof(jamba), "{\"model_type\":\"jamba\",%s\"attn_layer_period\":4}", heads);
+    check_drafts(next, "--draft-tokens 7 --draft-tree", 0, "", delta, 6);
+    check_drafts(nemotron, "--draft-tokens 7 --draft-tree", 0, "", mamba, 3);
+    check_drafts(jamba, "--draft-tokens 7 --draft-tree", 3,
+                 "trees of drafts in Mamba1: selective_scan verifies chains", mamba, 1);
+    check_drafts(next, "--draft-tokens 8", 0, "", delta + 3, 1);
+    char *const description = read_file("model.yaml", &size);
+    assert_true(strstr(description, "op: gated_delta_step") != NULL);
+    assert_null(strstr(description, "drafts:"));
+    assert_null(strstr(description, "tree:"));
+    free(description);
+}
+
 /* Sizes of linear layers that are wrong are faults or gaps, named by their setting. */
 static void wrong_sizes_of_linear_layers_are_named(void **state)
 {
@@ -375,6 +417,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(every_model_is_described_whole_or_says_what_is_missing,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(pages_of_hybrid_models_are_described, setup, teardown),
+        cmocka_unit_test_setup_teardown(drafts_of_hybrid_models_are_described, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_sizes_of_linear_layers_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(all_descriptions_build, setup, teardown),
     };

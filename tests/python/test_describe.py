@@ -38,6 +38,8 @@ class Describe(unittest.TestCase):
         for line in ("page_size: any", "kv_dtype: fp8", "kv_scale: tensor"):
             self.assertIn(line, text)
         self.assertIn("q_len", text)
+        self.assertNotIn("custom", text)
+        self.assertIn("custom", attn.describe(CONFIG, draft_tokens=3, draft_tree=True).text)
         self.assertIn("kv_layout: shuffle", attn.describe(CONFIG, kv_layout="shuffle").text)
 
     def test_what_is_missing_is_listed(self):

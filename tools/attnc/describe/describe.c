@@ -23,7 +23,7 @@ enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
 
 static struct {
     const char *output, *ranks, *page_size, *kv_dtype, *kv_scale, *kv_layout, *draft_tokens;
-    bool separate, json;
+    bool draft_tree, separate, json;
 } args;
 
 static const struct option_row options[] = {
@@ -42,6 +42,8 @@ static const struct option_row options[] = {
      "speculative tokens of a step (default: 3 where the model drafts, "
      "else 0)",
      &args.draft_tokens, NULL},
+    {"draft-tree", 0, NULL, "the speculative tokens may be a tree: add kernels that verify it",
+     NULL, &args.draft_tree},
     {"separate", 0, NULL,
      "leave out kernels that have the steps beside decode in its launch, or two of them in one",
      NULL, &args.separate},
@@ -75,6 +77,7 @@ static int read_deployment(struct deployment *d)
         .kv_scale = args.kv_scale ? args.kv_scale : "none",
         .kv_layout = args.kv_layout ? args.kv_layout : "nhd",
         .draft_tokens = -1,
+        .draft_tree = args.draft_tree,
         .one_launch = true,
         .whole = !args.separate,
     };
@@ -149,6 +152,8 @@ static int describe(struct model *m, struct deployment *d, const char *path)
     }
     if (d->draft_tokens < 0)
         d->draft_tokens = m->draft_tokens > 0 ? 3 : 0;
+    if (d->draft_tree && d->draft_tokens < 2)
+        return complain(EXIT_USER, "describe: --draft-tree needs --draft-tokens of 2 or more");
     FILE *out = open_memstream(&body, &body_size);
     if (!out)
         return complain(EXIT_ENVIRONMENT, "out of memory");

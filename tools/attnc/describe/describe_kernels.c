@@ -27,10 +27,11 @@ static void head_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "head_dim_v: %ld", g->head_dim_v);
 }
 
-static void score_fields(struct entry_writer *w, const struct model_group *g)
+/* Adds the fields of scores; with `tree` a custom mask is to be had too. */
+static void score_fields(struct entry_writer *w, const struct model_group *g, bool tree)
 {
     head_fields(w, g);
-    entry_field(w, "mask: %s",
+    entry_field(w, tree ? "mask: [%s, custom] # custom: a tree of drafts" : "mask: %s",
                 g->window      ? "window"
                 : g->chunk     ? "chunk"
                 : g->both_ways ? "none"
@@ -67,7 +68,7 @@ static void write_decode(struct entry_writer *w, const struct model_group *g, co
     snprintf(comment, sizeof(comment), "Decode%s, %s; pass scale %.9g.",
              q_len > 1 ? " that verifies draft tokens" : "", seen, g->scale);
     entry_begin(w, "decode");
-    score_fields(w, g);
+    score_fields(w, g, q_len > 1 && w->d->draft_tree);
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
@@ -96,7 +97,7 @@ static void write_paged_prefill(struct entry_writer *w, const struct model_group
     snprintf(label, sizeof(label), "%s prefill at head_dim %ld", planned ? "planned" : "paged",
              g->head_dim);
     entry_begin(w, "prefill");
-    score_fields(w, g);
+    score_fields(w, g, false);
     entry_field(w, "paged: true");
     if (planned)
         entry_field(w, "planned: true");
@@ -159,7 +160,7 @@ static void write_rope_decode(struct entry_writer *w, const struct model_group *
     if (!w->d->whole || images || w->m->gate || w->m->norm > MODEL_NORM_GEMMA_RMS)
         return;
     entry_begin(w, "rope_decode");
-    score_fields(w, g);
+    score_fields(w, g, false);
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
@@ -187,7 +188,7 @@ static void write_group(struct entry_writer *w, const struct model_group *g)
              "Prefill, %s; pass scale %.9g; lse: true merges chunks of a long prompt.", seen,
              g->scale);
     entry_begin(w, "prefill");
-    score_fields(w, g);
+    score_fields(w, g, false);
     entry_field(w, g->both_ways ? "lse: false" : "lse: [false, true]");
     entry_end(w, label, comment);
     if (w->m->image_prefix)
@@ -321,6 +322,8 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     snprintf(label, sizeof(label), "absorbed decode of %ld queries over %s", q_len,
              sparse ? "chosen keys" : "the latent cache");
     begin_latent_decode(w, l, ratios, q_len, sparse);
+    if (q_len > 1 && w->d->draft_tree)
+        entry_field(w, "mask: [causal, custom] # custom: a tree of drafts");
     entry_one_launch(w);
     snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
              sparse ? "The same over the keys that the indexer chose for each query"
@@ -571,6 +574,8 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     if (causal)
         write_shared(&w);
     write_mixers(&w);
+    if (d->draft_tree && (m->pooled.is || m->choice.layers || m->latent.index_topk > 0))
+        model_lacks(m, "trees of drafts over keys that an indexer chooses: it has no mask");
     if (m->vision.heads)
         write_vision(&w);
     return w.entries;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
+enum { STEP_TOKENS = 8 /* of a sequence in gated_delta_step with drafts */ };
 
 /* Groups of keys of a rank, which has a copy of one where there are more ranks. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
@@ -56,6 +57,13 @@ long mixer_page(const struct model *m, const struct model_mixer *x, const struct
 
 /* ---- Entries ---- */
 
+/* Adds `tree` where drafts may be a tree. */
+static void tree_field(struct entry_writer *w)
+{
+    if (w->d->draft_tree)
+        entry_field(w, "tree: [false, true] # true: `parents` names the token that each follows");
+}
+
 static void write_conv(struct entry_writer *w, const struct model_mixer *x)
 {
     if (!x->taps)
@@ -71,6 +79,7 @@ static void write_conv(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "act: silu");
     if (x->conv_bias)
         entry_field(w, "bias: true");
+    tree_field(w);
     entry_end(w, "the short convolution",
               "The short convolution before linear layers, of prompts, decode and drafts.");
 }
@@ -92,6 +101,18 @@ static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "l2_norm: true");
 }
 
+/* Writes verification of trees of drafts, which keeps a state for each draft, and no records. */
+static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "trees of drafts in %s", mixer_name(x->recurrence));
+    entry_begin(w, "gated_delta");
+    delta_fields(w, x);
+    gate_fields(w, x);
+    entry_field(w, "tree: true");
+    entry_end(w, label, "Trees of drafts; `parents` names the token that each follows.");
+}
+
 static void write_delta(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
@@ -106,6 +127,8 @@ static void write_delta(struct entry_writer *w, const struct model_mixer *x)
         delta_fields(w, x);
         entry_end(w, "commit of drafts", "States advance by the drafts that were accepted.");
     }
+    if (w->d->draft_tree)
+        write_delta_tree(w, x);
     snprintf(label, sizeof(label), "prompts of %s in chunks", mixer_name(x->recurrence));
     entry_begin(w, "gated_delta_prefill");
     delta_fields(w, x);
@@ -115,8 +138,8 @@ static void write_delta(struct entry_writer *w, const struct model_mixer *x)
     entry_end(w, label, "Prompts of linear layers, in chunks.");
 }
 
-/* Writes the one-launch decode step, if its norm is per value head and a kernel has this number of
- * heads. */
+/* Writes the decode step in one launch, and verification likewise if a sequence has few enough
+ * drafts. The norm must be of a value head, and a kernel must have the number of heads. */
 static void write_delta_step(struct entry_writer *w, const struct model_mixer *x)
 {
     char good[64], bad[64], why[200];
@@ -126,6 +149,9 @@ static void write_delta_step(struct entry_writer *w, const struct model_mixer *x
     entry_field(w, "gqa: %ld", x->value_heads / x->heads);
     entry_field(w, "act: %s", x->act);
     gate_fields(w, x);
+    if (w->d->draft_tokens > 0 && w->d->draft_tokens < STEP_TOKENS)
+        entry_field(w, "drafts: [false, true] # true: verification of up to %d tokens",
+                    STEP_TOKENS);
     entry_sort_targets(w, good, bad, why);
     if (!bad[0])
         entry_end(w, "", "A decode step of linear layers in one launch, in place of three.");
@@ -147,6 +173,7 @@ static void write_ssd(struct entry_writer *w, const struct model_mixer *x)
     char label[80];
     entry_begin(w, "ssd");
     ssd_fields(w, x);
+    tree_field(w);
     entry_end(w, mixer_name(x->recurrence), "Decode and drafts of linear layers.");
     snprintf(label, sizeof(label), "prompts of %s in chunks", mixer_name(x->recurrence));
     entry_begin(w, "ssd_prefill");
@@ -163,6 +190,9 @@ static void write_scan(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "act: %s", x->act);
     entry_field(w, "state_dtype: f32 # fp16: half the bytes");
     entry_end(w, mixer_name(x->recurrence), "Prompts, decode and drafts of linear layers.");
+    if (w->d->draft_tree)
+        model_lacks(w->m, "trees of drafts in %s: selective_scan verifies chains",
+                    mixer_name(x->recurrence));
 }
 
 /* Writes norm and rotation of lightning attention's q and k, which no cache stores. */
