@@ -53,7 +53,7 @@ def describe(config, *, tp=1, page_size=16, kv_dtype="same", kv_scale="none", kv
 
     tp: ranks of tensor parallelism, a number or several. page_size: tokens of a page, or "any". kv_dtype, kv_scale,
     kv_layout: of the cache. draft_tokens: speculative tokens of a step; None leaves that to the model.
-    draft_tree: they may be a tree, and kernels that verify it are added."""
+    draft_tree: True adds kernels that verify drafts which form a tree, of 2 or more."""
     ranks = [tp] if isinstance(tp, int) else tp
     options = {"--tp": ",".join(map(str, ranks)), "--page-size": page_size, "--kv-dtype": dtype_name(kv_dtype),
                "--kv-scale": kv_scale, "--kv-layout": kv_layout, "--draft-tokens": draft_tokens}
