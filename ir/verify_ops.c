@@ -146,6 +146,7 @@ static void check_joined(struct tir_verifier *v, struct tir_type narrow, struct 
     tir_check(v, tir_layout_equal(&joined, tir_layout_of(v->f, wide)), "layouts disagree");
 }
 
+/* Checks that a bitcast keeps the bits of each lane. */
 static void check_bitcast(struct tir_verifier *v, struct tir_op_types t)
 {
     const unsigned from = tir_dtype_bits(t.a.dtype), to = tir_dtype_bits(t.d.dtype);

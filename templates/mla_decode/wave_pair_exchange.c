@@ -472,8 +472,8 @@ static void write(struct mla *s, const struct split_kv_state *state)
     split_kv_write_state(&s->d, state);
 }
 
-/* Results are stored part by part, each when its product is there, so that HBM need not wait for
- * all of them. */
+/* Stores an item's results part by part, each when its product is there, so that HBM need not wait
+ * for all of them. `made`: what the loop carried. */
 static void finish(struct mla *s, const struct tir_value made[N_CARRY],
                    const struct split_kv_places *places)
 {
@@ -495,6 +495,8 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY],
     tir_barrier(b); /* Q of the next item may come to where others still read c */
 }
 
+/* Appends the loop over the n blocks of an item, and the store of its results. `begun`: the state
+ * before the first block. */
 static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY],
                  const struct split_kv_places *places)
 {

@@ -522,8 +522,9 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
     return second->tile != 0;
 }
 
-/* Finds the n-th further kernel: att_template.second. The first ones have key groups, for launches
- * with at most as many work tiles as compute units. The kernel for few keys comes after them. */
+/* Finds the n-th further kernel: att_template.second. A kernel of find_few_keys() is the only one.
+ * Else the first ones are for launches with at most as many work tiles as compute units. The last
+ * one is for calls in which a query sees few keys. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {

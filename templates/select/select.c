@@ -620,6 +620,7 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
     tir_end_if(b, &branch, NULL);
 }
 
+/* Inserts a chunk in one step. `first`: position of its first score. */
 static void insert_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            const struct tir_value *keys, struct tir_value first)
 {
@@ -628,8 +629,8 @@ static void insert_at_once(const struct att_select *s, struct tir_value state[AT
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Inserts a chunk in several steps: consecutive waves after one another, so that the buffer stays
- * in order. */
+/* Inserts a chunk in s->steps steps, each of an equal share of consecutive waves, so that the
+ * buffer stays in order. */
 static void insert_in_steps(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                             const struct tir_value *keys, struct tir_value first)
 {

@@ -198,6 +198,7 @@ static void fill_token(struct call *c, int t)
     }
 }
 
+/* Fills slots, accepted tokens and the first tokens of sequences. */
 static void fill_lists(struct call *c)
 {
     const struct operand *cu = call_operand(c, GATED_DELTA_STEP_CU_SEQLENS);

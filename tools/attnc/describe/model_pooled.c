@@ -130,6 +130,7 @@ static struct model_share share_of(const struct reader *r, long i)
     return s;
 }
 
+/* True if layers of a and b belong to one share. */
 static bool is_alike(const struct model_share *a, const struct model_share *b)
 {
     return a->pool == b->pool && a->chosen == b->chosen && a->makes == b->makes &&

@@ -24,7 +24,7 @@ long step_pool_page(const struct step_load *l, long pool)
     return page > 0 ? page : 1;
 }
 
-/* Adds compress with rows of `dim` elements: one for each `ratio` tokens. */
+/* Adds compress, which makes a row of `dim` elements for each `ratio` tokens. */
 static void add_compress(struct step_kind *k, const struct step_load *l, long dim, long ratio)
 {
     struct step_call *c = step_add_call(k, "compress");
@@ -33,6 +33,7 @@ static void add_compress(struct step_kind *k, const struct step_load *l, long di
              l->queries);
 }
 
+/* Adds rope_heads for `heads` heads of `dim` elements of each token. */
 static struct step_call *add_heads(struct step_kind *k, long dim, long tokens, long heads)
 {
     struct step_call *c = step_add_call(k, "rope_heads");
@@ -50,6 +51,7 @@ void step_add_pooled_keys(struct step_kind *k, const struct step_load *l, long p
 
 /* Rows of groups beside a window. */
 
+/* Returns whose choice the layers of a share use. */
 static const char *name_of(const struct model_share *s)
 {
     static const char *const levels[] = {
@@ -60,6 +62,7 @@ static const char *name_of(const struct model_share *s)
     return s->chooses ? levels[s->level] : "a layer's before";
 }
 
+/* Writes the name of a share's kind of layers. */
 static void name_share(const struct model_group *g, const struct model_share *s, char name[64])
 {
     const int n = snprintf(name, 64, "window %ld", g->window);
@@ -79,12 +82,14 @@ static const struct model_group *group_of(const struct model *m, const struct mo
     return &m->groups[i];
 }
 
-/* Returns the rows of groups that a sequence has. */
+/* Returns the number of rows of groups that a sequence has; 0: the layers have only a window. */
 static long rows_of(const struct step_load *l, const struct model_share *s)
 {
     return s->pool ? l->context / s->pool : 0;
 }
 
+/* Adds the indexer of a share whose layers choose: its keys, unless the layers share them, its
+ * queries and the choice. */
 static void add_share_choice(struct step_kind *k, const struct model *m,
                              const struct model_share *s, const struct step_load *l)
 {
@@ -135,6 +140,7 @@ static void add_list_attention(struct step_kind *k, const struct model *m,
     step_add_field(add_heads(k, g->head_dim, tokens_of(l), k->heads), ATT_NORM, ATT_NORM_NONE);
 }
 
+/* Adds a kind of layers: the ones of a share. */
 static void list_share(const struct model *m, const struct model_share *s, struct step *step)
 {
     struct step_kind *k = &step->kinds[step->kind_count++];

@@ -77,6 +77,7 @@ static void name_group(const struct model_group *g, char name[64])
         snprintf(name, 64, "%s%s", g->both_ways ? "no mask" : "full", rest);
 }
 
+/* Adds a kind of layers: `layers` of a group. */
 static void list_group(const struct model *m, const struct model_group *g, long layers,
                        struct step *s)
 {

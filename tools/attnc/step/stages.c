@@ -91,6 +91,8 @@ void step_add_decode(struct step_stage *stage, const struct step_attention *a, c
     write_probe(a, w->probe);
 }
 
+/* Adds one way of prefill over pages. `planned`: a plan splits the keys. `one_launch`: parts are
+ * added up in the same launch. */
 static void add_paged_prefill(struct step_stage *stage, const struct step_attention *a,
                               const char *name, bool planned, bool one_launch)
 {
