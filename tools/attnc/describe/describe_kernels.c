@@ -27,7 +27,7 @@ static void head_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "head_dim_v: %ld", g->head_dim_v);
 }
 
-/* Adds the fields of scores; with `tree` a custom mask is to be had too. */
+/* Adds the fields of scores. `tree`: kernels with a custom mask are written too. */
 static void score_fields(struct entry_writer *w, const struct model_group *g, bool tree)
 {
     head_fields(w, g);

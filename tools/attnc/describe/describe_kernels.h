@@ -18,7 +18,7 @@ struct deployment {
     unsigned rank_count;
     const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
     long draft_tokens;                                       /* speculative tokens of a step */
-    bool draft_tree; /* they may be a tree: masks and parents say which token each follows */
+    bool draft_tree; /* they may be a tree: kernels with custom masks and parents are added */
     bool one_launch; /* decode is to be had as one launch too, without a combine */
     bool whole;      /* steps beside decode are to be had in its launch, or two in one launch */
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
-enum { STEP_TOKENS = 8 /* of a sequence in gated_delta_step with drafts */ };
+enum { STEP_TOKENS = 8 /* the most of a sequence in gated_delta_step with drafts */ };
 
 /* Groups of keys of a rank, which has a copy of one where there are more ranks. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
@@ -57,7 +57,7 @@ long mixer_page(const struct model *m, const struct model_mixer *x, const struct
 
 /* ---- Entries ---- */
 
-/* Adds `tree` where drafts may be a tree. */
+/* Adds the field `tree` if drafts may be a tree. */
 static void tree_field(struct entry_writer *w)
 {
     if (w->d->draft_tree)
@@ -101,7 +101,7 @@ static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "l2_norm: true");
 }
 
-/* Writes verification of trees of drafts, which keeps a state for each draft, and no records. */
+/* Writes the entry that verifies trees of drafts. It stores a state for each draft, and no records. */
 static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
