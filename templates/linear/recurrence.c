@@ -106,8 +106,9 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 /* ---- Trees ---- */
 
 /* Returns the state of a draft's parent in a tree, as it was stored. `state` is the one after the
- * previous token. It is returned if that token is the parent and states are float32, and for the
- * root. Else the state is loaded: this wave has stored it. */
+ * previous token. It is returned if that token is the parent and has stored it in float32, and for
+ * the root. Else the state is loaded: this wave has stored it. A parent without a slot has zeros.
+ */
 static struct tir_value parent_state(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value state)
 {
@@ -115,11 +116,13 @@ static struct tir_value parent_state(struct att_recurrence *r, struct tir_value 
     const struct tir_type t = tir_typeof(b->f, state);
     const struct tir_value parent = att_parent(b, &r->sequence, token);
     const struct tir_value before = att_plus(b, tir_sub(b, token, r->sequence.start), -1);
-    struct tir_value moves = tir_cmp_ge(b, before, tir_i32(b, 0));
-    if (r->v->state_dtype == ATT_STATE_DTYPE_F32)
-        moves = tir_and(b, moves, tir_cmp_ne(b, parent, before));
-    struct tir_if other = tir_begin_if(b, moves, false, &t, 1);
     const struct tir_value slot = att_recurrence_slot(r, parent);
+    struct tir_value moves = tir_cmp_ge(b, before, tir_i32(b, 0));
+    if (r->v->state_dtype == ATT_STATE_DTYPE_F32) {
+        const struct tir_value padding = tir_cmp_lt(b, slot, tir_arg(b, ARG_FIRST_SLOT, TIR_I32));
+        moves = tir_and(b, moves, tir_or(b, padding, tir_cmp_ne(b, parent, before)));
+    }
+    struct tir_if other = tir_begin_if(b, moves, false, &t, 1);
     struct tir_value of_parent =
         att_state_load(b, &r->state, att_recurrence_state(r, slot), r->first,
                        tir_and(b, r->real, att_is_slot(b, slot)));

@@ -9,6 +9,7 @@
 #include "tools/reference/gated_rmsnorm.h"
 #include "tools/verify/call.h"
 #include "tools/verify/stored.h"
+#include "tools/verify/tree.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -109,10 +110,6 @@ static int slot_count(const struct call *c)
     return 2 * a->batch + 1 + a->batch * a->block_columns;
 }
 
-/* Returns the token that draft t of the tree of sequence i follows; -1: the history. Every third
- * draft follows the one before it. The others form a binary tree. */
-static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
-
 /* Returns the slot for the state after a block of sequence i. Every third one is padding, a number
  * below first_slot. */
 static int block_slot(const struct call *c, int i, int block)
@@ -212,7 +209,7 @@ static void fill_tree(struct call *c)
     const struct attn_conv1d_args *a = &c->args.conv1d;
     for (int i = 0; i < a->batch; i++)
         for (int t = 1; t < own->cu[i + 1] - own->cu[i]; t++)
-            operand_set_int(call_operand(c, CONV1D_PARENTS), AT(own->cu[i] + t), parent_of(i, t));
+            operand_set_int(call_operand(c, CONV1D_PARENTS), AT(own->cu[i] + t), tree_parent(i, t));
     for (int slot = 0; slot < slot_count(c); slot++)
         for (int step = 0; step < a->window_steps; step++)
             for (int d = 0; d < c->desc.conv1d.channels; d++)
@@ -269,7 +266,7 @@ static struct sequence sequence_of(struct call *c, int i)
  * below 0 are in the history. */
 static int input_before(const struct call *c, int i, int n)
 {
-    return c->desc.conv1d.tree && n > 0 ? parent_of(i, n) : n - 1;
+    return c->desc.conv1d.tree && n > 0 ? tree_parent(i, n) : n - 1;
 }
 
 /* Returns input n of a channel, counted from the sequence's first token, or from the start of its

@@ -5,6 +5,7 @@
 #include "tools/verify/recurrent.h"
 
 #include "tools/verify/stored.h"
+#include "tools/verify/tree.h"
 
 static bool is(const struct recurrent *r, unsigned flags) { return r->c->flags & flags; }
 
@@ -133,15 +134,11 @@ static void fill_states(const struct recurrent *r)
                     operand_set(s, AT(slot, head, i, k), random_value(&r->c->random));
 }
 
-/* Returns the token that draft t of the tree of sequence i follows. Every third draft follows the
- * one before it. The others form a binary tree. */
-static int parent_of(int i, int t) { return (i + t) % 3 == 0 ? t - 1 : (t + 1) / 2 - 1; }
-
 /* Fills the parents of drafts; the entries of roots keep a number that is no token's. */
 static void fill_parents(const struct recurrent *r, int i)
 {
     for (int t = 1; r->parents && t < r->starts[i + 1] - r->starts[i]; t++)
-        operand_set_int(r->parents, AT(r->starts[i] + t), parent_of(i, t));
+        operand_set_int(r->parents, AT(r->starts[i] + t), tree_parent(i, t));
 }
 
 void recurrent_fill(const struct recurrent *r)
@@ -217,7 +214,7 @@ void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
     if (!r->parents || !t)
         return;
-    const int slot = recurrent_target(r, i, parent_of(i, t));
+    const int slot = recurrent_target(r, i, tree_parent(i, t));
     for (int v = 0; v < r->values; v++) {
         h->error[v] = 0;
         for (int k = 0; k < r->keys; k++) {
