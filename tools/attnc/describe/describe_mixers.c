@@ -101,7 +101,8 @@ static void gate_fields(struct entry_writer *w, const struct model_mixer *x)
     entry_field(w, "l2_norm: true");
 }
 
-/* Writes the entry that verifies trees of drafts. It stores a state for each draft, and no records. */
+/* Writes the entry that verifies trees of drafts. It stores a state for each draft, and no
+ * records. */
 static void write_delta_tree(struct entry_writer *w, const struct model_mixer *x)
 {
     char label[80];
