@@ -269,7 +269,7 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
     if (*place)
         return true;
     struct att_why why = {.field = ATT_FIELD_COUNT};
-    if (!att_check(v, &target->machine, &why)) {
+    if (!v->op->check(v, &target->machine, &why)) {
         if (x->leaves_out) {
             x->left_out++;
             return true;

@@ -24,7 +24,7 @@ static bool alternative(enum att_field f, int i, int *value)
 static bool accepts(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     *why = (struct att_why){.field = ATT_FIELD_COUNT};
-    return att_check(v, m, why);
+    return v->op->check(v, m, why);
 }
 
 /* Returns `v` with the wrong fields set to their defaults, or to a likely number if they have

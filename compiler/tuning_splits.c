@@ -81,7 +81,7 @@ static const struct att_template *find_template(const char *name)
 static bool is_possible(const struct att_variant *v)
 {
     struct att_why why;
-    return att_check(v, &tgt_find(v->target)->machine, &why);
+    return v->op->check(v, &tgt_find(v->target)->machine, &why);
 }
 
 bool attnc_split_sibling(const struct att_variant *v, struct att_variant *sibling)

@@ -158,7 +158,6 @@ const struct att_template att_template_cache_copy = {
     .name = "cache_copy",
     .description = "whole pages of a cache into others",
     .takes = OP_TAKES_CACHE_COPY | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = att_fits_waves,

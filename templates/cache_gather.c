@@ -234,7 +234,6 @@ const struct att_template att_template_cache_gather = {
     .name = "cache_gather",
     .description = "keys and values of sequences out of a cache",
     .takes = OP_TAKES_CACHE_GATHER | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = fits,

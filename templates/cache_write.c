@@ -533,7 +533,6 @@ const struct att_template att_template_cache_write = {
     .name = "cache_write",
     .description = "new keys and values into the pages of a cache",
     .takes = OP_TAKES_CACHE_WRITE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = fits,

@@ -218,7 +218,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_chosen_lists = {
     .name = "chosen_lists",
     .description = "what an indexer has chosen, as the pages or rows that attention reads",
-    .any_lanes = true,
     .takes = OP_TAKES_CHOSEN_LISTS,
     .check = check,
     .build = build,

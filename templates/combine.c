@@ -237,7 +237,6 @@ const struct att_template att_template_combine = {
     .name = "combine",
     .description = "partial attention outputs, weighted by their LSE, become one",
     .takes = OP_TAKES_COMBINE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"at_once"},
     .fits = fits,

@@ -247,7 +247,6 @@ const struct att_template att_template_compress = {
     .name = "compress",
     .description = "groups of tokens as rows of a pool: pooling, norm, rotation, fp8",
     .takes = OP_TAKES_COMPRESS | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"shared"},
     .fits = fits,

@@ -472,7 +472,6 @@ const struct att_template att_template_conv1d = {
     .name = "conv1d",
     .description = "short causal convolution of each channel, with states",
     .takes = OP_TAKES_CONV1D | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"steps"},
     .fits = fits,

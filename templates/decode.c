@@ -647,7 +647,6 @@ const struct att_template att_template_decode = {
     .name = "decode",
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
     .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(decode_tiles, knobs),
     .pipelines = decode_pipelines,
     .own = DECODE_OWN,

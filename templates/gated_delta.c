@@ -101,7 +101,6 @@ const struct att_template att_template_gated_delta = {
     .name = "gated_delta",
     .description = "gated delta rule, token by token, with states",
     .takes = OP_TAKES_GATED_DELTA | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_state_fits,

@@ -144,7 +144,6 @@ const struct att_template att_template_gated_delta_commit = {
     .name = "gated_delta_commit",
     .description = "states of the gated delta rule advance by records",
     .takes = OP_TAKES_GATED_DELTA_COMMIT | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_fits_waves,

@@ -215,7 +215,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_gated_delta_prefill = {
     .name = "gated_delta_prefill",
     .description = "gated delta rule over prompts, in chunks, with states",
-    .any_lanes = true,
     .takes = OP_TAKES_GATED_DELTA_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"values", "stages"},

@@ -569,7 +569,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_gated_delta_step = {
     .name = "gated_delta_step",
     .description = "a decode step of GDN and KDA: convolution, delta rule and gated norm",
-    .any_lanes = true,
     .takes = OP_TAKES_GATED_DELTA_STEP | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"elements", "late"},

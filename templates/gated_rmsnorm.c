@@ -323,7 +323,6 @@ const struct att_template att_template_gated_rmsnorm = {
     .name = "gated_rmsnorm",
     .description = "RMS norm of groups of a token, with a gate",
     .takes = OP_TAKES_GATED_RMSNORM | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"shared"},
     .fits = fits,

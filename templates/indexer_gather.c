@@ -153,7 +153,6 @@ const struct att_template att_template_indexer_gather = {
     .name = "indexer_gather",
     .description = "keys of the sparse indexer out of its cache",
     .takes = OP_TAKES_INDEXER_GATHER | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = att_fits_waves,

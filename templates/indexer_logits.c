@@ -176,7 +176,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_indexer_logits = {
     .name = "indexer_logits",
     .description = "the sparse indexer's scores of keys against each query, kept",
-    .any_lanes = true,
     .takes = OP_TAKES_INDEXER_LOGITS | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,

@@ -533,7 +533,6 @@ const struct att_template att_template_indexer_rope_cache = {
     .name = "indexer_rope_cache",
     .description = "the sparse indexer's q and k: norm, rotary embedding, fp8, and the cache",
     .takes = OP_TAKES_INDEXER_ROPE_CACHE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,
     .check = check,

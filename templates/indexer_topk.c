@@ -764,7 +764,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_indexer_topk = {
     .name = "indexer_topk",
     .description = "the sparse indexer: the keys that score highest against each query",
-    .any_lanes = true,
     .takes = OP_TAKES_INDEXER_TOPK | ATT_BIT(TILE),
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),

@@ -276,7 +276,6 @@ const struct att_template att_template_metadata = {
     .name = "metadata",
     .description = "arrays that attention reads, made of lengths and page numbers",
     .takes = OP_TAKES_METADATA,
-    .any_lanes = true,
     .check = check,
     .build = build,
 };

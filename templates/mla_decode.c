@@ -353,7 +353,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_mla_decode = {
     .name = "mla_decode",
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
-    .any_lanes = true,
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .pipelines = mla_pipelines,

@@ -551,7 +551,6 @@ const struct att_template att_template_mla_rope_cache = {
     .name = "mla_rope_cache",
     .description = "rotary embedding, norm and cache rows of latent attention in one pass",
     .takes = OP_TAKES_MLA_ROPE_CACHE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,
     .check = check,

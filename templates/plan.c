@@ -644,7 +644,6 @@ const struct att_template att_template_plan = {
     .name = "plan",
     .description = "lengths on the device become the work lists of decode",
     .takes = OP_TAKES_PLAN | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = att_fits_waves,
     .check = att_check_tile,

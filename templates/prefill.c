@@ -394,7 +394,6 @@ const struct att_template att_template_prefill = {
     .name = "prefill",
     .description = "flash attention over packed (varlen) sequences",
     .takes = OP_TAKES_PREFILL | ATT_BIT(TILE),
-    .any_lanes = true,
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,

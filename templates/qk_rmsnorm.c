@@ -491,7 +491,6 @@ const struct att_template att_template_qk_rmsnorm = {
     .name = "qk_rmsnorm",
     .description = "RMS norm of the compressed q and of the latent in one launch",
     .takes = OP_TAKES_QK_RMSNORM | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .fits = fits,
     .check = check,

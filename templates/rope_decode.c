@@ -227,7 +227,6 @@ static const struct att_knob knobs[] = {
 const struct att_template att_template_rope_decode = {
     .name = "rope_decode",
     .description = "rotary embedding, QK norm, cache write and decode in one launch",
-    .any_lanes = true,
     .takes = OP_TAKES_ROPE_DECODE | ATT_BIT(TILE),
     ATT_TILES(decode_tiles, knobs),
     .own = DECODE_OWN,

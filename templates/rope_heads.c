@@ -266,7 +266,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_rope_heads = {
     .name = "rope_heads",
     .description = "norm, rotation either way and gates of a token's heads",
-    .any_lanes = true,
     .takes = OP_TAKES_ROPE_HEADS | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .fits = fits,

@@ -300,7 +300,6 @@ const struct att_template att_template_rope_qk_norm_cache = {
     .name = "rope_qk_norm_cache",
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
     .takes = OP_TAKES_ROPE_QK_NORM_CACHE | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {[ROPE_ELEMENTS] = "elements"},
     .fits = fits,

@@ -144,7 +144,6 @@ const struct att_template att_template_selective_scan = {
     .name = "selective_scan",
     .description = "recurrence of Mamba1, token by token, with states",
     .takes = OP_TAKES_SELECTIVE_SCAN | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_state_fits,

@@ -140,7 +140,6 @@ const struct att_template att_template_ssd = {
     .name = "ssd",
     .description = "state-space recurrence, token by token, with states",
     .takes = OP_TAKES_SSD | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_state_fits,

@@ -492,7 +492,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_ssd_prefill = {
     .name = "ssd_prefill",
     .description = "state-space recurrence in chunks, for prompts",
-    .any_lanes = true,
     .takes = OP_TAKES_SSD_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"values", "turns"},

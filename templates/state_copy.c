@@ -93,7 +93,6 @@ const struct att_template att_template_state_copy = {
     .name = "state_copy",
     .description = "spans of bytes, as states of all layers",
     .takes = OP_TAKES_STATE_COPY | ATT_BIT(TILE),
-    .any_lanes = true,
     ATT_TILES(tiles, knobs),
     .own = {"passes"},
     .fits = att_fits_waves,

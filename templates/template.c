@@ -241,15 +241,6 @@ struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_
     return f;
 }
 
-bool att_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    if (!att_takes_waves(v->op, m))
-        return att_reject(why, ATT_FIELD_COUNT,
-                          "there is no %s for %s yet: it needs waves of %d lanes", v->op->name,
-                          m->name, TIR_WAVE_LANES);
-    return v->op->check(v, m, why);
-}
-
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
 {
     va_list args;

@@ -95,7 +95,6 @@ struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
     att_field_set takes;     /* the fields of its key: OP_TAKES_<op>, made from ops/ */
-    bool any_lanes;          /* true: for waves of any size; else only of TIR_WAVE_LANES */
 
     /* True if this variant is possible on this target; else `why` says why not. Called once per
      * variant, from any thread. */
@@ -146,16 +145,6 @@ struct att_template {
  * row's. False, with the reason in `why` unless that is NULL, if no tile fits. */
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
-
-/** True if the op's algorithm is for waves of as many lanes as the machine has. */
-static inline bool att_takes_waves(const struct att_template *op, const struct tir_machine *m)
-{
-    return op->any_lanes || m->lane_bits == TIR_WAVE_BITS;
-}
-
-/** True if this variant is possible on this target; else `why` says why not. Tests whether the op
- * is for the target's waves, then makes the op's own check. */
-bool att_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
 /** Checks that a tile fits a compute unit: the waves of a workgroup against the wave slots of
  * the four SIMDs. It is the member `fits` of families without other limits, and a part of the

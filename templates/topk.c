@@ -388,7 +388,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_topk = {
     .name = "topk",
     .description = "the positions of the largest scores of each row",
-    .any_lanes = true,
     .takes = OP_TAKES_TOPK | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"each", "steps"},

@@ -159,7 +159,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_head_product = {
     .name = "head_product",
     .description = "a product per head: absorption and up-projection of latent attention",
-    .any_lanes = true,
     .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"share_columns", "one_x", "stream"},

@@ -165,7 +165,7 @@ static void try_one(const struct att_template *op, const struct tgt *target)
             choose_field(&v, (enum att_field)f);
     att_variant_resolve(&v);
     test.tried++;
-    if (!att_check(&v, &target->machine, &why)) {
+    if (!v.op->check(&v, &target->machine, &why)) {
         char text[ATT_TEXT_MAX];
         att_variant_text(&v, text);
         if (strlen(why.text) < 10)

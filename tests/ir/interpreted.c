@@ -232,7 +232,7 @@ void interpret_kernel(const struct interpreted *k)
     struct run r = {.k = k};
     struct att_why reason;
     char why[128];
-    if (!att_check(k->v, m, &reason))
+    if (!k->v->op->check(k->v, m, &reason))
         fail_msg("%s", reason.text);
     k->v->op->build(k->v, m, &r.built);
     for (int i = 0; i < 3; i++)

@@ -23,7 +23,7 @@ static struct attnc_kernel compile(const struct att_variant *v)
     struct attnc_kernel k;
     struct att_why reason;
     char why[ATTNC_WHY] = "";
-    if (!att_check(v, &tgt_find(v->target)->machine, &reason))
+    if (!v->op->check(v, &tgt_find(v->target)->machine, &reason))
         fail_msg("%s", reason.text);
     if (!attnc_compile(v, &no_hooks, &options, stderr, &k, why))
         fail_msg("%s", why);
@@ -40,15 +40,8 @@ struct attnc_kernel compile_attention(const struct att_variant *v)
     return k;
 }
 
-bool has_op(const struct att_template *op, const char *target)
-{
-    return att_takes_waves(op, &tgt_find(target)->machine);
-}
-
 void compile_kernel(const struct att_variant *v, unsigned registers)
 {
-    if (!has_op(v->op, v->target))
-        return;
     struct attnc_kernel k = compile_attention(v);
     const unsigned taken = k.facts.vgprs + k.facts.agprs;
     const bool wide = tgt_find(v->target)->machine.lane_bits == TIR_WAVE_BITS;
@@ -62,7 +55,7 @@ unsigned build_or_refuse(const struct att_variant *v)
     const struct tir_machine *const m = &tgt_find(v->target)->machine;
     struct att_why why = {.text = ""};
     struct att_kernel k;
-    if (!att_check(v, m, &why)) {
+    if (!v->op->check(v, m, &why)) {
         assert_true(strlen(why.text) > 10);
         return 0;
     }
@@ -74,7 +67,7 @@ unsigned build_or_refuse(const struct att_variant *v)
 void expect_refused(const struct att_variant *v, enum att_field field, const char *text)
 {
     struct att_why why = {.text = ""};
-    assert_false(att_check(v, &tgt_find(v->target)->machine, &why));
+    assert_false(v->op->check(v, &tgt_find(v->target)->machine, &why));
     assert_int_equal(why.field, field);
     if (!strstr(why.text, text))
         fail_msg("\"%s\" does not say \"%s\"", why.text, text);

@@ -30,18 +30,15 @@ struct setting {
 struct att_variant variant_of(const struct att_template *op, const char *target,
                               const struct setting *settings);
 
-/** True if the op has kernels for the target's waves. */
-bool has_op(const struct att_template *op, const char *target);
-
 /** Loops over the targets with waves of 64 lanes, for which the tables of tiles are made. `t` is
  * the target's index in tgt_all. */
 #define FOR_WIDE_WAVES(t)            \
     for (int t = 0; tgt_all[t]; t++) \
         if (tgt_all[t]->machine.lane_bits == TIR_WAVE_BITS)
 
-/** Compiles a variant, which its template must accept. Does nothing if the target has no such op.
- * The test fails if the kernel spills. With waves of 64 lanes it also fails if the kernel uses more
- * than `registers` VGPRs and AGPRs; 0: no limit of its own. */
+/** Compiles a variant, which its template must accept. The test fails if the kernel spills. With
+ * waves of 64 lanes it also fails if the kernel uses more than `registers` VGPRs and AGPRs; 0: no
+ * limit of its own. */
 void compile_kernel(const struct att_variant *v, unsigned registers);
 
 /** Compiles a variant like compile_kernel() and returns the kernel. The caller frees it with

@@ -31,7 +31,7 @@ static bool lower(const struct att_variant *v)
     struct attnc_kernel k;
     char why[ATTNC_WHY] = "";
     struct att_why refused = {.text = ""};
-    if (!att_check(v, &tgt_find(v->target)->machine, &refused))
+    if (!v->op->check(v, &tgt_find(v->target)->machine, &refused))
         return false;
     if (attnc_compile(v, &no_hooks, &options, NULL, &k, why))
         attnc_kernel_free(&k);

@@ -136,7 +136,7 @@ static void every_head_dim_is_decided(void **state)
     for (int dim = 1; dim <= 528; dim++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, (const int[2]){dim, dim});
         struct att_why why = {.text = ""};
-        const bool taken = att_check(&v, &tgt_all[t]->machine, &why);
+        const bool taken = v.op->check(&v, &tgt_all[t]->machine, &why);
         assert_true(taken || strlen(why.text) > 10);
         assert_true(!taken || (dim >= 64 && dim <= 512 && dim % (dim < 128 ? 8 : 16) == 0));
     }
@@ -154,7 +154,7 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
             struct att_variant v = variant(m->name, (const int[2]){dim, dim_v});
             struct att_why why;
             struct att_kernel k;
-            if (!att_check(&v, m, &why))
+            if (!v.op->check(&v, m, &why))
                 continue;
             v.op->build(&v, m, &k);
             if (!tir_verify(k.func, "building", stderr))

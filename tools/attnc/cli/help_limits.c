@@ -28,7 +28,6 @@ struct op_limits {
     struct att_variant base; /* takes nothing but what has to be given */
     struct choice choices[MOST_CHOICES];
     int count;
-    uint8_t all; /* bit i: target i of tgt_all has kernels of the op */
 };
 
 static void set(struct att_variant *v, enum att_field f, int value)
@@ -40,13 +39,20 @@ static void set(struct att_variant *v, enum att_field f, int value)
         att_set(v, f, value);
 }
 
+/* Returns a set of all targets, with bit i for target i of tgt_all. */
+static uint8_t all_targets(void)
+{
+    uint8_t all = 0;
+    for (unsigned i = 0; tgt_all[i]; i++)
+        all |= (uint8_t)(1 << i);
+    return all;
+}
+
 /* Returns the targets that can build the variant; `why` has the last refusal. */
 static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
 {
     uint8_t found = 0;
     for (unsigned i = 0; tgt_all[i]; i++) {
-        if (!att_takes_waves(v->op, &tgt_all[i]->machine))
-            continue;
         struct att_variant there = *v;
         struct att_why no = {.field = ATT_FIELD_COUNT};
         there.target = tgt_all[i]->machine.name;
@@ -72,7 +78,7 @@ static bool find_base(struct op_limits *l)
         att_variant_init(&l->base, l->op, tgt_all[0]->machine.name);
         set(&l->base, pairs[pair][0], sizes[i / SIZES]);
         set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
-        if (targets_of(&l->base, NULL) == l->all) {
+        if (targets_of(&l->base, NULL) == all_targets()) {
             if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
                 l->base.loc[pairs[pair][1]].line = 0;
             return true;
@@ -121,7 +127,7 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
 {
     struct att_variant sized = *v;
     uint8_t found = targets_of(v, why);
-    for (int i = 0; found != l->all && resize(l, &sized, i); i++)
+    for (int i = 0; found != all_targets() && resize(l, &sized, i); i++)
         found |= targets_of(&sized, NULL);
     return found;
 }
@@ -267,9 +273,10 @@ static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES],
     }
 }
 
-static void name_targets(const struct op_limits *l, uint8_t targets, struct text *t)
+/* Names the targets that have something, unless all have it. */
+static void name_targets(uint8_t targets, struct text *t)
 {
-    if (targets == l->all)
+    if (targets == all_targets())
         return;
     for (unsigned i = 0; tgt_all[i]; i++) {
         if (targets >> i & 1)
@@ -311,16 +318,14 @@ static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
     }
 }
 
-static void describe_values(const struct op_limits *l, enum att_field f,
-                            const uint8_t has[LIMITS_SAMPLES], struct text *t)
+/* Says which values of an integer field targets have, and for each target if they differ. */
+static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES], struct text *t)
 {
     bool same = true;
     const char *semicolon = "";
     for (int i = 0; i < LIMITS_SAMPLES; i++)
-        same = same && (has[i] == 0 || has[i] == l->all);
+        same = same && (has[i] == 0 || has[i] == all_targets());
     for (unsigned i = 0; tgt_all[i]; i++) {
-        if (!(l->all >> i & 1))
-            continue;
         if (!same)
             text_add(t, "%s%s: ", semicolon, tgt_all[i]->machine.name);
         semicolon = "; ";
@@ -378,7 +383,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
         for (int other = LIMITS_DENSE - 1; other >= d; other--) {
             if (memcmp(sets[d], sets[other], sizeof(none)))
                 continue;
-            same[other] = l->all;
+            same[other] = all_targets();
             if (other > d)
                 memset(sets[other], 0, sizeof(none));
         }
@@ -386,9 +391,9 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
             continue;
         struct text t = {0};
         text_add(&t, "with head_dim ");
-        describe_values(l, ATT_HEAD_DIM, same, &t);
+        describe_values(ATT_HEAD_DIM, same, &t);
         text_add(&t, ": ");
-        describe_values(l, ATT_HEAD_DIM_V, sets[d], &t);
+        describe_values(ATT_HEAD_DIM_V, sets[d], &t);
         text_print(&t, "    - ", "      ");
     }
 }
@@ -405,7 +410,7 @@ static int largest_of(const struct op_limits *l, enum att_field f)
     static uint8_t has[LIMITS_SAMPLES];
     sweep(&l->base, f, false, has);
     for (int i = LIMITS_SAMPLES - 1; i >= 0; i--) {
-        if (has[i] == l->all)
+        if (has[i] == all_targets())
             return limits_sample(i);
     }
     return 0;
@@ -428,7 +433,7 @@ static void print_beside_numbers(const struct op_limits *l, enum att_field f,
             continue;
         struct text t = {0};
         text_add(&t, "with %s %d: ", att_fields[other].name, largest);
-        describe_values(l, f, beside, &t);
+        describe_values(f, beside, &t);
         text_print(&t, "    - ", "      ");
     }
 }
@@ -440,7 +445,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     struct text t = {0};
     sweep(&l->base, f, true, base);
     text_add(&t, "`%s`: ", att_fields[f].name);
-    describe_values(l, f, base, &t);
+    describe_values(f, base, &t);
     text_print(&t, "- ", "  ");
     if (f == ATT_HEAD_DIM_V)
         print_pairs(l, base);
@@ -461,7 +466,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
         text_add(&t, "with ");
         name_choices(l, same, &t);
         text_add(&t, ": ");
-        describe_values(l, f, sets[i], &t);
+        describe_values(f, sets[i], &t);
         text_print(&t, "    - ", "      ");
     }
     print_beside_numbers(l, f, base);
@@ -471,7 +476,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
 static struct text conditions_of(const struct op_limits *l, const struct choice *c)
 {
     struct text t = {0};
-    name_targets(l, c->targets, &t);
+    name_targets(c->targets, &t);
     name_helper(l, c, &t);
     return t;
 }
@@ -512,7 +517,7 @@ static void print_flags(const struct op_limits *l)
         if (att_fields[c->field].kind == ATT_KIND_ENUM || !c->targets)
             continue;
         text_add(&t, "%s`%s`", t.length ? ", " : "", att_fields[c->field].name);
-        name_targets(l, c->targets, &t);
+        name_targets(c->targets, &t);
         name_helper(l, c, &t);
     }
     if (t.length)
@@ -579,31 +584,12 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
     }
 }
 
-/* Prints the targets for which the op is not written yet. */
-static void print_missing_targets(const struct op_limits *l)
-{
-    struct text missing = {0};
-    const char *verb = NULL;
-    for (unsigned i = 0; tgt_all[i]; i++) {
-        if (l->all >> i & 1)
-            continue;
-        text_add(&missing, "%s%s", verb ? " and " : "", tgt_all[i]->machine.name);
-        verb = verb ? "have" : "has";
-    }
-    if (verb)
-        printf("- targets: all but %s, which %s no kernel of this op yet\n", missing.at, verb);
-}
-
 void print_limits(const struct att_template *op)
 {
     static struct op_limits l;
     l = (struct op_limits){.op = op};
-    for (unsigned i = 0; tgt_all[i]; i++)
-        if (att_takes_waves(op, &tgt_all[i]->machine))
-            l.all |= (uint8_t)(1 << i);
     if (!find_base(&l))
         return;
-    print_missing_targets(&l);
     find_choices(&l);
     bool has_fields = false;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
