@@ -14,6 +14,7 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
+enum { DRAFTS_MAX = 40 /* of a sequence */ };
 
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
@@ -65,12 +66,17 @@ struct own {
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/* True if `accepted` is passed. A traced call passes it if its states have columns for drafts. */
+static bool verifies(const struct call *c)
+{
+    return is(c, VERIFIES) || (c->traced && ((const struct shape *)c->shape)->extra > 0);
+}
+
 static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
 
 /* True if the shape is for the kernel: trees have few drafts, and keep no states of blocks. */
 static bool takes(const struct call *c)
 {
-    enum { DRAFTS_MAX = 40 };
     const struct shape *s = c->shape;
     int most = 0;
     for (int i = 0; i < SEQUENCES; i++)
@@ -164,7 +170,7 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CONV1D_BLOCK_SLOTS));
     if (is(c, UNIFORM))
         operand_leave_out(call_operand(c, CONV1D_CU_SEQLENS));
-    if (!is(c, VERIFIES))
+    if (!verifies(c))
         operand_leave_out(call_operand(c, CONV1D_ACCEPTED));
     if (!is(c, FORKS))
         operand_leave_out(call_operand(c, CONV1D_STATE_SLOTS_IN));
@@ -191,7 +197,7 @@ static void fill_slots(struct call *c)
         operand_set_int(call_operand(c, CONV1D_STATE_SLOTS), AT(i), own->slots[i]);
         if (is(c, FORKS))
             operand_set_int(call_operand(c, CONV1D_STATE_SLOTS_IN), AT(i), own->slots_in[i]);
-        if (is(c, VERIFIES))
+        if (verifies(c))
             operand_set_int(call_operand(c, CONV1D_ACCEPTED), AT(i),
                             i % (((const struct shape *)c->shape)->extra + 2));
         if (is(c, FRESH))
@@ -255,7 +261,7 @@ static struct sequence sequence_of(struct call *c, int i)
     s.slot_in = own->slots_in[i];
     s.real = s.slot >= c->args.conv1d.first_slot;
     s.fresh = is(c, FRESH) && i % 2 == 0;
-    if (is(c, VERIFIES)) {
+    if (verifies(c)) {
         const int accepted = (int)operand_int(call_operand(c, CONV1D_ACCEPTED), AT(i));
         s.history = accepted > 0 ? accepted - 1 : 0;
     }
@@ -278,7 +284,7 @@ static double input_of(struct call *c, const struct sequence *s, int d, int n)
         return operand_value(call_operand(c, CONV1D_X), AT(s->start + n, d));
     if (s->fresh)
         return 0;
-    if (c->desc.conv1d.tree && is(c, VERIFIES))
+    if (c->desc.conv1d.tree && verifies(c))
         return operand_value(call_operand(c, CONV1D_WINDOWS),
                              AT(s->slot_in, s->history, d, column));
     return operand_value(call_operand(c, CONV1D_STATE), AT(s->slot_in, d, s->history + column));
@@ -322,8 +328,8 @@ static void compare_state(struct call *c, const struct sequence *s, int d)
 {
     struct operand *state = call_operand(c, CONV1D_STATE);
     const int last = c->desc.conv1d.taps - 1;
-    const int ahead = is(c, VERIFIES) ? 1 - last : s->count - last;
-    const int columns = is(c, VERIFIES) ? s->count + last - 1 : last;
+    const int ahead = verifies(c) ? 1 - last : s->count - last;
+    const int columns = verifies(c) ? s->count + last - 1 : last;
     for (int i = 0; i < columns && s->real && s->count; i++)
         call_compare(c, state, AT(s->slot, d, i), input_of(c, s, d, i + ahead), 0);
 }
@@ -374,7 +380,8 @@ static void compare(struct call *c)
 static double least_bytes(const struct call *c)
 {
     const struct attn_conv1d_args *a = &c->args.conv1d;
-    const double columns = 2 * c->desc.conv1d.taps - 2;
+    const int taps = c->desc.conv1d.taps;
+    const double columns = taps - 1 + (verifies(c) ? taps - 2 + a->max_seqlen : taps - 1);
     return 2.0 * c->desc.conv1d.channels *
            (2.0 * a->tokens + columns * a->batch + c->desc.conv1d.taps);
 }
@@ -391,6 +398,8 @@ const struct verify_op verify_conv1d = {
             {"channels", offsetof(struct shape, channels), 65536, "of x"},
             {"batch", offsetof(struct shape, batch), 1024, "sequences"},
             {"length", offsetof(struct shape, length), TOKENS_MAX, "tokens of each"},
+            {"drafts", offsetof(struct shape, extra), DRAFTS_MAX,
+             "columns of a state beyond W - 1; above 0 `accepted` is passed"},
         },
     .own_size = sizeof(struct own),
     .takes = takes,

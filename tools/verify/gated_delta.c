@@ -201,6 +201,8 @@ const struct verify_op verify_gated_delta = {
              "of v, a multiple of heads"},
             {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"},
             {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
+            {"state_steps", offsetof(struct recurrent_shape, steps), RECURRENT_STEPS_MAX,
+             "columns of state_slots; above 1 the state after each token is stored"},
         },
     .own_size = sizeof(struct recurrent_own),
     .takes = takes,

@@ -44,7 +44,7 @@ void recurrent_size(const struct recurrent *r)
  * unused. */
 static int own_slot_count(const struct recurrent *r)
 {
-    return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
+    return (r->c->traced ? 1 : 2) * *r->batch * *r->state_steps + 1;
 }
 
 /* Returns the number of all slots: of sequences, and after them for states of blocks. */
@@ -94,7 +94,7 @@ void recurrent_place(const struct recurrent *r)
 static int slot_of(const struct recurrent *r, int i, int step, bool read)
 {
     if (r->c->traced)
-        return 1 + i;
+        return 1 + i * *r->state_steps + step;
     if (is(r, PADDED) && i % 3 == 1)
         return i % 2 ? 0 : -1;
     if (is(r, PADDED) && !read && i == 2 && step == 1)

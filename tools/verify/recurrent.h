@@ -9,6 +9,7 @@
 #include "tools/verify/call.h"
 
 enum { RECURRENT_SEQUENCES = 6, RECURRENT_BATCH_MAX = 1024, RECURRENT_DIM_MAX = 256 };
+enum { RECURRENT_STEPS_MAX = 64 /* columns of state_slots of a traced call */ };
 
 /* Flags of a shape; an op has its own from RECURRENT_OWN on. */
 enum {
