@@ -252,6 +252,14 @@ static void list_latents(const struct model *m, struct step *s)
 
 /* Linear layers. */
 
+/* Returns the states of a sequence that a step stores: one, or where few queries verify drafts one
+ * after each. */
+static long stored_states(const struct step_load *l)
+{
+    enum { VERIFIED = 8 };
+    return l->queries <= VERIFIED ? l->queries : 1;
+}
+
 static void add_conv(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
                      const struct step_load *l)
 {
@@ -259,8 +267,10 @@ static void add_conv(struct step_kind *k, const struct model_mixer *x, const str
         return;
     struct step_call *c = step_add_call(k, "conv1d");
     step_add_field(c, ATT_TAPS, (int)x->taps);
-    snprintf(c->shape, sizeof(c->shape), "channels=%ld,batch=%ld,length=%ld", r->channels, l->batch,
-             l->queries);
+    int n = snprintf(c->shape, sizeof(c->shape), "channels=%ld,batch=%ld,length=%ld", r->channels,
+                     l->batch, l->queries);
+    if (stored_states(l) > 1)
+        snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",drafts=%ld", stored_states(l) - 1);
 }
 
 /* Adds the recurrence of a step, which writes states, without records of drafts. */
@@ -273,8 +283,10 @@ static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
     step_add_dims(c, x->head_dim, x->head_dim_v);
     if (delta)
         step_add_field(c, ATT_REPLAY, false);
-    snprintf(c->shape, sizeof(c->shape), "heads=%ld,value_heads=%ld,batch=%ld,length=%ld", r->heads,
-             r->value_heads, l->batch, l->queries);
+    int n = snprintf(c->shape, sizeof(c->shape), "heads=%ld,value_heads=%ld,batch=%ld,length=%ld",
+                     r->heads, r->value_heads, l->batch, l->queries);
+    if (stored_states(l) > 1)
+        snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",state_steps=%ld", stored_states(l));
 }
 
 static void add_norm(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
