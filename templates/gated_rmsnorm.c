@@ -4,6 +4,9 @@
  * norm of x silu(z). The norms after linear attention and state-space layers, out in 16 bits or
  * fp8.
  *
+ * Groups that lie over several ranks need two launches: one stores the sum of squares of each row,
+ * and one takes the sums of all ranks.
+ *
  * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its
  * waves. With one scale for all of a token its rows are the groups of one token instead: it goes
  * over them twice, for the scale and for the result, and finds them in the L2 the second time.
@@ -18,7 +21,6 @@
 #include <stdio.h>
 
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32 };
-enum { MAX_PANELS = 12 };
 
 /* Members of att_tile.own: 1 if the waves share a row. */
 enum { SHARED };
@@ -46,8 +48,8 @@ struct norm {
     struct tir_builder b;
     struct att_tile tile;
     unsigned rows, n;
-    int first[MAX_PANELS]; /* column */
-    struct tir_type panel[MAX_PANELS];
+    int first[ATT_NORM_PANELS]; /* column */
+    struct tir_type panel[ATT_NORM_PANELS];
     /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
@@ -76,6 +78,12 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           v->width, GROUP);
     if (v->row_scale && v->out_dtype != ATT_OUT_DTYPE_FP8)
         return att_reject(why, ATT_ROW_SCALE, "the rows of 16-bit numbers have no scale");
+    if (v->stage != ATT_STAGE_ALL && v->stage != ATT_STAGE_SUMS && v->stage != ATT_STAGE_OUTPUTS)
+        return att_reject(why, ATT_STAGE, "a norm has the launches sums and outputs");
+    if (v->stage == ATT_STAGE_SUMS && v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU_FIRST)
+        return att_reject(why, ATT_ACT, "a gate after the norm is not part of the sums");
+    if (v->stage == ATT_STAGE_SUMS && (v->gemma || v->out_dtype == ATT_OUT_DTYPE_FP8))
+        return att_reject(why, ATT_STAGE, "the launch of sums has neither weights nor out");
     return att_find_tile(v, m, &tile, why);
 }
 
@@ -113,17 +121,30 @@ static void choose_panels(struct norm *k)
     }
 }
 
-/* Returns the rows of a tensor [token, group, element] from column `first` on. */
-static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
-                                 const char *group_stride, int first, int size)
+/* Returns the rows of a tensor [token, group, element], each of `row` elements, from column `first`
+   on. */
+static struct tir_view view_of(struct norm *k, const char *arg, const char *token_stride,
+                               const char *group_stride, int first, int size, int row)
 {
     struct tir_builder *b = &k->b;
     const struct tir_value at = tir_add(b, att_offset(b, k->token, token_stride, size),
                                         att_offset(b, k->group, group_stride, size));
     const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64), at);
     const char *step = k->v->row_scale ? group_stride : token_stride;
-    return att_view(b, base, k->left, att_stride32(b, step, size), k->v->width * size,
-                    first * size);
+    return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
+}
+
+static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
+                                 const char *group_stride, int first, int size)
+{
+    return view_of(k, arg, token_stride, group_stride, first, size, k->v->width);
+}
+
+/* Returns the rows' sums of squares in memory, f32. */
+static struct tir_view squares_view(struct norm *k)
+{
+    return view_of(k, ARG_SQUARES, ARG_SQUARES_TOKEN_STRIDE, ARG_SQUARES_GROUP_STRIDE, 0,
+                   sizeof(float), 1);
 }
 
 static struct tir_value load_rows(struct norm *k, const char *arg, const char *token_stride,
@@ -150,11 +171,11 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-/* Computes y of the rows, f32, with the weights w. */
-static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
+/* Loads x and z of the rows, and computes the gates: see att_norm_gates(). */
+static void load_gated(struct norm *k, struct tir_value *y, struct tir_value *gates)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value z[MAX_PANELS];
+    struct tir_value z[ATT_NORM_PANELS];
     for (unsigned i = 0; i < k->n; i++) {
         y[i] = load_rows(k, ARG_X, ARG_X_TOKEN_STRIDE, ARG_X_GROUP_STRIDE, i);
         if (k->v->act != ATT_ACT_NONE)
@@ -162,7 +183,34 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
     }
     for (unsigned i = 0; i < k->n; i++)
         y[i] = tir_convert(b, y[i], TIR_F32);
-    att_norm_apply(b, k->v, k->v->width, k->n, y, z, w);
+    att_norm_gates(b, k->v, k->n, y, z, gates);
+}
+
+/* Returns the type of a number for each row of a panel. */
+static struct tir_type column_type(struct norm *k, unsigned i)
+{
+    const struct tir_layout layout = tir_layout_slice(tir_layout_of(k->b.f, k->panel[i]), 1);
+    return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
+}
+
+/* Returns 1 / rms of the rows y, by the sums of all ranks if there are several. */
+static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    if (k->v->stage == ATT_STAGE_ALL)
+        return att_norm_inverse_rms(b, k->v->width, y, k->n);
+    const struct tir_type column = column_type(k, 0);
+    const struct tir_value sum = tir_tile_load(b, squares_view(k), tir_i32(b, 0), column);
+    return att_norm_inverse_root(b, sum,
+                                 tir_splat(b, tir_arg(b, ARG_SQUARES_SHARE, TIR_F32), column));
+}
+
+/* Computes y of the rows, f32, with the weights w. */
+static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
+{
+    struct tir_value gates[ATT_NORM_PANELS];
+    load_gated(k, y, gates);
+    att_norm_scale(&k->b, k->v, k->n, y, inverse_rms(k, y), gates, w);
 }
 
 /* Stores the scales of a panel: row c rows + i of `scale` belongs to block c of the panel's row
@@ -215,25 +263,44 @@ static void store(struct norm *k, const struct tir_value *y)
     }
 }
 
+/* Stores the sums of squares of the rows. */
+static void store_squares(struct norm *k)
+{
+    struct tir_value y[ATT_NORM_PANELS], gates[ATT_NORM_PANELS];
+    load_gated(k, y, gates);
+    tir_tile_store(&k->b, squares_view(k), tir_i32(&k->b, 0),
+                   att_norm_over_rows(&k->b, y, k->n, false));
+}
+
+static void store_norms(struct norm *k, const struct tir_value *w)
+{
+    struct tir_value y[ATT_NORM_PANELS];
+    normalise(k, w, y);
+    if (k->v->out_dtype == ATT_OUT_DTYPE_FP8)
+        quantise_groups(k, y);
+    store(k, y);
+}
+
 /* Visits the tokens of one group. */
 static void visit_tokens(struct norm *k)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value w[MAX_PANELS], y[MAX_PANELS];
+    struct tir_value w[ATT_NORM_PANELS];
+    const bool sums = k->v->stage == ATT_STAGE_SUMS;
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
     const struct tir_value end =
         tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
     k->group = tir_block_id(b, 1);
-    for (unsigned i = 0; i < k->n; i++)
+    for (unsigned i = 0; !sums && i < k->n; i++)
         w[i] = load_weight(k, i);
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, (int)k->rows), NULL, 0);
     k->token = loop.index;
     k->left = tir_min(b, tir_sub(b, end, loop.index), tir_i32(b, (int)k->rows));
-    normalise(k, w, y);
-    if (k->v->out_dtype == ATT_OUT_DTYPE_FP8)
-        quantise_groups(k, y);
-    store(k, y);
+    if (sums)
+        store_squares(k);
+    else
+        store_norms(k, w);
     tir_end_for(b, &loop, NULL, 0);
 }
 
@@ -252,7 +319,7 @@ static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, u
 
 static void normalise_groups(struct norm *k, struct tir_value *y)
 {
-    struct tir_value w[MAX_PANELS];
+    struct tir_value w[ATT_NORM_PANELS];
     for (unsigned i = 0; i < k->n; i++)
         w[i] = load_weight(k, i);
     normalise(k, w, y);
@@ -263,7 +330,7 @@ static void normalise_groups(struct norm *k, struct tir_value *y)
 static struct tir_value token_absmax(struct norm *k)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value y[MAX_PANELS];
+    struct tir_value y[ATT_NORM_PANELS];
     const struct tir_layout one = tir_spread_one(k->m);
     struct tir_value all = tir_splat(b, tir_f32(b, 0), tir_tile(b->f, TIR_F32, 1, 1, &one));
     struct tir_loop loop = begin_groups(k, &all, 1);
@@ -278,7 +345,7 @@ static struct tir_value token_absmax(struct norm *k)
 static void visit_token(struct norm *k)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value y[MAX_PANELS];
+    struct tir_value y[ATT_NORM_PANELS];
     k->token = tir_block_id(b, 0);
     const struct tir_value scale = att_fp8_scale(&k->b, token_absmax(k));
     const struct tir_value base = att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), k->token,
@@ -289,9 +356,7 @@ static void visit_token(struct norm *k)
     struct tir_loop loop = begin_groups(k, NULL, 0);
     normalise_groups(k, y);
     for (unsigned i = 0; i < k->n; i++) {
-        const struct tir_layout one_column = tir_layout_slice(tir_layout_of(b->f, k->panel[i]), 1);
-        const struct tir_type column = tir_tile(b->f, TIR_F32, k->rows, 1, &one_column);
-        y[i] = att_fp8_divide(&k->b, y[i], tir_splat(b, same, column));
+        y[i] = att_fp8_divide(&k->b, y[i], tir_splat(b, same, column_type(k, i)));
     }
     store(k, y);
     tir_end_for(b, &loop, NULL, 0);

@@ -37,32 +37,47 @@ struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
     return tir_bitcast(b, up, t);
 }
 
+struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
+                                       struct tir_value share)
+{
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value mean = tir_fma(b, sum, share, eps);
+    return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
+}
+
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n)
 {
     const struct tir_value sum = att_norm_over_rows(b, x, n, false);
-    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
-    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)width);
-    const struct tir_value mean = tir_fma(b, sum, share, eps);
-    return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
+    return att_norm_inverse_root(b, sum, tir_float_like(b, sum, 1.0f / (float)width));
+}
+
+void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
+                    struct tir_value *y, const struct tir_value *z, struct tir_value *gates)
+{
+    for (unsigned i = 0; v->act != ATT_ACT_NONE && i < n; i++) {
+        gates[i] = gate_of(b, v, tir_convert(b, z[i], TIR_F32));
+        if (v->act == ATT_ACT_SILU_FIRST)
+            y[i] = tir_mul(b, y[i], gates[i]);
+    }
+}
+
+void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
+                    struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
+                    const struct tir_value *w)
+{
+    const bool gated = v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU_FIRST;
+    for (unsigned i = 0; i < n; i++) {
+        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
+        if (gated)
+            y[i] = tir_mul(b, y[i], gates[i]);
+    }
 }
 
 void att_norm_apply(struct tir_builder *b, const struct att_variant *v, int width, unsigned n,
                     struct tir_value *y, const struct tir_value *z, const struct tir_value *w)
 {
-    enum { PANELS = 16 };
-    const bool gated = v->act != ATT_ACT_NONE, first = v->act == ATT_ACT_SILU_FIRST;
-    struct tir_value gates[PANELS];
-    for (unsigned i = 0; i < n; i++) {
-        if (gated)
-            gates[i] = gate_of(b, v, tir_convert(b, z[i], TIR_F32));
-        if (first)
-            y[i] = tir_mul(b, y[i], gates[i]);
-    }
-    const struct tir_value rms = att_norm_inverse_rms(b, width, y, n);
-    for (unsigned i = 0; i < n; i++) {
-        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
-        if (gated && !first)
-            y[i] = tir_mul(b, y[i], gates[i]);
-    }
+    struct tir_value gates[ATT_NORM_PANELS];
+    att_norm_gates(b, v, n, y, z, gates);
+    att_norm_scale(b, v, n, y, att_norm_inverse_rms(b, width, y, n), gates, w);
 }

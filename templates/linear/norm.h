@@ -9,6 +9,9 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
+/** The most panels of a row. */
+enum { ATT_NORM_PANELS = 16 };
+
 /** Returns the largest |x| of each row of n panels, or its sum of squares. */
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
@@ -16,10 +19,25 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
 /** Returns the least powers of two that are no less than `scale`, f32 and not negative. */
 struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale);
 
-/** Returns 1 / sqrt(mean(x^2) + eps) of each row. A row is n panels with `width` columns in all.
- * The result is finite even for zeros without eps, so that they stay 0. */
+/** Returns 1 / sqrt(sum share + eps) of each row. The result is finite even for zeros without eps,
+ * so that they stay 0. */
+struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
+                                       struct tir_value share);
+
+/** Returns 1 / sqrt(mean(x^2) + eps) of each row. A row is n panels with `width` columns in all. */
 struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const struct tir_value *x,
                                       unsigned n);
+
+/** Computes the gates, f32, of n panels z of any dtype, and multiplies the panels y (f32) by gates
+ * before the norm. z is not read, and gates are not set, where the variant has none. */
+void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
+                    struct tir_value *y, const struct tir_value *z, struct tir_value *gates);
+
+/** Multiplies n panels y by the rows' 1 / rms, by the weights w (f32), and by the gates that come
+ * after the norm. */
+void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
+                    struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
+                    const struct tir_value *w);
 
 /** Replaces n panels of rows y (f32) of `width` columns by their norms with the weights w (f32) and
  * the gates z, of any dtype; z is not read where the variant has no gate. */

@@ -14,4 +14,12 @@ double ref_silu(double x);
 void ref_gated_rms_norm(double *x, const double *gate, bool first, const double *weight, int count,
                         double eps, double *out);
 
+/* Returns the sum of the squares of `count` elements, of x[i] gate[i] if gate is not NULL. */
+double ref_gated_squares(const double *x, const double *gate, int count);
+
+/* Normalises `count` elements of a group whose mean square is given: out = x / sqrt(mean_square +
+ * eps) weight gate, with the gate before or after the norm. NULL: no gate. */
+void ref_gated_part_norm(const double *x, const double *gate, const double *weight, int count,
+                         double mean_square, double eps, double *out);
+
 #endif

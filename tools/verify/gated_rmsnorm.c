@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { WIDTH_MAX = 8192, GROUP = 128 };
+enum { WIDTH_MAX = 8192, GROUP = 128, RANKS = 3 };
 
 enum {
     OVER_X = 1 << 0,    /* out overwrites x, if the types agree */
@@ -49,8 +49,8 @@ static bool takes(const struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
     const struct shape *s = c->shape;
-    return s->tokens < 2000 ||
-           (d->width == GROUP && d->act == ATTN_ACT_SILU && d->out_dtype == d->dtype);
+    return s->tokens < 2000 || (d->width == GROUP && d->act == ATTN_ACT_SILU &&
+                                d->out_dtype == d->dtype && d->stage == ATTN_STAGE_ALL);
 }
 
 static void size(struct call *c)
@@ -59,6 +59,7 @@ static void size(struct call *c)
     c->desc.gated_rmsnorm.groups = s->groups;
     c->desc.gated_rmsnorm.shared_weight = is(c, SHARED);
     c->args.gated_rmsnorm.tokens = s->tokens;
+    c->args.gated_rmsnorm.count = RANKS * c->desc.gated_rmsnorm.width;
     /* large enough to show in a result */
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
@@ -80,7 +81,7 @@ static void place(struct call *c)
         operand_set_stride(scale, 0, 1);
         operand_set_stride(scale, 1, c->args.gated_rmsnorm.tokens);
     }
-    if (d->out_dtype != d->dtype)
+    if (d->out_dtype != d->dtype || !out->given)
         return;
     if (is(c, OVER_X))
         operand_place_inside(out, x, 0);
@@ -88,18 +89,39 @@ static void place(struct call *c)
         operand_place_inside(out, z, 0);
 }
 
+/* True if x of a group is 0. */
+static bool is_zero(const struct call *c, int token, int group)
+{
+    return is(c, ZEROS) && (token + group) % 3 == 1;
+}
+
 static void fill_row(struct call *c, struct operand *o, int token, int group, double far)
 {
     for (int i = 0; o->given && i < c->desc.gated_rmsnorm.width; i++) {
         double x = random_value(&c->random);
         if (is(c, ZEROS))
-            x = (token + group) % 3 == 1 && far == 1 ? 0 : x * (i % 7 == 0 ? far : 1);
+            x = is_zero(c, token, group) && far == 1 ? 0 : x * (i % 7 == 0 ? far : 1);
         operand_set(o, AT(token, group, i), x);
     }
 }
 
+/* Fills the sums of squares of all ranks, which do not depend on this rank's x. */
+static void fill_squares(struct call *c)
+{
+    struct operand *squares = call_operand(c, GATED_RMSNORM_SQUARES);
+    if (c->desc.gated_rmsnorm.stage != ATTN_STAGE_OUTPUTS)
+        return;
+    for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++)
+        for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
+            const double mean = 1.25 + random_value(&c->random) / 2;
+            operand_set(squares, AT(t, g),
+                        is_zero(c, t, g) ? 0 : (float)(mean * c->args.gated_rmsnorm.count));
+        }
+}
+
 static void fill(struct call *c)
 {
+    fill_squares(c);
     for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++)
         for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
             fill_row(c, call_operand(c, GATED_RMSNORM_X), t, g, 1);
@@ -124,16 +146,20 @@ static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
     return d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z);
 }
 
-/* A group of a token: the expected elements and the bounds of their errors. */
+/* A group of a token: the expected elements, the sum of squares, and the bounds of their errors. */
 struct group {
     double y[WIDTH_MAX], error[WIDTH_MAX];
+    double squares, squares_error;
 };
 
 /*
  * Computes a group. With f as above, the norm has an error of (D + 5) f / 2 + 5 f of the result;
  * rope_compare.c says why. A gate before the norm adds its own error and half the error of the
  * squares. The latter is at most twice a gate's largest error. A gate after the norm adds its own
- * error and a product.
+ * error and a product. A sum of squares that is given has no error.
+ *
+ * A sum of squares that is the result has the errors of the squares and at most 32 roundings. These
+ * are 8 for elements of a lane, 16 for panels of columns, 6 for lanes and 2 for waves.
  */
 static void compute_group(struct call *c, int t, int g, struct group *out)
 {
@@ -145,14 +171,27 @@ static void compute_group(struct call *c, int t, int g, struct group *out)
     for (int i = 0; i < d->width; i++) {
         const double z = gated ? operand_value(zs, AT(t, g, i)) : 0;
         x[i] = operand_value(call_operand(c, GATED_RMSNORM_X), AT(t, g, i));
-        w[i] = operand_value(weight, d->shared_weight ? AT(i) : AT(g, i)) + (d->gemma ? 1 : 0);
+        w[i] = !weight->given ? 1
+                              : operand_value(weight, d->shared_weight ? AT(i) : AT(g, i)) +
+                                    (d->gemma ? 1 : 0);
         gate[i] = gate_of(d, z);
         out->error[i] = gated ? gate_error(d, z) + STORED_F : 0;
         worst = fmax(worst, out->error[i]);
     }
-    ref_gated_rms_norm(x, gated ? gate : NULL, first, w, d->width,
-                       fmax(c->args.gated_rmsnorm.eps, DBL_MIN), out->y);
-    norm = ((d->width + 5) / 2.0 + 5) * STORED_F + (first ? worst : 0);
+    const double eps = fmax(c->args.gated_rmsnorm.eps, DBL_MIN);
+    out->squares = ref_gated_squares(x, first ? gate : NULL, d->width);
+    out->squares_error = 32 * STORED_F * out->squares;
+    for (int i = 0; first && i < d->width; i++)
+        out->squares_error += 2 * out->error[i] * pow(x[i] * gate[i], 2);
+    if (d->stage == ATTN_STAGE_OUTPUTS) {
+        const double sum = operand_value(call_operand(c, GATED_RMSNORM_SQUARES), AT(t, g));
+        ref_gated_part_norm(x, gated ? gate : NULL, w, d->width, sum / c->args.gated_rmsnorm.count,
+                            eps, out->y);
+        norm = (5 / 2.0 + 5) * STORED_F;
+    } else {
+        ref_gated_rms_norm(x, gated ? gate : NULL, first, w, d->width, eps, out->y);
+        norm = ((d->width + 5) / 2.0 + 5) * STORED_F + (first ? worst : 0);
+    }
     for (int i = 0; i < d->width; i++)
         out->error[i] = (out->error[i] + norm) * fabs(out->y[i]) + (gated ? 64 * FLT_MIN : 0);
 }
@@ -201,9 +240,23 @@ static double compare_row_scale(struct call *c, int t, struct group *group)
     return operand_result(scales, AT(t, 0));
 }
 
+static void compare_squares(struct call *c, struct group *group)
+{
+    struct operand *squares = call_operand(c, GATED_RMSNORM_SQUARES);
+    for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++)
+        for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
+            compute_group(c, t, g, group);
+            call_compare(c, squares, AT(t, g), group->squares, group->squares_error);
+        }
+}
+
 static void compare(struct call *c)
 {
     struct group *group = call_allocate(c, 1, sizeof(*group));
+    if (c->desc.gated_rmsnorm.stage == ATTN_STAGE_SUMS) {
+        compare_squares(c, group);
+        return;
+    }
     for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++) {
         const double scale = c->desc.gated_rmsnorm.row_scale ? compare_row_scale(c, t, group) : 1;
         for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
