@@ -17,6 +17,16 @@ static bool share_groups(const struct model_mixer *x, long ranks, long *out)
     return true;
 }
 
+/* Shares out the groups of the norm of a rank's `values` elements: whole ones, or a part of one. */
+static void share_norm(const struct model_mixer *x, long ranks, long values, struct rank_mixer *out)
+{
+    if (!x->norm_groups || (x->norm_groups % ranks && ranks % x->norm_groups))
+        return;
+    out->norm_ranks = ranks > x->norm_groups ? ranks / x->norm_groups : 1;
+    out->norm_groups = ranks > x->norm_groups ? 1 : x->norm_groups / ranks;
+    out->norm_width = values / out->norm_groups;
+}
+
 bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out)
 {
     *out = (struct rank_mixer){0};
@@ -25,7 +35,7 @@ bool share_mixer(const struct model_mixer *x, long ranks, struct rank_mixer *out
     out->value_heads = x->value_heads / ranks;
     const long keys = out->heads * x->head_dim, values = out->value_heads * x->head_dim_v;
     out->channels = !x->taps ? 0 : x->recurrence == MODEL_MAMBA1 ? values : 2 * keys + values;
-    out->norm_groups = x->norm_groups % ranks ? 0 : x->norm_groups / ranks;
+    share_norm(x, ranks, values, out);
     return true;
 }
 
@@ -216,28 +226,60 @@ static void write_mixer_rope(struct entry_writer *w, const struct model_mixer *x
         "Rotation of q and k in linear layers; slot_mapping is NULL, since nothing is cached.");
 }
 
-/* Writes a gated norm for each group width. Ranks with a part of a group cannot compute it. */
+/* Lists the widths of parts of groups that ranks have, such as "[2048, 1024]". False: none has a
+ * part. */
+static bool list_parts(const struct entry_writer *w, const struct model_mixer *x,
+                       char list[ENTRY_LIST])
+{
+    unsigned count = 0;
+    size_t length = 0;
+    for (unsigned i = 0; i < w->d->rank_count; i++) {
+        struct rank_mixer r;
+        if (share_mixer(x, w->d->ranks[i], &r) && r.norm_ranks > 1)
+            length += (size_t)snprintf(list + length, ENTRY_LIST - length, "%s%ld",
+                                       count++ ? ", " : "[", r.norm_width);
+    }
+    if (count)
+        snprintf(list + length, ENTRY_LIST - length, "]");
+    return count > 0;
+}
+
+static void write_norm_entry(struct entry_writer *w, const char *width, const char *act,
+                             const char *stage, const char *comment)
+{
+    entry_begin(w, "gated_rmsnorm");
+    entry_field(w, "width: %s", width);
+    entry_field(w, "act: %s", act);
+    if (stage)
+        entry_field(w, "stage: %s", stage);
+    entry_end(w, stage ? "the gated norm over ranks" : "the gated norm", comment);
+}
+
+/* Writes gated norms: one launch for whole groups, and two for parts of groups. */
 static void write_norm(struct entry_writer *w, const struct model_mixer *x)
 {
-    const long width = x->norm_groups ? x->value_heads * x->head_dim_v / x->norm_groups : 0;
-    bool any = false;
-    for (unsigned i = 0; width && i < w->d->rank_count; i++) {
+    const bool first = strcmp(x->act, "silu_first") == 0;
+    char width[ENTRY_LIST] = "";
+    for (unsigned i = 0; x->norm_groups && i < w->d->rank_count; i++) {
         struct rank_mixer r;
         if (!share_mixer(x, w->d->ranks[i], &r))
             continue;
         if (!r.norm_groups)
-            model_lacks(w->m,
-                        "gated norm at TP %ld: ranks have parts of a group of %ld elements, whose "
-                        "sums of squares have to be added",
-                        w->d->ranks[i], width);
-        any = any || r.norm_groups;
+            model_lacks(w->m, "gated norm at TP %ld: ranks have parts of several of %ld groups",
+                        w->d->ranks[i], x->norm_groups);
+        else if (r.norm_ranks == 1)
+            snprintf(width, sizeof(width), "%ld", r.norm_width);
     }
-    if (!any)
+    if (width[0])
+        write_norm_entry(w, width, x->act, NULL,
+                         "The gated norm of linear layers; out_dtype: fp8 quantises it.");
+    if (!list_parts(w, x, width))
         return;
-    entry_begin(w, "gated_rmsnorm");
-    entry_field(w, "width: %ld", width);
-    entry_field(w, "act: %s", x->act);
-    entry_end(w, "the gated norm", "The gated norm of linear layers; out_dtype: fp8 quantises it.");
+    write_norm_entry(w, width, first ? x->act : "none", "sums",
+                     "Sums of squares for the gated norm, where its groups lie over several ranks, "
+                     "which add them.");
+    write_norm_entry(w, width, x->act, "outputs",
+                     "The gated norm by these sums; out_dtype: fp8 quantises it.");
 }
 
 static void check_ranks(struct entry_writer *w, const struct model_mixer *x)

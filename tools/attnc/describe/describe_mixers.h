@@ -12,7 +12,9 @@
 struct rank_mixer {
     long heads, value_heads; /* heads 1: ranks may have copies of one group */
     long channels;           /* of the convolution */
-    long norm_groups;        /* of a token; 0: the norm is not this rank's to compute */
+    long norm_groups;        /* of a token; 0: no norm, or parts of several groups */
+    long norm_width;         /* elements of such a group on the rank */
+    long norm_ranks;         /* ranks that share a group; 1: each has whole groups */
 };
 
 /** Shares a linear layer out to `ranks` ranks. False: its heads cannot be shared out. */

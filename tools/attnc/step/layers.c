@@ -289,14 +289,22 @@ static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",state_steps=%ld", stored_states(l));
 }
 
-static void add_norm(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
-                     long tokens)
+static void add_norm_call(struct step_kind *k, const struct rank_mixer *r, int stage, long tokens)
+{
+    struct step_call *c = step_add_call(k, "gated_rmsnorm");
+    step_add_field(c, ATT_WIDTH, (int)r->norm_width);
+    step_add_field(c, ATT_STAGE, stage);
+    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,groups=%ld", tokens, r->norm_groups);
+}
+
+/* Adds the launches of the gated norm. Adding sums over ranks is no kernel here. */
+static void add_norm(struct step_kind *k, const struct rank_mixer *r, long tokens)
 {
     if (!r->norm_groups)
         return;
-    struct step_call *c = step_add_call(k, "gated_rmsnorm");
-    step_add_field(c, ATT_WIDTH, (int)(x->value_heads * x->head_dim_v / x->norm_groups));
-    snprintf(c->shape, sizeof(c->shape), "tokens=%ld,groups=%ld", tokens, r->norm_groups);
+    if (r->norm_ranks > 1)
+        add_norm_call(k, r, ATT_STAGE_SUMS, tokens);
+    add_norm_call(k, r, r->norm_ranks > 1 ? ATT_STAGE_OUTPUTS : ATT_STAGE_ALL, tokens);
 }
 
 static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
@@ -326,7 +334,7 @@ static void list_mixer(const struct model_mixer *x, struct step *s)
     add_mixer_rope(k, x, &r, l->batch * l->queries);
     add_conv(k, x, &r, l);
     add_recurrence(k, x, &r, l);
-    add_norm(k, x, &r, l->batch * l->queries);
+    add_norm(k, &r, l->batch * l->queries);
 }
 
 bool step_list_layers(const struct model *m, struct step *s, char why[200])
