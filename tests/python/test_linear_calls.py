@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of linear attention under vLLM's names, against the recurrences in doubles."""
 import inspect
+import types
 import unittest
 
 import numpy as np
@@ -51,7 +52,8 @@ class Calls(unittest.TestCase):
             {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "gates": "given", "decay": ["head", "channel"]},
             {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "gates": "given",
              "stage": ["chunks", "segments", "scan", "outputs"]},
-            {"op": "gated_rmsnorm", "width": K, "act": ["none", "silu", "sigmoid", "silu_first"]})
+            {"op": "gated_rmsnorm", "width": K, "act": ["none", "silu", "sigmoid", "silu_first"]},
+            {"op": "gated_rmsnorm", "width": K, "act": "silu_first", "stage": ["sums", "outputs"]})
         linear.use(device=device)
 
     def check_prompts(self, chunk, step, g):
@@ -105,6 +107,37 @@ class Calls(unittest.TestCase):
             np.testing.assert_allclose(got.reshape(3, 2, K), want, rtol=2.0 ** -10, atol=2.0 ** -16)
         with self.assertRaisesRegex(linear.NotServed, "a bias"):
             linear.rmsnorm_fn(x, w, w, z, group_size=K)
+
+    def test_mixer2_norms(self):
+        """Four ranks share two groups, and two ranks have a group each, against the norm of whole groups."""
+        rng = np.random.default_rng(71)
+        x, z, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((3, 4 * K), (3, 4 * K), (4 * K,)))
+        gated = np.float64(x) * np.float64(z) * sigmoid(np.float64(z))
+
+        def run(ranks, groups, all_reduce=None):
+            parts = []
+            for rank in range(ranks):
+                part = slice(rank * K, (rank + 1) * K)
+                layer = types.SimpleNamespace(use_rms_norm=True, n_groups=groups, tp_size=ranks, weight=w[part],
+                                              variance_epsilon=1e-6, group_size=ranks * K // groups)
+                own = None if all_reduce is None else lambda sums, rank=rank: all_reduce(sums, rank)
+                parts.append(linear.mixer2_gated_rms_norm(layer, x[:, part].copy(), z[:, part].copy(), own))
+            y = gated[:, :ranks * K].reshape(3, groups, -1)
+            y = y / np.sqrt((y * y).mean(-1, keepdims=True) + 1e-6)
+            np.testing.assert_allclose(np.concatenate(parts, 1), y.reshape(3, -1) * np.float64(w[:ranks * K]),
+                                       rtol=2.0 ** -10, atol=2.0 ** -16)
+
+        def all_reduce(sums, rank):
+            squares = (gated * gated).reshape(3, 4, K).sum(-1)
+            np.testing.assert_allclose(sums[:, 0], squares[:, rank], rtol=2.0 ** -18)
+            first = rank // 2 * 2
+            return squares[:, first:first + 2].sum(-1, keepdims=True).astype(np.float32)
+
+        run(4, 2, all_reduce)
+        run(2, 2)
+        for ranks, groups, reduce in ((4, 3, all_reduce), (4, 2, None)):
+            with self.assertRaisesRegex(linear.NotServed, "parts of several groups"):
+                run(ranks, groups, reduce)
 
     def test_signatures(self):
         for name, parameters in SIGNATURES.items():

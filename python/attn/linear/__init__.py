@@ -261,3 +261,21 @@ def rms_norm_gated(x, g, weight, bias, activation="swish", residual=None, prenor
     out = l.norm(call, c.view(x, -1, width), c.view(g, -1, width), weight, bias, eps, width,
                 l.norm_gate(call, activation, g, False), True)
     return c.view(out, *x.shape)
+
+
+def mixer2_gated_rms_norm(layer, x, gate, all_reduce=None):
+    """Mixer2RMSNormGated.forward_cuda() of vLLM and SGLang: the gated norm of a Mamba2 layer, from the members of
+    `layer`. Where a group lies over several ranks, all_reduce returns the sum of a tensor over these ranks:
+    tensor_model_parallel_all_reduce for one group."""
+    call = "mixer2_gated_rms_norm"
+    if not layer.use_rms_norm:
+        raise NotServed(call, "a gate without a norm")
+    rows, gates = (c.view(t, -1, t.shape[-1]) for t in (x, gate))
+    if layer.n_groups % layer.tp_size == 0:
+        out = l.norm(call, rows, gates, layer.weight, None, layer.variance_epsilon, layer.group_size, "silu_first", False)
+    elif layer.tp_size % layer.n_groups == 0 and all_reduce is not None:
+        out = l.norm_over_ranks(rows, gates, layer.weight, layer.variance_epsilon, layer.tp_size // layer.n_groups,
+                                all_reduce)
+    else:
+        raise NotServed(call, "parts of several groups, or of one without all_reduce")
+    return c.view(out, *x.shape)

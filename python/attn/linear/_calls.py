@@ -208,6 +208,19 @@ def norm(call, x, z, weight, bias, eps, width, gate, shared):
     return out
 
 
+def norm_over_ranks(x, z, weight, eps, ranks, all_reduce):
+    """Returns silu_first's norm of rows [tokens, width], parts of a group that `ranks` ranks share. all_reduce returns
+    the sum of a tensor over these ranks."""
+    rows, out = (x.shape[0], 1, x.shape[1]), new_like(x, tuple(x.shape))
+    sums, outputs = (c.session(x).op("gated_rmsnorm", dtype=c.dtype(x), width=x.shape[1], groups=1, act="silu_first",
+                                     shared_weight=True, stage=stage) for stage in ("sums", "outputs"))
+    common = dict(x=c.view(x, *rows), z=c.view(z, *rows), eps=eps, stream=c.stream(x))
+    squares = c.floats(x, (x.shape[0], 1))
+    sums(squares=squares, **common)
+    outputs(squares=all_reduce(squares), count=ranks * x.shape[1], weight=weight, out=c.view(out, *rows), **common)
+    return out
+
+
 def norm_gate(call, activation, z, first):
     """Returns gated_rmsnorm's name of a gate; `first`: it comes before the norm."""
     if z is None:
