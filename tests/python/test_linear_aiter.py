@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests AITER's calls of linear attention against the recurrences in doubles."""
+import types
 import unittest
 
 import numpy as np
@@ -65,7 +66,8 @@ class Aiter(unittest.TestCase):
             cu_seqlens=np.array([0, 1, 2], np.int32), ssm_state_indices=slots, use_qk_l2norm_in_kernel=True)
         self.assertIs(same, pool)
         gates = (x.a[0][:, None], x.b[0][:, None], x.bias, x.rate, slots, forked, out, True)
-        aiter.flydsl_gdr_decode(x.q.swapaxes(0, 1), x.k, x.v, *gates, False, write_indices=others)
+        current, other = (types.SimpleNamespace(cuda_stream=handle) for handle in (0, 7))  # as torch.cuda.Stream
+        aiter.flydsl_gdr_decode(x.q.swapaxes(0, 1), x.k, x.v, *gates, False, current, write_indices=others)
         np.testing.assert_array_equal(whole, out)
         np.testing.assert_array_equal(forked[others], pool[slots])
         for i, slot in enumerate(slots):
@@ -74,6 +76,8 @@ class Aiter(unittest.TestCase):
             self.near(turned(pool[slot]), states[0], 1e-5)
         with self.assertRaisesRegex(NotServed, "states K x V"):
             aiter.flydsl_gdr_decode(x.q, x.k, x.v, *gates, True)
+        with self.assertRaisesRegex(NotServed, "not the current one"):
+            aiter.flydsl_gdr_decode(x.q, x.k, x.v, *gates, False, other)
 
     def test_convolutions(self):
         """A prompt and a step after it have the bits of one call with the same rows."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AITER's calls of linear attention: of aiter.ops.triton.kimi_delta_attn, gated_delta_net and conv, and of aiter.ops.flydsl.
 States are in the order of AITER's call. Arguments that choose among AITER's own kernels have no effect."""
+from attn._op import stream_handle
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 from attn.attention import new_like
@@ -90,7 +91,7 @@ def flydsl_gdr_decode(query, key, value, a, b, dt_bias, A_log, indices, state, o
     [slots, value heads, V, K]. States are read from the slots read_indices and written to write_indices, both `indices`
     if None. The output goes to out."""
     call = "flydsl_gdr_decode"
-    if need_shuffle_state or stream is not None and stream != c.stream(query):
+    if need_shuffle_state or stream is not None and stream_handle(stream) != stream_handle(c.stream(query)):
         raise NotServed(call, "states K x V, or a stream that is not the current one")
     tokens, heads = indices.shape[0], value.shape[-2]
     if query.shape[0] * query.shape[1] != tokens:
