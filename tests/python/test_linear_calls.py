@@ -21,7 +21,7 @@ SIGNATURES = {
                         "num_computed_tokens block_size_to_align metadata validate_data null_block_id",
     "causal_conv1d_update": "x conv_state weight bias activation conv_state_indices num_accepted_tokens query_start_loc "
                             "max_query_len pad_slot_id block_idx_last_scheduled_token initial_state_idx validate_data "
-                            "null_block_id",
+                            "null_block_id out",
     "fused_recurrent_gated_delta_rule": "q k v g beta scale initial_state inplace_final_state cu_seqlens ssm_state_indices "
                                         "num_accepted_tokens retrieve_parent_token use_qk_l2norm_in_kernel",
     "fused_recurrent_kda": "q k v g beta scale initial_state inplace_final_state use_qk_l2norm_in_kernel cu_seqlens "
@@ -331,6 +331,27 @@ class Calls(unittest.TestCase):
         self.assertFalse(np.array_equal(last, state))  # the state between segments is rounded
         np.testing.assert_allclose(cut, whole, rtol=4e-3, atol=4e-3 * np.abs(whole).max())
         np.testing.assert_allclose(last, state, rtol=4e-3, atol=4e-3 * np.abs(state).max())
+
+    def test_steps_into_out_and_the_null_block(self):
+        """Slot 0 is nobody's unless null_block_id is None, and x stays as it is where out is given."""
+        rng = np.random.default_rng(73)
+        weight, x = (rng.standard_normal(shape).astype(np.float16) for shape in ((CHANNELS, TAPS), (2, CHANNELS)))
+        before, slots = np.ones((2, CHANNELS, TAPS - 1), np.float16), np.array([0, 1], np.int32)
+        want = np.float64(weight)[:, :-1].sum(-1) + np.float64(x) * np.float64(weight)[:, -1]
+        want *= sigmoid(want)
+        for more, first in ((dict(), 1), (dict(null_block_id=None), 0), (dict(pad_slot_id=0, null_block_id=None), 1)):
+            rows, state, out = x.copy(), before.copy(), np.full_like(x, np.nan)
+            got = linear.causal_conv1d_update(rows, state, weight, None, "silu", slots, out=out, **more)
+            self.assertIs(got, out)
+            np.testing.assert_array_equal(rows, x)
+            np.testing.assert_allclose(np.float64(out[first:]), want[first:], rtol=2e-3, atol=2e-3)
+            np.testing.assert_array_equal(out[:first], 0)
+            np.testing.assert_array_equal(state[:first], before[:first])
+            np.testing.assert_array_equal(state[first:, :, -1], x[first:])
+        prompts, state = np.concatenate([x, x]), before.copy()
+        linear.causal_conv1d_fn(prompts.T, weight, None, state, np.array([0, 2, 4], np.int32), slots, np.ones(2, bool))
+        np.testing.assert_array_equal(state[0], before[0])
+        np.testing.assert_array_equal(state[1, :, 1:], x.T)
 
     def test_forms_that_are_not_served(self):
         x = np.zeros((2, CHANNELS), np.float16)

@@ -27,13 +27,13 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      has_initial_state=None, activation="silu", pad_slot_id=-1,
                      block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None,
                      initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
-                     metadata=None, validate_data=False, null_block_id=None):
+                     metadata=None, validate_data=False, null_block_id=0):
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
-    result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id. With
+    result is new, of the same dimensions. Slots pad_slot_id and null_block_id are padding; None: slot 0 is real. With
     block_idx_last_scheduled_token cache_indices is a table of blocks [sequences, blocks], and the states at the ends of
     blocks are kept too."""
     call = "causal_conv1d_fn"
-    first = l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id)
+    first = l.first_of_two(call, pad_slot_id, null_block_id)
     rows = x.T
     states = l.fn_slots(call, cache_indices, block_idx_first_scheduled_token, block_idx_last_scheduled_token,
                         initial_state_idx, num_computed_tokens, block_size_to_align, rows.shape[0], first - 1)
@@ -48,18 +48,19 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
 def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv_state_indices=None,
                          num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
-                         validate_data=False, null_block_id=None):
-    """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
-    itself, which it overwrites. With block_idx_last_scheduled_token conv_state_indices is a table of blocks
+                         validate_data=False, null_block_id=0, out=None):
+    """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is out, or x itself,
+    which it then overwrites. Padding is as in causal_conv1d_fn(). With block_idx_last_scheduled_token conv_state_indices is a table of blocks
     [sequences, blocks]."""
     call = "causal_conv1d_update"
     states = l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
     longest = 1 if query_start_loc is None else max_query_len
+    out = x if out is None else out
     l.convolve(call, x, weight, bias, conv_state, activation=activation,
-               first=l.first_slot(call, pad_slot_id if null_block_id is None else null_block_id), **states,
+               first=l.first_of_two(call, pad_slot_id, null_block_id), **states,
                cu_seqlens=l.indices(query_start_loc), accepted=l.indices(num_accepted_tokens),
-               max_seqlen=longest, out=x)
-    return x
+               max_seqlen=longest, out=out)
+    return out
 
 
 def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_state=None,

@@ -32,6 +32,11 @@ def first_slot(call, pad):
     return pad + 1
 
 
+def first_of_two(call, pad, null):
+    """Returns the first real slot, with the slot of padding and the null block, which may be None."""
+    return max(first_slot(call, pad), 0 if null is None else first_slot(call, null))
+
+
 def indices(x):
     """Returns a tensor of int32; None stays None."""
     return None if x is None else c.cast(x, "int32")
