@@ -219,6 +219,11 @@ static void a_config_that_lacks_something_is_told_what(void)
          "head_dim is \"128\", expected a number, or a list of them"},
         {"{ 'model_type': 'llama', 'attention_bias': [true] }",
          "attention_bias is [...], expected true or false"},
+        {"{ 'model_type': 'deepseek_v41', 'num_hidden_layers': 2, 'num_attention_heads': 64,\n"
+         "  'num_key_value_heads': 1, 'head_dim': 512, 'sliding_window': 128,\n"
+         "  'compress_ratios': [0, 2],\n"
+         "  'kv_source_layer_ids': [1], 'index_source_layer_ids': [0] }",
+         "layer 0 chooses rows, but its compress ratio is 0"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[400];

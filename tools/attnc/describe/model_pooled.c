@@ -137,11 +137,15 @@ static bool is_alike(const struct model_share *a, const struct model_share *b)
            a->chooses == b->chooses && a->level == b->level;
 }
 
-/* Counts the layers of each share: p->shares. */
+/* Counts the layers of each share: p->shares. A layer that makes or chooses rows has a compress
+ * ratio. */
 static void count_shares(struct reader *r, struct model_pooled *p)
 {
     for (long i = 0; i < r->m->layers; i++) {
         const struct model_share s = share_of(r, i);
+        if ((s.makes || s.chooses) && s.pool <= 0)
+            config_fault(&r->c, "layer %ld %s rows, but its compress ratio is 0", i,
+                         s.makes ? "makes" : "chooses");
         unsigned n = 0;
         while (n < p->share_count && !is_alike(&p->shares[n], &s))
             n++;
