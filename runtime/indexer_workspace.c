@@ -37,12 +37,13 @@ static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
     return 8 * ((int64_t)d->top_k + d->top_blocks);
 }
 
-/* Returns the parts of a row for which scores and merge take the least time together. Scores take
- * keys / parts, and the merge parts * listed / ENTRIES_PER_KEY. `listed`: entries of a list. */
-static int32_t balanced_parts(int64_t keys, int64_t listed)
+/* Returns the parts of a row for which scores and merge take the least time together, at most
+ * `most`. Scores take keys / parts, and the merge parts * listed / ENTRIES_PER_KEY. `listed`:
+ * entries of a list. */
+static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
 {
     int64_t parts = 1;
-    while ((parts + 1) * (parts + 1) * listed <= ENTRIES_PER_KEY * keys)
+    while (parts < most && (parts + 1) * (parts + 1) * listed <= ENTRIES_PER_KEY * keys)
         parts++;
     return (int32_t)parts;
 }
@@ -52,13 +53,10 @@ static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
 {
     const int32_t listed = d->top_k > d->top_blocks ? d->top_k : d->top_blocks;
     const int32_t most = s->max_keys / (listed > PART_KEYS ? listed : PART_KEYS);
-    const int32_t balanced = balanced_parts(s->max_keys, listed);
-    const int32_t parts = most < balanced ? most : balanced;
     const int64_t room = PARTS_BYTES / part_bytes(d) - 1;
     const int32_t all = s->compute_units < room ? s->compute_units : (int32_t)room;
     const int32_t units = s->rows ? all / s->rows : all;
-    const int32_t splits = parts < units ? parts : units;
-    return splits < 1 ? 1 : splits;
+    return balanced_parts(s->max_keys, listed, most < units ? most : units);
 }
 
 /* Returns the largest number of parts that a plan makes of one row. */
