@@ -24,6 +24,7 @@ grep -q "name='attn_prefill_args' size-in-bits" "$work/now" || { echo 'interface
 # True if programs of the interface $1 run with the library $2. Bit 4 of abidiff's status: something that is not
 # suppressed has changed; functions that were added do not count. Bits 1 and 2: it could not compare.
 compatible() {
+    python3 "$(dirname "$0")/interface_members.py" "$1" "$2" >"$work/difference" || return 1
     status=0
     abidiff --suppressions "$(dirname "$0")/interface.suppr" --no-added-syms "$1" "$2" >"$work/difference" 2>&1 || status=$?
     [ $((status & 3)) -eq 0 ] || { cat "$work/difference"; fail "abidiff: status $status"; }
@@ -31,7 +32,7 @@ compatible() {
 }
 compatible "$saved" "$work/now" || {
     cat "$work/difference"
-    fail "programs that were built with the last release would break (docs/compatibility.md)"
+    fail "programs that were built with the last release would break (docs/compatibility.md); before the first one, --save"
 }
 
 # What would break a program is noticed, and what would not is none.
