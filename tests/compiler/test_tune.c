@@ -333,8 +333,8 @@ static void other_calls_keep_their_kernels(void **state)
     end_run(&r);
 }
 
-/* Shapes at the edges of a second kernel's calls: a wrong value would name another kernel than
- * libattn takes. */
+/* Shapes at the edges of the calls of two further kernels: a wrong value would name another kernel
+ * than libattn takes. */
 static void values_are_what_libattn_sees(void **state)
 {
     (void)state;
@@ -346,14 +346,20 @@ static void values_are_what_libattn_sees(void **state)
     expect("tune p.yaml --shapes shapes --cache cache --tiles 1 --verify 1 -o v.attnpack", 0,
            "4 pairs of key and shape", "");
     struct run r = run("tune --csv --db v.sqlite");
-    unsigned rows[2] = {0};
+    unsigned first = 0, few_tiles = 0, short_prompts = 0;
     for (char *next = (char *)r.out.data, *line; (line = strsep(&next, "\n"));) {
-        const bool second = strstr(line, "key_groups=") != NULL;
-        rows[second] += strstr(line, ",model gfx942,") != NULL;
+        const unsigned row = strstr(line, ",model gfx942,") != NULL;
+        if (strstr(line, "key_groups="))
+            few_tiles += row;
+        else if (strstr(line, "workgroups=2"))
+            short_prompts += row;
+        else
+            first += row;
     }
     end_run(&r);
-    assert_int_equal(rows[0], 4); /* each shape */
-    assert_int_equal(rows[1], 4);
+    assert_int_equal(first, 4); /* each shape */
+    assert_int_equal(few_tiles, 4);
+    assert_int_equal(short_prompts, 4);
     /* values that only libattn computes */
     write_file("h.yaml", "targets: [gfx942]\n"
                          "kernels: [{ op: head_product, head_dim: 512, head_dim_v: 128 }]\n");
