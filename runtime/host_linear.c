@@ -10,6 +10,6 @@ int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width)
 {
     const int64_t step = width < STEP_ELEMENTS ? STEP_ELEMENTS / width : 1;
     const int64_t workgroups = attn_parts(tokens, step) * groups;
-    const int64_t steps = workgroups / WORKGROUPS_WANTED;
+    const int64_t steps = attn_parts(workgroups, WORKGROUPS_WANTED);
     return (int32_t)(step * (steps < 1 ? 1 : steps < STEPS_MOST ? steps : STEPS_MOST));
 }

@@ -8,8 +8,11 @@
  * and one takes the sums of all ranks.
  *
  * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its
- * waves. With one scale for all of a token its rows are the groups of one token instead: it goes
- * over them twice, for the scale and for the result, and finds them in the L2 the second time.
+ * waves. With a scale for each 128 elements it takes tokens of several groups. A workgroup that
+ * stores one scale of each token would write little of many lines.
+ *
+ * With one scale for all of a token its rows are the groups of one token instead: it goes over them
+ * twice, for the scale and for the result, and finds them in the L2 the second time.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -155,7 +158,7 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Loads the weight of a panel's rows, f32: one for all rows, or for each row its group's. */
+/* Loads the weight of a panel's rows: one for all rows, or for each row its group's. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -166,24 +169,34 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     const struct tir_value rows = k->v->row_scale ? k->left : tir_i32(b, (int)k->rows);
     const struct tir_view view =
         att_view(b, base, rows, step, k->v->width * ELEM, k->first[i] * ELEM);
-    const struct tir_value w =
-        tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]), TIR_F32);
+    return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
+}
+
+/* Returns the factor of a panel's elements, f32, from its weight. */
+static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value w = tir_convert(b, loaded, TIR_F32);
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-/* Loads x and z of the rows, and computes the gates: see att_norm_gates(). */
-static void load_gated(struct norm *k, struct tir_value *y, struct tir_value *gates)
+/* Loads x of the rows into y, and z if there are gates. */
+static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z)
 {
-    struct tir_builder *b = &k->b;
-    struct tir_value z[ATT_NORM_PANELS];
     for (unsigned i = 0; i < k->n; i++) {
         y[i] = load_rows(k, ARG_X, ARG_X_TOKEN_STRIDE, ARG_X_GROUP_STRIDE, i);
         if (k->v->act != ATT_ACT_NONE)
             z[i] = load_rows(k, ARG_Z, ARG_Z_TOKEN_STRIDE, ARG_Z_GROUP_STRIDE, i);
     }
+}
+
+/* Converts y to f32, and computes the gates: see att_norm_gates(). */
+static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_value *z,
+                        struct tir_value *gates)
+{
     for (unsigned i = 0; i < k->n; i++)
-        y[i] = tir_convert(b, y[i], TIR_F32);
-    att_norm_gates(b, k->v, k->n, y, z, gates);
+        y[i] = tir_convert(&k->b, y[i], TIR_F32);
+    att_norm_gates(&k->b, k->v, k->n, y, z, gates);
 }
 
 /* Returns the type of a number for each row of a panel. */
@@ -205,12 +218,18 @@ static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
                                  tir_splat(b, tir_arg(b, ARG_SQUARES_SHARE, TIR_F32), column));
 }
 
-/* Computes y of the rows, f32, with the weights w. */
+/* Computes y of the rows, f32, with the weights w. NULL: loads them with x and z, and
+ * waits for all of them at once. */
 static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
 {
-    struct tir_value gates[ATT_NORM_PANELS];
-    load_gated(k, y, gates);
-    att_norm_scale(&k->b, k->v, k->n, y, inverse_rms(k, y), gates, w);
+    struct tir_value z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS], loaded[ATT_NORM_PANELS];
+    for (unsigned i = 0; !w && i < k->n; i++)
+        loaded[i] = load_weight(k, i);
+    load_inputs(k, y, z);
+    for (unsigned i = 0; !w && i < k->n; i++)
+        loaded[i] = weight_of(k, loaded[i]);
+    gate_inputs(k, y, z, gates);
+    att_norm_scale(&k->b, k->v, k->n, y, inverse_rms(k, y), gates, w ? w : loaded);
 }
 
 /* Stores the scales of a panel: row c rows + i of `scale` belongs to block c of the panel's row
@@ -266,12 +285,14 @@ static void store(struct norm *k, const struct tir_value *y)
 /* Stores the sums of squares of the rows. */
 static void store_squares(struct norm *k)
 {
-    struct tir_value y[ATT_NORM_PANELS], gates[ATT_NORM_PANELS];
-    load_gated(k, y, gates);
+    struct tir_value y[ATT_NORM_PANELS], z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS];
+    load_inputs(k, y, z);
+    gate_inputs(k, y, z, gates);
     tir_tile_store(&k->b, squares_view(k), tir_i32(&k->b, 0),
                    att_norm_over_rows(&k->b, y, k->n, false));
 }
 
+/* Computes and stores the rows; w as in normalise(). */
 static void store_norms(struct norm *k, const struct tir_value *w)
 {
     struct tir_value y[ATT_NORM_PANELS];
@@ -293,7 +314,7 @@ static void visit_tokens(struct norm *k)
         tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
     k->group = tir_block_id(b, 1);
     for (unsigned i = 0; !sums && i < k->n; i++)
-        w[i] = load_weight(k, i);
+        w[i] = weight_of(k, load_weight(k, i));
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, (int)k->rows), NULL, 0);
     k->token = loop.index;
     k->left = tir_min(b, tir_sub(b, end, loop.index), tir_i32(b, (int)k->rows));
@@ -302,6 +323,39 @@ static void visit_tokens(struct norm *k)
     else
         store_norms(k, w);
     tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Visits as many rows as visit_tokens(), but of consecutive groups, so that a workgroup stores
+ * neighbouring scales of a token. A pair is k->rows tokens and a group. Pairs of a run are numbered
+ * groups first, and all its workgroups have equally many. */
+static void visit_neighbours(struct norm *k)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value rows = tir_i32(b, (int)k->rows), one = tir_i32(b, 1);
+    const struct tir_value groups = tir_arg(b, ARG_GROUPS, TIR_I32);
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
+    const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
+    const struct tir_value tokens =
+        tir_min(b, tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), first), run);
+    const struct tir_value steps =
+        tir_shr(b, att_plus(b, tokens, (int)k->rows - 1), tir_i32(b, tir_bits(k->rows)));
+    const struct tir_value pair = tir_mul(b, tir_block_id(b, 1), steps);
+    /* Token from `first` on, and group. Fewer than `steps` subtractions divide by `groups`. */
+    struct tir_value at[] = {tir_i32(b, 0), pair};
+    struct tir_loop divide = tir_begin_for(b, groups, tir_add(b, pair, one), groups, at, 2);
+    at[0] = tir_add(b, at[0], rows);
+    at[1] = tir_sub(b, at[1], groups);
+    tir_end_for(b, &divide, at, 2);
+    struct tir_loop loop = tir_begin_for(b, pair, tir_add(b, pair, steps), one, at, 2);
+    k->token = tir_add(b, first, at[0]);
+    k->group = at[1];
+    k->left = tir_min(b, tir_sub(b, tokens, at[0]), rows);
+    store_norms(k, NULL);
+    const struct tir_value next = tir_add(b, at[1], one);
+    const struct tir_value same = tir_cmp_lt(b, next, groups);
+    at[0] = tir_select(b, same, at[0], tir_add(b, at[0], rows));
+    at[1] = tir_select(b, same, next, tir_i32(b, 0));
+    tir_end_for(b, &loop, at, 2);
 }
 
 /* ---- One scale for all groups of a token ---- */
@@ -317,14 +371,6 @@ static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, u
     return loop;
 }
 
-static void normalise_groups(struct norm *k, struct tir_value *y)
-{
-    struct tir_value w[ATT_NORM_PANELS];
-    for (unsigned i = 0; i < k->n; i++)
-        w[i] = load_weight(k, i);
-    normalise(k, w, y);
-}
-
 /* Returns the largest |out| of a token, in all waves. Rows that do not exist are 0, since their
  * weight is. */
 static struct tir_value token_absmax(struct norm *k)
@@ -334,7 +380,7 @@ static struct tir_value token_absmax(struct norm *k)
     const struct tir_layout one = tir_spread_one(k->m);
     struct tir_value all = tir_splat(b, tir_f32(b, 0), tir_tile(b->f, TIR_F32, 1, 1, &one));
     struct tir_loop loop = begin_groups(k, &all, 1);
-    normalise_groups(k, y);
+    normalise(k, NULL, y);
     const struct tir_value rows = att_norm_over_rows(b, y, k->n, true);
     const struct tir_value some = tir_relayout(b, tir_col_max(b, rows), &one);
     all = tir_max(b, all, some);
@@ -354,7 +400,7 @@ static void visit_token(struct norm *k)
     tir_tile_store(b, to, tir_i32(b, 0), scale);
     const struct tir_value same = tir_first_lane(b, scale);
     struct tir_loop loop = begin_groups(k, NULL, 0);
-    normalise_groups(k, y);
+    normalise(k, NULL, y);
     for (unsigned i = 0; i < k->n; i++) {
         y[i] = att_fp8_divide(&k->b, y[i], tir_splat(b, same, column_type(k, i)));
     }
@@ -371,6 +417,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     choose_panels(&k);
     if (v->row_scale)
         visit_token(&k);
+    else if (v->out_dtype == ATT_OUT_DTYPE_FP8)
+        visit_neighbours(&k);
     else
         visit_tokens(&k);
     tir_return(&k.b);
