@@ -209,6 +209,10 @@ class Fp8:
                 rows = slice(cu[s], cu[s + 1])
                 want, _ = support.attention(FP8[q[rows]] * scales[0], keys[s], values[s], scale=0.1)
                 self.close_to_weights_of_fp8(self.back(x)[rows].astype(np.float64), want, values[s])
+        cache = self.t(np.zeros(k.shape, np.float16))
+        with self.assertRaisesRegex(aiter.NotServed, "queries are fp8, the cache is fp16"):
+            aiter.unified_attention(self.t(q), cache, cache, out, self.t(cu), 25, self.t(np.array(lengths, np.int32)), 50, 0.1,
+                                    True, (-1, -1), self.t(table), 0, descales["q_descale"], None, None)
 
     def test_decode(self):
         lengths = [300, 9]

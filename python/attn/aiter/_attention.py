@@ -55,17 +55,18 @@ def slopes_at(op, slopes):
     return c.pointer(op, slopes[0] if slopes.ndim == 2 else slopes)
 
 
-def made_of(call, q, q_descale, out):
-    """The dtype of an output, and what prefill takes for fp8 queries: nothing for others."""
+def made_of(call, q, q_descale, out, keys):
+    """The dtype of an output, and what prefill takes for fp8 queries: nothing for others. `keys` is a cache of keys."""
     if c.dtype(q) != "fp8":
         c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
         check_q(call, q)
         return c.dtype(q), {}
+    c.refuse(call, q=(c.dtype(keys) != "fp8", f"queries are fp8, the cache is {c.dtype(keys)}"))
     scale = c.one(c.session(q), q) if q_descale is None else c.scalar(call, "q_descale", q_descale)
     return "bf16" if out is None else c.dtype(out), {"q_descale": scale}
 
 
-def q_scales_of(call, q, q_scale, out):
+def q_scales_of(call, q, q_scale, out, keys):
     """The dtype of decode's output, fields of its descriptor and its scales of fp8 queries: one, or
     one for each query and head, [queries, heads, 1]."""
     if c.dtype(q) == "fp8" and q_scale is not None and c.count(q_scale) > 1:
@@ -78,7 +79,7 @@ def q_scales_of(call, q, q_scale, out):
         if any(c.strides(q_scale)[i] for i in (0, 1) if shape[i] > 1):
             raise NotServed(call, f"query_scale is expanded over its {('queries', 'heads')[repeated[0]]}: one "
                             "number, or one in memory for each query and head, is served")
-    made, scales = made_of(call, q, q_scale, out)
+    made, scales = made_of(call, q, q_scale, out, keys)
     return made, {}, scales.get("q_descale")
 
 
@@ -236,7 +237,7 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            sink_size=0):
     """Queries behind what a paged cache holds: [slots, kv heads, D], NHD or SHUFFLE pages."""
     call = "mha_batch_prefill_func"
-    made, scales = made_of(call, q, q_descale, out)
+    made, scales = made_of(call, q, q_descale, out, k)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
              sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"),
@@ -317,7 +318,7 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     max_context_partition_num workgroups. The window ends after the last key, as in the kernel and its test:
     one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
-    made, scaled, q_scale = q_scales_of(call, query, query_scale, output)
+    made, scaled, q_scale = q_scales_of(call, query, query_scale, output, key_cache)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
              ps=(sliding_window > 0 and not ps and max_context_partition_num > 1,
                  "without it AITER's window counts from another key"))
@@ -349,7 +350,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. Returns out."""
     call = "unified_attention"
     c.refuse_bytes(call, k, "fp4")
-    made, scales = made_of(call, q, q_descale, out)
+    made, scales = made_of(call, q, q_descale, out, k)
     c.refuse(call, qq_bias=(qq_bias is not None, BIAS),
              sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
                     "is of the prefix's end, which changes a sink's share"),
