@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""op_run.py JOB: runs cases of AITER's op_tests on the simulated GPU and writes a JSON line of what became of each. JOB is
-JSON: the target, AITER's checkout, the file to write, and rows of files (op_tests.py has both kinds). A case
+"""op_run.py JOB: runs tests of AITER's or vLLM's on the simulated GPU and writes a JSON line of what became of each case. JOB is
+JSON: the target, AITER's checkout, the folder of the tests, the file to write, rows of files (own_tests.py has both kinds), and
+whether the tests are vLLM's. A case
 
-* passes if AITER's own comparison does and the call took kernels of attnc;
+* passes if the test's own comparison does and the call took kernels of attnc;
 * is refused if attn.aiter raised NotServed, or no kernel has the form: the sentence is kept;
-* is left if AITER's test skips it, or needs what is none of attn.aiter's calls;
+* is left if the test skips it, or needs what is none of attn.aiter's calls;
 * is wrong in any other event."""
 import collections
 import functools
@@ -22,6 +23,7 @@ import pytest
 
 import op_session
 import simulated_cuda
+import vllm_session
 from attn import AttnError, aiter
 
 
@@ -40,6 +42,10 @@ def outcome(error, used):
             return "passed", "outputs only: gradients are for training"
         if isinstance(one, (aiter.NotInstalled, pytest.skip.Exception)):
             return "left", text.partition(". Install")[0]
+        if "Invalid repository ID" in text:
+            return "left", "a model's configuration comes from a hub"
+        if "_OpNamespace" in text or "libcuda" in text:
+            return "left", "an operator of vLLM's own extension is needed"
         if isinstance(one, AttnError) and one.status == "ATTN_NO_KERNEL":
             return "refused", text
     if error is not None:
@@ -75,7 +81,7 @@ class Cases:
         for item in items:
             row, params = self.row(item.path), getattr(item, "callspec", None)
             name = getattr(item, "originalname", item.name)
-            if name in row["functions"] and not (row["leave"] and re.search(row["leave"], item.name)) and (
+            if name in (row["functions"] or [name]) and not (row["leave"] and re.search(row["leave"], item.name)) and (
                     self.small(row, params.params if params else {})):
                 groups[row["file"], name].append(item)
         items[:] = [found[n * len(found) // count] for (file, _), found in groups.items()
@@ -88,12 +94,23 @@ class Cases:
             traceback.print_exception(error)
         self.out.write(json.dumps(result) + "\n")
 
+    def note_item(self, item, error, start):
+        """Writes what became of a case of pytest's."""
+        name = getattr(item, "originalname", item.name)
+        self.note(self.row(item.path)["file"], name, item.name[len(name):], error, start)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_setup(self, item):
+        start = time.process_time()
+        result = yield
+        if result.excinfo and not issubclass(result.excinfo[0], pytest.skip.Exception):
+            self.note_item(item, result.excinfo[1], start)
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
         self.session.used, start = 0, time.process_time()
         result = yield
-        name = getattr(item, "originalname", item.name)
-        self.note(self.row(item.path)["file"], name, item.name[len(name):], result.excinfo[1] if result.excinfo else None, start)
+        self.note_item(item, result.excinfo[1] if result.excinfo else None, start)
 
     def benchmark(self, file):
         """AITER's decorator of the same name for a script: each call of the function is a case. An error ends that case
@@ -140,10 +157,14 @@ def run_script(row, path, cases):
 
 def main(job):
     job = json.loads(job)
-    simulated_cuda.install(job["target"])
+    if job["vllm"]:
+        vllm_session.use_triton(job["target"])
+    simulated_cuda.install(job["target"], triton_runs=job["vllm"])
     session = op_session.install(job["checkout"], job["target"])
+    if job["vllm"]:
+        vllm_session.install(job["target"], job["folder"])
     cases = Cases(job["rows"], session, job["out"])
-    folder = os.path.join(job["checkout"], "op_tests")
+    folder = job["folder"]
     files = [os.path.join(folder, row["file"]) for row in job["rows"] if "script" not in row]
     if files:
         pytest.main([*files, "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-rN",

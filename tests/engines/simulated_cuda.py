@@ -25,6 +25,8 @@ class OnHost(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if function is torch.Tensor.cuda:
             return args[0]
+        if function == torch.Tensor.is_cuda.__get__:  # hipsim's mode would say True
+            return False
         if function is torch.Tensor.cpu:
             return args[0].clone()  # a copy, as of a GPU's tensor: tests write one of the two later
         if function is torch.Tensor.to and len(args) > 1 and type(args[1]) is int:  # a GPU's number
@@ -63,8 +65,9 @@ def properties(gfx):
                                  warp_size=64, total_memory=MEMORY, major=9, minor=4, L2_cache_size=4 << 20)
 
 
-def install(gfx):
-    """Replaces the device in this process. `gfx` is the simulated GPU's name."""
+def install(gfx, triton_runs=False):
+    """Replaces the device in this process. `gfx` is the simulated GPU's name. `triton_runs`: Triton has a driver; else it gets
+    one that only answers for the GPU."""
     def nothing(*args, **kwargs):
         return None
     torch.Generator = Generator
@@ -82,7 +85,8 @@ def install(gfx):
         replaced[name] = lambda *args, **kwargs: None  # one each: torch.compile registers functions by identity
     for name, value in replaced.items():
         setattr(torch.cuda, name, value)
-    import triton
-    target = types.SimpleNamespace(backend="hip", arch=gfx, warp_size=64)
-    triton.runtime.driver.set_active(types.SimpleNamespace(get_current_target=lambda: target))
+    if not triton_runs:
+        import triton
+        target = types.SimpleNamespace(backend="hip", arch=gfx, warp_size=64)
+        triton.runtime.driver.set_active(types.SimpleNamespace(get_current_target=lambda: target))
     OnHost().__enter__()

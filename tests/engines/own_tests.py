@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tests that others wrote for AITER's calls, with attn.aiter in AITER's place, and compares what became of them with a list.
+
+op_tests.py has AITER's own tests, vllm_tests.py has vLLM's."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+# path: the list; tests: the folder of the tests, below FOLDER; rows: target: [row() or script()]; vllm: True for vLLM's tests
+Suite = collections.namedtuple("Suite", "path tests rows vllm")
+
+
+def row(file, functions="", cases=24, most=300, leave="", **limits):
+    """Functions of a file of pytest's, all without any. `cases`: maximum for each function. `most`: maximum of a case's
+    parameters; `limits` replaces it for single parameters. Cases whose name matches `leave` are left out."""
+    return {"file": file, "functions": functions.split(), "cases": cases, "most": most, "leave": leave, "limits": limits}
+
+
+def script(file, *arguments, strict=True):
+    """A file that is run as a script with arguments; each call of a function under AITER's @benchmark() is a case. `strict`: it
+    fails where AITER's checkAllclose() prints `failed`; else only by the file's own assertions."""
+    return {"file": file, "script": list(arguments), "strict": strict}
+
+
+def environment(build, target):
+    """The environment of a process of tests."""
+    out = dict(os.environ)
+    out.update(PYTHONPATH=f"{build / 'python'}:{HERE}", ATTN_LIBRARY=str(build / "runtime" / "libattn.so"),
+               ATTN_HIPSIM=str(build / "tools" / "hipsim" / "hip" / "libamdhip64.so"), HIPSIM=f"target={target}",
+               ATTN_ATTNC=str(build / "tools" / "attnc" / "attnc"), ATTN_HOOKS=str(HERE.parents[1] / "examples" / "hooks"),
+               OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    return out
+
+
+def run(suite, build, folder, checkout, target, rows):
+    """Runs rows in a process. Returns [(file, function, case, kind, sentence, seconds)]; a row without any case ends the
+    program."""
+    tests = folder / suite.tests if suite.vllm else checkout / suite.tests
+    with tempfile.TemporaryDirectory() as work:
+        out = pathlib.Path(work) / "results"
+        out.touch()
+        job = {"target": target, "checkout": str(checkout), "rows": rows, "out": str(out), "vllm": suite.vllm,
+               "folder": str(tests)}
+        done = subprocess.run([folder / "venv" / "bin" / "python", HERE / "op_run.py", json.dumps(job)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, env=environment(build, target), cwd=folder, check=False)
+        results = [json.loads(line) for line in out.read_text().splitlines()]
+    without = {one["file"] for one in rows} - {result[0] for result in results}
+    if done.returncode or without:
+        sys.exit("\n".join([*done.stdout.splitlines()[-40:], f"exit code {done.returncode}; no case of {sorted(without)}"]))
+    return results
+
+
+def lines(target, results):
+    """The lines of a list about a target's results."""
+    groups = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
+    for file, function, _, kind, sentence, _ in results:
+        groups[file, function][kind][sentence] += 1
+    out = []
+    for (file, function), kinds in groups.items():
+        out.append(f"{target} {file} {function}: {kinds['passed'].total()} pass")
+        for kind in ("passed", "refused", "left", "wrong"):
+            out += [f"    {count} {kind}: {sentence}" for sentence, count in sorted(kinds[kind].items()) if sentence]
+    return out
+
+
+def parse(suite, text):
+    """Returns the arguments of the command line. `text` is the program's documentation."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("files", nargs="*")
+    parser.add_argument("--aiter", type=pathlib.Path)
+    parser.add_argument("--target", choices=suite.rows)
+    parser.add_argument("--write", action="store_true")
+    return parser.parse_intermixed_args()
+
+
+def main(suite, text):
+    """Runs a suite as the command line says. Returns the exit code: 77 without the environment, 1 if a case is wrong or the list
+    lacks a line."""
+    args = parse(suite, text)
+    build, folder = args.build.resolve(), args.folder.resolve()
+    checkout = (args.aiter or folder / "aiter").resolve()
+    needed = [folder / "venv", checkout / "op_tests", *([folder / suite.tests] if suite.vllm else [])]
+    if not all(path.exists() for path in needed):
+        print(f"skipped: {HERE}/prepare.sh {folder} makes {', '.join(map(str, needed))}")
+        return 77
+    out, counts, seconds = [], collections.Counter(), 0
+    for target, rows in suite.rows.items():
+        chosen = [one for one in rows if not args.files or any(name in one["file"] for name in args.files)]
+        if not chosen or args.target not in (None, target):
+            continue
+        results = run(suite, build, folder, checkout, target, chosen)
+        seconds += sum(one[5] for one in results)
+        counts.update(one[3] for one in results)
+        out += lines(target, results)
+        for file, function, case, kind, sentence, _ in results:
+            if kind == "wrong":
+                print(f"WRONG {target} {file} {function}{case}: {sentence}")
+    print(*out, sep="\n")
+    print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())), f"in {seconds:.0f} CPU seconds")
+    if args.write:
+        suite.path.write_text("\n".join(out) + "\n")
+    known = suite.path.read_text().splitlines() if suite.path.exists() else []
+    missing = [line for line in out if line not in known]
+    if missing:
+        print(f"not in {suite.path.name}:", *missing, sep="\n  ")
+    return bool(counts["wrong"] or missing or not counts["passed"])
