@@ -18,7 +18,7 @@ class Rank:
     """The keys of one sequence on a rank, which has them in pages of its own order."""
 
     def __init__(self, device, keys, scales, pages):
-        self.device, self.spare = device, np.setdiff1d(np.arange(PAGES + 9), pages)[0]  # number of a page of zeros
+        self.device, self.zero_page = device, np.setdiff1d(np.arange(PAGES + 9), pages)[0]  # number of a page of zeros
         self.pages = np.int32(np.tile(pages, (ROWS, 1)))
         self.pool = np.zeros((PAGES + 9, STRIDE), np.uint8)
         for i in range(KEYS):
@@ -74,9 +74,10 @@ class Selection(unittest.TestCase):
         self.check(self.ranks[1].select(self.q, self.weights, self.ends, parts=3))
 
     def test_a_row_beyond_2_20_keys_selects_the_same(self):
-        """2^20 keys of zeros come before the keys. They are one page, named many times, and score 0."""
+        """The page table names one page of zero keys 2^20 / PAGE times, then the keys' own pages. Zero keys score 0."""
         rank, before = self.ranks[0], 1 << 20
-        pages = np.concatenate([np.full(before // PAGE, rank.spare), rank.pages[0]]).astype(np.int32)
+        zero_pages = np.full(before // PAGE, rank.zero_page, np.int32)
+        pages = np.concatenate([zero_pages, rank.pages[0]]).astype(np.int32)
         indices, values = rank.select(self.q[:1], self.weights[:1], self.ends[:1] + np.int32(before), parts=32, pages=pages[None])
         self.assertGreater(self.wanted[1][0].min(), 0)
         np.testing.assert_array_equal(indices[0] - before, self.wanted[0][0])
