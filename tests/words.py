@@ -54,6 +54,10 @@ revert rewrite rotate round run say scale scan schedule select send separate ser
 skip sort speed split spread start state stop store strip suggest sum support swap take teach tell test tighten time trace
 track train translate treat trim try tune turn unify unroll update use validate verify wait warn weaken widen wrap write zero""".split()
 
+# Verbs that do not say what a commit changes. The hook refuses them in new subjects; history keeps its own.
+VAGUE = """align begin bound break fill follow give hold honour keep know leave let meet note open serve suggest take wait
+wrap""".split()
+
 
 def git(root, *words):
     return subprocess.run(["git", "-C", root, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -173,6 +177,8 @@ def main():
     if sys.argv[1] == "--subject":
         subject = pathlib.Path(sys.argv[2]).read_text().split("\n")[0]
         wrong = subject_faults(subject)
+        if not wrong and re.search(r": (%s)\b" % "|".join(VAGUE), subject):
+            wrong = "the verb does not say what changes: 'add', 'fix', 'remove', 'rename', 'report', 'read', 'write'"
         if wrong:
             print("%s: %s" % (subject, wrong))
         return 1 if wrong else 0
