@@ -31,7 +31,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     if (v->tree && v->replay)
-        return att_reject(why, ATT_TREE, "records of replay are of drafts in one row");
+        return att_reject(why, ATT_TREE, "replay records a chain of drafts, and a tree is none");
     return att_find_tile(v, m, &tile, why);
 }
 
