@@ -28,8 +28,8 @@ static void reserve(struct prefill *p)
     const struct tir_layout s = prefill_scores_layout(p);
     p->shape.scores = tir_tile(p->b.f, TIR_F32, p->tile->keys, prefill_queries(p), &s);
     for (unsigned i = 0; i < p->k.n_panels; i++)
-        p->k.panels[i].buffer =
-            tir_lds_buffer(&p->b, i ? p->k.tiles * p->k.panels[i].lds_bytes : p->k.room, 16);
+        p->k.panels[i].buffer = tir_lds_buffer(
+            &p->b, i ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[i]) : p->k.room, 16);
     p->value.buffer = tir_lds_buffer(&p->b, p->value.room, 16);
     if (p->staging.home == PREFILL_KV_ROOM)
         p->staging.buffer = p->k.panels[0].buffer;
@@ -200,7 +200,7 @@ static void copy_first_keys_early(struct prefill *p)
  * per SIMD has O in accumulation registers, which the anchor would copy. */
 static void begin_state(struct prefill *p)
 {
-    const unsigned dv = p->shape.dv, queries = prefill_queries(p);
+    const unsigned dv = prefill_dv(p), queries = prefill_queries(p);
     const struct tir_layout o = tir_mma_result(prefill_mma(p), dv, queries, prefill_waves(p));
     att_attention_begin(&p->attention, tir_tile(p->b.f, TIR_F32, dv, queries, &o), p->carried);
     if (p->tile->waves > 4)
@@ -261,10 +261,10 @@ static void describe_attention(struct prefill *p)
         .packed_eighths = p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p),
         .ties_any = true,
         .in_agprs = prefill_is_one_wave(p) && prefill_residents(p->tile) == 1,
-        .value_parts = (uint8_t)(p->tile->keys / p->value.part_keys),
+        .value_parts = (uint8_t)(p->tile->keys / prefill_v_part_keys(p)),
         .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
         .sum_pairs = sums_pairs(p),
-        .rest_product = p->value.rest_product,
+        .rest_product = prefill_rest_product(p),
         .sum_row = p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0};
     if (p->value.tail == PREFILL_TAIL_REST)
         p->attention.rest = prefill_rest(p);

@@ -128,10 +128,10 @@ static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsign
 static unsigned out_parts(const struct prefill *p, unsigned bytes)
 {
     enum { LEAST = 32 /* columns of a part */ };
-    const unsigned all = prefill_queries(p) * p->shape.dv * bytes;
-    if (p->shape.dv != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
+    const unsigned all = prefill_queries(p) * prefill_dv(p) * bytes;
+    if (prefill_dv(p) != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
         return 0;
-    for (unsigned parts = 1; p->shape.dv / parts >= LEAST; parts *= 2)
+    for (unsigned parts = 1; prefill_dv(p) / parts >= LEAST; parts *= 2)
         if (all / parts <= p->staging.item_bytes)
             return parts;
     return 0;
@@ -139,15 +139,12 @@ static unsigned out_parts(const struct prefill *p, unsigned bytes)
 
 void prefill_plan_item_rows(struct prefill *p, unsigned room)
 {
-    const unsigned queries = prefill_queries(p);
-    unsigned q = 0, out = queries * p->shape.dv * PREFILL_OUT_BYTES;
+    unsigned q = 0, out = prefill_queries(p) * prefill_dv(p) * PREFILL_OUT_BYTES;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
         n->q_at = q;
-        q += (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
+        q += prefill_q_bytes(p, n);
     }
-    p->staging.q_group_bytes = q;
     q *= prefill_groups(p);
     p->staging.item_q = q <= room            ? PREFILL_OWN_ROOM
                         : q <= p->value.room ? PREFILL_V_ROOM
@@ -172,7 +169,8 @@ void prefill_store_q_rows(struct prefill *p)
     struct tir_builder *b = &p->b;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
-        tir_tile_lds_store(b, prefill_q_buffer(p, n), n->q_rows, &n->q_lds);
+        const struct tir_layout lds = prefill_q_lds(p, n);
+        tir_tile_lds_store(b, prefill_q_buffer(p, n), n->q_rows, &lds);
     }
     tir_wait(b, TIR_LDS_WRITES, 0);
 }
@@ -244,7 +242,7 @@ static void write_by_rows(struct prefill *p, const struct target *out, struct ti
                           unsigned parts)
 {
     struct tir_builder *b = &p->b;
-    const unsigned columns = p->shape.dv / parts, bytes = tir_dtype_bits(out->dtype) / 8;
+    const unsigned columns = prefill_dv(p) / parts, bytes = tir_dtype_bits(out->dtype) / 8;
     const struct tir_layout map = out_map(p, bytes, columns);
     const struct tir_type t = whole_rows(p, out->dtype, columns);
     const struct tir_value at = places(p, t, &out->strides);
@@ -267,11 +265,11 @@ static void write_out(struct prefill *p, const struct target *out, struct tir_va
         return;
     }
     if (prefill_v_parts(p) == 1) {
-        write_rows(p, out, o, 0, p->shape.dv);
+        write_rows(p, out, o, 0, prefill_dv(p));
         return;
     }
     for (unsigned i = 0; i < 2; i++)
-        write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), p->shape.dv / 2);
+        write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), prefill_dv(p) / 2);
 }
 
 static void write_lse(struct prefill *p, const struct target *to, struct tir_value lse)

@@ -41,7 +41,7 @@ static void locate_pages(struct prefill *p)
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
         p->source.paged_v[i] = att_paged_tile(
             b, &p->source.v.cache, p->tile->keys, prefill_v_width(p), prefill_v_first(p, i),
-            p->value.transposed ? tir_layout_of(b->f, by_two) : NULL);
+            prefill_transposes_v(p) ? tir_layout_of(b->f, by_two) : NULL);
 }
 
 void prefill_locate_keys(struct prefill *p)
@@ -79,8 +79,9 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
 {
     struct tir_builder *b = &p->b;
     /* Keys are not negative: zero extension saves two instructions where phases are short. */
-    const struct tir_value wide =
-        p->k.panels[0].valid < p->k.panels[0].width ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
+    const struct tir_value wide = prefill_valid(p, &p->k.panels[0]) < p->k.panels[0].width
+                                      ? tir_zext(b, key, TIR_I64)
+                                      : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
     /* A key group without keys in the last block gets a negative number, which reads no row. A
      * maximum with 0 would become v_med3, and the buffer would no longer be uniform. */
@@ -106,7 +107,7 @@ static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
-    return ring_buffer(p, n->buffer, tile, p->k.tiles, n->lds_bytes);
+    return ring_buffer(p, n->buffer, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
 /* Issues the copy to LDS, or the loads, of a panel of K. */
@@ -114,10 +115,11 @@ static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_va
                        struct tir_value key)
 {
     struct tir_builder *b = &p->b;
+    const struct tir_layout all = prefill_k_lds(p, n, prefill_groups(p));
     if (p->source.kind == PREFILL_PAGE_COPIES) {
-        const struct prefill_page_copy copy = {
-            &p->source.k.cache,   p->now.k_page, n->first,           n->width,
-            k_buffer(p, n, tile), &n->lds_all,   PREFILL_COPIES_OF_K};
+        const struct prefill_page_copy copy = {&p->source.k.cache, p->now.k_page,        n->first,
+                                               n->width,           k_buffer(p, n, tile), &all,
+                                               PREFILL_COPIES_OF_K};
         prefill_copy_page(p, &copy, tile);
         return;
     }
@@ -131,7 +133,7 @@ static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_va
     const struct tir_view k =
         key_rows(p, key, p->source.k.base, p->source.k.stride, keys,
                  p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
-    tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds_all);
+    tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &all);
 }
 
 void prefill_copy_first_keys(struct prefill *p)
@@ -158,10 +160,12 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
     const struct tir_layout l =
         tir_mma_left(prefill_mma(p), p->tile->keys, &n->k, prefill_waves(p));
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, n->width, &l);
-    const unsigned of_each =
-        tir_lds_address(&n->lds_all, p->tile->keys * n->width, prefill_bytes(p));
+    const struct tir_layout all = prefill_k_lds(p, n, prefill_groups(p)),
+                            lds = prefill_k_lds(p, n, 1);
+    const unsigned of_each = tir_lds_address(&all, p->tile->keys * n->width, prefill_bytes(p));
     const struct tir_value at = at_group(p, k_buffer(p, n, tile), (int)of_each);
-    return tir_tile_lds_load_first(b, at, t, &n->lds, n->multiplied > n->valid ? n->valid : 0);
+    return tir_tile_lds_load_first(b, at, t, &lds,
+                                   prefill_is_padded(p, n) ? prefill_valid(p, n) : 0);
 }
 
 /* ---- V ---- */
@@ -171,16 +175,17 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
     return p->value.tiles == 1
                ? p->value.buffer
-               : ring_buffer(p, p->value.buffer, tile, p->value.tiles, p->value.tile_bytes);
+               : ring_buffer(p, p->value.buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
 /* Returns the LDS address of V of the wave's key group. */
 static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 {
-    const unsigned all = p->value.tile_bytes / prefill_groups(p),
-                   first = p->tile->keys * p->shape.dv;
-    const unsigned of_each =
-        p->value.transposed ? all : tir_lds_address(&p->value.lds_all, first, prefill_bytes(p));
+    const struct tir_layout copied = prefill_v_copied(p);
+    const unsigned first = p->tile->keys * prefill_dv(p);
+    const unsigned of_each = prefill_transposes_v(p)
+                                 ? prefill_v_bytes(p) / prefill_groups(p)
+                                 : tir_lds_address(&copied, first, prefill_bytes(p));
     return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
@@ -188,11 +193,12 @@ static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
 static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
+    const struct tir_layout copied = prefill_v_copied(p);
     struct tir_value key = first_key(p, tile);
     if (p->source.kind == PREFILL_PAGE_COPIES) {
-        const struct prefill_page_copy copy = {
-            &p->source.v.cache, p->now.v_pages,     0, p->shape.dv, v_buffer(p, tile),
-            &p->value.lds_all,  PREFILL_COPIES_OF_V};
+        const struct prefill_page_copy copy = {&p->source.v.cache, p->now.v_pages,    0,
+                                               prefill_dv(p),      v_buffer(p, tile), &copied,
+                                               PREFILL_COPIES_OF_V};
         prefill_copy_page(p, &copy, tile);
         return;
     }
@@ -202,16 +208,16 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
     if (p->v->paged)
         return;
     const int row = p->v->head_dim_v * (int)prefill_bytes(p);
-    const unsigned keys = p->value.transposed ? p->tile->keys : p->tile->keys * prefill_groups(p);
-    if (p->value.transposed)
+    const unsigned keys =
+        prefill_transposes_v(p) ? p->tile->keys : p->tile->keys * prefill_groups(p);
+    if (prefill_transposes_v(p))
         key = own_key(p, tile);
     const struct tir_view v = key_rows(p, key, p->source.v.base, p->source.v.stride, keys, row, 0);
     const struct tir_type t = prefill_v_registers(p, keys, false);
-    if (p->value.transposed)
+    if (prefill_transposes_v(p))
         p->now.v_loaded[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
     else
-        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t,
-                        &p->value.lds_all);
+        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
 }
 
 /* Joins the column parts of V, keys x a half of dv, side by side. */
@@ -281,7 +287,8 @@ static void store_k(void *context)
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
         const struct tir_value k = att_paged_elements(&p->b, &n->paged, n->fetched, p->shape.dtype);
-        tir_tile_lds_store(&p->b, k_buffer(p, n, tile_of(p)), k, &n->lds);
+        const struct tir_layout lds = prefill_k_lds(p, n, 1);
+        tir_tile_lds_store(&p->b, k_buffer(p, n, tile_of(p)), k, &lds);
     }
 }
 
@@ -320,11 +327,12 @@ static void product_qk(void *context)
     struct prefill *const p = family_of(context);
     struct tir_builder *b = &p->b;
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->shape.scores);
-    for (unsigned i = 0; i < p->k.n_panels; i++)
-        s = p->k.panels[i].multiplied < p->k.panels[i].width
-                ? tir_mma_first(b, p->shape.product, p->now.k[i], p->k.panels[i].q, s,
-                                p->k.panels[i].multiplied)
-                : tir_mma(b, p->shape.product, p->now.k[i], p->k.panels[i].q, s);
+    for (unsigned i = 0; i < p->k.n_panels; i++) {
+        const struct prefill_panel *const n = &p->k.panels[i];
+        const unsigned columns = prefill_multiplied(p, n);
+        s = columns < n->width ? tir_mma_first(b, p->shape.product, p->now.k[i], n->q, s, columns)
+                               : tir_mma(b, p->shape.product, p->now.k[i], n->q, s);
+    }
     p->attention.now.s = tir_named(b, "s", s);
 }
 
@@ -351,11 +359,12 @@ static void store_v(void *context)
 {
     struct prefill *const p = family_of(context);
     struct tir_value v = p->v->paged ? p->now.cleared_v : p->now.v_loaded[0].bits;
-    if (p->value.transposed && !p->source.v.cache.shuffle) {
+    if (prefill_transposes_v(p) && !p->source.v.cache.shuffle) {
         const struct tir_layout order = store_layout(p);
         v = tir_relayout(&p->b, v, &order);
     }
-    tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->value.lds);
+    const struct tir_layout lds = prefill_v_lds(p);
+    tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &lds);
 }
 
 /* Reads V, or a part of its keys, from LDS. */

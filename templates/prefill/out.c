@@ -31,7 +31,7 @@ static struct tir_value read_rows(struct prefill *p, const struct prefill_out_pl
                                   const struct piece *n)
 {
     struct tir_builder *b = &p->b;
-    const unsigned queries = prefill_queries(p), columns = p->shape.dv / place->parts;
+    const unsigned queries = prefill_queries(p), columns = prefill_dv(p) / place->parts;
     const unsigned each = n->width * p->tile->rows / tir_lanes(p->m), most = 16 / PREFILL_OUT_BYTES;
     const unsigned vector = tir_bits(each < most ? each : most);
     struct tir_spread s = tir_spread(p->m, p->tile->waves);
@@ -86,7 +86,7 @@ enum { MOST_PIECES = 8 };
 static unsigned find_pieces(const struct prefill *p, const struct prefill_out_place *place,
                             unsigned part, struct piece piece[MOST_PIECES])
 {
-    const unsigned columns = p->shape.dv / place->parts, there = prefill_main_rows(p);
+    const unsigned columns = prefill_dv(p) / place->parts, there = prefill_main_rows(p);
     unsigned n = 0, at = 0;
     for (unsigned width = columns; width; width /= 2)
         if (at + width <= columns && part * columns + at + width <= there) {
@@ -120,7 +120,7 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
     }
     for (unsigned i = 0; i < n; i++)
         store_columns(p, out, rows[i],
-                      piece[i].part * (p->shape.dv / place->parts) + piece[i].first);
+                      piece[i].part * (prefill_dv(p) / place->parts) + piece[i].first);
 }
 
 /* Stores rows of O^T from `first` on that are below prefill_main_rows(). */
@@ -148,7 +148,7 @@ struct state {
 static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
-    const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
+    const unsigned at = prefill_merge_bytes(p) + number * prefill_queries(p) * sizeof(float);
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
@@ -156,7 +156,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
-    const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
+    const unsigned at = prefill_merge_bytes(p) + number * prefill_queries(p) * sizeof(float);
     return tir_tile_lds_load(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), t, &map);
 }
 
@@ -166,8 +166,9 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
     struct tir_builder *b = &p->b;
     const struct tir_value second = tir_cmp_gt(b, p->work.group, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, second, false, NULL, 0);
-    const struct tir_value o = tir_transpose(b, att_part(&p->b, s->o, i, p->merge.parts));
-    tir_tile_lds_store(b, p->k.panels[0].buffer, o, &p->merge.lds);
+    const struct tir_value o = tir_transpose(b, att_part(&p->b, s->o, i, p->merge_parts));
+    const struct tir_layout lds = prefill_merge_lds(p);
+    tir_tile_lds_store(b, p->k.panels[0].buffer, o, &lds);
     if (!i) {
         store_vector(p, s->m, 0);
         store_vector(p, s->l, 1);
@@ -202,8 +203,9 @@ static struct tir_value merge_part(struct prefill *p, const struct weights *w, s
     struct tir_builder *b = &p->b;
     const struct tir_type t = tir_typeof(b->f, own);
     const struct tir_type by_rows = tir_typeof(b->f, tir_transpose(b, own));
+    const struct tir_layout lds = prefill_merge_lds(p);
     const struct tir_value o =
-        tir_transpose(b, tir_tile_lds_load(b, p->k.panels[0].buffer, by_rows, &p->merge.lds));
+        tir_transpose(b, tir_tile_lds_load(b, p->k.panels[0].buffer, by_rows, &lds));
     const struct tir_value scaled = tir_mul(b, own, tir_broadcast(b, w->own, t));
     return tir_fma(b, o, tir_broadcast(b, w->other, t), scaled);
 }
@@ -221,7 +223,7 @@ static void merge_groups(struct prefill *p, struct state *s)
 {
     enum { N_VECTORS = 4 };
     struct tir_builder *b = &p->b;
-    const unsigned n = p->merge.parts;
+    const unsigned n = p->merge_parts;
     struct tir_value part[PREFILL_MERGE_PARTS], vectors[N_VECTORS] = {s->m, s->l, s->m, s->l};
     prefill_await_keys(p);
     for (unsigned i = 0; i < n; i++) {
@@ -290,13 +292,14 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
                  rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
     /* Modelled launches of kernels that are not persistent are 2 % longer with pieces of rows. */
-    if (p->staging.bytes && (prefill_fetches_ahead(p) || p->shape.dv == (unsigned)p->v->head_dim_v))
+    if (p->staging.bytes &&
+        (prefill_fetches_ahead(p) || prefill_dv(p) == (unsigned)p->v->head_dim_v))
         store_by_rows(p, out, o, place);
     else if (prefill_v_parts(p) == 1)
-        store_rows(p, out, o, 0, p->shape.dv);
+        store_rows(p, out, o, 0, prefill_dv(p));
     else
         for (unsigned i = 0; i < 2; i++)
-            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->shape.dv / 2);
+            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), prefill_dv(p) / 2);
     if (p->value.tail == PREFILL_TAIL_REST) {
         const struct tir_value rest = p->carried[ATT_CARRY_REST];
         store_columns(p, out, short_rows(p, att_attention_scale_rest(&p->attention, rest, factor)),

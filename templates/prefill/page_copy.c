@@ -33,8 +33,8 @@ bool prefill_copies_pages(const struct prefill *p)
         narrowest = p->k.panels[i].width < narrowest ? p->k.panels[i].width : narrowest;
     const bool converts = att_cache_dtype(v) != p->shape.dtype;
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
-    return fits && !converts && !p->value.transposed && p->tile->copy_bytes >= COPY_BYTES &&
-           p->tile->own[PREFILL_WORKGROUPS] != 1 && p->shape.dv == (unsigned)v->head_dim_v &&
+    return fits && !converts && !prefill_transposes_v(p) && p->tile->copy_bytes >= COPY_BYTES &&
+           p->tile->own[PREFILL_WORKGROUPS] != 1 && prefill_dv(p) == (unsigned)v->head_dim_v &&
            rows * narrowest * prefill_bytes(p) >= COPY_BYTES * tir_lanes(p->m);
 }
 

@@ -43,7 +43,7 @@ bool prefill_unrolls(const struct prefill *p)
     const bool full =
         prefill_fills_registers(p) || (prefill_groups(p) > 1 && prefill_bytes(p) == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
-    const unsigned values = p->tile->keys * p->shape.dv / (p->tile->waves * tir_lanes(p->m));
+    const unsigned values = p->tile->keys * prefill_dv(p) / (p->tile->waves * tir_lanes(p->m));
     const bool fits = p->m->has_lds_read_tr || (!square && values <= VALUES);
     const bool moves = p->source.kind == PREFILL_PAGES;
     return !moves && !att_scales_scores(p->v) && !full && fits;
@@ -115,10 +115,10 @@ static uint32_t find_features(const struct prefill *p)
         {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
         {p->source.kind == PREFILL_PAGES, PREFILL_HAS_PAGES},
         {p->source.kind == PREFILL_PAGE_COPIES, PREFILL_HAS_PAGE_COPIES},
-        {p->value.transposed || (p->source.kind == PREFILL_PAGES), PREFILL_HAS_V_STORED},
+        {prefill_transposes_v(p) || (p->source.kind == PREFILL_PAGES), PREFILL_HAS_V_STORED},
         {p->k.n_panels > 1, PREFILL_HAS_PANELS},
-        {p->value.part_keys < p->tile->keys, PREFILL_HAS_V_PARTS},
-        {p->tile->keys / p->value.part_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
+        {prefill_v_part_keys(p) < p->tile->keys, PREFILL_HAS_V_PARTS},
+        {p->tile->keys / prefill_v_part_keys(p) >= QUARTERS, PREFILL_HAS_V_QUARTERS},
         {p->tile->late_power, PREFILL_HAS_LATE_EXP2},
         {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
         {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
@@ -138,7 +138,7 @@ static const struct pipeline *choose(const struct prefill *p)
         return &prefill_ping_pong;
     if (p->source.kind == PREFILL_PAGES)
         return &prefill_one_wave_pages;
-    return p->value.transposed ? &prefill_one_wave_transposed : &prefill_one_wave;
+    return prefill_transposes_v(p) ? &prefill_one_wave_transposed : &prefill_one_wave;
 }
 
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY])

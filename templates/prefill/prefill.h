@@ -21,7 +21,6 @@ enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to th
 struct prefill_shape {
     int product;            /* number of both products' matrix instruction; below 0: none fits */
     unsigned dtype;         /* of an element of Q, K and V in LDS and registers */
-    unsigned dv;            /* rows of O^T: head_dim_v, rounded up to a power of two */
     struct tir_type scores; /* of S^T: keys x queries */
 };
 
@@ -31,14 +30,8 @@ struct prefill_shape {
 struct prefill_panel {
     unsigned first, width; /* columns of head_dim */
     unsigned repeated;     /* leading columns that another panel has too; 0: none */
-    unsigned valid;        /* columns of Q and K; the rest up to `width` is padding */
-    unsigned multiplied;   /* columns that products use */
     struct tir_contraction k;
-    struct tir_layout lds;     /* of a tile of one key group */
-    struct tir_layout lds_all; /* of the tiles of all key groups, one after the other */
-    unsigned lds_bytes;        /* of the tiles of all key groups */
-    struct tir_value buffer;   /* i32: LDS */
-    struct tir_layout q_lds;
+    struct tir_value buffer;       /* i32: LDS of the tiles of K */
     unsigned q_at;                 /* bytes from the beginning of staged Q */
     unsigned q_part;               /* number of the part of Q that is staged at once */
     struct tir_value q;            /* head_dim x queries, the right operand */
@@ -65,16 +58,10 @@ enum prefill_tail {
 
 /** Tiles of V in LDS. */
 struct prefill_value {
-    bool transposed; /* true: LDS has V^T, for targets without transposing reads */
     enum prefill_tail tail;
-    int rest_product;          /* instruction of PREFILL_TAIL_REST; below 0: none */
-    struct tir_layout lds;     /* of a tile of one key group */
-    struct tir_layout lds_all; /* of the tiles of all key groups */
-    struct tir_contraction contraction;
-    unsigned part_keys;         /* keys of a tile that one product uses */
-    struct tir_value buffer;    /* i32: LDS */
-    unsigned tile_bytes, tiles; /* of all key groups; in LDS, a power of two */
-    unsigned room;              /* bytes of all tiles, or of a part of O if that is more */
+    struct tir_value buffer; /* i32: LDS */
+    unsigned tiles;          /* in LDS, a power of two */
+    unsigned room;           /* bytes of all tiles, or of a part of O if that is more */
 };
 
 /** Places in LDS of rows of Q and O. */
@@ -99,13 +86,11 @@ struct prefill_staging {
     enum prefill_room home;  /* of a work tile's Q and O */
     unsigned bytes;          /* of home; 0: PREFILL_NO_ROOM */
     struct tir_value buffer; /* i32: LDS of home, or of item_bytes */
-    unsigned q_parts;        /* parts of Q that are staged one after the other */
     struct prefill_out_place o;
     struct prefill_out_place o_beside_q; /* O while the next work tile's Q is fetched; no parts: Q
                                             is fetched when its work tile begins */
     enum prefill_room item_q;            /* of the rows of Q of an item */
-    unsigned item_bytes;    /* of rows of Q and O of an item; 0: they do not pass through LDS */
-    unsigned q_group_bytes; /* of Q of one key group of an item */
+    unsigned item_bytes; /* of rows of Q and O of an item; 0: they do not pass through LDS */
 };
 
 /** The work tile of the workgroup: queries of one head. Scalars, uniform over the workgroup; i32
@@ -175,9 +160,9 @@ struct prefill {
     struct prefill_keys k;
     struct prefill_value value;
     struct prefill_staging staging;
-    struct prefill_out_place merge; /* O that a key group hands to the other, in K's room */
-    struct pipe_plan plan;          /* of the loop over tiles of keys */
-    char refused[PIPE_WHY];         /* why there is no plan; empty: there is one */
+    unsigned merge_parts;   /* parts of O that a key group hands to the other, in K's room */
+    struct pipe_plan plan;  /* of the loop over tiles of keys */
+    char refused[PIPE_WHY]; /* why there is no plan; empty: there is one */
     struct att_attention attention;
     struct prefill_work work;
     struct prefill_item item; /* of `planned` kernels */
@@ -227,7 +212,9 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
 
 /* query.c */
 
-/** Issues the copies to LDS of part `part` of Q, one of staging.q_parts. */
+/** Returns the number of parts of Q that pass through LDS one after the other. */
+unsigned prefill_q_parts(const struct prefill *p);
+/** Issues the copies to LDS of part `part` of Q, one of prefill_q_parts(). */
 void prefill_copy_q(struct prefill *p, unsigned part);
 /** Loads part `part` of Q into registers from LDS. Loads all of Q from memory if it does not pass
  * through LDS. */
@@ -420,21 +407,36 @@ static inline bool prefill_is_one_wave(const struct prefill *p)
     return p->tile->own[PREFILL_WORKGROUPS] && !prefill_shares_no_simd(p);
 }
 
+/** Returns the rows of O^T: head_dim_v, rounded up to a power of two. */
+static inline unsigned prefill_dv(const struct prefill *p)
+{
+    unsigned dv = 64;
+    while (dv < (unsigned)p->v->head_dim_v)
+        dv *= 2;
+    return dv;
+}
+
+/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads. */
+static inline bool prefill_transposes_v(const struct prefill *p)
+{
+    return !p->m->has_lds_read_tr || (p->v->paged && att_is_shuffled(p->v));
+}
+
 /** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no
  * power of two has two: its first and its last dv / 2 columns. */
 static inline unsigned prefill_v_parts(const struct prefill *p)
 {
-    return p->v->paged && p->shape.dv != (unsigned)p->v->head_dim_v ? 2 : 1;
+    return p->v->paged && prefill_dv(p) != (unsigned)p->v->head_dim_v ? 2 : 1;
 }
 /** Returns the columns of a part of V. */
 static inline unsigned prefill_v_width(const struct prefill *p)
 {
-    return p->shape.dv / prefill_v_parts(p);
+    return prefill_dv(p) / prefill_v_parts(p);
 }
 /** Returns the first column of part i of V. */
 static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
 {
-    return i ? (unsigned)p->v->head_dim_v - p->shape.dv / 2 : 0;
+    return i ? (unsigned)p->v->head_dim_v - prefill_dv(p) / 2 : 0;
 }
 
 enum { PREFILL_REST_ROWS = 8 /* rows of O^T in the product of PREFILL_TAIL_REST */ };
@@ -456,13 +458,64 @@ static inline unsigned prefill_queries(const struct prefill *p)
  * group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
+/* layouts.c */
+
+/** Returns the columns of a panel that Q and K have; the rest up to n->width is padding. */
+unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n);
+
+/** Returns the columns of a panel that products use. */
+unsigned prefill_multiplied(const struct prefill *p, const struct prefill_panel *n);
+
+/** True if a panel has padding columns that products use. */
+bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n);
+
+/** Returns the LDS layout of the tiles of `groups` key groups of a panel of K, one after the
+ * other. */
+struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
+                                unsigned groups);
+
+/** Returns the bytes of LDS of a panel's tiles of K of all key groups, with padding. */
+unsigned prefill_k_bytes(const struct prefill *p, const struct prefill_panel *n);
+
+/** Returns the LDS layout of a panel of Q. */
+struct tir_layout prefill_q_lds(const struct prefill *p, const struct prefill_panel *n);
+
+/** Returns the bytes of LDS of a panel of Q, a multiple of 16. */
+unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n);
+
+/** Returns the keys of a tile of V that one product uses. */
+unsigned prefill_v_part_keys(const struct prefill *p);
+
+/** Returns the order of the keys in the product V^T P^T. */
+struct tir_contraction prefill_v_contraction(const struct prefill *p);
+
+/** Returns the LDS layout of one key group's tile of V. */
+struct tir_layout prefill_v_lds(const struct prefill *p);
+
+/** Returns the LDS layout of the tiles of V that one copy writes: all key groups', or one group's
+ * if LDS has V^T. */
+struct tir_layout prefill_v_copied(const struct prefill *p);
+
+/** Returns the bytes of LDS of the tiles of V of all key groups, with padding. */
+unsigned prefill_v_bytes(const struct prefill *p);
+
+/** Returns the number of the matrix instruction of PREFILL_TAIL_REST; below 0: the machine has
+ * none. */
+int prefill_rest_product(const struct prefill *p);
+
+/** Returns the LDS layout of a part of O that one key group hands to the other. */
+struct tir_layout prefill_merge_lds(const struct prefill *p);
+
+/** Returns the bytes of LDS of such a part, a multiple of 16. m and l of the queries follow it. */
+unsigned prefill_merge_bytes(const struct prefill *p);
+
 /* values.c */
 
 /** Returns the type in which a column part of V of `keys` keys is loaded. `lds_order`: the type in
  * which it is stored to LDS. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
-/** Reads V^T of a tile in LDS, dv x keys; of part `part` of value.part_keys keys. */
+/** Reads V^T of a tile in LDS, dv x keys; of part `part` of prefill_v_part_keys() keys. */
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 

@@ -14,7 +14,7 @@ static struct tir_value clear_unused(struct prefill *p, struct tir_value q,
     const struct tir_type t = tir_with_dtype(tir_typeof(b->f, q), TIR_I32);
     const struct tir_value col = tir_col_index(b, t);
     const struct tir_value bound =
-        tir_splat(b, tir_i32(b, (int)(n->repeated ? n->repeated : n->valid)), t);
+        tir_splat(b, tir_i32(b, (int)(n->repeated ? n->repeated : prefill_valid(p, n))), t);
     const struct tir_value other =
         n->repeated ? tir_cmp_lt(b, col, bound) : tir_cmp_ge(b, col, bound);
     return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
@@ -49,7 +49,14 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
         b, p->staging.item_q == PREFILL_V_ROOM ? p->value.buffer : p->staging.buffer, (int)n->q_at);
     if (p->staging.item_q == PREFILL_NO_ROOM || prefill_groups(p) == 1)
         return at;
-    return tir_add(b, at, att_times(b, p->work.group, (int)p->staging.q_group_bytes));
+    const struct prefill_panel *const last = &p->k.panels[p->k.n_panels - 1];
+    const unsigned of_group = last->q_at + prefill_q_bytes(p, last);
+    return tir_add(b, at, att_times(b, p->work.group, (int)of_group));
+}
+
+unsigned prefill_q_parts(const struct prefill *p)
+{
+    return p->k.panels[p->k.n_panels - 1].q_part + 1;
 }
 
 void prefill_copy_q(struct prefill *p, unsigned part)
@@ -57,9 +64,10 @@ void prefill_copy_q(struct prefill *p, unsigned part)
     struct tir_builder *b = &p->b;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
+        const struct tir_layout lds = prefill_q_lds(p, n);
         if (n->q_part == part)
             tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0),
-                            prefill_q_buffer(p, n), q_type(p, n), &n->q_lds);
+                            prefill_q_buffer(p, n), q_type(p, n), &lds);
     }
 }
 
@@ -71,14 +79,15 @@ void prefill_load_q(struct prefill *p, unsigned part)
         if (p->staging.bytes && n->q_part != part)
             continue;
         const struct tir_type t = q_type(p, n);
+        const struct tir_layout lds = prefill_q_lds(p, n);
         struct tir_value columns;
         if (p->v->planned && p->staging.item_q == PREFILL_NO_ROOM)
             columns = prefill_gather_q(p, n, t);
         else if (p->staging.bytes || p->staging.item_q != PREFILL_NO_ROOM)
-            columns = tir_tile_lds_load(b, prefill_q_buffer(p, n), t, &n->q_lds);
+            columns = tir_tile_lds_load(b, prefill_q_buffer(p, n), t, &lds);
         else
             columns = tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
-        if (n->repeated || n->multiplied > n->valid)
+        if (n->repeated || prefill_is_padded(p, n))
             columns = clear_unused(p, columns, n);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
@@ -87,7 +96,7 @@ void prefill_load_q(struct prefill *p, unsigned part)
 void prefill_await_q(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->staging.q_parts; i++) {
+    for (unsigned i = 0; i < prefill_q_parts(p); i++) {
         if (i)
             prefill_copy_q(p, i);
         tir_wait(b, PREFILL_COPIES_OF_Q, 0);

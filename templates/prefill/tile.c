@@ -40,25 +40,7 @@ static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 
 static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector)
 {
     n.k = tir_contract_rows(prefill_mma(p), n.width, vector);
-    n.lds = att_lds_rows(p->m, p->tile->keys, n.width, prefill_bytes(p));
-    n.lds_all = att_lds_rows(p->m, p->tile->keys * prefill_groups(p), n.width, prefill_bytes(p));
-    n.lds_bytes = att_lds_bytes(&n.lds_all, prefill_bytes(p));
-    if (n.multiplied > n.valid)
-        n.lds_bytes += n.lds.pad * prefill_bytes(p);
     p->k.panels[p->k.n_panels++] = n;
-}
-
-/* Adds one panel, rounded up to a power of two. Products use the columns that they need; copies
- * write no others in LDS. */
-static void find_padded_panel(struct prefill *p)
-{
-    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / prefill_bytes(p);
-    const unsigned step = vector << (prefill_mma(p)->a.lane_bits - tir_bits(prefill_mma(p)->m));
-    add_panel(p,
-              (struct prefill_panel){.width = ceiling(dim),
-                                     .valid = dim,
-                                     .multiplied = (dim + step - 1) / step * step},
-              vector);
 }
 
 /* True if copies to LDS leave padding columns that were written before the loop unchanged. */
@@ -68,7 +50,8 @@ static bool leaves_columns(const struct prefill *p)
            prefill_bytes(p) == 2 && p->tile->rows == 32;
 }
 
-/* True if K is one panel, rounded up to a power of two. */
+/* True if K is one panel, rounded up to a power of two. Products use the columns that they need;
+ * copies write no others in LDS. */
 static bool is_padded(const struct prefill *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim;
@@ -81,7 +64,7 @@ static void find_panels(struct prefill *p)
     unsigned width = 256;
     const unsigned dim = (unsigned)p->v->head_dim;
     if (is_padded(p)) {
-        find_padded_panel(p);
+        add_panel(p, (struct prefill_panel){.width = ceiling(dim)}, 16 / prefill_bytes(p));
         return;
     }
     /* A lane has 16 bytes. It has an instruction's operand if that is longer, or if the rest of the
@@ -109,13 +92,7 @@ static void find_panels(struct prefill *p)
             return;
         }
         const unsigned repeated = width > rest ? width - rest : 0;
-        add_panel(p,
-                  (struct prefill_panel){.first = first - repeated,
-                                         .width = width,
-                                         .repeated = repeated,
-                                         .valid = width,
-                                         .multiplied = width},
-                  vector);
+        add_panel(p, (struct prefill_panel){first - repeated, width, .repeated = repeated}, vector);
     }
 }
 
@@ -132,7 +109,7 @@ struct tir_layout prefill_scores_layout(const struct prefill *p)
 /* True if V has columns of ones, so that rows of O^T are l. */
 static bool has_sum_rows(const struct prefill *p)
 {
-    const bool ones = leaves_columns(p) || (p->value.transposed && !p->v->paged);
+    const bool ones = leaves_columns(p) || (prefill_transposes_v(p) && !p->v->paged);
     return ones && prefill_bytes(p) == 2 && p->tile->rows == 32 && !p->v->lse &&
            p->v->head_dim_v % (int)p->tile->rows;
 }
@@ -141,14 +118,13 @@ static bool has_sum_rows(const struct prefill *p)
  * l. Smaller head dims have a busy VALU, and tiles of 32 keys would wait for LDS reads. */
 static void find_rest(struct prefill *p)
 {
-    enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
+    enum { ROWS = 8, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
-    const bool fits = p->value.transposed && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
+    const bool fits = prefill_transposes_v(p) && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
                       prefill_groups(p) == 1 && p->tile->keys >= KEYS && p->tile->late_maximum &&
                       prefill_unrolls(p);
-    p->value.rest_product = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
     const bool rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
-                      v->head_dim_v % (int)p->tile->rows == ROWS && p->value.rest_product >= 0;
+                      v->head_dim_v % (int)p->tile->rows == ROWS && prefill_rest_product(p) >= 0;
     if (rest)
         p->value.tail = PREFILL_TAIL_REST;
 }
@@ -172,44 +148,20 @@ static void find_depths(struct prefill *p)
     p->k.tiles = ceiling_of_depth(p, PREFILL_LDS_K);
     p->k.tiles = least > p->k.tiles ? least : p->k.tiles;
     p->value.tiles = ceiling_of_depth(p, PREFILL_LDS_V);
-    if (p->v->paged && !p->value.transposed)
+    if (p->v->paged && !prefill_transposes_v(p))
         p->value.tiles = 2;
 }
 
-/* The fewest keys of a product during which V of the next keys is read. */
-enum { TOGETHER = 16 };
-
-/* Chooses the layouts of K, V and their tiles in LDS. */
+/* Cuts K into panels, and finds the tiles of K and V in LDS. */
 static void choose_layouts(struct prefill *p)
 {
-    const struct tir_layout s = prefill_scores_layout(p);
-    for (p->shape.dv = 64; p->shape.dv < (unsigned)p->v->head_dim_v; p->shape.dv *= 2)
-        ;
     find_rest(p);
     if (p->value.tail == PREFILL_TAIL_NONE && has_sum_rows(p))
         p->value.tail = PREFILL_TAIL_SUM;
     find_panels(p);
-    p->value.contraction = tir_contract_acc(&s, tir_bits(prefill_mma(p)->n));
-    const bool in_parts = prefill_is_one_wave(p) ? !p->value.transposed && !p->v->paged
-                                                 : prefill_reads_before_check(p);
-    const unsigned together = prefill_mma(p)->k > TOGETHER ? prefill_mma(p)->k : TOGETHER;
-    p->value.part_keys = in_parts && together < p->tile->keys ? together : p->tile->keys;
     find_depths(p);
-    p->value.lds = p->value.transposed
-                       ? att_lds_columns(p->m, p->tile->keys, p->shape.dv, prefill_bytes(p),
-                                         &p->value.contraction)
-                       : att_lds_rows(p->m, p->tile->keys, p->shape.dv, prefill_bytes(p));
-    if (p->value.tail != PREFILL_TAIL_NONE && p->value.transposed)
-        tir_map_pad(&p->value.lds, 1u << p->value.lds.reg_bits, 16 / prefill_bytes(p));
-    p->value.lds_all = p->value.transposed ? p->value.lds
-                                           : att_lds_rows(p->m, p->tile->keys * prefill_groups(p),
-                                                          p->shape.dv, prefill_bytes(p));
-    p->value.tile_bytes = att_lds_bytes(&p->value.lds_all, prefill_bytes(p)) *
-                          (p->value.transposed ? prefill_groups(p) : 1);
-    if (p->value.tail != PREFILL_TAIL_NONE)
-        p->value.tile_bytes += p->value.lds.pad * prefill_bytes(p);
-    p->value.room = p->value.tiles * p->value.tile_bytes;
-    p->k.room = p->k.n_panels ? p->k.tiles * p->k.panels[0].lds_bytes : 0;
+    p->value.room = p->value.tiles * prefill_v_bytes(p);
+    p->k.room = p->k.n_panels ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[0]) : 0;
 }
 
 /* Returns the bytes of LDS for K and V. */
@@ -217,7 +169,7 @@ static unsigned key_bytes(const struct prefill *p)
 {
     unsigned bytes = p->value.room + p->k.room;
     for (unsigned i = 1; i < p->k.n_panels; i++)
-        bytes += p->k.tiles * p->k.panels[i].lds_bytes;
+        bytes += p->k.tiles * prefill_k_bytes(p, &p->k.panels[i]);
     return bytes;
 }
 
@@ -238,7 +190,7 @@ static unsigned lds_limit(const struct prefill *p)
 static struct tir_layout half_of_out(const struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
-    const unsigned columns = p->shape.dv / 2, bytes = columns * PREFILL_OUT_BYTES;
+    const unsigned columns = prefill_dv(p) / 2, bytes = columns * PREFILL_OUT_BYTES;
     const unsigned together = bytes < p->m->lds_bank_bytes ? p->m->lds_bank_bytes / bytes : 1;
     return att_lds_swizzled(prefill_queries(p), columns, CHUNK, tir_bits(together),
                             tir_bits(columns / CHUNK));
@@ -248,7 +200,7 @@ static struct tir_layout half_of_out(const struct prefill *p)
  * also in halves, so that lanes have the same addresses. */
 static void place_halves(struct prefill *p)
 {
-    const unsigned half = prefill_queries(p) * p->shape.dv / 2 * PREFILL_OUT_BYTES;
+    const unsigned half = prefill_queries(p) * prefill_dv(p) / 2 * PREFILL_OUT_BYTES;
     p->staging.o = p->staging.o_beside_q =
         (struct prefill_out_place){.lds = half_of_out(p), .parts = 2};
     p->staging.o_beside_q.in_v = true;
@@ -262,7 +214,7 @@ static void place_halves(struct prefill *p)
 static void place_out(struct prefill *p, unsigned q)
 {
     p->staging.o.parts = 1;
-    p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), p->shape.dv, PREFILL_OUT_BYTES);
+    p->staging.o.lds = att_lds_rows(p->m, prefill_queries(p), prefill_dv(p), PREFILL_OUT_BYTES);
     const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
     const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
     p->staging.bytes = q > o ? q : o;
@@ -279,20 +231,19 @@ static void place_out(struct prefill *p, unsigned q)
     const bool in_v = prefill_groups(p) > 1 || prefill_is_one_wave(p);
     p->staging.home = in_v && p->staging.bytes <= p->value.room ? PREFILL_V_ROOM : PREFILL_OWN_ROOM;
     if (lds_bytes(p) + slack > most)
-        p->staging = (struct prefill_staging){.q_parts = 1, .o = p->staging.o};
+        p->staging = (struct prefill_staging){.o = p->staging.o};
 }
 
 /* Places the merge of key groups in K's room: O in as many parts as needed, m and l. */
 static void place_merge(struct prefill *p)
 {
-    const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
+    const unsigned words = 2 * prefill_queries(p) * sizeof(float); /* of m and l */
     const unsigned before = p->k.room;
     if (prefill_groups(p) == 1)
         return;
-    for (p->merge.parts = 1; p->merge.parts <= PREFILL_MERGE_PARTS; p->merge.parts *= 2) {
-        p->merge.lds = att_lds_rows(p->m, queries, p->shape.dv / p->merge.parts, sizeof(float));
-        p->merge.at = (att_lds_bytes(&p->merge.lds, sizeof(float)) + 15) & ~15u;
-        p->k.room = p->merge.at + words > before ? p->merge.at + words : before;
+    for (p->merge_parts = 1; p->merge_parts <= PREFILL_MERGE_PARTS; p->merge_parts *= 2) {
+        const unsigned merge = prefill_merge_bytes(p) + words;
+        p->k.room = merge > before ? merge : before;
         if (lds_bytes(p) <= lds_limit(p))
             return;
     }
@@ -306,8 +257,7 @@ static void place_rows_in_keys(struct prefill *p)
     unsigned part = 0, used = 0;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
-        const unsigned bytes = (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
+        const unsigned bytes = prefill_q_bytes(p, n);
         if (bytes > room)
             return;
         if (used + bytes > room) {
@@ -318,9 +268,8 @@ static void place_rows_in_keys(struct prefill *p)
         n->q_part = part;
         used += bytes;
     }
-    p->staging.q_parts = part + 1;
     p->staging.o = (struct prefill_out_place){.lds = half_of_out(p), .parts = 2};
-    if (queries * p->shape.dv / 2 * PREFILL_OUT_BYTES > room)
+    if (queries * prefill_dv(p) / 2 * PREFILL_OUT_BYTES > room)
         return;
     p->staging.home = PREFILL_KV_ROOM;
     p->staging.bytes = room;
@@ -337,8 +286,6 @@ static void place_item_rows(struct prefill *p)
  * lines; a copy of 16 bytes a lane to LDS touches 4 rows. */
 static void place_rows(struct prefill *p)
 {
-    const unsigned queries = prefill_queries(p);
-    p->staging.q_parts = 1;
     if (p->v->planned) {
         place_item_rows(p);
         return;
@@ -352,9 +299,8 @@ static void place_rows(struct prefill *p)
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         struct prefill_panel *n = &p->k.panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, prefill_bytes(p));
         n->q_at = bytes;
-        bytes += (att_lds_bytes(&n->q_lds, prefill_bytes(p)) + 15) & ~15u;
+        bytes += prefill_q_bytes(p, n);
     }
     place_out(p, bytes);
 }
@@ -378,7 +324,6 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .m = m,
         .tile = t,
         .shape.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : att_dtype(v),
-        .value.transposed = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .source.kind = v->paged ? PREFILL_PAGES : PREFILL_TENSOR,
     };
     p.shape.product = find_product(m, t->rows, t->keys, p.shape.dtype);
@@ -398,7 +343,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
  * operand. */
 static unsigned registers(const struct prefill *p)
 {
-    const unsigned q = (unsigned)p->v->head_dim, o = p->shape.dv;
+    const unsigned q = (unsigned)p->v->head_dim, o = prefill_dv(p);
     return (p->tile->rows * (q / 2 + o + p->tile->keys) + p->tile->keys * o / 2) / tir_lanes(p->m);
 }
 

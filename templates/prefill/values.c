@@ -74,27 +74,28 @@ static unsigned first_columns(const struct prefill *p)
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout a =
-        tir_mma_left(prefill_mma(p), p->shape.dv, &p->value.contraction, prefill_waves(p));
+    const struct tir_contraction k = prefill_v_contraction(p);
+    const struct tir_layout a = tir_mma_left(prefill_mma(p), prefill_dv(p), &k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, p->shape.dv, &l);
-    return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->value.lds, first_columns(p)));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, prefill_dv(p), &l);
+    const struct tir_layout lds = prefill_v_lds(p);
+    return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &lds, first_columns(p)));
 }
 
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part)
 {
     struct tir_builder *b = &p->b;
+    const unsigned part_keys = prefill_v_part_keys(p);
     struct tir_layout s = prefill_scores_layout(p);
-    for (unsigned keys = p->tile->keys; keys > p->value.part_keys; keys /= 2)
+    for (unsigned keys = p->tile->keys; keys > part_keys; keys /= 2)
         s = tir_layout_half(&s);
     const struct tir_contraction k = tir_contract_acc(&s, tir_bits(prefill_mma(p)->n));
-    const struct tir_layout a = tir_mma_left(prefill_mma(p), p->shape.dv, &k, prefill_waves(p));
+    const struct tir_layout a = tir_mma_left(prefill_mma(p), prefill_dv(p), &k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->value.part_keys, p->shape.dv, &l);
-    const struct tir_layout map =
-        att_lds_rows(p->m, p->value.part_keys, p->shape.dv, prefill_bytes(p));
-    const unsigned at =
-        tir_lds_address(&p->value.lds, part * p->value.part_keys * p->shape.dv, prefill_bytes(p));
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, part_keys, prefill_dv(p), &l);
+    const struct tir_layout map = att_lds_rows(p->m, part_keys, prefill_dv(p), prefill_bytes(p)),
+                            lds = prefill_v_lds(p);
+    const unsigned at = tir_lds_address(&lds, part * part_keys * prefill_dv(p), prefill_bytes(p));
     const struct tir_value byte = att_plus(b, buffer, (int)at);
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
@@ -105,14 +106,14 @@ enum { REST_READ = 2 * PREFILL_REST_ROWS };
 /* Returns P's layout in the product, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
 {
-    return tir_mma_right(prefill_mma(p), prefill_queries(p), &p->value.contraction,
-                         prefill_waves(p));
+    const struct tir_contraction k = prefill_v_contraction(p);
+    return tir_mma_right(prefill_mma(p), prefill_queries(p), &k, prefill_waves(p));
 }
 
 struct tir_type prefill_rest(struct prefill *p)
 {
     const struct tir_layout w = weights_layout(p);
-    const struct tir_layout l = tir_mma_halves_result(&p->m->mma[p->value.rest_product], &w);
+    const struct tir_layout l = tir_mma_halves_result(&p->m->mma[prefill_rest_product(p)], &w);
     return tir_tile(p->b.f, TIR_F32, PREFILL_REST_ROWS, prefill_queries(p), &l);
 }
 
@@ -122,9 +123,9 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
     const struct tir_layout w = weights_layout(p), a = tir_mma_halves_left(&w);
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, REST_READ, &l);
-    const unsigned first = prefill_main_rows(p), left = p->shape.dv - first;
-    struct tir_layout map =
-        att_lds_columns(p->m, p->tile->keys, REST_READ, prefill_bytes(p), &p->value.contraction);
+    const unsigned first = prefill_main_rows(p), left = prefill_dv(p) - first;
+    const struct tir_contraction k = prefill_v_contraction(p);
+    struct tir_layout map = att_lds_columns(p->m, p->tile->keys, REST_READ, prefill_bytes(p), &k);
     tir_map_pad(&map, left * p->tile->keys, 16 / prefill_bytes(p));
     const unsigned at = first * p->tile->keys * prefill_bytes(p);
     return tir_transpose(
@@ -158,14 +159,16 @@ static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
 
 void prefill_fill_padding(struct prefill *p)
 {
+    const struct tir_layout v = prefill_v_lds(p);
     bool some = p->value.tail != PREFILL_TAIL_NONE;
     if (some)
-        fill(p, p->value.buffer, p->value.tiles, &p->value.lds, p->value.tail == PREFILL_TAIL_REST);
+        fill(p, p->value.buffer, p->value.tiles, &v, p->value.tail == PREFILL_TAIL_REST);
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
-        if (n->multiplied > n->valid)
-            fill(p, n->buffer, p->k.tiles, &n->lds, false);
-        some |= n->multiplied > n->valid;
+        const struct tir_layout lds = prefill_k_lds(p, n, 1);
+        if (prefill_is_padded(p, n))
+            fill(p, n->buffer, p->k.tiles, &lds, false);
+        some |= prefill_is_padded(p, n);
     }
     if (!some)
         return;

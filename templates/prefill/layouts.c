@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file derives the sizes and the LDS layouts of Q, K, V and O of a prefill kernel from its
+ * variant and tile. Nothing here is stored, so that no copy can be out of date.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/prefill/prefill.h"
+#include "templates/workgroup/lds_map.h"
+
+/* Returns `bytes`, rounded up to a multiple of 16. */
+static unsigned round_up(unsigned bytes) { return (bytes + 15) & ~15u; }
+
+/* ---- Q and K ---- */
+
+unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n)
+{
+    const unsigned left = (unsigned)p->v->head_dim - n->first;
+    return left < n->width ? left : n->width;
+}
+
+unsigned prefill_multiplied(const struct prefill *p, const struct prefill_panel *n)
+{
+    const unsigned valid = prefill_valid(p, n), vector = 16 / prefill_bytes(p);
+    const unsigned step = vector << (prefill_mma(p)->a.lane_bits - tir_bits(prefill_mma(p)->m));
+    return valid < n->width ? (valid + step - 1) / step * step : n->width;
+}
+
+bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n)
+{
+    return prefill_multiplied(p, n) > prefill_valid(p, n);
+}
+
+struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
+                                unsigned groups)
+{
+    return att_lds_rows(p->m, p->tile->keys * groups, n->width, prefill_bytes(p));
+}
+
+unsigned prefill_k_bytes(const struct prefill *p, const struct prefill_panel *n)
+{
+    const struct tir_layout all = prefill_k_lds(p, n, prefill_groups(p));
+    const unsigned bytes = att_lds_bytes(&all, prefill_bytes(p));
+    return prefill_is_padded(p, n) ? bytes + prefill_k_lds(p, n, 1).pad * prefill_bytes(p) : bytes;
+}
+
+struct tir_layout prefill_q_lds(const struct prefill *p, const struct prefill_panel *n)
+{
+    return att_lds_rows(p->m, prefill_queries(p), n->width, prefill_bytes(p));
+}
+
+unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n)
+{
+    const struct tir_layout l = prefill_q_lds(p, n);
+    return round_up(att_lds_bytes(&l, prefill_bytes(p)));
+}
+
+/* ---- V ---- */
+
+unsigned prefill_v_part_keys(const struct prefill *p)
+{
+    enum { LEAST = 16 /* keys of a product during which V of the next keys is read */ };
+    const bool in_parts = prefill_is_one_wave(p) ? !prefill_transposes_v(p) && !p->v->paged
+                                                 : prefill_reads_before_check(p);
+    const unsigned keys = prefill_mma(p)->k > LEAST ? prefill_mma(p)->k : LEAST;
+    return in_parts && keys < p->tile->keys ? keys : p->tile->keys;
+}
+
+struct tir_contraction prefill_v_contraction(const struct prefill *p)
+{
+    const struct tir_layout s = prefill_scores_layout(p);
+    return tir_contract_acc(&s, tir_bits(prefill_mma(p)->n));
+}
+
+struct tir_layout prefill_v_lds(const struct prefill *p)
+{
+    const unsigned bytes = prefill_bytes(p);
+    if (!prefill_transposes_v(p))
+        return att_lds_rows(p->m, p->tile->keys, prefill_dv(p), bytes);
+    const struct tir_contraction k = prefill_v_contraction(p);
+    struct tir_layout l = att_lds_columns(p->m, p->tile->keys, prefill_dv(p), bytes, &k);
+    if (p->value.tail != PREFILL_TAIL_NONE)
+        tir_map_pad(&l, 1u << l.reg_bits, 16 / bytes);
+    return l;
+}
+
+struct tir_layout prefill_v_copied(const struct prefill *p)
+{
+    const unsigned keys = p->tile->keys * prefill_groups(p);
+    return prefill_transposes_v(p) ? prefill_v_lds(p)
+                                   : att_lds_rows(p->m, keys, prefill_dv(p), prefill_bytes(p));
+}
+
+unsigned prefill_v_bytes(const struct prefill *p)
+{
+    const struct tir_layout copied = prefill_v_copied(p);
+    const unsigned bytes = att_lds_bytes(&copied, prefill_bytes(p)) *
+                           (prefill_transposes_v(p) ? prefill_groups(p) : 1);
+    if (p->value.tail == PREFILL_TAIL_NONE)
+        return bytes;
+    return bytes + prefill_v_lds(p).pad * prefill_bytes(p);
+}
+
+int prefill_rest_product(const struct prefill *p)
+{
+    enum { SIZE = 16 /* rows, columns and keys */ };
+    return tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->shape.dtype);
+}
+
+/* ---- O between key groups ---- */
+
+struct tir_layout prefill_merge_lds(const struct prefill *p)
+{
+    return att_lds_rows(p->m, prefill_queries(p), prefill_dv(p) / p->merge_parts, sizeof(float));
+}
+
+unsigned prefill_merge_bytes(const struct prefill *p)
+{
+    const struct tir_layout l = prefill_merge_lds(p);
+    return round_up(att_lds_bytes(&l, sizeof(float)));
+}
