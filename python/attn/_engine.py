@@ -12,7 +12,15 @@ from attn._native import AttnError
 from attn._ops import CacheDesc
 from attn._pack import Pack
 from attn.aiter._common import address, strides
-from attn.attention import BatchDecode, BatchPrefill, Lists, choose_split
+from attn.attention import BatchDecode, BatchPrefill, BatchStep, Lists, choose_split
+
+ROTATED_SEQUENCES = 64  # most sequences of a step in which rope_decode takes less time than two launches
+ROTATED_QUERIES = 8  # most queries of a sequence that rope_decode takes
+
+
+def fuses():
+    """True unless ATTN_FUSE is 0: launches may then do the work of several ops."""
+    return os.environ.get("ATTN_FUSE", "1") != "0"
 
 
 def simulated_target():
@@ -38,9 +46,14 @@ def named_packs():
     return [path for path in os.environ.get("ATTN_PACKS", "").split(":") if path]
 
 
+def named_kernels():
+    """The kernels in the packs of ATTN_PACKS. A plugin's own packs have no rotation, as its kind is not known."""
+    return [kernel for path in named_packs() for kernel in Pack(path).kernels()]
+
+
 def named_ops():
-    """The ops of the kernels in the packs of ATTN_PACKS. A plugin's own packs have no rotation, as its kind is not known."""
-    return {kernel["op"] for path in named_packs() for kernel in Pack(path).kernels()}
+    """The ops of the kernels in the packs of ATTN_PACKS."""
+    return {kernel["op"] for kernel in named_kernels()}
 
 
 def open_device(kernels, ordinal=0):
@@ -109,17 +122,27 @@ def unique(entries):
     return list({repr(sorted(entry.items())): entry for entry in entries}.values())
 
 
+class Rotation(typing.NamedTuple):
+    """The work on queries and keys before attention that rope_decode does in the same launch."""
+    rope: str  # neox or gptj
+    rotary_dim: int  # elements of a head that are rotated, its first ones
+    norm: str = "none"  # or rms, of each head of queries and keys
+    eps: float = 0.0  # of the norm
+    cos_sin_short: bool = True  # the table has the queries' dtype; else float32
+
+
 class Steps:
     """The attention of an engine's steps. plan() takes lengths and pages, one launch for each kind of layer. run() is a layer.
     Steps whose sequences have few queries are decode, all others planned prefill, in which prompts, chunks of
     them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries."""
 
     def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1):
-        self.decode_queries, self.kept, self.current = decode_queries, {}, None
-        self.calls = {}
+        self.decode_queries, self.kept, self.current, self.batch = decode_queries, {}, None, 0
+        self.device, self.calls, self.shapes, self.rotated = device, {}, {}, {}
         for kind in dict.fromkeys(kinds):
-            shape = dict(kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
-                         cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
+            shape = self.shapes[kind] = dict(
+                kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
+                cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
             self.calls[kind] = (BatchDecode(device, **shape, q_len=decode_queries),
                                 BatchPrefill(device, **shape, max_tokens=max_tokens))
 
@@ -137,7 +160,7 @@ class Steps:
         its queries start [batch + 1]. `longest` is the most queries that a sequence has."""
         lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
                                                                      ("starts", starts)))
-        self.current = 0 if longest <= self.decode_queries else 1
+        self.current, self.batch = 0 if longest <= self.decode_queries else 1, lengths.shape[0]
         for decode, prefill in self.calls.values():
             if self.current == 0:
                 decode.plan(lengths, block_table=table, stream=stream,
@@ -150,6 +173,35 @@ class Steps:
         if kind.kv_dtype == "same":
             k_scale = v_scale = None
         self.calls[kind][self.current].run(q, k, v, out=out, k_scale=k_scale, v_scale=v_scale, sinks=sinks, stream=stream)
+
+    def fused(self, kind, rotation):
+        """Returns the BatchStep that rotates, writes the cache and attends in one launch, or None. There is one for steps of
+        decode with up to 64 sequences if the packs have a kernel. The first call for a kind and a rotation looks it up."""
+        if self.current != 0 or self.batch > ROTATED_SEQUENCES or self.decode_queries > ROTATED_QUERIES or not fuses():
+            return None
+        if (kind, rotation) not in self.rotated:
+            self.rotated[kind, rotation] = self._look_up(kind, rotation)
+        return self.rotated[kind, rotation]
+
+    def run_rotated(self, kind, rotation, q, k, v, k_cache, v_cache, out, *, k_scale=None, v_scale=None, **tensors):
+        """A layer of the planned step, of which fused() is not None: q, k and v [tokens, heads, D] are the output of the QKV
+        projection. `tensors` are further arguments of BatchStep.run()."""
+        if kind.kv_dtype == "same":
+            k_scale = v_scale = None
+        self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
+
+    def _look_up(self, kind, rotation):
+        """Returns a new BatchStep by decode's plan, or None where no kernel rotates so."""
+        shape = {name: x for name, x in self.shapes[kind].items() if name != "head_dim_v"}
+        if kind.head_dim_v != kind.head_dim:
+            return None
+        try:
+            return BatchStep(self.device, **shape, q_len=self.decode_queries, decode=self.calls[kind][0],
+                             **rotation._asdict())
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+        return None
 
 
 class LatentKind(typing.NamedTuple):

@@ -279,14 +279,16 @@ class BatchStep:
 
     The pack needs a kernel of rope_decode. With one_launch, which splits keys over workgroups, it needs one of plan too.
     rope, rotary_dim, norm, bias and cos_sin_short mean the same as in rope_qk_norm_cache. All memory is allocated here,
-    for max_batch sequences of about kv_len keys."""
+    for max_batch sequences of about kv_len keys. `decode`: a BatchDecode of the same layer, sequences and q_len. Its
+    plan(), work lists and partial results then serve this call too, whose own plan() is not called."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1, rope="neox",
                  rotary_dim=0, norm="none", bias=False, cos_sin_short=False, mask="causal", window_left=-1,
                  sinks=False, soft_cap=0.0, lse=False, scale=0.0, eps=0.0, page_table="blocks", chunk=0,
-                 one_launch=True, lists=0, kv_len=0):
+                 one_launch=True, lists=0, kv_len=0, decode=None):
         self.heads, self.head_dim_v, self.q_len, self.lse = heads, head_dim, q_len, lse
         self.made = self.lists = self.tickets = self._step = None
+        self.decode = decode
         mask, more = mask_of(mask, window_left, chunk)
         self.numbers = {"scale": scale, "soft_cap": soft_cap, "eps": eps, **more}
         self.op = device.rope_decode(
@@ -295,11 +297,15 @@ class BatchStep:
             cos_sin_short=cos_sin_short, norm=norm, bias=bias, cache=cache, page_table=page_table)
         if not one_launch:
             return
-        split = Split(lists) if lists else choose_split(self.op, max_batch, kv_len)
-        self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads, head_dim_v=head_dim,
-                           lists=split.lists, window=window_left + 1 if mask == "window" else chunk,
-                           item_cost=split.item_cost, merge_rate=split.merge_rate)
-        self.tickets = device.array([[[0] * 32] * kv_heads] * max_batch, "int32")
+        if decode:
+            self.lists, self.tickets = decode.lists, decode.tickets
+        else:
+            split = Split(lists) if lists else choose_split(self.op, max_batch, kv_len)
+            self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
+                               head_dim_v=head_dim, lists=split.lists, item_cost=split.item_cost,
+                               merge_rate=split.merge_rate, window=window_left + 1 if mask == "window" else chunk)
+        if self.lists and self.tickets is None:
+            self.tickets = device.array([[[0] * 32] * kv_heads] * max_batch, "int32")
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None, stream=None):
         """Takes a step's lengths, which include the new tokens, and its pages: tensors on the device. Launches plan if keys
@@ -313,6 +319,8 @@ class BatchStep:
         """Launches a layer: q, k and v [tokens, heads, D] are the output of the QKV projection. `layer` has the other
         tensors that rope_decode reads: q_weight, k_weight, q_bias, k_bias, v_bias, k_scale, v_scale, sinks. Returns out,
         or out and lse."""
+        if self.decode:
+            self._step = self.decode._step
         out, lse = outputs(self, q, out, lse)
         work = {}
         if self.lists:

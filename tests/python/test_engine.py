@@ -85,6 +85,62 @@ class Steps(unittest.TestCase):
         self.assertIsNot(steps.same("lengths", memory[1:4]), first)
 
 
+class Rotated(unittest.TestCase):
+    """Steps whose launch rotates and writes the cache too."""
+
+    ROTATION = _engine.Rotation("neox", DIM)
+
+    @classmethod
+    def setUpClass(cls):
+        rotated = {"op": "rope_decode", "dtype": "fp16", "head_dim": DIM, "gqa": HEADS // KV_HEADS, "page_size": PAGE,
+                   "one_launch": True, "rope": "neox", "cos_sin": "same"}
+        entries = _engine.kernels([FULL, NEAR]) + [rotated]
+        cls.device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+
+    def setUp(self):
+        self.steps = _engine.Steps(self.device, [FULL, NEAR], page_size=PAGE, max_batch=70, max_tokens=80)
+
+    def plan(self, lengths, table, queries=1):
+        starts = np.arange(len(lengths) + 1, dtype=np.int32) * queries
+        self.steps.plan(np.array(lengths, np.int32), table, starts, queries)
+
+    def test_a_step_of_decode(self):
+        lengths, angles = (300, 40, 17), support.random((512, DIM), 1)
+        keys, table, k = pages(lengths, (KV_HEADS, DIM), 2)
+        values = support.random(keys.shape, 3)
+        v = [values[t[:-(-n // PAGE)]].reshape(-1, KV_HEADS, DIM)[:n] for t, n in zip(table, lengths)]
+        rows = support.random((3, HEADS + 2 * KV_HEADS, DIM), 4)
+        new, positions = np.split(rows, [HEADS, HEADS + KV_HEADS], axis=1), np.array([299, 39, 400])
+        self.plan(lengths, table)
+        self.assertIsNotNone(self.steps.fused(FULL, self.ROTATION))
+        out = np.zeros((3, HEADS, DIM), np.float16)
+        self.steps.run_rotated(FULL, self.ROTATION, *new, keys, values, out, positions=positions, cos_sin=angles)
+        cos, sin = np.split(angles[positions].astype(float)[:, None], 2, axis=-1)
+        q, key = (np.concatenate((x * cos - y * sin, y * cos + x * sin), -1) for x, y in (
+            np.split(part.astype(float), 2, axis=-1) for part in new[:2]))
+        for s, n in enumerate(lengths):
+            page, row = table[s, (n - 1) // PAGE], (n - 1) % PAGE
+            support.close(keys[page, row], key[s], 2 * support.HALF * np.abs(key[s]).max(), f"key {s}")
+            np.testing.assert_array_equal(values[page, row], new[2][s])
+            k[s][-1], v[s][-1] = keys[page, row], new[2][s]
+            want, _ = support.attention(q[s:s + 1].astype(np.float16), k[s], v[s], scale=FULL.scale)
+            # A rounded q may differ in its last bit, which moves a score by up to 2^-11 of a product of q and k.
+            moved = support.HALF * FULL.scale * np.abs(q[s]).max() * np.abs(k[s].astype(float)).sum(-1).max()
+            support.close(out[s:s + 1], want, support.bound(v[s]) + 2 * moved * np.abs(v[s].astype(float)).max(), f"{s}")
+
+    def test_other_steps_have_launches_of_their_own(self):
+        self.plan((40,) * 64, np.zeros((64, 3), np.int32))
+        self.assertIsNotNone(self.steps.fused(FULL, self.ROTATION))
+        with mock.patch.dict(os.environ, ATTN_FUSE="0"):
+            self.assertIsNone(self.steps.fused(FULL, self.ROTATION))
+        self.assertIsNone(self.steps.fused(NEAR, self.ROTATION), "a kind that the pack lacks")
+        self.assertIsNone(self.steps.fused(FULL, self.ROTATION._replace(rope="gptj")))
+        self.plan((40,) * 65, np.zeros((65, 3), np.int32))
+        self.assertIsNone(self.steps.fused(FULL, self.ROTATION), "too many sequences")
+        self.plan((40,), np.zeros((1, 3), np.int32), queries=2)
+        self.assertIsNone(self.steps.fused(FULL, self.ROTATION), "a prompt")
+
+
 class Latent(unittest.TestCase):
     def test_decode(self):
         entries = _engine.latent_kernels([LATENT])

@@ -79,6 +79,8 @@ class Builder(AttentionMetadataBuilder):
             session.device, [layer.impl.kind for layer in layers.values()], page_size=kv_cache_spec.block_size,
             max_batch=scheduler.max_num_seqs, max_tokens=scheduler.max_num_batched_tokens,
             decode_queries=_common.decode_queries(vllm_config))
+        for layer in layers.values():
+            layer.impl.steps = self.steps
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
         m = common_attn_metadata
@@ -99,6 +101,7 @@ class Impl(AttentionImpl):
         self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
         self.fp8 = kv_cache_dtype.startswith("fp8")
         self.given, self.sinks, self.views = sinks, None, {}
+        self.steps = self.pending = None  # the planned steps; what forward() rotates and writes in its launch
         self.kind = _engine.Kind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
             head_dim_v=head_size, scale=float(scale), window=-1 if sliding_window is None else sliding_window - 1,
@@ -124,14 +127,32 @@ class Impl(AttentionImpl):
         """Attention of the step's tokens to the cache, which has their own keys already. Rows of padding are not written."""
         if output_scale is not None or output_block_scale is not None:
             raise NotServed("ATTN", "outputs of fp8")
+        pending, self.pending = self.pending, None
         if attn_metadata is None:  # a run that measures memory
             return output.fill_(0)
         n = attn_metadata.num_actual_tokens
         k, v = self.pages(kv_cache)
         q, out = (x[:n].view(n, self.num_heads, self.head_size) for x in (query, output))
-        attn_metadata.steps.run(self.kind, q, k, v, out, k_scale=_common.scale(layer, "_k_scale"),
-                                v_scale=_common.scale(layer, "_v_scale"), sinks=self.sinks, stream=_common.stream(q))
+        tensors = {"k_scale": _common.scale(layer, "_k_scale"), "v_scale": _common.scale(layer, "_v_scale"),
+                   "sinks": self.sinks, "stream": _common.stream(q)}
+        if pending:
+            rotation, rows, positions, more = pending
+            attn_metadata.steps.run_rotated(self.kind, rotation, *(x[:n] for x in rows), k, v, out,
+                                            positions=positions[:n], **more, **tensors)
+        else:
+            attn_metadata.steps.run(self.kind, q, k, v, out, **tensors)
         return output
+
+    def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
+        """Leaves the rotation of rows, queries, keys and values [tokens, heads, D], and the write into the cache to the
+        launch of forward(), which is next. Returns False where a launch of their own has to do both: see Steps.fused(). In a
+        piece of a graph it always does: a replay would not come by here before forward()."""
+        rotation = _engine.Rotation("neox" if is_neox else "gptj", cosines.shape[-1], norm, float(eps),
+                                    cosines.dtype == rows[0].dtype)
+        if self.steps is None or _common.in_piece() or self.steps.fused(self.kind, rotation) is None:
+            return False
+        self.pending = rotation, rows, positions, dict(weights, cos_sin=cosines)
+        return True
 
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
         """Writes the step's keys and values into the cache."""
@@ -145,7 +166,12 @@ class Impl(AttentionImpl):
 
     def do_rope_and_kv_cache_update(self, layer, query, key, value, positions, cos_sin_cache, is_neox, kv_cache,
                                     layer_slot_mapping):
-        """Rotates queries and keys in place, and writes keys and values into the cache, in one launch."""
+        """Rotates queries and keys in place, and writes keys and values into the cache, in one launch. In steps of few
+        sequences forward() does it: queries and keys then stay as they are."""
+        cos_sin_cache = _common.table(cos_sin_cache)
+        heads = (x.view(x.shape[0], -1, self.head_size) for x in (query, key, value))
+        if self.defer(tuple(heads), positions, cos_sin_cache, is_neox):
+            return
         k, v = self.pages(kv_cache)
         cos, sin = cos_sin_cache.chunk(2, dim=-1)
         aiter.fused_qk_rope_reshape_and_cache(
@@ -155,7 +181,11 @@ class Impl(AttentionImpl):
     def do_qk_norm_rope_kvcache_update(self, layer, qkv, q_out, k_out, positions, q_weight, k_weight, rms_norm_eps,
                                        cos_sin_cache, is_neox, kv_cache, layer_slot_mapping):
         """Norms each head of queries and keys, rotates them, and writes the cache, in one launch. k_out stays as it is:
-        forward() reads keys from the cache."""
+        forward() reads keys from the cache. In steps of few sequences forward() does it, and q_out stays as it is too."""
+        cos_sin_cache = _common.table(cos_sin_cache)
+        heads = qkv.view(qkv.shape[0], -1, self.head_size).split([self.num_heads, self.num_kv_heads, self.num_kv_heads], 1)
+        if self.defer(heads, positions, cos_sin_cache, is_neox, "rms", rms_norm_eps, q_weight=q_weight, k_weight=k_weight):
+            return
         k, v = self.pages(kv_cache)
         aiter.fused_qk_norm_rope_cache_pts_quant_shuffle(
             qkv, q_weight, k_weight, cos_sin_cache, positions, qkv.shape[0], self.num_heads, self.num_kv_heads,

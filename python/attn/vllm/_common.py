@@ -52,3 +52,19 @@ def scale(layer, name):
     if found is None or found[0] is not given:
         found = layer.__dict__["attn" + name] = (given, given.view(1))
     return found[1]
+
+
+def in_piece():
+    """True if the step is in pieces, each of which may be a graph of its own: attention is between them."""
+    from vllm.config import CUDAGraphMode
+    from vllm.forward_context import get_forward_context, is_forward_context_available
+    return is_forward_context_available() and get_forward_context().cudagraph_runtime_mode == CUDAGraphMode.PIECEWISE
+
+
+def table(cosines):
+    """A table of cosines and sines in a type that the packs of ATTN_PACKS have: its own, or float32, which is exact and
+    made once."""
+    if not hasattr(cosines, "attn_table"):
+        short = {kernel["key"].get("cos_sin") for kernel in _engine.named_kernels() if "rope" in kernel["op"]}
+        cosines.attn_table = cosines if "same" in short or not short else cosines.float()
+    return cosines.attn_table
