@@ -50,7 +50,7 @@ static bool check_heads(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not head_dim %d", v->head_dim_v,
                           v->head_dim);
     const int rotary = rope_rotary_dim(v), half = rotary / 2;
-    if (rotary > v->head_dim || half & (half - 1) || (rotary && half < 8))
+    if (rotary > v->head_dim || rotary % 2 || half & (half - 1) || (rotary && half < 8))
         return att_reject(why, ATT_ROTARY_DIM,
                           "half of rotary_dim %d is not a power of two from 8 to %d", rotary,
                           v->head_dim / 2);

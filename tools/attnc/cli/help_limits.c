@@ -65,9 +65,30 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
     return found;
 }
 
+/* Sets the fields of `v` whose default the op refuses, as it says which ones. An enumeration gets
+ * its first other value with which another field or none is refused. */
+static void set_refused_defaults(struct att_variant *v)
+{
+    static const int numbers[] = {2, 4, 8, 1};
+    enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), MOST = 4 };
+    struct att_why why = {.field = ATT_FIELD_COUNT};
+    for (int n = 0; n < MOST && targets_of(v, &why) != all_targets(); n++) {
+        const enum att_field f = why.field;
+        if (f == ATT_FIELD_COUNT || f == ATT_HEAD_DIM || f == ATT_HEAD_DIM_V || v->loc[f].line)
+            return;
+        const struct att_field_info *info = &att_fields[f];
+        const int values = info->kind == ATT_KIND_ENUM ? info->value_count : NUMBERS;
+        for (int i = 0; i < values && why.field == f; i++) {
+            set(v, f, info->kind == ATT_KIND_INT ? numbers[i] : i);
+            why.field = ATT_FIELD_COUNT;
+            targets_of(v, &why);
+        }
+    }
+}
+
 /* Finds the required head sizes with which every target has a kernel of the op. False: there are
- * none. */
-static bool find_base(struct op_limits *l)
+ * none. With `refused` defaults that the op refuses have other values. */
+static bool find_sizes(struct op_limits *l, bool refused)
 {
     static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
@@ -78,6 +99,8 @@ static bool find_base(struct op_limits *l)
         att_variant_init(&l->base, l->op, tgt_all[0]->machine.name);
         set(&l->base, pairs[pair][0], sizes[i / SIZES]);
         set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
+        if (refused)
+            set_refused_defaults(&l->base);
         if (targets_of(&l->base, NULL) == all_targets()) {
             if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
                 l->base.loc[pairs[pair][1]].line = 0;
@@ -588,7 +611,7 @@ void print_limits(const struct att_template *op)
 {
     static struct op_limits l;
     l = (struct op_limits){.op = op};
-    if (!find_base(&l))
+    if (!find_sizes(&l, false) && !find_sizes(&l, true))
         return;
     find_choices(&l);
     bool has_fields = false;
