@@ -12,9 +12,10 @@ from attn._native import AttnError
 from attn._ops import CacheDesc
 from attn._pack import Pack
 from attn.aiter._common import address, strides
-from attn.attention import BatchDecode, BatchPrefill, BatchStep, Lists, choose_split
+from attn.attention import BatchDecode, BatchPrefill, BatchStep, Lists, choose_split, new_like
 
 ROTATED_SEQUENCES = 64  # most sequences of a step in which rope_decode takes less time than two launches
+PRODUCT_TOKENS = 64  # most tokens of a step whose products with W_UK and W_UV are in the launches around them
 ROTATED_QUERIES = 8  # most queries of a sequence that rope_decode takes
 
 
@@ -184,8 +185,8 @@ class Steps:
         return self.rotated[kind, rotation]
 
     def run_rotated(self, kind, rotation, q, k, v, k_cache, v_cache, out, *, k_scale=None, v_scale=None, **tensors):
-        """A layer of the planned step, of which fused() is not None: q, k and v [tokens, heads, D] are the output of the QKV
-        projection. `tensors` are further arguments of BatchStep.run()."""
+        """A layer of the planned step, for which fused() has a BatchStep: q, k and v [tokens, heads, D] are the output of the
+        QKV projection. `tensors` are further arguments of BatchStep.run()."""
         if kind.kv_dtype == "same":
             k_scale = v_scale = None
         self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
@@ -223,7 +224,8 @@ class LatentKind(typing.NamedTuple):
 
 def latent_kernels(kinds, decode_queries=1):
     """Entries of a description for layers of these kinds: absorbed decode, prefill of expanded keys with and without LSE,
-    the cache's writes, work lists and sums of parts."""
+    the cache's writes, work lists and sums of parts. Unless ATTN_FUSE is 0, absorbed decode and the cache's writes are there
+    with the products with W_UK and W_UV too."""
     out = [{"op": "plan"}]
     for kind in dict.fromkeys(kind._replace(scale=0.0) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
@@ -233,6 +235,9 @@ def latent_kernels(kinds, decode_queries=1):
                 {"op": "prefill", "dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v,
                  "mask": ["causal", "none"], "lse": [False, True]},
                 {"op": "combine", "dtype": kind.dtype, "head_dim": kind.latent, "partials": "csr"}]
+        if fuses():
+            out += [{**out[-4], "one_launch": True, "product_dim": kind.head_dim_v},
+                    {**out[-3], "product_dim": kind.head_dim - kind.rope}]
     return unique(out)
 
 
@@ -248,6 +253,22 @@ class LatentSteps:
         self.lists = Lists(device, batch=max_batch, q_len=decode_queries, heads=kind.heads, kv_heads=1,
                            head_dim_v=kind.latent, lists=split.lists, item_cost=split.item_cost, merge_rate=split.merge_rate)
         self.combine = device.combine(dtype=kind.dtype, head_dim=kind.latent, heads=kind.heads, partials="csr")
+        self.products = self._look_up_products(device, page_size) if fuses() else None
+        if self.products:
+            self.tickets, self.product_tickets = (device.array(x, "int32") for x in ([[0] * 32] * max_batch, [0] * 32))
+
+    def _look_up_products(self, device, page_size):
+        """Returns mla_rope_cache with the product with W_UK and mla_decode with the product with W_UV, or None where the
+        packs lack them."""
+        kind, cache = self.kind, self.kind.cache(page_size)
+        row = dict(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent, heads=kind.heads, cache=cache)
+        try:
+            return (device.mla_rope_cache(**row, rope="none", product_dim=kind.head_dim - kind.rope),
+                    device.mla_decode(**row, q_len=self.queries, one_launch=True, product_dim=kind.head_dim_v))
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+        return None
 
     def plan(self, lengths, table, starts, stream=None):
         """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
@@ -267,3 +288,22 @@ class LatentSteps:
                 stream=stream)
         self.combine(out=out, q_len=self.queries, **parts, **{name: plan[name] for name in (
             "reduce_indptr", "reduce_final_map", "reduce_partial_map")}, stream=stream)
+
+    def run_products(self, q, kv_c, k_pe, slots, cache, w_uk, w_uv, out, *, k_scale=None, stream=None):
+        """A layer with its products, in two launches. q [tokens, heads, head_dim] is the query before W_UK, rotated already;
+        kv_c [tokens, latent] and k_pe [tokens, rope] are the new rows of the cache, which go to `slots` [tokens]; a slot of -1
+        is not written. w_uk is [heads, latent, head_dim - rope], w_uv [heads, head_dim_v, latent], out [tokens, heads,
+        head_dim_v]. It is for up to PRODUCT_TOKENS tokens, where self.products is not None."""
+        kind, plan = self.kind, self.lists.of(self.step["kv_lens"].shape[0])
+        rows, scale = cache[:, :, None], k_scale if kind.kv_dtype == "fp8" else None
+        nope = kind.head_dim - kind.rope
+        absorbed = new_like(q, (*q.shape[:2], kind.latent + kind.rope))
+        latents = new_like(q, (*q.shape[:2], kind.latent))
+        write, attend = self.products
+        write(q_nope=q[..., :nope], q_pe=q[..., nope:], w_uk=w_uk, q_out=absorbed, kv_c=kv_c, k_pe=k_pe, slot_mapping=slots,
+              k_cache=rows, k_scale=scale, stream=stream)
+        attend(q=absorbed, out=latents, k_cache=rows, k_scale=scale, scale=kind.scale, w_uv=w_uv, product_out=out,
+               tickets=self.tickets.first(self.step["kv_lens"].shape[0]), product_tickets=self.product_tickets,
+               partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse, partial_rows=self.lists.rows,
+               **{name: plan[name] for name in ("work_indptr", "work_info", "reduce_indptr", "reduce_partial_map")},
+               **self.step, stream=stream)

@@ -156,6 +156,39 @@ class Latent(unittest.TestCase):
             support.close(out[s:s + 1], want, support.bound(rows[s]), f"sequence {s}")
 
 
+    def test_decode_with_products(self):
+        entries = _engine.latent_kernels([LATENT])
+        device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+        steps = _engine.LatentSteps(device, LATENT, page_size=PAGE, max_batch=4)
+        lengths = (300, 7, 33)
+        cache, table, rows = pages(lengths, (576,), 8)
+        new, q = support.random((3, 576), 10), support.random((3, 4, 192), 11)
+        w_uk, w_uv = (support.random((4, *size), 12) * np.float16(size[1] ** -0.5) for size in ((512, 128), (128, 512)))
+        slots = np.array([table[s, (n - 1) // PAGE] * PAGE + (n - 1) % PAGE for s, n in enumerate(lengths)], np.int64)
+        slots[1] = -1
+        out = np.zeros((3, 4, 128), np.float16)
+        steps.plan(np.array(lengths, np.int32), table, np.arange(4, dtype=np.int32))
+        steps.run_products(q, new[:, :512], new[:, 512:], slots, cache, w_uk, w_uv, out)
+        for s in (0, 2):
+            rows[s][-1] = new[s]
+        np.testing.assert_array_equal(cache.reshape(-1, 576)[slots[slots >= 0]], new[[0, 2]])
+        for s in range(3):
+            absorbed = np.einsum("hld,hd->hl", w_uk.astype(float), q[s, :, :128].astype(float)).astype(np.float16)
+            full = np.concatenate((absorbed, q[s, :, 128:]), -1)[None]
+            latent, _ = support.attention(full, rows[s][:, None], rows[s][:, None, :512], scale=LATENT.scale)
+            want = np.einsum("hvl,hl->hv", w_uv.astype(float), latent[0])
+            # The latents' errors add up with the rows of W_UV; a rounding of the absorbed query moves scores a little.
+            reach = np.abs(w_uv.astype(float)).sum(-1).max()
+            moved = support.HALF * LATENT.scale * np.abs(absorbed).max() * np.abs(rows[s].astype(float)).sum(-1).max()
+            limit = reach * (support.bound(rows[s]) + 2 * moved * np.abs(rows[s].astype(float)).max())
+            support.close(out[s], want, limit, f"sequence {s}")
+            self.assertLess(np.abs(out[s] - want).max(), 0.02 * np.abs(want).max())
+
+    def test_products_are_left_out(self):
+        with mock.patch.dict(os.environ, ATTN_FUSE="0"):
+            self.assertFalse([e for e in _engine.latent_kernels([LATENT]) if "product_dim" in e])
+
+
 class Descriptions(unittest.TestCase):
     def test_scales_and_caps_are_numbers_of_a_launch(self):
         again = NEAR._replace(scale=0.5, soft_cap=50.0)

@@ -144,9 +144,9 @@ class Impl(AttentionImpl):
         return output
 
     def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
-        """Leaves the rotation of rows, queries, keys and values [tokens, heads, D], and the write into the cache to the
-        launch of forward(), which is next. Returns False where a launch of their own has to do both: see Steps.fused(). In a
-        piece of a graph it always does: a replay would not come by here before forward()."""
+        """Keeps `rows`, which are queries, keys and values [tokens, heads, D], for forward(), the next call: its launch
+        rotates them and writes the cache. Returns False if Steps.fused() has no such launch, and in a piece of a graph, whose
+        replays do not call this."""
         rotation = _engine.Rotation("neox" if is_neox else "gptj", cosines.shape[-1], norm, float(eps),
                                     cosines.dtype == rows[0].dtype)
         if self.steps is None or _common.in_piece() or self.steps.fused(self.kind, rotation) is None:

@@ -55,7 +55,7 @@ def scale(layer, name):
 
 
 def in_piece():
-    """True if the step is in pieces, each of which may be a graph of its own: attention is between them."""
+    """True if the step is run in pieces, graphs of their own with attention between them."""
     from vllm.config import CUDAGraphMode
     from vllm.forward_context import get_forward_context, is_forward_context_available
     return is_forward_context_available() and get_forward_context().cudagraph_runtime_mode == CUDAGraphMode.PIECEWISE

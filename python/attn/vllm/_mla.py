@@ -3,6 +3,7 @@
 
 vLLM itself splits a step into decode, which is first in a batch, and prefill. It expands keys by matrix products, and
 merges a chunk with its context by LSE."""
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -63,6 +64,14 @@ class Builder(MLACommonMetadataBuilder):
         self.steps = _engine.LatentSteps(
             session.device, impl.latent_kind, page_size=kv_cache_spec.block_size,
             max_batch=vllm_config.scheduler_config.max_num_seqs, decode_queries=_common.decode_queries(vllm_config))
+        for name in layer_names:
+            layer = vllm_config.compilation_config.static_forward_context[name]
+            layer.impl.serve_products(layer, self.steps)
+
+    def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
+        step = super().build(common_prefix_len, common_attn_metadata, fast_build)
+        self.steps.decodes = step.num_prefills == 0 and step.num_decode_tokens <= _engine.PRODUCT_TOKENS
+        return step
 
     def _build_decode(self, block_table_tensor, seq_lens_device, max_seq_len, query_start_loc_cpu, query_start_loc_device,
                       num_decode_tokens, max_query_len, dcp_tot_seq_lens_device):
@@ -87,6 +96,7 @@ class Impl(MLACommonImpl):
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
             kv_dtype="fp8" if self.fp8 else "same")
+        self.steps = self.pending = None  # where products are served: the planned steps, and rows that are not written yet
 
     def kernels(self):
         """The entries of a description that the layer needs."""
@@ -104,10 +114,55 @@ class Impl(MLACommonImpl):
                                        stream=_common.stream(q))
         return out, None
 
+    def serve_products(self, layer, steps):
+        """Makes the layer's decode steps of few tokens two launches, with the products of vLLM's MLAAttention in them:
+        mla_rope_cache with W_UK and the cache's write, mla_decode with W_UV. It is for weights of 16 bits."""
+        others = ("is_aiter_triton_fp4_bmm_enabled", "is_aiter_triton_fp8_bmm_enabled", "is_amx_bmm_enabled",
+                  "dcp_q_replicate", "q_pad_num_heads")
+        if steps.products is None or self.dcp_world_size > 1 or any(getattr(layer, name, None) for name in others):
+            return
+        if self.steps is None:
+            layer.forward_impl = functools.partial(self.forward_step, layer, layer.forward_impl)
+        self.steps = steps
+
+    @staticmethod
+    def weights(layer):
+        """Returns W_UK [heads, latent, nope] and W_UV [heads, V, latent], whose rows are contiguous. vLLM's parameters W_UK_T
+        and W_UV have the other order of axes. One with other strides is copied once, and becomes a view of the copy."""
+        out = []
+        for parameter in (layer.W_UK_T, layer.W_UV):
+            if parameter.stride(1) != 1:
+                parameter.data = parameter.transpose(1, 2).contiguous().transpose(1, 2)
+            out.append(parameter.transpose(1, 2))
+        return out
+
+    def forward_step(self, layer, plain, q, kv_c, k_pe, kv_cache, metadata, output, *args, **others):
+        """MLAAttention.forward_impl(), which is `plain`: a step of few tokens that only decodes has two launches."""
+        pending, self.pending = self.pending, None
+        if metadata is None or not self.steps.decodes or any(x is not None for x in (*args, *others.values())):
+            if pending and metadata is not None:
+                self.write(*pending)
+            return plain(q, kv_c, k_pe, kv_cache, metadata, output, *args, **others)
+        n = metadata.num_decode_tokens
+        out = output[:n].view(n, self.num_heads, self.v_head_dim)
+        slots = pending[3] if pending else torch.full((n,), -1, dtype=torch.int64, device=q.device)
+        w_uk, w_uv = self.weights(layer)
+        self.steps.run_products(q[:n], kv_c[:n], k_pe[:n].reshape(n, -1), slots[:n], self.rows(kv_cache), w_uk, w_uv, out,
+                                k_scale=_common.scale(layer, "_k_scale"), stream=_common.stream(q))
+        return output
+
     def do_kv_cache_update(self, kv_c_normed, k_pe, kv_cache, slot_mapping, kv_cache_dtype, k_scale, skip_scale=False):
-        """Writes latents and rotated keys into the cache."""
+        """Writes latents and rotated keys into the cache. In a step of two launches forward_step() does it."""
+        rows = (kv_c_normed, k_pe, kv_cache, slot_mapping.flatten(), kv_cache_dtype, k_scale)
+        if self.steps is not None and self.steps.decodes and not _common.in_piece():
+            self.pending = rows
+        else:
+            self.write(*rows)
+
+    def write(self, kv_c_normed, k_pe, kv_cache, slots, kv_cache_dtype, k_scale):
+        """Writes rows into the cache in a launch of their own."""
         if kv_cache.numel():
-            aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slot_mapping.flatten(),
+            aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slots,
                                        kv_cache_dtype, k_scale)
 
 
