@@ -42,8 +42,8 @@ static inline struct decoded decode_xf32(vec_u bits)
     return decode_f32((bits & 0xffffe000) | (nan & 0x400000));
 }
 
-/* Decodes a format narrower than binary32 by moving its bits to binary32's positions and
- * scaling. */
+/* Decodes a format narrower than binary32 by moving its bits to binary32's positions. Subnormal
+ * numbers are scaled as integers: the host multiplies subnormal floats a hundred times slower. */
 static inline __attribute__((always_inline)) struct decoded decode_small(struct mfma_small f,
                                                                          vec_u code)
 {
@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     const vec_u magnitude = code & ((1u << width) - 1), sign = (code >> width & 1) << 31;
     const vec_i field = (vec_i)(magnitude >> f.mantissa_bits);
     const vec_u where = magnitude << (23 - f.mantissa_bits);
-    const float scale = float_from_bits((uint32_t)(254 - f.bias) << 23);
+    const float least = float_from_bits((uint32_t)(128 - f.bias - f.mantissa_bits) << 23);
     struct decoded d = {.exponent = vec_max_i(field, (vec_i){0} + 1) - f.bias};
     const vec_i zero = magnitude == 0;
 
@@ -63,7 +63,9 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     default: d.special = (vec_i){0}; break;
     }
     d.exponent &= ~d.special;
-    vec_u bits = (vec_u)((vec_f)where * vec_f_from(scale)) | sign;
+    const vec_f normal = (vec_f)(where + ((uint32_t)(127 - f.bias) << 23));
+    const vec_f subnormal = vec_to_f((vec_i)magnitude) * vec_f_from(least);
+    vec_u bits = (vec_u)vec_pick(field == 0, subnormal, normal) | sign;
     if (f.special == SPECIAL_TOP_FIELD)
         bits |= (vec_u)d.special & 0x7f800000;
     else
