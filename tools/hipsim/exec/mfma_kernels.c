@@ -109,12 +109,19 @@ static inline __attribute__((always_inline)) void find_exponents(const struct st
 /* True if a row has columns in which all products may be below E_MIN, or some above E_MAX. */
 static bool out_of_range(const struct exponents *x, bool two_stage)
 {
-    bool out = false;
-    for (unsigned j = 0; j < BYTE_COLS; j++) {
-        int e = two_stage && x->odd[j] > x->e[j] ? x->odd[j] : x->e[j];
-        out |= (e <= E_MIN + BIAS) | (e > E_MAX + BIAS);
+    vec_b out = {0};
+    for (unsigned i = 0; i < BYTE_COLS; i += SPAN_COLS) {
+        vec_ub e, odd;
+        memcpy(&e, x->e + i, sizeof(e));
+        memcpy(&odd, x->odd + i, sizeof(odd));
+        vec_b low = (vec_b)(e <= E_MIN + BIAS), high = (vec_b)(e > E_MAX + BIAS);
+        if (two_stage) {
+            low &= (vec_b)(odd <= E_MIN + BIAS);
+            high |= (vec_b)(odd > E_MAX + BIAS);
+        }
+        out |= low | high;
     }
-    return out;
+    return vec_any_b(out);
 }
 
 /* Lines of B in registers, for steps in which all rows use the same lines. */
@@ -269,7 +276,7 @@ static inline __attribute__((always_inline)) bool find_result(
     bool done, const vec_i *none, const uint32_t *c, float *d, float *aside)
 {
     struct sums w = find_sums(s, columns, x, j);
-    vec_i odd = {0}, field = {0};
+    vec_i odd = {0}, field;
     vec_f out[PARTS];
 
     for (unsigned p = 0; p < PARTS; p++) {
@@ -282,10 +289,12 @@ static inline __attribute__((always_inline)) bool find_result(
         out[p] = add_c(from, w.sum[p], w.e[p], s->two_stage, s->far);
         if (__builtin_expect(none != NULL, 0))
             out[p] = keep_c(w.e[p], none[p], from, out[p], &odd);
-        field = vec_max_i(field, (vec_i)from & FIELD);
+        const vec_i exponent = (vec_i)from & FIELD;
+        field = p ? vec_max_i(field, exponent) : exponent;
     }
-    odd |= field == FIELD;
-    done &= !vec_any_i(odd);
+    done &= !vec_any_equal(field, (vec_i){0} + FIELD);
+    if (s->scale || none)
+        done &= !vec_any_i(odd);
     if (__builtin_expect(!done, 0))
         d = aside;
     for (unsigned p = 0; p < PARTS; p++)
