@@ -4,7 +4,8 @@
  *
  * LDS has a cell per dword: its writers and readers since the last barrier. A cell carries its
  * epoch, the number of barriers, which continues across workgroups. An old epoch marks an empty
- * cell, so cells are never cleared.
+ * cell, so cells are never cleared. Reads are entered in the cells when a store needs them
+ * (check_race_reads.h).
  */
 #include "check_race.h"
 
@@ -14,6 +15,7 @@
 
 #include "check_race_clocks.h"
 #include "check_race_later.h"
+#include "check_race_reads.h"
 #include "decode.h"
 #include "memory.h"
 
@@ -73,6 +75,7 @@ struct race {
     struct race_global *global;
     struct race_clocks clocks;
     struct race_spare spare;
+    struct race_reads reads;
     struct {
         uint32_t offset; /* code offset + 1 */
         bool polls;
@@ -115,6 +118,7 @@ static void *create(const struct launch *l, void *shadow)
         return NULL;
     r->cells = calloc(dwords, sizeof(*r->cells));
     r->sites = calloc(dwords, sizeof(*r->sites));
+    reads_create(&r->reads, l->lds_bytes);
     r->global = race_global_create(shadow, &r->clocks, &r->spare);
     if (r->cells && r->sites && r->global)
         return r;
@@ -130,6 +134,7 @@ static void begin(void *state, const struct workgroup *wg)
     r->base = ++r->newest;
     r->nconflicts = 0;
     race_spare_begin(&r->spare);
+    reads_begin(&r->reads);
     clocks_begin(&r->clocks);
     race_global_begin(r->global);
 }
@@ -487,8 +492,8 @@ static inline bool read_again(struct cell *cells, unsigned n, const struct again
     return true;
 }
 
-/* Fast path: records a read of whole LDS dwords that nobody has written since the barrier. False if
- * it does not apply. */
+/* Fast path: records a read of whole LDS dwords that no other wave has written since the barrier;
+ * dwords that the wave has written itself have no other readers. False if it does not apply. */
 static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
 {
     if ((first | bytes) & 3)
@@ -500,7 +505,8 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
         struct cell *c = &r->cells[i];
         const bool same = c->epoch == a->epoch;
-        if (same ? c->writers != 0 : a->pending && outstanding(a, c, &r->sites[i]))
+        if (same ? c->writers && (c->writers | c->readers) & (uint16_t)~a->self
+                 : a->pending && outstanding(a, c, &r->sites[i]))
             return false;
         uint64_t uses = same ? c->uses & kept : 0;
         if (timed && !((uint16_t)(uses >> USES_READERS) & (uint16_t)~a->self)) {
@@ -514,20 +520,21 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
-/* Fast path: records a store to whole LDS dwords that no other wave has used since the barrier.
- * False if it does not apply. */
+/* Fast path: records a store to LDS dwords that no other wave has used since the barrier, or to a
+ * part of one. False if it does not apply. */
 static bool write_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
 {
-    if ((first | bytes) & 3)
+    const unsigned from = first & 3, parts = bytes < 4 ? (1u << bytes) - 1 : WHOLE;
+    if (bytes < 4 ? from + bytes > 4 : (first | bytes) & 3)
         return false;
-    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xff) << USES_READ |
+    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xffff) << USES_WRITTEN |
                           (uint64_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS;
     const bool timed = clocks_run(&r->clocks);
     const unsigned flags =
         (a->in->row->flags & ROW_LDS ? SITE_DS : 0u) | (timed ? SITE_WRITE_TIME : 0u);
-    const uint64_t use = a->self | (uint64_t)WHOLE << USES_WRITTEN |
+    const uint64_t use = a->self | (uint64_t)(parts << from) << USES_WRITTEN |
                          (uint64_t)(uint8_t)a->w->id << USES_LAST | (uint64_t)flags << USES_FLAGS;
-    for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
+    for (uint64_t i = first / 4; 4 * i < first + bytes; i++) {
         struct cell *c = &r->cells[i];
         struct site *s = &r->sites[i];
         const bool same = c->epoch == a->epoch;
@@ -542,6 +549,47 @@ static bool write_plain(struct race *r, const struct probe *a, uint64_t first, u
             s->write_time = r->clocks.now;
     }
     return true;
+}
+
+/* Enters a kept read of the current epoch. No store has met its dwords. */
+static void enter_read(struct race *r, const struct kept_read *k)
+{
+    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
+                                                                 << USES_FLAGS;
+    const uint64_t use = UINT64_C(1) << (USES_READERS + k->wave) | (uint64_t)WHOLE << USES_READ;
+    unsigned l;
+    FOR_LANES(l, k->lanes)
+    for (unsigned i = 0; i < k->dwords; i++) {
+        struct cell *c = &r->cells[k->address[l] / 4 + i];
+        c->uses = (c->epoch == r->reads.epoch ? c->uses & kept : 0) | use;
+        c->epoch = r->reads.epoch;
+        c->read_at = k->at;
+    }
+}
+
+/* Keeps a read for later if that makes no difference: no store of this epoch and no outstanding
+ * store can have met its bytes [first, end). */
+static bool keep_read(struct race *r, const struct wave *w, const struct inst *in,
+                      const struct lane_mem *m, unsigned bytes, uint32_t first, uint32_t end)
+{
+    uint64_t low = bytes;
+    unsigned l;
+    if (clocks_run(&r->clocks) || reads_parts(&r->reads, first, end) & r->reads.written)
+        return false;
+    FOR_LANES(l, m->lanes)
+    low |= m->addr[l];
+    return !(low & 3) && !reads_unwaited(&r->reads, w) &&
+           reads_keep(&r->reads, w, in, m, bytes / 4, first, end);
+}
+
+/* Enters the kept reads that an access to [first, end) may meet. */
+static void enter_reads(struct race *r, uint32_t first, uint32_t end)
+{
+    const unsigned n = reads_before(&r->reads, first, end);
+    for (unsigned i = 0; i < n; i++)
+        enter_read(r, &r->reads.kept[i]);
+    if (n)
+        reads_remove(&r->reads, n);
 }
 
 /* True for atomics that implement locks. */
@@ -566,10 +614,17 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .swap = direction == MEM_MODIFY && swaps(in),
     };
     const bool plain_read = direction == MEM_READ && !atomic;
+    const uint32_t first = (uint32_t)m->low, end = (uint32_t)(m->low + m->span);
+    reads_enter(&r->reads, a.epoch);
+    r->newest = a.epoch > r->newest ? a.epoch : r->newest;
+    if (!m->lanes || (plain_read && keep_read(r, w, in, m, bytes, first, end)))
+        return true;
+    enter_reads(r, first, end);
+    if (direction != MEM_READ)
+        reads_store(&r->reads, w, in, first, end);
     const bool repeats = plain_read && bytes % 4 == 0 && !clocks_run(&r->clocks);
     const struct again again = again_of(&a);
     unsigned l;
-    r->newest = a.epoch > r->newest ? a.epoch : r->newest;
     for (uint32_t i = 0; i < w->wg->nwaves; i++)
         a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
     FOR_LANES(l, m->lanes)

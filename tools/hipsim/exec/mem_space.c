@@ -179,26 +179,32 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     bool lds = m->space == MEM_LDS;
     uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
     uint8_t *base = lds ? w->wg->lds : w->scratch;
-    uint64_t stride = lds ? 0 : size, top = 0, bad = 0;
+    uint64_t stride = lds ? 0 : size, low = UINT64_MAX, top = 0, bad = 0;
     unsigned l;
 
     if (m->lanes == UINT64_MAX) {
         for (l = 0; l < WAVE_LANES; l++) {
             m->ptr[l] = base + l * stride + m->addr[l];
+            low = m->addr[l] < low ? m->addr[l] : low;
             top = m->addr[l] > top ? m->addr[l] : top;
         }
     } else {
         FOR_LANES(l, m->lanes)
         {
             m->ptr[l] = base + l * stride + m->addr[l];
+            low = m->addr[l] < low ? m->addr[l] : low;
             top = m->addr[l] > top ? m->addr[l] : top;
         }
     }
+    m->low = low;
+    m->span = top - low + bytes;
     if (top <= size && size - top >= bytes)
         return true;
     FOR_LANES(l, m->lanes)
     if (m->addr[l] > size || size - m->addr[l] < bytes)
         bad |= UINT64_C(1) << l;
+    m->low = 0;
+    m->span = size;
     m->lanes &= ~bad;
     m->dropped |= bad;
     if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))

@@ -150,7 +150,7 @@ static inline bool vec_any_i(vec_i m)
 #endif
 }
 
-/* True if a lane of `a` equals that of `b`. */
+/* True if `a` and `b` are equal in any lane. */
 static inline bool vec_any_equal(vec_i a, vec_i b)
 {
 #if defined(__AVX512F__)

@@ -178,6 +178,10 @@ static void stores_are_waited_for_before_the_barrier(void **state)
            OFFSETS
            "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
            "ds_read_b32 v3, v2\n" WAIT BARRIER);
+    /* A later store to other bytes hides neither the outstanding one nor the wait for it. */
+#define OTHER BARRIER "ds_write_b32 v1, v0 offset:512\nds_read_b32 v3, v2\n" WAIT BARRIER
+    expect(OFFSETS "ds_read_b32 v3, v1\n" WAIT "ds_write_b32 v1, v0\n" OTHER,
+           OFFSETS "ds_read_b32 v3, v1\n" WAIT "ds_write_b32 v1, v0\n" WAIT OTHER);
 }
 
 /* The same code writes one buffer while the other one is read. */
@@ -210,6 +214,10 @@ static void an_atomic_orders_waves(void **state)
 #define COUNT "ds_add_u32 v5, v7\n" WAIT
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
+    /* A load after the release is not ordered before the stores of the wave that acquires it. */
+#define READ_OWN "ds_read_b32 v3, v1\n" WAIT
+    expect(HANDOVER(COUNT READ_OWN, POLL("") "ds_write_b32 v2, v7\n" WAIT),
+           HANDOVER(READ_OWN COUNT, POLL("") "ds_write_b32 v2, v7\n" WAIT));
     /* The first iteration is peeled off the loop, which computes the address again. */
 #define PEELED(offset)                                                                       \
     "ds_read_b32 v4, v5" offset "\n" WAIT                                                    \
