@@ -116,7 +116,7 @@ static void print_description(const struct model *m, const struct deployment *d,
     print_settings(m, out);
     fputs("targets: [", out);
     for (const struct tgt *const *t = tgt_all; *t; t++)
-        if (entry_is_timed(*t))
+        if (entry_is_tuned(*t))
             fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
 }

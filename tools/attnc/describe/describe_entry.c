@@ -49,14 +49,14 @@ bool entry_is_accepted(const char *entry, const char *dtype, const char *target,
 
 const char *entry_dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
 
-bool entry_is_timed(const struct tgt *t) { return t->parameters->name != NULL; }
+bool entry_is_tuned(const struct tgt *t) { return t->machine.fitted->kernels != NULL; }
 
 void entry_sort_targets(const struct entry_writer *w, char good[64], char bad[64], char why[200])
 {
     good[0] = bad[0] = why[0] = '\0';
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const char *name = (*t)->machine.name;
-        if (!entry_is_timed(*t))
+        if (!entry_is_tuned(*t))
             continue;
         char *list = entry_is_accepted(w->entry, entry_dtype(w->m), name, why) ? good : bad;
         const size_t at = strlen(list);

@@ -45,9 +45,9 @@ bool entry_ratios(const struct entry_writer *w, const struct model_group *g, cha
 bool entry_end(struct entry_writer *w, const char *label, const char *comment);
 
 struct tgt;
-/** True if the timing model has the target. Descriptions of models name only such targets, since
- * kernels for others are not tuned. */
-bool entry_is_timed(const struct tgt *t);
+/** True if kernels for the target are tuned: its table of fitted knobs has rows. Descriptions of
+ * models name only such targets. */
+bool entry_is_tuned(const struct tgt *t);
 
 /** Lists the targets that have a kernel for the entry in `good`, and the others in `bad`; `why` is
  * the last refusal. */

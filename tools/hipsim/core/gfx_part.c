@@ -11,6 +11,7 @@ enum {
 #include "gfx942.def"
 #define P(field, value, ...) GFX950_##field = (int)(value),
 #include "gfx950.def"
+#define P(field, value, ...) GFX1250_##field = (int)(value),
 #define F(field, value, ...) GFX1250_##field = (int)(value),
 #include "gfx1250.def"
 };

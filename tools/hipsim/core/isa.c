@@ -10,6 +10,7 @@ enum {
 #define P(field, value, ...) GFX950_##field = (int)(value),
 #define F(field, value, ...) GFX950_##field = (int)(value),
 #include "gfx950.def"
+#define P(field, value, ...) GFX1250_##field = (int)(value),
 #define F(field, value, ...) GFX1250_##field = (int)(value),
 #include "gfx1250.def"
 };
@@ -44,7 +45,6 @@ static const struct isa isas[] = {
         .lds_granule = GFX942_lds_granule,
         .l2_bytes = GFX942_l2_bytes,
         .bus_bits = 8192,
-        .timed = true,
         .checks = CHECK_ALL | CHECK_HINT,
         .counter_max = gfx9_counters,
         .fields = decode_fields,
@@ -65,7 +65,6 @@ static const struct isa isas[] = {
         .lds_granule = GFX950_lds_granule,
         .l2_bytes = GFX950_l2_bytes,
         .bus_bits = 8192,
-        .timed = true,
         .checks = CHECK_ALL | CHECK_HINT,
         .counter_max = gfx9_counters,
         .fields = decode_fields,

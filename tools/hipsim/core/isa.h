@@ -21,7 +21,6 @@ struct isa {
     uint32_t lds_granule; /* unit of allocation, bytes */
     uint32_t l2_bytes;
     uint32_t bus_bits;               /* of the memory, as HIP reports it */
-    bool timed;                      /* the timing model knows it */
     bool clusters;                   /* launches may have clusters of workgroups */
     uint32_t checks;                 /* enum check_bits: checks that have its rules */
     const uint8_t *counter_max;      /* by enum wait_counter */

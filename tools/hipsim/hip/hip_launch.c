@@ -397,10 +397,10 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
                         "belongs to device %d",
                         work->function->kernel->name, work->function->module->code->device,
                         device->ordinal);
-    if (!device->facts->isa->timed && (options.time || time_enabled()))
+    if (work->cluster[0] && (options.time || time_enabled()))
         return hip_fail(hipErrorNotSupported,
-                        "kernel %s cannot be timed: there is no timing model of %s yet",
-                        work->function->kernel->name, device->facts->isa->name);
+                        "kernel %s cannot be timed: there is no timing model of clusters",
+                        work->function->kernel->name);
     error = prepare(work, device, &dispatch);
     if (error == hipSuccess && work->cooperative)
         error = check_residency(work, device);

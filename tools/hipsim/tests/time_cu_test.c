@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/hipsim/core/decode.h"
+#include "tools/hipsim/core/isa.h"
 #include "tools/hipsim/time/time_cu.h"
 
 #define MAX_WAVES 16
@@ -46,10 +48,10 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
         .code = code,
         .kernel = "program",
         .entry_pc = code_address(code),
-        .grid = {waves * 64, 1, 1},
-        .block = {waves * 64, 1, 1},
+        .grid = {waves * code_isa(code)->lanes, 1, 1},
+        .block = {waves * code_isa(code)->lanes, 1, 1},
         .nvgpr = 256,
-        .lds_bytes = 65536,
+        .lds_bytes = target == GFX1250 ? 131072 : 65536,
         .budget = 1000000,
     };
     struct time_params p = time_params_default(target);
@@ -367,6 +369,109 @@ static void code_of_earlier_launches_is_cached(void **state)
     assert_in_range(longer.stall[HIPSIM_STALL_FETCH], 2000, 20000);
 }
 
+/* -- gfx1250, against microbenchmarks of an MI455X ------------------------------------------- */
+
+#define WMMA(d) "v_wmma_f32_16x16x32_bf16 v[" d "], v[0:7], v[8:15], v[" d "]\n"
+#define WMMAS WMMA("16:23") WMMA("24:31") WMMA("32:39") WMMA("40:47")
+
+/* Measured: 8.0 to 8.25 clocks; those that add to the one before 16.0 with a wave, 9.0 with two
+ * and 8.0 with four on the SIMD. */
+static void products_of_gfx1250_take_8_clocks(void **state)
+{
+    (void)state;
+    assert_true(each(GFX1250, WMMAS, 1) == 4 * 8);
+    assert_true(each(GFX1250, WMMA("16:23"), 1) == 16);
+    assert_true(each(GFX1250, WMMA("16:23"), 8) == 2 * 8);
+    assert_true(each(GFX1250, WMMA("16:23"), 16) == 4 * 8);
+    assert_true(clocks(GFX1250, WMMA("16:23") "v_add_f32 v100, v16, v16", 1) == 16 + 1);
+}
+
+/* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks, further ones
+ * take 0.8 to 1 and 1.6; packed ones take about twice as long there. */
+static void the_shadow_of_gfx1250_has_4_slots(void **state)
+{
+    (void)state;
+#define NOTHING(n) ".rept " #n "\nv_add_f32 v100, v101, v102\n.endr\n"
+#define EXP "v_exp_f32 v100, v101\n"
+#define PACKED "v_pk_fma_f32 v[100:101], v[102:103], v[104:105], v[106:107]\n"
+    assert_true(each(GFX1250, NOTHING(1), 1) == 1);
+    assert_true(each(GFX1250, EXP, 1) == 2);
+    assert_true(each(GFX1250, PACKED, 1) == 1);
+    assert_true(each(GFX1250, WMMA("16:23") NOTHING(4) WMMA("24:31") NOTHING(4), 1) == 16);
+    assert_true(each(GFX1250, WMMA("16:23") NOTHING(6) WMMA("24:31") NOTHING(6), 1) == 20);
+    assert_true(each(GFX1250, WMMA("16:23") EXP EXP WMMA("24:31") EXP EXP, 1) == 16);
+    assert_true(each(GFX1250, WMMA("16:23") PACKED PACKED WMMA("24:31") PACKED PACKED, 1) == 16);
+    assert_true(each(GFX1250, WMMA("16:23") PACKED PACKED PACKED WMMA("24:31"), 1) == 17);
+}
+
+/* Measured: n products and m LDS instructions of a wave take 8 n + 29 + m clocks, within 10 %. A
+ * second wave hides the 29. */
+static void products_and_lds_of_gfx1250_keep_apart(void **state)
+{
+    (void)state;
+#define READS(n) ".rept " #n "\nds_load_b32 v100, v99\n.endr\n"
+    const char *begin = "v_lshlrev_b32 v99, 2, v0\n";
+    char text[1024];
+    snprintf(text, sizeof(text), "%s.rept 20\n" WMMAS READS(12) ".endr", begin);
+    const double one = clocks(GFX1250, text, 1) / 20, want = 4 * 8 + 29 + 12;
+    assert_true(one > 0.9 * want && one < 1.1 * want);
+    assert_true(clocks(GFX1250, text, 5) / 20 < 1.1 * one); /* two waves on a SIMD */
+}
+
+/* Returns the bytes per clock of 8 waves that read from the segments 0, or 0 and 1 by SIMD pair. */
+static double lds_rate(unsigned segments)
+{
+    char text[512];
+    snprintf(text, sizeof(text),
+             "s_bfe_u32 s0, ttmp8, 0x5001a\ns_and_b32 s0, s0, %u\ns_lshl_b32 s0, s0, 16\n"
+             "v_lshlrev_b32 v99, 4, v0\nv_add_nc_u32 v99, s0, v99\n"
+             ".rept 200\nds_load_b128 v[100:103], v99\n.endr\ns_wait_dscnt 0",
+             segments - 1);
+    struct marks m;
+    run(GFX1250, text, 8, &m);
+    uint64_t end = 0;
+    for (unsigned i = 0; i < 8; i++)
+        end = m.last[i] > end ? m.last[i] : end;
+    return 200.0 * 8 * 512 / (double)end;
+}
+
+/* Measured: 255.9 bytes a clock out of one segment of 64 KB, 511 when two pairs of SIMDs read
+ * two. */
+static void lds_of_gfx1250_has_segments(void **state)
+{
+    (void)state;
+    assert_true(lds_rate(1) > 240 && lds_rate(1) < 256);
+    assert_true(lds_rate(2) > 470 && lds_rate(2) < 512);
+}
+
+/* A result is there after 5 clocks, of scalars after 2, or 10 for a vector instruction. */
+static void results_of_gfx1250_have_a_latency(void **state)
+{
+    (void)state;
+    assert_true(each(GFX1250, "v_add_f32 v100, v100, v101", 1) == 5);
+    assert_true(each(GFX1250, "v_exp_f32 v100, v100", 1) == 8);
+    assert_true(each(GFX1250, "s_add_co_u32 s0, s0, s1", 1) == 2);
+    assert_true(clocks(GFX1250, "s_add_co_u32 s0, s1, s2\nv_add_nc_u32 v1, s0, v0", 1) == 11);
+    assert_true(clocks(GFX1250, "v_cmp_lt_u32 s0, 3, v0\nv_add_nc_u32 v1, s0, v0", 1) == 6);
+    assert_true(clocks(GFX1250, "v_add_f32 v100, v101, v102\ns_set_vgpr_msb 0", 1) == 2);
+    assert_true(clocks(GFX1250, "s_add_co_u32 s0, s1, s2\ns_set_vgpr_msb 0", 1) == 11);
+}
+
+/* A signal lets the waves pass 11 clocks later, however they wait. */
+static void split_barriers_hold_the_workgroup(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\n"
+        "s_cbranch_scc1 1f\n" NOTHING(200) "1:\n"
+                                           "s_barrier_signal -1\ns_barrier_wait -1";
+    struct marks m;
+    run(GFX1250, text, 4, &m);
+    for (unsigned i = 1; i < 4; i++)
+        assert_int_equal(m.last[i], m.last[0]);
+    assert_true(m.last[0] > 200 + 11 && m.last[0] < 200 + 11 + 40);
+}
+
 /* Most of the stalled time of each program has one cause. */
 static void delays_have_their_cause(void **state)
 {
@@ -464,6 +569,12 @@ int main(void)
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
         cmocka_unit_test(code_of_earlier_launches_is_cached),
+        cmocka_unit_test(products_of_gfx1250_take_8_clocks),
+        cmocka_unit_test(the_shadow_of_gfx1250_has_4_slots),
+        cmocka_unit_test(products_and_lds_of_gfx1250_keep_apart),
+        cmocka_unit_test(lds_of_gfx1250_has_segments),
+        cmocka_unit_test(results_of_gfx1250_have_a_latency),
+        cmocka_unit_test(split_barriers_hold_the_workgroup),
         cmocka_unit_test(delays_have_their_cause),
         cmocka_unit_test(runs_are_repeatable),
     };

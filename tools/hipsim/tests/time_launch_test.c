@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/hipsim/core/isa.h"
 #include "tools/hipsim/core/memory.h"
 #include "tools/hipsim/time/time_dispatch.h"
 #include "tools/hipsim/time/time_launch.h"
@@ -559,17 +560,23 @@ static void registers_and_lds_limit_occupancy(void **state)
     (void)state;
     struct time_params p = time_params_default(GFX942), p950 = time_params_default(GFX950);
     struct launch l = {.block = {256, 1, 1}, .nvgpr = 64};
-    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 8);
+    assert_int_equal(time_occupancy(&p, isa_of(GFX942), &l).workgroups_per_cu, 8);
     l.nvgpr = 65;
-    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 7);
+    assert_int_equal(time_occupancy(&p, isa_of(GFX942), &l).workgroups_per_cu, 7);
     l.nvgpr = 128;
     l.nagpr = 128;
-    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 2);
+    assert_int_equal(time_occupancy(&p, isa_of(GFX942), &l).workgroups_per_cu, 2);
     l.lds_bytes = 40000;
-    assert_int_equal(time_occupancy(&p, &l).workgroups_per_cu, 1);
-    assert_int_equal(time_occupancy(&p950, &l).workgroups_per_cu, 2);
+    assert_int_equal(time_occupancy(&p, isa_of(GFX942), &l).workgroups_per_cu, 1);
+    assert_int_equal(time_occupancy(&p950, isa_of(GFX950), &l).workgroups_per_cu, 2);
     l.block[0] = 512;
-    assert_int_equal(time_occupancy(&p950, &l).waves_per_simd, 2);
+    assert_int_equal(time_occupancy(&p950, isa_of(GFX950), &l).waves_per_simd, 2);
+    const struct time_params p1250 = time_params_default(GFX1250);
+    l = (struct launch){.block = {128, 1, 1}, .nvgpr = 257}; /* 4 waves */
+    assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).workgroups_per_cu, 3);
+    assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).waves_per_simd, 3);
+    l.lds_bytes = 163841;
+    assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).workgroups_per_cu, 1);
 }
 
 int main(void)

@@ -14,12 +14,12 @@
 static void parameters_have_sources(void **state)
 {
     (void)state;
-    const enum gfx_target targets[] = {GFX942, GFX950};
-    for (unsigned t = 0; t < 2; t++) {
+    const enum gfx_target targets[] = {GFX942, GFX950, GFX1250};
+    for (unsigned t = 0; t < 3; t++) {
         size_t n;
         const struct time_param_row *rows = time_param_rows(targets[t], &n);
         size_t other;
-        const struct time_param_row *others = time_param_rows(targets[1 - t], &other);
+        const struct time_param_row *others = time_param_rows(targets[(t + 1) % 3], &other);
         assert_int_equal(n, other);
         for (size_t i = 0; i < n; i++) {
             assert_string_equal(rows[i].name, others[i].name);
@@ -88,6 +88,26 @@ static void matrix_instructions_take_their_passes(void **state)
         assert_int_equal(time_matrix_cycles(GFX950, rows[i].name, rows[i].cbsz, rows[i].blgp),
                          rows[i].gfx950);
     }
+    static const struct {
+        const char *name;
+        unsigned clocks, a, b;
+    } wmma[] = {
+        {"v_wmma_f32_16x16x32_bf16", 8, 0, 0},
+        {"v_wmma_f16_16x16x32_f16", 8, 0, 0},
+        {"v_wmma_f32_16x16x64_fp8_bf8", 4, 0, 0},
+        {"v_wmma_f32_16x16x128_fp8_fp8", 8, 0, 0},
+        {"v_wmma_f32_16x16x128_f8f6f4", 8, 0, 4},
+        {"v_wmma_f32_16x16x128_f8f6f4", 8, 2, 2},
+        {"v_wmma_scale16_f32_16x16x128_f8f6f4", 4, 4, 4},
+        {"v_wmma_scale_f32_32x16x128_f4", 8, 0, 0},
+        {"v_wmma_i32_16x16x64_iu8", 16, 0, 0},
+        {"v_wmma_f32_16x16x4_f32", 16, 0, 0},
+        {"v_swmmac_f32_16x16x64_bf16", 8, 0, 0},
+        {"v_add_f32", 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof(wmma) / sizeof(wmma[0]); i++)
+        assert_int_equal(time_matrix_cycles(GFX1250, wmma[i].name, wmma[i].a, wmma[i].b),
+                         wmma[i].clocks);
 }
 
 static struct time_op op_with(const struct time_params *p, enum gfx_target target, const char *text)
@@ -117,7 +137,8 @@ static void instructions_have_a_port_and_a_cost(void **state)
     struct time_params p = time_params_default(GFX950);
     p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* all different */
     p.valu_f64_cycles = 13, p.valu_mul32_cycles = 17, p.issue_period = 19;
-    p.lds_write_b128_issue = 23, p.scalar_cycles = 29, p.nop_cycles = 31, p.sleep_cycles = 37;
+    p.lds_write_b128_issue = 23, p.scalar_cycles = 29, p.nop_cycles = 31, p.sleep_cycles = 37,
+    p.wait_cycles = 41;
     const struct {
         const char *text;
         enum time_unit unit;
@@ -136,7 +157,8 @@ static void instructions_have_a_port_and_a_cost(void **state)
         {"v_mad_u64_u32 v[0:1], vcc, v1, v2, v[4:5]", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
         {"v_mad_i64_i32 v[0:1], vcc, v1, v2, v[4:5]", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
         {"v_mul_u32_u24 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_cycles},
-        {"v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", UNIT_MATRIX, KIND_PLAIN, 4},
+        {"v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", UNIT_MATRIX, KIND_PLAIN,
+         p.issue_period},
         {"ds_read_b32 v0, v1", UNIT_LDS, KIND_PLAIN, p.issue_period},
         {"ds_write_b64 v0, v[2:3]", UNIT_LDS, KIND_PLAIN, p.issue_period},
         {"ds_write_b128 v0, v[4:7]", UNIT_LDS, KIND_PLAIN, p.lds_write_b128_issue},
@@ -145,7 +167,7 @@ static void instructions_have_a_port_and_a_cost(void **state)
         {"s_branch over\nover:", UNIT_BRANCH, KIND_PLAIN, p.issue_period},
         {"s_add_u32 s0, s1, s2", UNIT_SCALAR, KIND_PLAIN, p.scalar_cycles},
         {"s_nop 3", UNIT_NONE, KIND_NOP, p.nop_cycles * 4},
-        {"s_waitcnt vmcnt(0)", UNIT_NONE, KIND_WAITCNT, p.issue_period},
+        {"s_waitcnt vmcnt(0)", UNIT_NONE, KIND_WAITCNT, p.wait_cycles},
         {"s_barrier", UNIT_NONE, KIND_BARRIER, p.issue_period},
         {"s_sleep 5", UNIT_NONE, KIND_SLEEP, p.sleep_cycles * 5 + p.issue_period},
         {"s_endpgm", UNIT_NONE, KIND_END, p.issue_period},
@@ -162,13 +184,21 @@ static void waits_and_pairs_have_their_numbers(void **state)
 {
     (void)state;
     const struct time_op both = op_of(GFX950, "s_waitcnt vmcnt(17) lgkmcnt(3)");
-    assert_int_equal(both.wait_vm, 17);
-    assert_int_equal(both.wait_lgkm, 3);
-    assert_int_equal(both.wait_exp, UINT16_MAX);
+    assert_int_equal(both.wait[WAIT_VM], 17);
+    assert_int_equal(both.wait[WAIT_LGKM], 3);
+    assert_int_equal(both.wait[WAIT_EXP], UINT16_MAX);
     const struct time_op exports = op_of(GFX950, "s_waitcnt expcnt(2)");
-    assert_int_equal(exports.wait_vm, UINT16_MAX);
-    assert_int_equal(exports.wait_lgkm, UINT16_MAX);
-    assert_int_equal(exports.wait_exp, 2);
+    assert_int_equal(exports.wait[WAIT_VM], UINT16_MAX);
+    assert_int_equal(exports.wait[WAIT_LGKM], UINT16_MAX);
+    assert_int_equal(exports.wait[WAIT_EXP], 2);
+    const struct time_op pair = op_of(GFX1250, "s_wait_loadcnt_dscnt 0x503");
+    assert_int_equal(pair.wait[WAIT_VM], 5);
+    assert_int_equal(pair.wait[WAIT_LGKM], 3);
+    assert_int_equal(pair.wait[WAIT_STORE], UINT16_MAX);
+    const struct time_op single = op_of(GFX1250, "s_wait_asynccnt 0x7");
+    assert_int_equal(single.wait[WAIT_ASYNC], 7);
+    assert_int_equal(single.wait[WAIT_VM], UINT16_MAX);
+    assert_int_equal(op_of(GFX1250, "s_wait_idle").wait[WAIT_TENSOR], 0);
     const struct {
         const char *text;
         bool two;
@@ -415,15 +445,13 @@ static void the_bound_adds_slots_that_do_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
 }
 
-/* The tables of parameters and of parts agree on MI300X and MI355X. Other parts differ by the
- * entries of the table of parts. */
+/* The tables of parameters and of parts agree on each target's first part. Other parts differ by
+ * the entries of the table of parts. */
 static void parts_have_parameters_of_their_own(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < PARTS; i++) {
         const struct gfx_part *part = &gfx_parts[i];
-        if (!isa_of(part->target)->timed)
-            continue;
         const struct time_params p = time_params_of_part(part),
                                  base = time_params_default(part->target);
         if (part == gfx_part_of(part->target))

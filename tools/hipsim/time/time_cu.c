@@ -5,45 +5,16 @@
 #include <string.h>
 
 #include "decode.h"
+#include "isa.h"
 #include "row.h"
 #include "time_lds.h"
+#include "time_wave.h"
 #include "time_work.h"
 
 #define NEVER UINT64_MAX
-#define COUNTER_RING 64
 #define LDS_FIFO_MAX 64
 #define FETCH_LINE 128
-#define VM_MAX 63
-#define LGKM_MAX 15
-#define REGS (2 * TIME_VGPRS)
-
-/* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
-struct counter {
-    uint64_t done[COUNTER_RING];
-    uint64_t issued;
-};
-
-struct cu_wave {
-    struct wave *w;
-    unsigned group; /* index of its workgroup */
-    unsigned simd, slot;
-    const struct inst *next;
-    struct time_op *op; /* cost of `next` */
-    uint64_t at;        /* lower bound of the clock at which `next` can issue; NEVER: blocked */
-    enum hipsim_stall cause;
-    uint64_t ready; /* clock at which the previous instruction allows the next issue */
-    enum hipsim_stall ready_cause;
-    uint64_t came;       /* clock at which the wave reached `next`: one issue period after the
-                          * last */
-    uint64_t fetched;    /* clock at which the code line of `next` has arrived */
-    uint64_t line;       /* code line in the wave's instruction buffer */
-    uint64_t behind;     /* code offset after `next` */
-    uint64_t matrix_end; /* end of the wave's last matrix instruction */
-    uint64_t result_end; /* no matrix result is pending after this */
-    struct counter vm, lgkm;
-    uint64_t result[REGS]; /* clock at which a matrix result register can be read */
-    uint16_t owner[REGS];  /* first register of that instruction's result */
-};
+#define LDS_SEGMENTS 8
 
 struct simd {
     uint64_t valu_free, matrix_free, scalar_free, memory_free;
@@ -61,16 +32,18 @@ struct time_cu {
     struct time_code *code;
     const struct time_params *p;
     enum gfx_target target;
+    const struct isa *isa;
     struct engine_group **groups;
     unsigned ngroups;
-    unsigned *left; /* waves that have not ended, by group */
+    unsigned *left;   /* waves that have not ended, by group */
+    uint64_t *opened; /* clock from which waves pass the group's barrier */
     unsigned waves_per_group;
-    struct cu_wave *waves; /* group g has the entries from g * waves_per_group on */
+    struct time_wave *waves; /* group g has the entries from g * waves_per_group on */
     unsigned nwaves;
-    struct cu_wave *best; /* wave that issues next; NULL: unknown */
+    struct time_wave *best; /* wave that issues next; NULL: unknown */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
-    uint64_t lds_free;
+    uint64_t lds_free[LDS_SEGMENTS];
     struct time_memory memory;
     struct time_cache *icache;
     uint64_t *line_ready; /* arrival in the instruction cache, by code line */
@@ -103,47 +76,6 @@ static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hi
     }
 }
 
-/* Returns the clock from which at most `left` operations of the counter are outstanding. */
-static uint64_t counter_time(const struct counter *c, unsigned left)
-{
-    if (c->issued <= left || left >= COUNTER_RING)
-        return 0;
-    return c->done[(c->issued - left - 1) % COUNTER_RING];
-}
-
-static void counter_push(struct counter *c, uint64_t done)
-{
-    uint64_t before = c->issued ? c->done[(c->issued - 1) % COUNTER_RING] : 0;
-    c->done[c->issued++ % COUNTER_RING] = later(done, before);
-}
-
-static uint64_t regs_ready(const struct cu_wave *tw, struct time_regs r)
-{
-    uint64_t t = 0;
-    for (unsigned i = r.first; i < (unsigned)r.first + r.count && i < REGS; i++)
-        t = later(t, tw->result[i]);
-    return t;
-}
-
-/* True if the matrix instruction accumulates into the previous one's registers, so it only waits
- * for the matrix unit. */
-static bool accumulates(const struct cu_wave *tw, const struct time_op *op)
-{
-    return op->unit == UNIT_MATRIX && op->acc.count && tw->owner[op->acc.first] == op->acc.first;
-}
-
-static uint64_t operands_ready(const struct cu_wave *tw, const struct time_op *op)
-{
-    uint64_t t = 0;
-    for (unsigned i = 0; i < op->nreads; i++)
-        t = later(t, regs_ready(tw, op->reads[i]));
-    if (!accumulates(tw, op))
-        t = later(t, regs_ready(tw, op->acc));
-    if (op->unit != UNIT_MATRIX) /* the matrix unit itself writes in order */
-        t = later(t, regs_ready(tw, op->writes));
-    return t;
-}
-
 static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
 {
     unsigned size = (unsigned)cu->p->lds_fifo;
@@ -151,7 +83,7 @@ static uint64_t fifo_room(const struct time_cu *cu, const struct lds_pair *pair)
     return pair->requests < size ? 0 : pair->started[(pair->requests - size) % LDS_FIFO_MAX];
 }
 
-static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t,
+static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t *t,
                        enum hipsim_stall *cause)
 {
     const struct simd *s = &cu->simds[tw->simd];
@@ -163,7 +95,7 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
         break;
     case UNIT_VALU:
         raise_to(t, cause, s->valu_free, s->valu_cause);
-        if (op->kind != KIND_PACKED_F32)
+        if (op->kind != KIND_PACKED_F32 || cu->p->packed_f32_stalls <= 0)
             break;
         raise_to(t, cause, s->matrix_free, HIPSIM_STALL_MATRIX);
         if (tw->matrix_end)
@@ -174,27 +106,37 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
     case UNIT_BRANCH: raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR); break;
     case UNIT_SMEM:
         raise_to(t, cause, s->scalar_free, HIPSIM_STALL_SCALAR);
-        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        raise_to(t, cause, time_counter_room(cu->isa, tw, WAIT_LGKM), HIPSIM_STALL_COUNTER);
         break;
     case UNIT_LDS:
         if (op->wide_store) /* its data cannot leave during the wave's own matrix instruction */
             raise_to(t, cause, tw->matrix_end, HIPSIM_STALL_MATRIX);
+        if (tw->matrix_end && cu->p->matrix_lds_cycles > 0)
+            raise_to(t, cause, tw->matrix_end + (uint64_t)cu->p->matrix_lds_cycles,
+                     HIPSIM_STALL_MATRIX);
         raise_to(t, cause, s->memory_free, HIPSIM_STALL_LDS_QUEUE);
         raise_to(t, cause, fifo_room(cu, &cu->pairs[tw->simd / 2]), HIPSIM_STALL_LDS_QUEUE);
-        raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
+        raise_to(t, cause, time_counter_room(cu->isa, tw, WAIT_LGKM), HIPSIM_STALL_COUNTER);
         break;
     case UNIT_VMEM:
         raise_to(t, cause, s->memory_free, HIPSIM_STALL_VMEM_QUEUE);
         raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
-        raise_to(t, cause, counter_time(&tw->vm, VM_MAX - 1), HIPSIM_STALL_COUNTER);
+        raise_to(t, cause, time_counter_room(cu->isa, tw, WAIT_VM), HIPSIM_STALL_COUNTER);
         break;
     default: break;
     }
 }
 
+/* Returns the stall of a wait for a counter. */
+static enum hipsim_stall stall_of(unsigned counter)
+{
+    return counter == WAIT_LGKM || counter == WAIT_KM ? HIPSIM_STALL_WAIT_LDS
+                                                      : HIPSIM_STALL_WAIT_VMEM;
+}
+
 /* Returns the clock at which the wave's next instruction can issue, and what delays it in
  * `cause`. */
-static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
+static uint64_t earliest(struct time_cu *cu, const struct time_wave *tw, enum hipsim_stall *cause)
 {
     const struct time_op *op = tw->op;
     uint64_t t = tw->came;
@@ -202,16 +144,17 @@ static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hips
     raise_to(&t, cause, tw->ready, tw->ready_cause);
     raise_to(&t, cause, tw->fetched, HIPSIM_STALL_FETCH);
     if (tw->result_end > t)
-        raise_to(&t, cause, operands_ready(tw, op), HIPSIM_STALL_RESULT);
+        raise_to(&t, cause, time_operands_ready(cu->p, tw, op), HIPSIM_STALL_RESULT);
     if (op->kind == KIND_WAITCNT) {
-        if (op->wait_vm != UINT16_MAX)
-            raise_to(&t, cause, counter_time(&tw->vm, op->wait_vm), HIPSIM_STALL_WAIT_VMEM);
-        if (op->wait_lgkm != UINT16_MAX)
-            raise_to(&t, cause, counter_time(&tw->lgkm, op->wait_lgkm), HIPSIM_STALL_WAIT_LDS);
+        for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+            if (op->wait[c] != UINT16_MAX && c != WAIT_EXP)
+                raise_to(&t, cause, time_counter_at(&tw->counters[c], op->wait[c]), stall_of(c));
         return t;
     }
-    if (op->kind == KIND_END) /* stores drain before the workgroup's resources are free */
-        raise_to(&t, cause, counter_time(&tw->vm, 0), HIPSIM_STALL_WAIT_VMEM);
+    if (op->kind == KIND_END) { /* stores drain before the workgroup's resources are free */
+        raise_to(&t, cause, time_counter_at(&tw->counters[WAIT_VM], 0), HIPSIM_STALL_WAIT_VMEM);
+        raise_to(&t, cause, time_counter_at(&tw->counters[WAIT_STORE], 0), HIPSIM_STALL_WAIT_VMEM);
+    }
     port_times(cu, tw, &t, cause);
     return t;
 }
@@ -229,7 +172,7 @@ static bool has_code(struct time_cu *cu, uint64_t line)
 }
 
 /* Fetches the code line of the next instruction; a miss also fetches the following line. */
-static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+static void fetch_line(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     uint64_t line = tw->next->offset / FETCH_LINE;
     uint64_t lines = (code_size(cu->code->code) + FETCH_LINE - 1) / FETCH_LINE;
@@ -244,7 +187,7 @@ static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 
 /* Fetches aligned windows into the wave's instruction buffer. An instruction that straddles two
  * windows waits for the second one. */
-static void fetch_window(struct time_cu *cu, struct cu_wave *tw)
+static void fetch_window(struct time_cu *cu, struct time_wave *tw)
 {
     const uint64_t window = (uint64_t)cu->p->fetch_bytes;
     const struct inst *in = tw->next;
@@ -255,7 +198,7 @@ static void fetch_window(struct time_cu *cu, struct cu_wave *tw)
     tw->fetched = later(tw->fetched, later(tw->came, jumped ? tw->ready : 0) + (uint64_t)late);
 }
 
-static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+static bool fetch_next(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     tw->next = engine_group_fetch(tw->w);
     if (!tw->next)
@@ -288,12 +231,22 @@ static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time
     return cost;
 }
 
+/* Returns the clock from which the LDS segment of an access is free. */
+static uint64_t *segment_of(struct time_cu *cu, const struct mem_access *access)
+{
+    const bool known = access->space == ACCESS_LDS && access->lanes;
+    const uint64_t at = known ? access->addr[__builtin_ctzll(access->lanes)] : 0;
+    const uint64_t bytes = later(1, (uint64_t)cu->p->lds_segment_bytes);
+    return &cu->lds_free[at / bytes % LDS_SEGMENTS];
+}
+
 /* Queues an LDS request in order of arrival, first on the banks, then on the SIMD pair's bus. */
-static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64_t now,
+static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint64_t now,
                             const struct mem_access *access)
 {
     struct lds_pair *pair = &cu->pairs[tw->simd / 2];
-    struct time_lds_cost cost = {.clocks = 2, .floor = 2, .bus_bytes = WAVE_LANES * 4};
+    uint64_t *const lds_free = segment_of(cu, access);
+    struct time_lds_cost cost = {.clocks = 2, .floor = 2, .bus_bytes = 4u * cu->isa->lanes};
     bool is_store = false;
     if (access->space == ACCESS_LDS) {
         is_store = access->is_store && !access->is_load;
@@ -306,17 +259,17 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     uint64_t start, done;
     if (is_store) { /* store data cross the bus first */
         *bus_free = later(now, *bus_free) + (uint64_t)(bus + 0.5);
-        start = later(*bus_free, cu->lds_free);
+        start = later(*bus_free, *lds_free);
         done = start + cost.clocks;
         pair->started[pair->requests++ % LDS_FIFO_MAX] = start;
     } else {
-        start = later(now, cu->lds_free);
+        start = later(now, *lds_free);
         uint64_t send = later(start, *bus_free);
         done = later(start + cost.clocks, send + (uint64_t)(bus + 0.5));
         *bus_free = done;
         pair->started[pair->requests++ % LDS_FIFO_MAX] = send;
     }
-    cu->lds_free = start + cost.clocks;
+    *lds_free = start + cost.clocks;
     cu->result.lds_clocks += cost.clocks;
     cu->result.lds_conflicts += cost.clocks > cost.floor ? cost.clocks - cost.floor : 0;
     return done + (uint64_t)cu->p->lds_latency;
@@ -324,24 +277,24 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
 
 /* Computes scratch addresses: interleaved by lane in dwords, in a separate region for every
  * wave. */
-static void scratch_addresses(const struct cu_wave *tw, const struct mem_access *access,
-                              uint64_t addr[WAVE_LANES])
+static void scratch_addresses(const struct time_wave *tw, const struct mem_access *access,
+                              unsigned lanes, uint64_t addr[WAVE_LANES])
 {
     uint64_t base = UINT64_C(1) << 60 | (uint64_t)tw->slot << 40 | (uint64_t)tw->group << 48;
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        addr[l] = base + access->addr[l] / 4 * 4 * WAVE_LANES + l * (uint64_t)access->bytes;
+    for (unsigned l = 0; l < lanes; l++)
+        addr[l] = base + access->addr[l] / 4 * 4 * lanes + l * (uint64_t)access->bytes;
 }
 
 /* Classifies a vector memory request. SC1 means device or system scope, which bypasses the L1
  * (LLVM, memory model gfx942). */
-static enum time_request request_kind(const struct cu_wave *tw, const struct mem_access *access)
+static enum time_request request_kind(const struct time_wave *tw, const struct mem_access *access)
 {
     if (access->is_store)
         return access->is_load ? REQUEST_ATOMIC : REQUEST_STORE;
     return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
 }
 
-static uint64_t vmem_request(struct time_cu *cu, struct cu_wave *tw, uint64_t now,
+static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
                              const struct mem_access *access)
 {
     uint64_t scratch[WAVE_LANES];
@@ -355,14 +308,14 @@ static uint64_t vmem_request(struct time_cu *cu, struct cu_wave *tw, uint64_t no
     if (access->space == ACCESS_NONE)
         return now + (uint64_t)cu->p->l1_latency;
     if (access->space == ACCESS_SCRATCH) {
-        scratch_addresses(tw, access, scratch);
+        scratch_addresses(tw, access, cu->isa->lanes, scratch);
         addr = scratch;
     }
     return time_memory_request(&cu->memory, now, request_kind(tw, access), access->bytes,
                                access->lanes, addr);
 }
 
-static void matrix_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+static void matrix_issued(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
     struct simd *s = &cu->simds[tw->simd];
@@ -370,27 +323,39 @@ static void matrix_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     s->valu_cause = HIPSIM_STALL_SHADOW;
     s->matrix_free = now + op->matrix;
     tw->matrix_end = now + op->matrix;
-    tw->result_end = later(tw->result_end, now + op->result);
-    for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++) {
-        tw->result[r % REGS] = now + op->result;
-        tw->owner[r % REGS] = op->writes.first;
-    }
+    time_note_result(cu->p, tw, op->writes, now + op->result, op->writes.first);
     cu->result.matrix_clocks += op->matrix;
     cu->result.matrix_by[op->matrix_class] += op->matrix;
 }
 
-static void valu_issued(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
+static void valu_issued(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
     struct simd *s = &cu->simds[tw->simd];
-    s->valu_free = now + op->issue;
-    s->valu_cause = HIPSIM_STALL_VALU;
-    if (op->kind == KIND_PACKED_F32)
+    uint64_t issue = op->issue;
+    if (op->kind == KIND_PACKED_F32 && cu->p->packed_f32_stalls > 0)
         s->matrix_free = later(s->matrix_free, now + op->issue);
-    cu->result.valu_clocks += op->issue;
+    else if (op->kind == KIND_PACKED_F32 && s->matrix_free > now)
+        issue = (uint64_t)cu->p->packed_f32_shadow;
+    s->valu_free = now + issue;
+    s->valu_cause = HIPSIM_STALL_VALU;
+    cu->result.valu_clocks += issue;
+    if (op->result) {
+        time_note_result(cu->p, tw, op->writes, now + op->result, TIME_NO_OWNER);
+        time_note_result(cu->p, tw, op->writes_too, now + op->result, TIME_NO_OWNER);
+        return;
+    }
     /* Overwritten matrix results are plain registers again. */
     for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++)
-        tw->owner[r % REGS] = UINT16_MAX;
+        tw->owner[r % TIME_REGS] = TIME_NO_OWNER;
+}
+
+static void scalar_issued(struct time_cu *cu, struct time_wave *tw, uint64_t now)
+{
+    const struct time_op *op = tw->op;
+    cu->simds[tw->simd].scalar_free = now + op->issue;
+    if (op->result)
+        time_note_result(cu->p, tw, op->writes, now + op->result, TIME_NO_OWNER);
 }
 
 static bool is_flat(const struct inst *in)
@@ -400,7 +365,8 @@ static bool is_flat(const struct inst *in)
 
 /* Occupies the units that an executed instruction uses. Returns the clock at which its result is
  * available. */
-static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
+static uint64_t occupy(struct time_cu *cu, struct time_wave *tw, const struct inst *in,
+                       uint64_t now)
 {
     const struct time_op *op = tw->op;
     const struct mem_access *access = &tw->w->access;
@@ -409,7 +375,7 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
     switch ((enum time_unit)op->unit) {
     case UNIT_MATRIX: matrix_issued(cu, tw, now); return now + op->matrix;
     case UNIT_VALU: valu_issued(cu, tw, now); return done;
-    case UNIT_SCALAR: s->scalar_free = now + op->issue; return done;
+    case UNIT_SCALAR: scalar_issued(cu, tw, now); return done;
     case UNIT_BRANCH: {
         bool taken = tw->w->pc != code_address(cu->code->code) + in->offset + in->size;
         s->scalar_free = now + op->issue;
@@ -423,7 +389,7 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
         done = access->space == ACCESS_SCALAR
                    ? time_memory_scalar(&cu->memory, now, access->addr[0], access->bytes)
                    : now + (uint64_t)cu->p->scalar_latency;
-        counter_push(&tw->lgkm, done);
+        time_count(tw, WAIT_LGKM, done);
         return done;
     case UNIT_LDS:
         s->memory_free = now + op->issue;
@@ -432,32 +398,39 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
             tw->ready_cause = HIPSIM_STALL_LDS_QUEUE;
         }
         done = lds_request(cu, tw, now, access);
-        counter_push(&tw->lgkm, done);
+        time_count(tw, WAIT_LGKM, done);
         return done;
     case UNIT_VMEM:
         s->memory_free = now + op->issue;
         done = vmem_request(cu, tw, now, access);
         if (op->kind != KIND_INVALIDATE) /* counted by no counter: later requests follow it in
                                           * order */
-            counter_push(&tw->vm, done);
+            time_count(tw, WAIT_VM, done);
         if (is_flat(in))
-            counter_push(&tw->lgkm, done);
+            time_count(tw, WAIT_LGKM, done);
         return done;
     default: return done;
     }
 }
 
-/* Delays the wave after s_nop or s_sleep, which affect no other wave. */
-static void pause_wave(struct cu_wave *tw, uint64_t now)
+/* Delays the wave after instructions that affect no other wave. */
+static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
+    static const uint8_t causes[] = {
+        [KIND_NOP] = HIPSIM_STALL_DEPENDENCY,     [KIND_SLEEP] = HIPSIM_STALL_SLEEP,
+        [KIND_WAITCNT] = HIPSIM_STALL_DEPENDENCY, [KIND_MSB] = HIPSIM_STALL_DEPENDENCY,
+        [KIND_BARRIER] = HIPSIM_STALL_BARRIER,
+    };
     const struct time_op *op = tw->op;
-    if (op->kind != KIND_NOP && op->kind != KIND_SLEEP)
+    if (op->kind >= sizeof(causes) || !causes[op->kind])
         return;
-    tw->ready = now + op->issue;
-    tw->ready_cause = op->kind == KIND_NOP ? HIPSIM_STALL_DEPENDENCY : HIPSIM_STALL_SLEEP;
+    tw->ready_cause = causes[op->kind];
+    tw->ready = op->kind == KIND_MSB       ? now + time_msb_clocks(cu->p, tw)
+                : op->kind == KIND_BARRIER ? cu->opened[tw->group]
+                                           : now + op->issue;
 }
 
-static void note_issue(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in,
+static void note_issue(struct time_cu *cu, const struct time_wave *tw, const struct inst *in,
                        uint64_t now)
 {
     struct time_line *line = &cu->code->lines[in->offset / 4];
@@ -472,8 +445,8 @@ static void note_issue(struct time_cu *cu, const struct cu_wave *tw, const struc
     r->instructions++;
 }
 
-static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst *in, uint64_t now,
-                 uint64_t done)
+static void emit(struct time_cu *cu, const struct time_wave *tw, const struct inst *in,
+                 uint64_t now, uint64_t done)
 {
     if (!cu->sink)
         return;
@@ -497,9 +470,9 @@ static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst
 /* Resumes at clock `at` the waves of a group that a barrier has released. */
 static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
 {
-    struct cu_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
+    struct time_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
     for (unsigned i = 0; i < cu->waves_per_group; i++) {
-        struct cu_wave *tw = &waves[i];
+        struct time_wave *tw = &waves[i];
         if (!tw->w || tw->at != NEVER || tw->w->state != WAVE_RUNNING)
             continue;
         tw->ready = at;
@@ -510,13 +483,19 @@ static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
     return true;
 }
 
+/* Resumes the waves of a group whose barrier has opened. */
+static bool barrier_opened(struct time_cu *cu, unsigned group, uint64_t now)
+{
+    cu->opened[group] = now + (uint64_t)cu->p->barrier_cycles;
+    return wake(cu, group, now, cu->opened[group]) && cu->launch->fault.kind == FAULT_NONE;
+}
+
 /* Opens the group's barrier if every wave has reached it or ended. */
 static bool release(struct time_cu *cu, unsigned group, uint64_t now)
 {
     if (!engine_group_release(cu->groups[group]))
         return cu->launch->fault.kind == FAULT_NONE;
-    return wake(cu, group, now, now + (uint64_t)cu->p->barrier_cycles) &&
-           cu->launch->fault.kind == FAULT_NONE;
+    return barrier_opened(cu, group, now);
 }
 
 bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
@@ -533,7 +512,7 @@ bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
 }
 
 /* True if `a` issues before `b` when both could issue at the same clock. */
-static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
+static bool goes_first(const struct time_wave *a, const struct time_wave *b)
 {
     if (a->at != b->at)
         return a->at < b->at;
@@ -547,12 +526,12 @@ static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
  * wave's `at` is only a lower bound until it is recomputed, since ports are only ever occupied
  * further.
  */
-static struct cu_wave *next_wave(struct time_cu *cu)
+static struct time_wave *next_wave(struct time_cu *cu)
 {
     while (!cu->best) {
-        struct cu_wave *best = NULL;
+        struct time_wave *best = NULL;
         for (unsigned i = 0; i < cu->nwaves; i++) {
-            struct cu_wave *tw = &cu->waves[i];
+            struct time_wave *tw = &cu->waves[i];
             if (tw->at != NEVER && (!best || goes_first(tw, best)))
                 best = tw;
         }
@@ -568,25 +547,31 @@ static struct cu_wave *next_wave(struct time_cu *cu)
 
 uint64_t time_cu_next(struct time_cu *cu)
 {
-    const struct cu_wave *tw = next_wave(cu);
+    const struct time_wave *tw = next_wave(cu);
     return tw ? tw->at : NEVER;
 }
 
 bool time_cu_step(struct time_cu *cu, struct time_step *step)
 {
-    struct cu_wave *tw = next_wave(cu);
+    struct time_wave *tw = next_wave(cu);
     const struct inst *in = tw->next;
     uint64_t now = tw->at;
     *step = (struct time_step){.ended = cu->ngroups, .grid = in->gds};
     cu->best = NULL;
     tw->w->tick = now;
+    const uint64_t openings = tw->w->wg->barriers;
     if (!engine_group_step(cu->groups[tw->group], tw->w, in))
         return false;
     note_issue(cu, tw, in, now);
     tw->ready = 0;
     tw->ready_cause = HIPSIM_STALL_NONE;
     uint64_t done = occupy(cu, tw, in, now);
-    pause_wave(tw, now);
+    /* A signal of gfx1250 has opened the barrier. */
+    if (tw->w->wg->barriers != openings && !barrier_opened(cu, tw->group, now))
+        return false;
+    pause_wave(cu, tw, now);
+    if (tw->op->unit != UNIT_NONE)
+        tw->unit = tw->op->unit;
     emit(cu, tw, in, now, done);
     tw->came = now + (uint64_t)cu->p->issue_period;
     cu->end = later(cu->end, tw->came);
@@ -606,9 +591,10 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
     struct workgroup *wg = engine_group_start(cu->groups[group], index);
     cu->best = NULL;
     cu->left[group] = wg->nwaves;
+    cu->opened[group] = 0;
     for (uint32_t i = 0; i < cu->waves_per_group; i++) {
         const unsigned slot = group * cu->waves_per_group + i;
-        struct cu_wave *tw = &cu->waves[slot];
+        struct time_wave *tw = &cu->waves[slot];
         memset(tw, 0, sizeof(*tw));
         tw->at = NEVER;
         if (i >= wg->nwaves)
@@ -643,12 +629,14 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     const size_t lines = code_size(cu->code->code) / FETCH_LINE + 2;
     cu->groups = calloc(groups, sizeof(*cu->groups));
     cu->left = calloc(groups, sizeof(*cu->left));
+    cu->opened = calloc(groups, sizeof(*cu->opened));
     cu->waves = calloc(waves, sizeof(*cu->waves));
     cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
     cu->fetched = calloc(lines, sizeof(*cu->fetched));
     cu->warm_code = setup->warm_code;
     cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
-    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->fetched || !cu->icache ||
+    if (!cu->groups || !cu->left || !cu->opened || !cu->waves || !cu->line_ready || !cu->fetched ||
+        !cu->icache ||
         !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
         return false;
     cu->nwaves = (unsigned)waves;
@@ -676,8 +664,9 @@ struct time_cu *time_cu_create(struct launch *launch, struct time_code *code,
     cu->code = code;
     cu->p = code->p;
     cu->target = code_target(code->code);
+    cu->isa = code_isa(code->code);
     cu->sink = setup->sink;
-    cu->waves_per_group = (items + WAVE_LANES - 1) / WAVE_LANES;
+    cu->waves_per_group = (items + cu->isa->lanes - 1) / cu->isa->lanes;
     if (prepare(cu, setup, groups))
         return cu;
     time_cu_destroy(cu);
@@ -692,6 +681,7 @@ void time_cu_destroy(struct time_cu *cu)
         engine_group_destroy(cu->groups[g]);
     free(cu->groups);
     free(cu->left);
+    free(cu->opened);
     free(cu->waves);
     free(cu->line_ready);
     free(cu->fetched);

@@ -20,7 +20,7 @@ struct unit {
 struct device {
     const struct time_device_setup *setup;
     const struct time_params *p;
-    struct time_behind common, *behind; /* `behind`: one per XCD */
+    struct time_behind common, *behind; /* `behind`: one per L2 */
     unsigned xcds;
     struct unit *units;
     unsigned nunits;
@@ -124,7 +124,7 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
         .mhz = d->p->max_mhz,
         .warm_code = d->setup->warm_code,
         .sink = d->nunits ? NULL : d->setup->sink,
-        .behind = &d->behind[u->xcd],
+        .behind = &d->behind[u->xcd * time_l2s(d->p) / d->xcds],
         .with = d->nunits ? d->units[0].cu : NULL,
     };
     u->started = calloc(d->setup->resident, sizeof(*u->started));
@@ -152,6 +152,8 @@ static bool build(struct device *d, struct launch *launch, struct time_code *cod
     for (unsigned x = 0; x < d->xcds; x++) {
         d->behind[x] = d->common;
         d->next_workgroup[x] = x;
+        if (x >= time_l2s(d->p))
+            continue;
         if (!time_behind_init(&d->behind[x], d->p, d->p->max_mhz, true))
             return false;
     }
@@ -173,7 +175,7 @@ static void release(struct device *d)
         free(d->units[i].started);
         free(d->units[i].index);
     }
-    for (unsigned x = 0; d->behind && x < d->xcds; x++)
+    for (unsigned x = 0; d->behind && x < time_l2s(d->p); x++)
         time_behind_free(&d->behind[x], true);
     time_behind_free(&d->common, false);
     free(d->behind);

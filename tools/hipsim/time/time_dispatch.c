@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define VGPRS_PER_LANE 512
+#include "isa.h"
+
 #define MANY (UINT64_C(1) << 22)
 
 static uint32_t round_up(uint32_t n, uint32_t granule)
@@ -12,13 +13,14 @@ static uint32_t round_up(uint32_t n, uint32_t granule)
     return (n + granule - 1) / granule * granule;
 }
 
-struct time_occupancy time_occupancy(const struct time_params *p, const struct launch *l)
+struct time_occupancy time_occupancy(const struct time_params *p, const struct isa *isa,
+                                     const struct launch *l)
 {
     uint32_t items = l->block[0] * l->block[1] * l->block[2];
-    uint32_t waves = (items + WAVE_LANES - 1) / WAVE_LANES;
+    uint32_t waves = (items + isa->lanes - 1u) / isa->lanes;
     uint32_t registers = l->nagpr ? round_up(l->nvgpr, 4) + l->nagpr : l->nvgpr;
     registers = round_up(registers ? registers : 1, (uint32_t)p->vgpr_granule);
-    uint32_t per_simd = VGPRS_PER_LANE / registers;
+    uint32_t per_simd = isa->vgprs / registers;
     if (per_simd > (uint32_t)p->wave_slots)
         per_simd = (uint32_t)p->wave_slots;
     uint32_t per_cu = per_simd * SIMDS / waves;
@@ -31,7 +33,7 @@ struct time_occupancy time_occupancy(const struct time_params *p, const struct l
         .waves_per_workgroup = waves,
         .workgroups_per_cu = per_cu,
         .waves_per_simd = (per_cu * waves + SIMDS - 1) / SIMDS,
-        .part = fmin(1, (double)waves * registers / (SIMDS * VGPRS_PER_LANE)),
+        .part = fmin(1, (double)waves * registers / (SIMDS * isa->vgprs)),
     };
 }
 

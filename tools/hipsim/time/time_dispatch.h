@@ -15,7 +15,10 @@ struct time_occupancy {
     double part;             /* fraction of the compute unit's registers per workgroup */
 };
 
-struct time_occupancy time_occupancy(const struct time_params *p, const struct launch *launch);
+struct isa;
+/* Returns the occupancy of a compute unit with the launch's workgroups. */
+struct time_occupancy time_occupancy(const struct time_params *p, const struct isa *isa,
+                                     const struct launch *launch);
 
 /* Returns the clocks for which workgroup `index` holds its slot when its compute unit is full. */
 typedef double time_duration_fn(const void *ctx, uint64_t index);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "code_object.h"
 #include "decode.h"
 #include "gfx_part.h"
 #include "time_device.h"
@@ -177,7 +178,8 @@ static bool probe_xcd(struct timed *t, uint64_t one, double *average)
     return ok;
 }
 
-/* Finds the part of the lines that other XCDs do not load, from neighbours of workgroup `one`. */
+/* Finds the part of the lines that other L2s do not load, from neighbours of workgroup `one`, which
+ * are on other XCDs. XCDs of one L2 add to its sharers. */
 static bool probe_device(struct timed *t, uint64_t one)
 {
     const struct time_params *const p = &t->config->params;
@@ -187,8 +189,10 @@ static bool probe_device(struct timed *t, uint64_t one)
     for (uint64_t i = one + 1; ok && i < one + (uint64_t)p->xcds && i < t->total; i++)
         if (far.n < PROBES / 2)
             ok = probe(t, i, &far);
-    if (ok && (ok = measure_growth(&far, &growth, &average)))
-        t->share.first = pow(p->xcds, growth - 1);
+    if (ok && (ok = measure_growth(&far, &growth, &average))) {
+        t->share.first = pow(time_l2s(p), growth - 1);
+        t->share.sharers *= pow(p->xcds / time_l2s(p), 1 - growth);
+    }
     free_probes(&far);
     return ok;
 }
@@ -662,9 +666,7 @@ static void start_report(struct timed *t)
     strncpy(r->kernel, name, sizeof(r->kernel) - 1);
     const enum gfx_target target = code_target(t->launch->code);
     const struct gfx_part *part = t->launch->part;
-    strcpy(r->target, part && part != gfx_part_of(target) ? part->name
-                      : target == GFX950                  ? "gfx950"
-                                                          : "gfx942");
+    strcpy(r->target, part && part != gfx_part_of(target) ? part->name : gfx_name(target));
     r->workgroups_per_cu = t->resident;
     r->waves_per_simd = (t->resident * t->occupancy.waves_per_workgroup + 3) / 4;
 }
@@ -681,7 +683,7 @@ static bool prepare(struct timed *t)
         if (__builtin_mul_overflow(t->total, t->groups[d], &t->total))
             return false;
     }
-    t->occupancy = time_occupancy(p, l);
+    t->occupancy = time_occupancy(p, code_isa(l->code), l);
     uint64_t share = (t->total + (uint64_t)p->cus - 1) / (uint64_t)p->cus;
     t->resident =
         share < t->occupancy.workgroups_per_cu ? (uint32_t)share : t->occupancy.workgroups_per_cu;

@@ -28,9 +28,10 @@ static const uint64_t b96_gfx950[MAX_PHASES] = {
     LANES(40, 43) | LANES(60, 63), LANES(44, 47) | LANES(56, 59),
 };
 
-static unsigned sequential(unsigned count, uint64_t phases[MAX_PHASES])
+/* Divides `lanes` lanes into `count` phases of neighbours. */
+static unsigned sequential(unsigned lanes, unsigned count, uint64_t phases[MAX_PHASES])
 {
-    unsigned width = WAVE_LANES / count;
+    unsigned width = lanes / count;
     for (unsigned i = 0; i < count; i++)
         phases[i] = LANES(i * width, i * width + width - 1);
     return count;
@@ -46,12 +47,14 @@ unsigned time_lds_phases(enum gfx_target target, bool is_store, unsigned bytes,
                          uint64_t phases[MAX_PHASES])
 {
     bool gfx950 = target == GFX950;
+    if (target == GFX1250) /* 256 bytes a phase, as measured; which lanes is not known */
+        return sequential(32, bytes <= 8 ? 1 : 2, phases);
     if (bytes <= 4)
-        return sequential(gfx950 && !is_store ? 1 : 2, phases);
+        return sequential(WAVE_LANES, gfx950 && !is_store ? 1 : 2, phases);
     if (bytes <= 8)
-        return sequential(gfx950 && !is_store ? 2 : 4, phases);
+        return sequential(WAVE_LANES, gfx950 && !is_store ? 2 : 4, phases);
     if (is_store)
-        return sequential(MAX_PHASES, phases);
+        return sequential(WAVE_LANES, MAX_PHASES, phases);
     if (!gfx950) /* b96 was not measured on gfx950 */
         return table(b128_gfx942, MAX_PHASES, phases);
     return bytes <= 12 ? table(b96_gfx950, MAX_PHASES, phases) : table(b128_gfx950, 4, phases);
@@ -88,7 +91,8 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
     uint64_t phases[MAX_PHASES];
     unsigned n = time_lds_phases(target, is_store, bytes, phases);
     /* Writes, and b96 reads of gfx950, use 32 banks (HipKittens phase solver). */
-    unsigned banks = is_store || (bytes > 8 && bytes <= 12) ? 32 : (unsigned)p->lds_banks;
+    const bool half = target != GFX1250 && (is_store || (bytes > 8 && bytes <= 12));
+    unsigned banks = half ? 32 : (unsigned)p->lds_banks;
     unsigned dwords = bytes < 4 ? 1 : bytes / 4;
     double clocks = 0;
     for (unsigned i = 0; i < n; i++) {

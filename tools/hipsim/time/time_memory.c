@@ -142,20 +142,20 @@ void time_behind_free(struct time_behind *b, bool l2)
 static void take_share(struct time_memory *m)
 {
     const struct time_params *p = m->p;
-    const double per_xcd = fmax(1, m->share.cus_active / p->xcds);
+    const double per_l2 = fmax(1, m->share.cus_active / time_l2s(p));
     const double active = fmax(1, m->share.cus_active);
-    m->own[LEVEL_L2].bytes_per_clk = fmin(p->l1_bytes_per_clk, p->l2_bytes_per_clk / per_xcd);
+    m->own[LEVEL_L2].bytes_per_clk = fmin(p->l1_bytes_per_clk, p->l2_bytes_per_clk / per_l2);
     m->own[LEVEL_MALL].bytes_per_clk = p->mall_gb_per_s / m->clocks_per_ns / active;
     m->own[LEVEL_HBM].bytes_per_clk = p->hbm_gb_per_s / m->clocks_per_ns / active;
     for (unsigned i = 0; i < LEVEL_COUNT; i++)
         m->pipe[i] = &m->own[i];
-    m->own_atomic_pipe.bytes_per_clk = p->l2_atomic_bytes_per_clk / per_xcd;
+    m->own_atomic_pipe.bytes_per_clk = p->l2_atomic_bytes_per_clk / per_l2;
     m->atomic_pipe = &m->own_atomic_pipe;
     m->atomics = m->own_atomics;
     m->walk = &m->own_walk;
-    /* Each group of sharers has its own set of lines in the L2, so the XCD holds per_xcd / sharers
+    /* Each group of sharers has its own set of lines in the L2, so it holds per_l2 / sharers
      * sets. */
-    m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_xcd / m->share.sharers), p->l2_ways, LINE);
+    m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_l2 / m->share.sharers), p->l2_ways, LINE);
 }
 
 bool time_memory_init(struct time_memory *m, const struct time_params *p,

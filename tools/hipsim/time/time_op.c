@@ -6,8 +6,6 @@
 
 #include "row.h"
 
-#define TURN 4
-
 const char *time_unit_name(enum time_unit unit)
 {
     static const char *const names[UNIT_COUNT] = {
@@ -42,46 +40,74 @@ static const struct matrix_clocks {
 #include "gfx942.def"
         {0},
 },
-  gfx950_matrix[] = {
+  gfx950_matrix[] =
+      {
 #define M(shape, clocks, tag, source) {#shape, clocks},
 #include "gfx950.def"
+          {0},
+},
+  gfx1250_matrix[] = {
+#define M(shape, clocks, tag, source) {#shape, clocks},
+#include "gfx1250.def"
       {0},
 };
+
+/* Returns the shape and the operand types of a WMMA, SWMMAC, MFMA or SMFMAC; NULL: it is none. */
+static const char *matrix_shape(const char *mnemonic)
+{
+    static const char *const families[] = {"v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"};
+    static const char *const scales[] = {"scale_", "scale16_"};
+    const char *type = NULL;
+    for (unsigned i = 0; i < 4; i++)
+        if (starts(mnemonic, families[i]))
+            type = mnemonic + strlen(families[i]);
+    for (unsigned i = 0; type && i < 2; i++)
+        if (starts(type, scales[i]))
+            type += strlen(scales[i]);
+    /* Mnemonics have the result type, then the shape, then the operand types. */
+    const char *shape = type ? strchr(type, '_') : NULL;
+    return shape ? shape + 1 : NULL;
+}
 
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
                             unsigned blgp)
 {
-    bool sparse = starts(mnemonic, "v_smfmac_");
-    if (!sparse && !starts(mnemonic, "v_mfma_"))
-        return 0;
-    /* Mnemonics have the result type, then the shape, then the operand types. */
-    const char *shape = mnemonic + strlen(sparse ? "v_smfmac_" : "v_mfma_");
-    if (starts(shape, "scale_"))
-        shape += strlen("scale_");
-    shape = strchr(shape, '_');
+    const char *const shape = matrix_shape(mnemonic);
     if (!shape)
         return 0;
-    shape++;
-    const struct matrix_clocks *row = target == GFX950 ? gfx950_matrix : gfx942_matrix;
-    while (row->shape && !starts(shape, row->shape))
+    const struct matrix_clocks *row = target == GFX942   ? gfx942_matrix
+                                      : target == GFX950 ? gfx950_matrix
+                                                         : gfx1250_matrix;
+    const size_t family = target == GFX1250 ? strlen("wmma_") : 0;
+    while (row->shape && !starts(shape, row->shape + family))
         row++;
-    return contains(shape, "f8f6f4") && cbsz > 1 && blgp > 1 ? row->clocks / 2 : row->clocks;
+    /* gfx1250 has fp6 at the rate of fp8. */
+    const unsigned narrow = target == GFX1250 ? 4 : 2;
+    const bool twice = contains(shape, "f8f6f4") && cbsz >= narrow && blgp >= narrow;
+    return twice ? row->clocks / 2 : row->clocks;
 }
 
-static void add_read(struct time_op *op, const struct opnd *o)
+/* Returns the numbers of an operand's registers; none of a constant. */
+static struct time_regs regs_of(const struct opnd *o)
 {
-    if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
-        return;
-    op->reads[op->nreads++] = (struct time_regs){
-        .first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? TIME_VGPRS : 0)), .count = o->dwords};
-}
-
-static struct time_regs vector_regs(const struct opnd *o)
-{
-    if (o->kind != OPND_VGPR && o->kind != OPND_AGPR)
+    const unsigned base = o->kind == OPND_AGPR ? TIME_AGPR : o->kind == OPND_SGPR ? TIME_SGPR : 0;
+    if (o->kind != OPND_VGPR && o->kind != OPND_AGPR && o->kind != OPND_SGPR)
         return (struct time_regs){0};
-    return (struct time_regs){.first = (uint16_t)(o->reg + (o->kind == OPND_AGPR ? TIME_VGPRS : 0)),
-                              .count = o->dwords};
+    return (struct time_regs){.first = (uint16_t)(base + o->reg), .count = o->dwords};
+}
+
+/* Adds what the instruction reads. Scalar registers count where their results are late. */
+static void add_read(const struct time_params *p, struct time_op *op, const struct opnd *o)
+{
+    const struct time_regs regs = regs_of(o);
+    if (regs.count && (o->kind != OPND_SGPR || p->salu_latency > 0))
+        op->reads[op->nreads++] = regs;
+}
+
+/* Returns the vector registers of an operand, and the scalar ones where their results are late. */
+static struct time_regs written(const struct time_params *p, const struct opnd *o)
+{
+    return o->kind == OPND_SGPR && p->salu_latency <= 0 ? (struct time_regs){0} : regs_of(o);
 }
 
 /* Returns the operand class. f8f6f4 forms run at the rate of the wider operand; cbsz and blgp 0 and
@@ -91,7 +117,10 @@ static enum time_matrix matrix_class(const struct inst *in)
     const char *name = in->row->name;
     if (contains(name, "f8f6f4"))
         return in->cbsz > 1 && in->blgp > 1 ? MATRIX_4 : MATRIX_8;
-    if (contains(name, "fp8") || contains(name, "bf8") || contains(name, "i8"))
+    if (contains(name, "128_f4"))
+        return MATRIX_4;
+    if (contains(name, "fp8") || contains(name, "bf8") || contains(name, "i8") ||
+        contains(name, "iu8"))
         return MATRIX_8;
     return contains(name, "f16") || contains(name, "bf16") ? MATRIX_16 : MATRIX_32;
 }
@@ -100,10 +129,10 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
                         struct time_op *op)
 {
     op->unit = UNIT_MATRIX;
-    op->issue = TURN;
+    op->issue = (uint16_t)p->issue_period;
     op->matrix = (uint16_t)time_matrix_cycles(target, in->row->name, in->cbsz, in->blgp);
     if (!op->matrix)
-        op->matrix = 8 * TURN;
+        op->matrix = (uint16_t)(8 * p->issue_period);
     op->matrix_class = (uint8_t)matrix_class(in);
     /* f32 and f64 matrix instructions admit no VALU instruction (AMD matrix instruction
      * calculator). */
@@ -115,15 +144,16 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     if (op->closed > op->matrix)
         op->closed = op->matrix;
     double states = op->matrix <= 8 ? p->matrix_result_states_short : p->matrix_result_states;
-    op->result = (uint16_t)(op->matrix + (states + 1) * TURN);
+    op->result = (uint16_t)(op->matrix + (states + 1) * p->issue_period);
     op->nreads = 0;
-    add_read(op, &in->src[0]);
-    add_read(op, &in->src[1]);
-    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; src[2] is the index */
-        add_read(op, &in->src[2]);
+    add_read(p, op, &in->src[0]);
+    add_read(p, op, &in->src[1]);
+    /* Sparse ones accumulate into the destination; src[2] is the index. */
+    if (starts(name, "v_smfmac_") || starts(name, "v_swmmac_")) {
+        add_read(p, op, &in->src[2]);
         op->acc = op->writes;
-    } else {
-        op->acc = vector_regs(&in->src[2]);
+    } else if (in->src[2].kind != OPND_SGPR) {
+        op->acc = regs_of(&in->src[2]);
     }
 }
 
@@ -137,9 +167,13 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
     const char *name = in->row->name;
     op->unit = UNIT_VALU;
     op->issue = (uint16_t)p->valu_cycles;
+    op->result = (uint16_t)p->valu_latency;
+    if (in->pair[1])
+        op->writes_too = written(p, &in->pair[1]->dst);
     if (in->row->flags & ROW_TRANS) {
         op->kind = KIND_TRANS;
         op->issue = (uint16_t)p->trans_cycles;
+        op->result = (uint16_t)p->trans_latency;
     } else if (is_packed_f32(name)) {
         op->kind = KIND_PACKED_F32;
     } else if (starts(name, "v_permlane") && contains(name, "swap")) {
@@ -174,10 +208,58 @@ static void make_waitcnt(const struct inst *in, struct time_op *op)
 {
     unsigned s = in->simm16;
     unsigned vm = (s & 15) | (s >> 14 & 3) << 4, exp = s >> 4 & 7, lgkm = s >> 8 & 15;
-    op->kind = KIND_WAITCNT;
-    op->wait_vm = vm == 63 ? UINT16_MAX : (uint16_t)vm;
-    op->wait_lgkm = lgkm == 15 ? UINT16_MAX : (uint16_t)lgkm;
-    op->wait_exp = exp == 7 ? UINT16_MAX : (uint16_t)exp;
+    op->wait[WAIT_VM] = vm == 63 ? UINT16_MAX : (uint16_t)vm;
+    op->wait[WAIT_LGKM] = lgkm == 15 ? UINT16_MAX : (uint16_t)lgkm;
+    op->wait[WAIT_EXP] = exp == 7 ? UINT16_MAX : (uint16_t)exp;
+}
+
+/* Decodes gfx1250's waits for one or two counters: SIMM16 has the counts at 5:0 and 13:8. */
+static void make_wait(const struct inst *in, struct time_op *op)
+{
+    static const struct {
+        const char *name;
+        enum wait_counter low, high; /* WAIT_COUNTERS: none */
+    } waits[] = {
+        {"s_wait_loadcnt", WAIT_VM, WAIT_COUNTERS},
+        {"s_wait_storecnt", WAIT_STORE, WAIT_COUNTERS},
+        {"s_wait_dscnt", WAIT_LGKM, WAIT_COUNTERS},
+        {"s_wait_kmcnt", WAIT_KM, WAIT_COUNTERS},
+        {"s_wait_asynccnt", WAIT_ASYNC, WAIT_COUNTERS},
+        {"s_wait_tensorcnt", WAIT_TENSOR, WAIT_COUNTERS},
+        {"s_wait_loadcnt_dscnt", WAIT_LGKM, WAIT_VM},
+        {"s_wait_storecnt_dscnt", WAIT_LGKM, WAIT_STORE},
+    };
+    for (unsigned i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        if (strcmp(in->row->name, waits[i].name) != 0)
+            continue;
+        op->wait[waits[i].low] = in->simm16 & 63;
+        if (waits[i].high != WAIT_COUNTERS)
+            op->wait[waits[i].high] = in->simm16 >> 8 & 63;
+    }
+    for (unsigned c = 0; c < WAIT_COUNTERS && strcmp(in->row->name, "s_wait_idle") == 0; c++)
+        op->wait[c] = 0;
+}
+
+/* Fills in a scalar instruction. Comparisons write SCC, whose reader is a branch. */
+static void make_scalar(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    op->unit = UNIT_SCALAR;
+    op->issue = (uint16_t)p->scalar_cycles;
+    op->result = (uint16_t)p->salu_latency;
+    if (op->result && (starts(in->row->name, "s_cmp") || starts(in->row->name, "s_bitcmp")))
+        op->writes = (struct time_regs){TIME_SCC, 1};
+}
+
+/* Fills in a branch, which reads SCC or VCC. */
+static void make_branch(const struct time_params *p, const struct inst *in, struct time_op *op)
+{
+    op->unit = UNIT_BRANCH;
+    if (p->salu_latency <= 0)
+        return;
+    if (contains(in->row->name, "_scc"))
+        op->reads[op->nreads++] = (struct time_regs){TIME_SCC, 1};
+    else if (contains(in->row->name, "_vcc"))
+        op->reads[op->nreads++] = (struct time_regs){TIME_SGPR + SGPR_VCC, 1};
 }
 
 static void make_control(const struct time_params *p, const struct inst *in, struct time_op *op)
@@ -189,8 +271,19 @@ static void make_control(const struct time_params *p, const struct inst *in, str
         op->kind = KIND_NOP;
         op->issue = (uint16_t)(p->nop_cycles * ((in->simm16 & 15) + 1));
     } else if (strcmp(name, "s_waitcnt") == 0) {
+        op->kind = KIND_WAITCNT;
+        op->issue = (uint16_t)p->wait_cycles;
         make_waitcnt(in, op);
-    } else if (strcmp(name, "s_barrier") == 0) {
+    } else if (starts(name, "s_wait_")) {
+        op->kind = KIND_WAITCNT;
+        op->issue = (uint16_t)p->wait_cycles;
+        make_wait(in, op);
+    } else if (strcmp(name, "s_set_vgpr_msb") == 0) {
+        op->kind = KIND_MSB;
+    } else if (starts(name, "s_barrier_signal") || strcmp(name, "s_delay_alu") == 0 ||
+               strcmp(name, "s_clause") == 0) {
+        op->kind = KIND_PLAIN;
+    } else if (strcmp(name, "s_barrier") == 0 || strcmp(name, "s_barrier_wait") == 0) {
         op->kind = KIND_BARRIER;
     } else if (strcmp(name, "s_sleep") == 0) {
         op->kind = KIND_SLEEP;
@@ -198,8 +291,7 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     } else if (starts(name, "s_endpgm")) {
         op->kind = KIND_END;
     } else {
-        op->unit = UNIT_SCALAR;
-        op->issue = (uint16_t)p->scalar_cycles;
+        make_scalar(p, in, op);
     }
 }
 
@@ -214,20 +306,33 @@ static void make_vmem(const struct inst *in, struct time_op *op)
         op->kind = KIND_INVALIDATE;
 }
 
+/* Notes by how much the results of other units come later. */
+static void make_late(const struct time_params *p, struct time_op *op)
+{
+    double scalar = 0, vector = 0;
+    if (op->unit == UNIT_VALU || op->unit == UNIT_MATRIX)
+        scalar = p->salu_valu_latency - p->salu_latency;
+    else if (op->unit == UNIT_LDS || op->unit == UNIT_VMEM || op->unit == UNIT_SMEM)
+        scalar = p->salu_memory_latency - p->salu_latency;
+    else if (op->unit == UNIT_BRANCH)
+        scalar = p->salu_branch_latency - p->salu_latency;
+    if (op->unit == UNIT_VMEM)
+        vector = p->valu_memory_latency - p->valu_latency;
+    op->late_scalar = (uint16_t)(scalar > 0 ? scalar : 0);
+    op->late_vector = (uint16_t)(vector > 0 ? vector : 0);
+}
+
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in)
 {
-    struct time_op op = {
-        .wait_vm = UINT16_MAX,
-        .wait_lgkm = UINT16_MAX,
-        .wait_exp = UINT16_MAX,
-        .issue = (uint16_t)p->issue_period,
-    };
+    struct time_op op = {.issue = (uint16_t)p->issue_period};
+    for (unsigned i = 0; i < WAIT_COUNTERS; i++)
+        op.wait[i] = UINT16_MAX;
     if (!in->row)
         return op;
     for (unsigned i = 0; i < in->nsrc; i++)
-        add_read(&op, &in->src[i]);
-    op.writes = vector_regs(&in->dst);
+        add_read(p, &op, &in->src[i]);
+    op.writes = written(p, &in->dst);
     uint32_t flags = in->row->flags;
     if (flags & ROW_MFMA)
         make_matrix(p, target, in, &op);
@@ -240,9 +345,10 @@ struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
     else if (flags & ROW_SMEM)
         op.unit = UNIT_SMEM;
     else if (flags & ROW_BRANCH)
-        op.unit = UNIT_BRANCH;
+        make_branch(p, in, &op);
     else
         make_control(p, in, &op);
+    make_late(p, &op);
     return op;
 }
 

@@ -24,18 +24,24 @@ enum time_kind {
     KIND_PACKED_F32, /* cannot overlap a matrix instruction */
     KIND_NOP,
     KIND_WAITCNT,
-    KIND_BARRIER,
+    KIND_MSB,     /* s_set_vgpr_msb */
+    KIND_BARRIER, /* of gfx1250: the wait */
     KIND_SLEEP,
     KIND_END,
     KIND_WRITE_BACK, /* buffer_wbl2 of device or system scope */
     KIND_INVALIDATE, /* buffer_inv */
 };
 
-/* VGPRs of a wave of the timed targets. */
-enum { TIME_VGPRS = 256 };
+/* Numbers of registers. gfx9 has AGPRs from 256 on, gfx1250 more VGPRs. */
+enum {
+    TIME_AGPR = 256,
+    TIME_SGPR = VGPR_FILE,
+    TIME_SCC = TIME_SGPR + SGPR_FILE,
+    TIME_REGS,
+};
 
 struct time_regs {
-    uint16_t first; /* 0 .. 255 VGPR, 256 .. 511 AGPR */
+    uint16_t first; /* 0 .. TIME_REGS - 1 */
     uint16_t count;
 };
 
@@ -50,14 +56,17 @@ struct time_op {
     uint16_t matrix;      /* clocks for which the matrix unit is busy */
     uint8_t matrix_class; /* enum time_matrix */
     uint16_t closed;      /* part of `matrix` in which no VALU instruction can issue */
-    uint16_t result;      /* clocks from issue until another instruction may read the result */
+    uint16_t result;      /* clocks from issue until an instruction of the same unit may read the
+                           * result; 0: at the wave's next turn */
+    uint16_t late_scalar; /* clocks for which a scalar result is later for this instruction */
+    uint16_t late_vector; /* the same for a vector result */
     bool wide_store;      /* LDS: the wave waits until its data have left */
     bool two;             /* LDS: two accesses */
     int32_t second;       /* offset of the second one in bytes */
-    uint16_t wait_vm, wait_lgkm, wait_exp; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
-    struct time_regs reads[INST_MAX_SRC];  /* vector registers; A and B of a matrix instruction */
-    struct time_regs acc;                  /* SrcC of a matrix instruction */
-    struct time_regs writes;
+    uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
+    struct time_regs reads[INST_MAX_SRC + 1]; /* registers; A and B of a matrix instruction */
+    struct time_regs acc;                     /* SrcC of a matrix instruction */
+    struct time_regs writes, writes_too;      /* the latter: of a pair's second instruction */
 };
 
 /*

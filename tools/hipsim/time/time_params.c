@@ -21,24 +21,33 @@ static const struct time_param_row gfx950_rows[] = {
 #include "gfx950.def"
 };
 
+#define P ROW
+static const struct time_param_row gfx1250_rows[] = {
+#include "gfx1250.def"
+};
+
 enum {
 #define F(field, value, ...) GFX942_##field = (value),
 #include "gfx942.def"
 #define F(field, value, ...) GFX950_##field = (value),
 #include "gfx950.def"
+#define F(field, value, ...) GFX1250_##field = (value),
+#include "gfx1250.def"
 };
-static_assert(GFX942_simds == (int)SIMDS && GFX950_simds == (int)SIMDS,
+static_assert(GFX942_simds == (int)SIMDS && GFX950_simds == (int)SIMDS &&
+                  GFX1250_simds == (int)SIMDS,
               "so many SIMDs are modelled");
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
-static_assert(COUNT(gfx942_rows) == COUNT(gfx950_rows), "the tables have the same rows");
+static_assert(COUNT(gfx942_rows) == COUNT(gfx950_rows) && COUNT(gfx942_rows) == COUNT(gfx1250_rows),
+              "the tables have the same rows");
 static_assert(COUNT(gfx942_rows) * sizeof(double) == sizeof(struct time_params),
               "a row for every parameter");
 
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count)
 {
     *count = COUNT(gfx942_rows);
-    return target == GFX942 ? gfx942_rows : gfx950_rows;
+    return target == GFX942 ? gfx942_rows : target == GFX950 ? gfx950_rows : gfx1250_rows;
 }
 
 static double *field(struct time_params *params, const struct time_param_row *row)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of the timing model: one table per target (gfx942.def, gfx950.def in
+ * The parameters of the timing model: one table per target (gfx942.def, gfx950.def, gfx1250.def in
  * targets/facts/). Rows have a value, a unit, a source and, if sources leave it open, a range.
  * tools/hipsim/docs/timing.md explains the model.
  */
@@ -36,12 +36,19 @@ struct time_param_row {
     size_t offset; /* in struct time_params */
 };
 
-/* Returns the rows of a target's table, in table order. gfx1250 has none yet: gfx950's order its
- * waves. */
+/* Returns the rows of a target's table, in table order. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
 
 /* Returns the values of a target's table. */
 struct time_params time_params_default(enum gfx_target target);
+
+/* Returns the number of L2 caches of the device. */
+static inline unsigned time_l2s(const struct time_params *p)
+{
+    return (unsigned)(p->l2_xcds > 1 && p->l2_xcds < p->xcds ? p->xcds / p->l2_xcds
+                      : p->l2_xcds > 1                       ? 1
+                                                             : p->xcds);
+}
 
 struct gfx_part;
 /* Returns the values of a part: its target's table with the part's differences applied. */
