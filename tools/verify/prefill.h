@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what making calls of prefill (prefill.c), their inputs (prefill_data.c) and
+ * comparing results (prefill_compare.c) share.
+ */
+#ifndef TOOLS_VERIFY_PREFILL_H
+#define TOOLS_VERIFY_PREFILL_H
+
+#include "tools/verify/paged.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES_MAX = 12 };
+
+/** Properties of a shape: bits of call.flags. */
+enum {
+    HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
+    PACKED = 1 << 1,     /* q, k, v are slices of one tensor */
+    FAR = 1 << 2,        /* all tensors extend beyond 4 GiB, with the largest allowed token
+                            stride */
+    PADDED = 1 << 3,     /* rows of q and out after the last sequence */
+    LONG = 1 << 4,       /* for kernels without special features only */
+    OWN_SCALE = 1 << 5,  /* scale differs from 1 / sqrt(head_dim) */
+    IN_ORDER = 1 << 6,   /* pages in order */
+    LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of the others */
+    PERSISTENT = 1 << 7, /* for persistent kernels only: several work tiles for each workgroup, many
+                            of them empty */
+    SINGLE_TILES = 1 << 9, /* for persistent kernels only: as many tiles as workgroups */
+    PLANNED = 1 << 10,     /* for planned kernels only */
+    PREFIX = 1 << 11,      /* for custom masks only: a few keys of trace.prefix are hidden too */
+};
+
+/** A call: queries and keys of each sequence, all of them `repeat` times, and the heads for kernels
+ * that take any ratio. */
+struct shape {
+    struct verify_shape is;
+    int ratio;    /* query heads of a KV head */
+    int kv_heads; /* KV heads */
+    int repeat;   /* times that the call has each sequence */
+    int count;    /* sequences */
+    struct {
+        int q, k; /* tokens: queries, and keys */
+    } sequences[SEQUENCES_MAX];
+    struct {
+        int heads, page_size, growth, window;
+        int chunk_q, chunk_k; /* of one more sequence; 0: there is none */
+        int prefix;           /* first keys, which a custom mask shows to all queries; 0: none */
+        int lists, q_tile, item_cost, merge_rate;
+    } trace;
+};
+
+/** A call's own data, call->own. */
+struct own {
+    int32_t *cu_q, *cu_k;       /* [batch + 1]: first token of each sequence in q, and in k and v */
+    int32_t *kv_lens;           /* [batch]: keys of each sequence */
+    int64_t *mask_indptr;       /* [batch + 1]: first byte of each sequence in a custom mask */
+    struct page_lists lists;    /* pages of each sequence */
+    double *q, *k, *v, *sinks;  /* copies for the reference, without gaps */
+    int32_t *dense_q, *dense_k; /* cu_q and cu_k of these copies */
+    struct attn_decode_plan_sizes sizes; /* of a planned call, as plan */
+    struct attn_decode_plan plan;
+};
+
+/** True if the call's shape has one of these flags. */
+static inline bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+/** Returns the cache of the call. */
+static inline struct paged prefill_cache(struct call *c)
+{
+    return paged_of(c, PREFILL_K_CACHE, &c->desc.prefill.cache, false);
+}
+
+/** Returns the work items of a planned call; 0: it is not planned. */
+static inline int32_t prefill_items(const struct call *c)
+{
+    const struct own *own = c->own;
+    return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
+}
+
+/** Returns the scale of a head of sequence `s` in the tensor `number` of scales. */
+double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head);
+
+/** Fills the tensors of a call: verify_op.fill. */
+void prefill_fill(struct call *c);
+
+/** Compares the results of a call with the reference: verify_op.compare. */
+void prefill_compare(struct call *c);
+
+#endif
