@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs on tiles that run in the interpreter before and after lower_tiles.
+ */
+#ifndef TESTS_IR_TILE_PROGRAM_H
+#define TESTS_IR_TILE_PROGRAM_H
+
+#include "tests/ir/fixture.h"
+
+enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024, TILE_DTYPES = 5 };
+extern const unsigned tile_dtypes[TILE_DTYPES];
+
+/** A kernel that reads `in` and writes `out`, both of BYTES. */
+struct tile_program {
+    struct tir_func *f;
+    struct tir_builder b;
+    struct tir_value in, out;
+    int written;      /* bytes of out */
+    int scalar_loads; /* as counted */
+};
+
+/** What programs read, and what the last one wrote. */
+extern uint8_t tile_in[BYTES], tile_out[BYTES];
+
+/** Fills tile_in with each byte value at each alignment: a setup function of cmocka. */
+int tile_fill(void **state);
+
+/** Returns a layout of 16 elements in each lane, in one of the 4! orders of its register bits. */
+struct tir_layout tile_layout(unsigned order);
+
+/** Returns a program without ops, which tile_run() frees. */
+struct tile_program tile_program(void);
+
+/** Returns a program, and in `t` the type of a tile in tile_layout(order). */
+struct tile_program tile_begin(unsigned dtype, unsigned order, struct tir_type *t);
+
+/** Returns a view of rows of COLS elements of `size` bytes at `base`. */
+struct tir_view tile_view(struct tile_program *p, struct tir_value base, int size);
+
+/** Returns the bytes of an element. */
+int tile_element(unsigned dtype);
+
+/** Loads the first tile of `in`. */
+struct tir_value tile_load(struct tile_program *p, struct tir_type t);
+
+/** Stores a tile in `out`, after what is stored there. */
+void tile_keep(struct tile_program *p, struct tir_value tile);
+
+/** Runs a function on tile_in, at either level. `out` has BYTES. */
+void tile_interpret(struct tir_func *f, uint8_t *out);
+
+/** Runs the program on tiles and in registers, compares the bytes that both write, and frees it.
+ * Its output is in tile_out. */
+void tile_run(struct tile_program *p);
+
+#endif
