@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels, a layer and a call of decode that the tests of libattn share.
+ */
+#ifndef TESTS_RUNTIME_DECODE_CALLS_H
+#define TESTS_RUNTIME_DECODE_CALLS_H
+
+#include "tests/runtime/fixture.h"
+
+/** A decode kernel; NULL selects the defaults in brackets. */
+struct decode_kernel {
+    const char *name;
+    const char *gqa;        /* ["any"] */
+    const char *page_size;  /* ["any"] */
+    const char *q_len;      /* ["1"] */
+    const char *mask;       /* ["causal"] */
+    const char *kv_dtype;   /* ["same"] */
+    const char *kv_scale;   /* ["none"] */
+    const char *kv_layout;  /* ["nhd"] */
+    const char *page_table; /* ["blocks"] */
+    const char *one_launch; /* ["false"] */
+};
+
+/** Offsets of the generated kernels' arguments. */
+enum {
+    AT_K = 0,
+    AT_K_PAGE = 8,
+    AT_K_TOKEN = 16,
+    AT_K_HEAD = 24,
+    AT_V_PAGE = 32,
+    AT_SCALE_PAGE = 40,
+    AT_SCALE_HEAD = 48,
+    AT_TABLE_STRIDE = 56,
+    AT_PAGE_SIZE = 64,
+    AT_PAGE_SHIFT = 68,
+    AT_Q_LEN = 72,
+    AT_RIGHT = 76,
+    AT_SIZE = 80
+};
+
+/** Opens a device with a pack of these kernels. `flags` are those of attn_device_open(). */
+struct bench decode_open(const struct decode_kernel *kernels, size_t count, uint32_t flags);
+
+/** Returns a layer: bf16, head_dim 128, 8 heads over 2, pages of 16. */
+struct attn_decode_desc decode_desc(void);
+
+/** Returns a call with three sequences, of 3, 0 and 1 pages of a cache of 10. */
+struct attn_decode_args decode_args(void);
+
+/** The tensors of that call: q, out and the cache; the keys of each sequence; their pages. */
+extern uint16_t decode_tensor[8];
+extern const int32_t decode_lens[3], decode_table[3][4];
+
+#endif
