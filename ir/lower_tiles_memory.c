@@ -195,24 +195,24 @@ struct lds_access {
  * elements. Element e of lane t is then element t % 8 that lane 2 e + t / 8 read, with 3 register
  * bits.
  */
-enum { TURNED_BYTES = 8, TURNED_LANE_BITS = 4 };
+enum { TRANSPOSED_BYTES = 8, TRANSPOSED_LANE_BITS = 4 };
 
 static bool transposes(const struct tir_func *f, const struct lds_access *a)
 {
     if (!f->machine->has_lds_read_tr || a->bytes > 2 ||
-        1u << a->l->reg_bits < TURNED_BYTES / a->bytes)
+        1u << a->l->reg_bits < TRANSPOSED_BYTES / a->bytes)
         return false;
-    for (int i = 0; i < TURNED_LANE_BITS; i++)
+    for (int i = 0; i < TRANSPOSED_LANE_BITS; i++)
         if (a->m[a->l->reg_bits + i] != 1u << i)
             return false;
     return true;
 }
 
-static void turn_lanes(struct lds_access *a)
+static void transpose_lanes(struct lds_access *a)
 {
     uint32_t *lane = a->m + a->l->reg_bits;
-    a->per = TURNED_BYTES / a->bytes;
-    const unsigned regs = log2u(a->per), within = TURNED_LANE_BITS - regs;
+    a->per = TRANSPOSED_BYTES / a->bytes;
+    const unsigned regs = log2u(a->per), within = TRANSPOSED_LANE_BITS - regs;
     for (unsigned i = 0; i < within; i++)
         lane[i] = a->per << i;
     for (unsigned i = 0; i < regs; i++)
@@ -232,7 +232,7 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     while (a.per * a.bytes > MAX_ACCESS || (map->pad && a.per > 1u << map->pad_shift))
         a.per /= 2;
     if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
-        turn_lanes(&a);
+        transpose_lanes(&a);
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
         a.lane_mask |= a.m[l->reg_bits + i];
     a.base = vec_of(x, lds);

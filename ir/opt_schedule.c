@@ -59,9 +59,9 @@ struct node {
                           yet */
     uint32_t replaces; /* id of the carried value whose register it may reuse, or 0 */
     bool matrix, placed;
-    bool turns;   /* it transposes LDS data in registers for `feeds` */
-    bool hurries; /* a lane exchange through LDS depends on it */
-    bool aside;   /* a copy to LDS or a scalar op, see tir_loop_plan.one_wave */
+    bool transposes; /* it transposes LDS data in registers for `feeds` */
+    bool hurries;    /* a lane exchange through LDS depends on it */
+    bool aside;      /* a copy to LDS or a scalar op, see tir_loop_plan.one_wave */
 };
 
 struct run {
@@ -72,7 +72,7 @@ struct run {
     uint32_t *node_of; /* by value id: 1 + the node that defines it */
     struct tir_ref *out;
     unsigned n_out;
-    unsigned read_ahead, turn_ahead, late_ahead, exchange_ahead;
+    unsigned read_ahead, transpose_ahead, late_ahead, exchange_ahead;
     unsigned issued; /* matrix instructions issued so far */
     bool one_wave;   /* tir_loop_plan.one_wave */
     bool free_signs; /* negation is free as an operand modifier: even_code */
@@ -335,7 +335,8 @@ static int best_other(const struct run *r, const struct progress *p, bool mixed,
         if (r->nodes[i].matrix || (more && r->nodes[i].settles > issued) || !may_go(r, i))
             continue;
         if (r->nodes[i].feeds) {
-            if (r->nodes[i].feeds <= issued + (r->nodes[i].turns ? r->turn_ahead : r->read_ahead))
+            if (r->nodes[i].feeds <=
+                issued + (r->nodes[i].transposes ? r->transpose_ahead : r->read_ahead))
                 return (int)i;
             continue;
         }
@@ -377,8 +378,8 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
     for (unsigned i = 0; i < r->n; i++) {
         const unsigned opcode = tir_op(r->f, r->nodes[i].ref)->opcode;
-        r->nodes[i].turns = r->turn_ahead && opcode == TIR_byte_perm && r->nodes[i].feeds;
-        if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr && !r->nodes[i].turns)
+        r->nodes[i].transposes = r->transpose_ahead && opcode == TIR_byte_perm && r->nodes[i].feeds;
+        if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr && !r->nodes[i].transposes)
             r->nodes[i].feeds = 0;
     }
     /* Reads for the next phase go under the last matrix instructions of this one. */
@@ -584,7 +585,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
     r.free_signs = s->even_code;
     r.one_wave = s->loop.one_wave;
-    r.turn_ahead = s->turn_ahead;
+    r.transpose_ahead = s->transpose_ahead;
     r.late_ahead = s->late_ahead;
     r.exchange_ahead = s->exchange_ahead;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;

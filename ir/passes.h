@@ -57,8 +57,8 @@ struct tir_schedule {
                            all of it */
     uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
                            data; 0: 5 */
-    uint8_t turn_ahead; /* the same for the ops that transpose LDS data in registers; 0: no distance
-                           of their own */
+    uint8_t transpose_ahead; /* the same for ops that transpose LDS data in registers; 0: no
+                                distance of their own */
     uint8_t late_ahead; /* with one_wave: matrix instructions from the last read for the next phase
                            to the phase's end */
     uint8_t exchange_ahead; /* the same for a lane exchange through LDS, which is then placed before

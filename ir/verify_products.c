@@ -118,8 +118,8 @@ static void check_scale(struct tir_verifier *v, const struct tir_op *op, bool ri
                    "%s takes no scales of operand %d as it is laid out", m->name, (int)right))
         return;
     const struct tir_layout *const own = tir_layout_of(v->f, t);
-    const struct tir_layout turned = right ? tir_layout_transpose(own) : *own;
-    tir_check(v, tir_layout_equal(&turned, &want), "operand %u is not laid out for %s", at,
+    const struct tir_layout transposed = right ? tir_layout_transpose(own) : *own;
+    tir_check(v, tir_layout_equal(&transposed, &want), "operand %u is not laid out for %s", at,
               m->name);
 }
 

@@ -188,23 +188,23 @@ static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef
     LLVMValueRef zero = lower_i32(l, 0);
     LLVMBuildBr(l->b, polls);
     LLVMPositionBuilderAtEnd(l->b, polls);
-    LLVMValueRef turns = LLVMBuildPhi(l->b, l->i32, "");
+    LLVMValueRef tries = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef is = poll(l, address);
     LLVMValueRef gone = LLVMBuildLShr(l->b, is, lower_i32(l, TIR_LEFT_BIT), "");
     LLVMBuildCondBr(l->b, all_arrived(l, op, is), seen, more);
     LLVMPositionBuilderAtEnd(l->b, more);
-    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, turns, zero, ""), sleeps, leaves);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, tries, zero, ""), sleeps, leaves);
     LLVMPositionBuilderAtEnd(l->b, sleeps);
     LLVMValueRef time = lower_i32(l, op->imm[1]);
     if (op->imm[1])
         emit_intrinsic(l, "llvm.amdgcn.s.sleep", NULL, 0, &time, 1);
-    LLVMValueRef fewer = LLVMBuildSub(l->b, turns, lower_i32(l, 1), "");
+    LLVMValueRef fewer = LLVMBuildSub(l->b, tries, lower_i32(l, 1), "");
     LLVMBuildBr(l->b, polls);
     LLVMPositionBuilderAtEnd(l->b, leaves);
     LLVMBuildCondBr(l->b, leave(l, address, is), seen, polls);
-    LLVMValueRef turn[3] = {lower_i32(l, (int)op->imm[0] - 1), fewer, zero};
+    LLVMValueRef left[3] = {lower_i32(l, (int)op->imm[0] - 1), fewer, zero};
     LLVMBasicBlockRef from[3] = {before, sleeps, leaves};
-    LLVMAddIncoming(turns, turn, from, 3);
+    LLVMAddIncoming(tries, left, from, 3);
     LLVMPositionBuilderAtEnd(l->b, seen);
     LLVMValueRef r = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef values[2] = {gone, lower_i32(l, -1)};

@@ -415,9 +415,10 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* Adds the last barrier for a wave with one tile less than the first wave. A part before the
- * window has no visible key: its count is 0 or below, and no wave has a barrier. */
-static void meet_last(struct decode *d, struct tir_value n)
+/* Appends a barrier for waves with one tile less than the first wave, `n` tiles: all waves then
+ * have as many barriers. A part before the window has no visible key: its count is 0 or below, and
+ * no wave has a barrier. */
+static void add_last_barrier(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->kv.b;
     if (!d->in_step.id)
@@ -462,7 +463,7 @@ static struct split_kv_state walk_keys(struct decode *d)
     att_begin_block(&d->kv.attention, loop.index, inside);
     pipe_build(b, &d->plan, &d->kv.attention);
     const struct split_kv_state state = split_kv_end_keys(&d->kv, &some, &loop, inside, carried);
-    meet_last(d, n);
+    add_last_barrier(d, n);
     return state;
 }
 

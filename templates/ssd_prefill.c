@@ -27,7 +27,7 @@
 enum { BLOCK = 16 /* rows and columns of a product */, VECTOR = 8, WAVES = ATT_CHUNK / BLOCK };
 
 /* Indices in att_tile.own: value elements of a workgroup; whether b and S lie in one LDS buffer. */
-enum { VALUES, TURNS };
+enum { VALUES, SHARED_LDS };
 
 static const struct att_tile tiles[] = {
     {.waves = WAVES,
@@ -36,7 +36,7 @@ static const struct att_tile tiles[] = {
      .why = "two workgroups of a compute unit hide each other's waits"},
     {.waves = WAVES,
      .waves_per_simd = 2,
-     .own = {[VALUES] = 64, [TURNS] = 1},
+     .own = {[VALUES] = 64, [SHARED_LDS] = 1},
      .why = "likewise, where LDS has no room for b and S of both"},
     {.waves = WAVES,
      .waves_per_simd = 1,
@@ -44,13 +44,13 @@ static const struct att_tile tiles[] = {
      .why = "registers hold a state of 256 x 64"},
     {.waves = WAVES,
      .waves_per_simd = 1,
-     .own = {[VALUES] = 64, [TURNS] = 1},
+     .own = {[VALUES] = 64, [SHARED_LDS] = 1},
      .why = "likewise, where LDS has no room for b and S"},
 };
 
 static const struct att_knob knobs[] = {
     {"values", 1, {32}},
-    {"turns", 2, {0, 1}},
+    {"shared_lds", 2, {0, 1}},
     {"waves_per_simd", 2, {1, 2}},
 };
 
@@ -79,7 +79,7 @@ static unsigned bytes_of_lds(const struct att_variant *v, const struct att_tile 
     const unsigned state = v->segments == ATT_SEGMENTS_STATES ? 0 : buffer_bytes(m, p, n);
     const unsigned shared = state > keys ? state : keys;
     return ssd_numbers_bytes(t->waves) + buffer_bytes(m, ATT_CHUNK, p) +
-           (t->own[TURNS] ? shared : keys + state);
+           (t->own[SHARED_LDS] ? shared : keys + state);
 }
 
 /* Returns the registers of a wave that hold S, M^T, out^T, and what is loaded of a chunk. */
@@ -160,10 +160,10 @@ static void reserve_lds(struct ssd_prefill *s)
     struct tir_builder *b = &s->b;
     const unsigned keys = att_lds_bytes(&s->b_map, SSD_ELEM);
     const unsigned state = ssd_has_outputs(s) ? att_lds_bytes(&s->s_map, SSD_ELEM) : 0;
-    s->b_lds = tir_lds_buffer(b, s->takes_turns && state > keys ? state : keys, ALIGN);
+    s->b_lds = tir_lds_buffer(b, s->shares_lds && state > keys ? state : keys, ALIGN);
     s->x_lds = tir_lds_buffer(b, att_lds_bytes(&s->x_map, SSD_ELEM), ALIGN);
     if (state)
-        s->s_lds = s->takes_turns ? s->b_lds : tir_lds_buffer(b, state, ALIGN);
+        s->s_lds = s->shares_lds ? s->b_lds : tir_lds_buffer(b, state, ALIGN);
     s->numbers = tir_lds_buffer(b, ssd_numbers_bytes(s->waves), ALIGN);
 }
 
@@ -340,7 +340,7 @@ static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value toke
     tir_tile_lds_store(b, s->x_lds, loaded[SSD_X], &s->x_map);
     if (ssd_has_outputs(s))
         stage_state(s, state);
-    if (s->takes_turns && ssd_has_outputs(s)) {
+    if (s->shares_lds && ssd_has_outputs(s)) {
         end_stage(s);
         carried = carried_part(s, tir_transpose(b, loaded[SSD_C]));
         begin_stage(s);
@@ -350,7 +350,7 @@ static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value toke
     if (ssd_has_outputs(s))
         *z = load_gates(s, token);
     load_chunk(s, att_plus(b, token, ATT_CHUNK), next);
-    if (ssd_has_outputs(s) && !s->takes_turns)
+    if (ssd_has_outputs(s) && !s->shares_lds)
         carried = carried_part(s, tir_transpose(b, loaded[SSD_C]));
     return carried;
 }
@@ -466,7 +466,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                             .dtype = att_dtype(v),
                             .values = tile.own[VALUES],
                             .waves = tile.waves,
-                            .takes_turns = tile.own[TURNS],
+                            .shares_lds = tile.own[SHARED_LDS],
                             .instr = tir_find_mma(m, BLOCK, BLOCK, 0, att_dtype(v))};
     struct tir_builder *b = &s.b;
     choose_layouts(&s);
@@ -485,8 +485,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .func = f,
         .grid = {{NULL, 1, v->head_dim_v / (int)s.values}, {ARG_VALUE_HEADS, 1, 1}, {rows, 1, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d turns=%d", s.values, tile.waves,
-             s.takes_turns);
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d shared_lds=%d", s.values,
+             tile.waves, s.shares_lds);
 }
 
 const struct att_template att_template_ssd_prefill = {
@@ -494,7 +494,8 @@ const struct att_template att_template_ssd_prefill = {
     .description = "state-space recurrence in chunks, for prompts",
     .takes = OP_TAKES_SSD_PREFILL | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"values", "turns"},
+    .own = {"values", "shared_lds"},
+    .renamed = {"turns", "shared_lds"},
     .fits = fits,
     .check = check,
     .build = build,

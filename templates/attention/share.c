@@ -144,21 +144,21 @@ static void reset_counters(const struct att_share *s, const struct others *o,
 
 /* Adds up the slices that a wave claims. Numbers of claims grow, so that a wave has no more of
  * them than slices follow its first one. Most waves have one or two, and skip the remaining rounds
- * in steps of TURNS. */
+ * in steps of ROUNDS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {
-    enum { TURNS = 6 };
+    enum { ROUNDS = 6 };
     struct tir_builder *b = s->b;
     const struct tir_type i32 = tir_scalar(TIR_I32);
-    const struct tir_value turns = tir_i32(b, TURNS);
+    const struct tir_value rounds = tir_i32(b, ROUNDS);
     struct tir_value own = claim(s, claims);
-    struct tir_loop loop = tir_begin_for(b, own, n, turns, &own, 1);
+    struct tir_loop loop = tir_begin_for(b, own, n, rounds, &own, 1);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
     struct tir_value inner = own;
-    struct tir_loop turn = tir_begin_for(b, tir_i32(b, 0), turns, tir_i32(b, 1), &inner, 1);
+    struct tir_loop round = tir_begin_for(b, tir_i32(b, 0), rounds, tir_i32(b, 1), &inner, 1);
     inner = add_claim(s, claims, inner, n);
-    tir_end_for(b, &turn, &inner, 1);
+    tir_end_for(b, &round, &inner, 1);
     tir_else(b, &some, &inner);
     tir_end_if(b, &some, &own);
     tir_end_for(b, &loop, &own, 1);

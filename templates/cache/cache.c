@@ -508,9 +508,9 @@ void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int f
                           struct tir_value a)
 {
     struct tir_builder *b = c->b;
-    const struct tir_layout turned =
+    const struct tir_layout swapped =
         tir_layout_regs_first(tir_layout_of(b->f, tir_typeof(b->f, a)), TIR_RC(c->x - 1, 0));
-    const struct tir_value columns = tir_transpose(b, tir_relayout(b, a, &turned));
+    const struct tir_value columns = tir_transpose(b, tir_relayout(b, a, &swapped));
     const struct tir_value rows = run_rows(c, row, tir_typeof(b->f, columns));
     tir_tile_scatter(b, c->base, rows, column_byte(c, first),
                      tir_split_blocks(b, columns, (unsigned)c->x));
@@ -539,8 +539,9 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 {
     const struct tir_layout *l = tir_layout_of(c->b->f, t);
     const bool by_rows = c->shuffle && c->value;
-    const struct tir_layout turned = tir_layout_regs_first(l, TIR_RC(by_rows ? c->x - 1 : 0, 0));
-    return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &turned);
+    const struct tir_layout regs_first =
+        tir_layout_regs_first(l, TIR_RC(by_rows ? c->x - 1 : 0, 0));
+    return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &regs_first);
 }
 
 struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,

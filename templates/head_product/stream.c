@@ -13,7 +13,7 @@
  * With a long contraction (absorbed values) a workgroup has 64 rows, 16 for each wave, and x is as
  * large as w. The first tile of x arrives first and the second one last, in panels: all waves have
  * read a panel when the next one arrives, so little work follows the last byte. If LDS has no room
- * for all of it, panels of w and of both tiles share places in turn.
+ * for all of it, panels of w and of both tiles use the same LDS, one after the other.
  */
 #include <assert.h>
 #include <stdio.h>

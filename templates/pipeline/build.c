@@ -79,7 +79,7 @@ struct tir_schedule pipe_schedule(const struct pipe_plan *plan)
         .cover = s->cover,
         .bare_last = s->bare_last,
         .read_ahead = s->read_ahead,
-        .turn_ahead = s->turn_ahead,
+        .transpose_ahead = s->transpose_ahead,
         .late_ahead = s->late_ahead,
         .exchange_ahead = s->exchange_ahead,
         .result_after = s->result_after,

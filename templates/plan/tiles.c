@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes the tiles of queries of a batch on the device. A lane is a sequence; where its tiles begin
- * is a prefix sum over the sequences. The waves write the tiles in turn: the first of 64 sequences,
+ * Writes the tiles of queries of a batch on the device. A lane is a sequence, and the number of its
+ * first tile is a prefix sum over the sequences. The waves write the first tiles of 64 sequences,
  * then their second ones.
  */
 #include "templates/plan/tiles.h"

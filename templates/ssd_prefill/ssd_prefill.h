@@ -27,7 +27,7 @@ struct ssd_prefill {
     const struct att_variant *v;
     struct tir_builder b;
     unsigned dtype, values, waves; /* of tokens; value elements of the workgroup */
-    bool takes_turns;              /* b and the state lie in one LDS buffer, one after the other */
+    bool shares_lds;               /* b and the state use one LDS buffer, one after the other */
     int instr;
     struct tir_waves by_token, by_key; /* of M^T and out^T; of S */
     struct tir_contraction keys, tokens;

@@ -108,7 +108,7 @@ const struct pipeline mla_dv_split = {
     .rows = rows,
     .moves = moves,
     .features = mla_features,
-    .spread = {TIR_COVER_MIXED, .read_ahead = 8, .turn_ahead = 3, .late_ahead = 3,
+    .spread = {TIR_COVER_MIXED, .read_ahead = 8, .transpose_ahead = 3, .late_ahead = 3,
                .exchange_ahead = 2, .hoist_vgprs = 4, .bare_last = 1, .holds = 1},
     .roles = 1,
     .hides_itself = 1,

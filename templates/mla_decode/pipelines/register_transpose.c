@@ -97,8 +97,8 @@ const struct pipeline mla_register_transpose = {
     .slots = att_slots,
     .rows = rows,
     .features = mla_features,
-    .spread = {TIR_COVER_EVEN, .read_ahead = 8, .turn_ahead = 3, .late_ahead = 3, .bare_last = 1,
-               .holds = 1},
+    .spread = {TIR_COVER_EVEN, .read_ahead = 8, .transpose_ahead = 3, .late_ahead = 3,
+               .bare_last = 1, .holds = 1},
     .roles = 1,
     .hides_itself = 1,
 };

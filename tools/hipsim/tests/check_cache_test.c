@@ -80,7 +80,7 @@ static void wide_scalar_loads(void **state)
     hipsim_mem_free(data);
 }
 
-/* Both waves run the code, in turn: the second finds the line that the first has loaded. */
+/* The second wave to run the code finds the line that the first has loaded. */
 static void waves_share_the_scalar_cache(void **state)
 {
     (void)state;
