@@ -16,11 +16,11 @@
 enum { WORD = 4, PAIR = 16 /* bytes */ };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* 16 bytes in a lane; scales are copied one by one. The host gives a workgroup an eighth as many
- * bytes of scales as of keys: runtime/host_cache_copy.c. */
+/* CHUNK: words that a lane copies at once; of scales it copies one. SCALE_WEIGHT: the host gives a
+ * workgroup as many bytes of scales as of keys, divided by it (runtime/host_cache_copy.c). */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Members of att_tile.own: the number of accesses of 16 bytes by all lanes. */
+/* Index in att_tile.own: copies of 16 bytes of each lane. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {
@@ -36,7 +36,8 @@ static const struct att_knob knobs[] = {
 struct copy {
     struct tir_builder b;
     struct att_tile tile;
-    struct tir_value piece, part, from_page, to_page;
+    struct tir_value part, piece;        /* i32: numbers of a run of the page, and of its piece */
+    struct tir_value from_page, to_page; /* i64: pages that are read and written */
 };
 
 /* The names of the arguments that describe a tensor's pages. */

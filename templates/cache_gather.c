@@ -42,8 +42,8 @@ struct gather {
     struct tir_builder b;
     unsigned waves, rows;
     struct tir_value head, sequence;
-    struct tir_value begin;      /* token of the output */
-    struct tir_value start, end; /* positions */
+    struct tir_value begin;      /* i32: the sequence's first row in the output */
+    struct tir_value start, end; /* i32: positions of the sequence that are gathered */
     struct tir_value first;      /* first position of this workgroup; SHUFFLE: up to x - 1 before
                                `start`, in its page */
 };

@@ -57,8 +57,8 @@ struct side {
     unsigned rows;   /* rows of a tile: a divisor of the workgroup's rows */
     bool one_by_one; /* its panels are processed one by one, since a lane has no registers for all
                         of them */
-    struct tir_value x[ATT_CACHE_PANELS];
-    struct tir_value slot;
+    struct tir_value x[ATT_CACHE_PANELS]; /* panels as loaded */
+    struct tir_value slot;                /* i64, rows x 1: slots of the tokens */
 };
 
 struct write {
@@ -68,9 +68,10 @@ struct write {
     unsigned waves, rows; /* rows: tokens of the workgroup, in one pass or several */
     bool apart;           /* K and V have separate workgroups */
     struct tir_value head;
-    struct tir_value token, left; /* the first token, and the number of tokens from it on */
-    struct tir_value row0;        /* its row: negative if rows before it are left out */
-    struct side sides[2];
+    struct tir_value token, left; /* i32: the first token, and the number of tokens from it on */
+    struct tir_value row0;        /* i32: the tile's row 0, counted from `token`; below 0: rows
+                                     before `token` are not there */
+    struct side sides[2];         /* K and V */
 };
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,

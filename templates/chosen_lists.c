@@ -21,10 +21,11 @@ struct lists {
     struct tir_value sequence;   /* i32 */
     struct tir_value tokens;     /* i32: that the query sees */
     struct tir_value chosen; /* i64: address of the row's groups; without them, of block_table */
-    struct tir_value lists_chosen; /* i1: the call has `chosen` */
-    struct tir_value groups, open; /* i32: groups of the list; 1: the newest follows them, else 0 */
-    struct tir_value newest;       /* i32: number of the group after the last complete one */
-    struct tir_value each;         /* i32: entries of a group */
+    struct tir_value lists_chosen;      /* i1: the call has `chosen` */
+    struct tir_value groups, open;      /* i32: groups of the list; 1 if the newest, incomplete one
+                                      follows them, else 0 */
+    struct tir_value newest;            /* i32: number of the group after the last complete one */
+    struct tir_value each;              /* i32: entries of a group */
     struct tir_value of_groups, window; /* i32: entries of all groups, of the window */
 };
 

@@ -45,8 +45,8 @@ struct combine {
     const struct att_variant *v;
     struct att_tile tile;
     struct tir_builder b;
-    unsigned dtype;
-    unsigned rows; /* of a workgroup */
+    unsigned dtype; /* of out */
+    unsigned rows;  /* of a workgroup */
     struct att_part_rows part_rows;
 };
 

@@ -61,7 +61,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* One tensor that outputs go to: the channels of this wave. */
 struct target {
-    struct tir_value base, stride; /* i64: of channel 0 of the wave; i32 bytes of a token */
+    struct tir_value base;   /* i64: address of the wave's first channel */
+    struct tir_value stride; /* i32: bytes from a token to the next */
 };
 
 static const struct att_conv_args arguments = {
@@ -81,11 +82,11 @@ struct conv {
     struct att_sequence sequence;
     struct att_conv own;        /* the channels of the wave */
     struct tir_value real;      /* i1: the sequence is no padding */
-    struct tir_value block_row; /* i64: of att_block_row() */
-    struct tir_value slot_in;   /* i32 */
-    struct tir_value slot;      /* i32 */
-    struct tir_value x;         /* i64: the sequence's first token, the wave's first channel */
-    struct tir_value x_stride;  /* i32 bytes */
+    struct tir_value block_row; /* i64: att_block_row() of the sequence */
+    struct tir_value slot_in;   /* i32: slot of the state that is read */
+    struct tir_value slot;      /* i32: slot of the state that is written */
+    struct tir_value x;         /* i64: address of the first token, at the wave's first channel */
+    struct tir_value x_stride;  /* i32: bytes from a token to the next */
     struct target out;
 };
 

@@ -27,9 +27,9 @@ struct commit {
     const struct att_variant *v;
     struct tir_builder b;
     struct att_state state;
-    struct tir_value layer, value_head, first; /* i32 */
-    struct tir_value records;                  /* i64: of the slot */
-    struct tir_value count;                    /* i32: records to go through */
+    struct tir_value layer, value_head, first; /* i32: first: the wave's first value element */
+    struct tir_value records;                  /* i64: address of the slot's records */
+    struct tir_value count;                    /* i32: records that the state takes */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

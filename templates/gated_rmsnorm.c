@@ -50,8 +50,8 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     struct att_tile tile;
-    unsigned rows, n;
-    int first[ATT_NORM_PANELS]; /* column */
+    unsigned rows, n;           /* rows at once; panels of a row */
+    int first[ATT_NORM_PANELS]; /* first column of each panel */
     struct tir_type panel[ATT_NORM_PANELS];
     /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */

@@ -42,7 +42,7 @@ struct product {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, stored;   /* types of x, and of w in memory */
-    unsigned used, size;      /* type that is multiplied, and its bytes */
+    unsigned used, size;      /* type of the operands, and bytes of an element */
     int instr;                /* matrix instruction */
     bool shares;              /* waves share the contraction: each multiplies some columns */
     struct tir_contraction k; /* of a panel */
@@ -58,7 +58,7 @@ struct product {
     struct tir_value scales;     /* i32: LDS address of the scales of x, group by group of a tile */
     struct tir_value lds, own;   /* i32: LDS of the workgroup, and the part for this wave only */
     struct tir_value head, slice; /* i32: number of the head, and of its slice of 128 rows of w */
-    struct tir_value end;         /* i32: the workgroup's tokens end here */
+    struct tir_value end;         /* i32: one past the workgroup's last token */
     unsigned resident;            /* workgroups that the device runs at once */
     struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };

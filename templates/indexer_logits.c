@@ -28,12 +28,12 @@ static const struct att_knob knobs[] = {
 struct logits {
     struct tir_builder b;
     int lanes; /* of a wave */
-    int round; /* columns of a workgroup's waves at once */
+    int round; /* columns that a workgroup computes at once */
     struct att_index index;
     struct tir_type score; /* f32, lanes x 1 */
     struct tir_value row, wave;
-    struct tir_value first, end; /* the workgroup's columns */
-    struct tir_value scored, n;  /* the first of them that is scored, and how many are */
+    struct tir_value first, end; /* i32: range of the workgroup's columns */
+    struct tir_value scored, n;  /* i32: the first of them that has a score, and their number */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

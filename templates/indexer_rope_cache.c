@@ -38,11 +38,12 @@ static const struct att_knob knobs[] = {
 
 struct indexer_rope {
     const struct att_variant *v;
-    struct att_variant heads; /* with what is the same for every kernel of this op */
-    struct rope rope;         /* of those; its builder is the kernel's */
-    float largest;            /* of fp8 */
-    bool mxfp4;               /* keys in the cache */
-    struct tir_value lds;     /* of a key in mxfp4 */
+    struct att_variant
+        heads;            /* the variant of `rope`: the fields that all kernels of the op have */
+    struct rope rope;     /* rotates the heads; its builder is the kernel's */
+    float largest;        /* largest finite number of the cache's fp8 */
+    bool mxfp4;           /* the cache has keys of mxfp4 */
+    struct tir_value lds; /* i32: LDS of a key in mxfp4 */
 };
 
 /* Returns the bytes of a key in a page, without its scales. */
@@ -119,8 +120,9 @@ static void rotate(struct indexer_rope *k, struct rope_parts *x)
 
 /* ---- Scales ---- */
 
-/* Returns max(largest |x|, 1e-4) / M of each head, or with round_scales the next power of two: the
- * addition to the mantissa carries into the exponent. */
+/* Returns the scale of each head, max(largest |x|, 1e-4) / M with the largest fp8 number M. With
+ * round_scales it is rounded up to a power of two: an addition to the mantissa carries into the
+ * exponent. */
 static struct tir_value find_scale(struct indexer_rope *k, const struct rope_parts *x)
 {
     struct rope *p = &k->rope;
@@ -256,8 +258,9 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
 /* The page of the token's slot, and where its key is in it. */
 struct key_slot {
     struct att_cache cache;
-    struct tir_value at;     /* i32: byte offset of its key */
-    struct tir_value row;    /* the same, i64 column of a tile of heads, or far below 0 */
+    struct tir_value at;     /* i32: byte offset of its key in the page */
+    struct tir_value row;    /* i64, rows x 1: the same in the row of the key, far below 0 in rows
+                                of query heads, which are not stored */
     struct tir_value scales; /* i64: address of the key's scale */
 };
 

@@ -27,8 +27,8 @@ enum {
 struct own {
     struct att_list list;
     struct att_select select;
-    struct tir_value skip; /* keys of the walk before the part's first key */
-    struct tir_value n;    /* keys of the walk up to the part's last key */
+    struct tir_value skip; /* i32: keys of the walk before the part's first key */
+    struct tir_value n;    /* i32: keys of the walk up to the part's last key */
 };
 
 struct indexer {
@@ -77,8 +77,8 @@ static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd
 /* The sizes of the buffers of keys and blocks. A round has fewer of them if the LDS is too
    small. */
 struct sizes {
-    struct att_select_size keys, blocks; /* a row's */
-    unsigned bytes;
+    struct att_select_size keys, blocks; /* of one row */
+    unsigned bytes;                      /* of LDS for all rows */
 };
 
 static struct sizes sizes_of(const struct att_variant *v, const struct att_tile *t,

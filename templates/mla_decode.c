@@ -150,7 +150,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
  * one of fp8, which leaves fewer for Q. gfx1250's products of fp8 take 64 keys or more. */
 static void fit_tile(struct mla *s, bool large)
 {
-    const bool masked = s->d.v->mask == ATT_MASK_CUSTOM; /* 64 keys of bytes take too much */
+    /* Mask bytes of 64 keys have no registers. */
+    const bool masked = s->d.v->mask == ATT_MASK_CUSTOM;
     if (mla_kq_bytes(s) == 1) {
         const bool wide = tir_find_mma(s->d.m, MFMA_ROWS, MFMA_ROWS, 32, TIR_FP8) < 0;
         s->d.keys = wide || (large && !masked) ? 64 : 32;
@@ -303,7 +304,8 @@ static void build_items(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_variant *const v = s->d.v;
-    /* A short sum ends sooner for early loads; their scalar registers cost other loops more. */
+    /* Loads before the items shorten launches whose sum of parts is short. Elsewhere the scalar
+     * registers that they take cost more. */
     const bool early = v->one_launch && s->d.columns == MFMA_ROWS;
     struct tir_value range[2];
     s->d.wave = tir_wave_id(b);

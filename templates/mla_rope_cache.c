@@ -42,7 +42,7 @@ struct mla_rope {
     const struct att_variant *v;
     struct att_variant pe;     /* the variant of the rotated part, as heads of their own */
     struct rope rope;          /* for the rotated part; its builder is the kernel's */
-    int width;                 /* elements of the rotated part: 64, or 0 */
+    int width;                 /* elements of the rotated part: 64; 0: there is none */
     struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 

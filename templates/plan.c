@@ -49,7 +49,7 @@ struct plan {
     struct tir_value cost, rate;                   /* o, r */
     struct tir_value least;                        /* m */
     struct tir_value payload;
-    struct tir_value piece, equal; /* p, 1 if there is none; whether there is one */
+    struct tir_value piece, equal; /* p, or 1 without such a piece; i1: there is one */
     struct tir_value items;        /* T */
     struct tir_value rows;         /* R[B], once all rows are written */
 };
@@ -80,7 +80,7 @@ static struct tir_value plus(struct plan *p, struct tir_value a, int n)
     return tir_add(&p->b, a, constant(p, n));
 }
 
-/* Returns a for existing sequences of the chunk, else 0. */
+/* Returns `a` in lanes where `there` (i1) is true, else 0. */
 static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
 {
     return tir_select(&p->b, there, a, constant(p, 0));

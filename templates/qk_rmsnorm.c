@@ -39,14 +39,14 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 4, {1, 2, 4, 8}},
 };
 
-/* q or kv; `residual` is the tensor that is added to it. */
+/* One of the two tensors that are normalised, q or kv. */
 struct side {
-    struct att_tensor in, residual, sum, out;
-    const char *weight;
-    int width;
+    struct att_tensor in, residual, sum, out; /* sum: in + residual, before the norm */
+    const char *weight;                       /* argument */
+    int width;                                /* elements of a row */
     bool narrow;
-    unsigned n;
-    int first[MAX_PANELS]; /* column */
+    unsigned n;            /* panels of a row */
+    int first[MAX_PANELS]; /* first column of each panel */
     struct tir_type panel[MAX_PANELS];
     struct tir_value w[MAX_PANELS];
     struct tir_value lds; /* i32: LDS address of the weight; no value: it is in w */

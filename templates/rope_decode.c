@@ -162,7 +162,7 @@ static struct tir_value prepare(struct decode *d)
     struct tir_value block[4];
     struct rope_decode_queries now = s->first, next;
     struct rope_decode_news w = s->first_news;
-    int row = 0, blocks = 0; /* row: of all queries x heads */
+    int row = 0, blocks = 0; /* the row of queries x heads; blocks of rows that are read */
     for (int t = 0; t < d->kv.v->q_len; t++) {
         if (t > 0)
             rope_decode_load_new_rows(d, t, &now.rope, &w);

@@ -57,12 +57,12 @@ struct att_tile {
     uint16_t keys_by_row;         /* decode: where pages or scales are looked up key by key */
     uint16_t panel;               /* prefill: the widest slice of K that is read at once */
     uint8_t waves;                /* of a workgroup */
-    uint8_t waves_per_simd;       /* decode; prefill has waves / 4 */
+    uint8_t waves_per_simd;       /* of all workgroups; 0 in prefill, which has waves / 4 */
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
-    bool late_power;   /* some exponentials stand under the next iteration's first product */
-    bool late_maximum; /* the maximum is checked under the product, followed in the next phase */
+    bool late_power;   /* some exponentials run during the next iteration's first product */
+    bool late_maximum; /* the maximum is checked during the product, and applied after it */
     bool whole_keys;   /* prefill: no panel of K is read under the product */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */

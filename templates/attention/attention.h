@@ -36,12 +36,12 @@ enum att_check {
 
 enum { ATT_POWER_PARTS = 6 /* each is half of the rest; the last one is the rest */ };
 
-/** The powers of a block, in parts of its keys. */
+/** The exponentials of a block's scores, computed in parts of its keys. */
 struct att_powers {
     struct tir_value part[ATT_POWER_PARTS]; /* exponents, powers, or powers in 16 bits */
-    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS];
-    uint8_t eighths[ATT_POWER_PARTS]; /* eighths of all keys in each part */
-    unsigned n;
+    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* part[i] has powers; has 16 bits */
+    uint8_t eighths[ATT_POWER_PARTS];                    /* eighths of all keys in each part */
+    unsigned n;                                          /* parts */
 };
 
 /** The 16-bit weights of a block, their sum in a lane, and l with it. */

@@ -264,9 +264,9 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     tir_tile_store(b, to, tir_i32(b, 0), lse);
 }
 
-/* Consecutive parts, as they are loaded. */
+/* Consecutive parts, as they are loaded: the parts' rows of partial_out, and LSE and O of each. */
 struct batch {
-    unsigned n;
+    unsigned n; /* parts */
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 

@@ -21,9 +21,9 @@ enum {
 
 /** D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
 struct att_part_type {
-    unsigned n;
-    int first[ATT_PART_PANELS]; /* column */
-    struct tir_type o[ATT_PART_PANELS], row;
+    unsigned n;                              /* panels */
+    int first[ATT_PART_PANELS];              /* first column of each */
+    struct tir_type o[ATT_PART_PANELS], row; /* panels: rows x width; rows x 1 */
 };
 
 /** Rows that are summed: heads of a token, or tokens of a head. The caller sets all but `type`. */
@@ -31,16 +31,16 @@ struct att_part_rows {
     struct tir_builder *b;
     const struct tir_machine *m;
     unsigned head_dim;
-    unsigned waves;            /* of the workgroup */
-    unsigned row_bits;         /* log2 of the rows that a lane has */
-    unsigned at_once;          /* parts that a wave has under way, with lists */
-    unsigned out_dtype;        /* of out */
-    bool tokens;               /* rows are tokens of a head */
-    bool lone;                 /* each wave has rows of its own: it is as if there were no other */
-    bool no_sinks, no_lse;     /* the kernel has none; else their pointers say so */
-    struct att_part_type type; /* att_parts_choose_type() */
+    unsigned waves;               /* of the workgroup */
+    unsigned row_bits;            /* log2 of the rows that a lane has */
+    unsigned at_once;             /* parts that a wave has under way, with lists */
+    unsigned out_dtype;           /* of out */
+    bool tokens;                  /* rows are tokens of a head */
+    bool lone;                    /* each wave has rows of its own, and no LDS is shared */
+    bool no_sinks, no_lse;        /* the kernel has none; else their pointers say so */
+    struct att_part_type type;    /* att_parts_choose_type() */
     struct tir_value token, head; /* of the first row */
-    struct tir_value n_rows;      /* that there are from there on */
+    struct tir_value n_rows;      /* rows from the first one on that exist */
 };
 
 /** The state of some of the keys, for each row: a sum of parts, or, without l, a part, or, without
@@ -56,7 +56,7 @@ struct att_part_list {
                                `first` */
     struct tir_value first; /* i32: row of the first part, */
     struct tir_value step;  /* i32: rows from a part to the next; none: 1 */
-    struct tir_value token; /* i32: of the list's tokens the one that is summed; none: the first */
+    struct tir_value token; /* i32: the summed token's number in the list; none: the first */
 };
 
 /** Returns the elements of a row's widest panel that a lane has. */

@@ -15,9 +15,9 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* The other workgroups, as one knows them when it stops waiting; all i32. */
+/* The other workgroups, as a workgroup counts them when it stops waiting; all i32. */
 struct others {
-    struct tir_value behind; /* parts that came later than the workgroup's own */
+    struct tir_value behind; /* parts that were counted after the workgroup's own */
     struct tir_value
         left; /* workgroups that did not wait for the last part; -1: this one did not */
 };

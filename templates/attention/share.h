@@ -12,7 +12,7 @@ enum {
     ATT_TICKET_LINE = 128 /* bytes of memory that a result has for its counts, 0 between launches */
 };
 
-/** Parts of one result, and who adds them up. */
+/** The parts of one result, and the counters by which workgroups share their sum. */
 struct att_share {
     struct tir_builder *b;
     unsigned waves;           /* of a workgroup */

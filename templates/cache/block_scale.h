@@ -22,7 +22,7 @@
 struct att_page_run {
     struct tir_value token;      /* the run's first token in the call */
     struct tir_value page;       /* i64: slot of the page's token 0 */
-    struct tir_value begin, end; /* first token in the page, and end */
+    struct tir_value begin, end; /* its tokens in the page: the first, and one past the last */
 };
 
 /**

@@ -53,11 +53,11 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
 
 /* A token of the window. */
 struct member {
-    struct tir_value token; /* i32, of the sequence */
+    struct tir_value token; /* i32: its position in the sequence */
     struct tir_value place; /* i32: its row of the ring */
     struct tir_value own;   /* i32: its number in its group */
-    struct tir_value byte;  /* i64: columns in front of its own, in bytes of a tensor of bytes */
-    struct tir_value there; /* i1: else it has no weight */
+    struct tir_value byte;  /* i64: first of its columns */
+    struct tir_value there; /* i1: false: no such token, and its weight is 0 */
 };
 
 /* Finds member i of the window, which begins with token `from` at row `place` of the ring. */

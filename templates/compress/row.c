@@ -79,7 +79,7 @@ static struct tir_value find_scale(struct compress *c, struct tir_value y)
 struct place {
     struct att_paging paging;
     struct tir_value page;   /* i64: the page's address */
-    struct tir_value inside; /* i32: the row's number in it */
+    struct tir_value inside; /* i32: the row's number in the page */
 };
 
 static struct place find_place(struct compress *c, struct tir_value slot)

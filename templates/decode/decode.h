@@ -76,7 +76,7 @@ struct decode {
     struct decode_tile k_tile, v_tile;
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct decode_query query;
-    struct tir_value in_step; /* i1: true: waves meet once a tile; none: they never do */
+    struct tir_value in_step; /* i1: true: a barrier of all waves in each tile; none: no barriers */
     struct decode_now now;
     const struct decode_arrivals *arrivals; /* NULL: all keys are in the cache */
     void *arriving;                         /* the state of `arrivals` */

@@ -187,8 +187,8 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 /* ---- A block in one page ---- */
 
 struct block {
-    struct tir_value key, page; /* i32 */
-    struct tir_value rows;      /* keys that are there, at most SPLIT_KV_BLOCK; may be <= 0 */
+    struct tir_value key, page; /* i32: its first key, and the page that has it */
+    struct tir_value rows;      /* i32: keys from it on; at most SPLIT_KV_BLOCK, may be below 0 */
 };
 
 static struct block block_of(struct decode *d, struct tir_value key,
@@ -316,8 +316,9 @@ static struct tir_value load_shuffled_v(struct decode *d, const struct block *k,
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, v), width));
 }
 
-/* Loads V in SHUFFLE_K: rows of the load are columns, and a block has 16 tokens of each side by
- * side. Tokens after the last key are loaded too, and their values are cleared. */
+/* Loads V of a block in SHUFFLE_K, from column `first` on. The cache has the block's tokens of a
+ * column side by side, so the load has a row for each column. Values of tokens after the last key
+ * are set to 0. */
 static struct tir_value load_columns(struct decode *d, const struct block *k, int first)
 {
     struct tir_builder *b = &d->kv.b;

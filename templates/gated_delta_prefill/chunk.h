@@ -108,13 +108,13 @@ struct delta {
     struct att_sequence sequence;
     struct tir_value head, value_head, wave; /* i32 */
     struct tir_value first;                  /* i32: value element of the wave */
-    struct tir_value real;                   /* i1: no padding */
+    struct tir_value real;                   /* i1: false: the sequence is padding of a batch */
     struct tir_value block_row;              /* i64: of att_block_row() */
     struct tir_value a, bias;                /* exp(a_log); dt_bias, by channel 1 x K */
 
     struct tir_value token;  /* i32: first of the chunk */
     struct tir_value left;   /* i32: tokens from the chunk's first one on */
-    struct tir_value loaded; /* i32: the same, or 0 for padding */
+    struct tir_value loaded; /* i32: the same; 0 where `real` is false */
     struct tir_value seen;   /* i1: V is loaded, else it is 0; for segments */
     struct tir_value decay;  /* of the state over the chunk, f32; not by channel */
     struct tir_value before; /* by channel, 1 x K: log2 of the decay up to this wave's block */

@@ -72,7 +72,8 @@ static struct tir_view transition_of(struct delta *d, struct tir_value row, stru
 
 /* ---- Making ---- */
 
-/* Keeps the state that the sequence begins with, in its first segment. */
+/* Stores the state before the sequence's first token, if the segment is the first of the
+ * sequence. */
 static void keep_first_state(struct delta *d)
 {
     struct tir_builder *b = &d->b;

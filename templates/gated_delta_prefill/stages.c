@@ -230,8 +230,9 @@ static void load_next(struct delta *d, struct tir_value token, struct tir_value 
     choose_chunk(d, own_token, own_row);
 }
 
-/* Goes over a chunk. Loads of the next one, at `after` and in row `row`, follow the last use of
- * what they replace, so that registers hold one chunk. */
+/* Returns the state after a chunk. With `records` it also stores what replay needs. The next chunk
+ * is at token `after` and in row `row`. Its loads go into registers of values that are no longer
+ * used, so that registers hold one chunk. */
 static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool records,
                                    struct tir_value state, struct tir_value after,
                                    struct tir_value row)

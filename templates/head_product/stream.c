@@ -197,7 +197,7 @@ static struct tir_value w_at(struct stream *p, unsigned block, unsigned panel)
     return att_plus(&p->b, p->w, (int)(place * BLOCK_ROWS * LINE));
 }
 
-/* Copies x. A wait counts the copies of a phase as one. */
+/* Issues the copy to LDS of a panel of a tile of x. */
 static void copy_x(struct stream *p, struct tir_view x, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -353,9 +353,10 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
     return p->scale[high * columns + column / scaled_columns(p)];
 }
 
-/* A sum of products with w whose scale covers some of the columns. */
+/* A sum of products with w, whose scales cover some columns each. */
 struct sum {
-    struct tir_value part, scaled;
+    struct tir_value part;   /* products of the columns since the last scale */
+    struct tir_value scaled; /* the scaled sum of all columns before them */
 };
 
 /* Adds the products of a step. */
@@ -520,7 +521,8 @@ static void visit_panels(struct stream *p, struct tir_view out)
 
 /* ---- The workgroup ---- */
 
-/* Copies the tail of the head, in the workgroup of its first rows. */
+/* Copies the head's `tail`, TAIL columns of each token, to tail_out. One workgroup of a head does
+ * it: the one that has its first rows of w. */
 static void copy_tail(struct stream *p)
 {
     struct tir_builder *const b = &p->b;

@@ -455,9 +455,9 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 struct pending {
     struct tir_value products[PARTS], weights[PARTS]; /* each is a fourth of a block's rows */
     const struct tir_value *weight_pairs;             /* for all rows */
-    struct tir_value positive[2];                     /* of the fourth being added */
-    struct tir_value *sum;                            /* sum of the products' group */
-    bool is;
+    struct tir_value positive[2]; /* of the fourth that is added: max(0, products) */
+    struct tir_value *sum;        /* to which the products are added */
+    bool is;                      /* true: there are such products */
 };
 
 /* Computes the first half of a step: negative products and NaNs become 0, unless all signs count. A

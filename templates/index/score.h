@@ -39,7 +39,7 @@ enum {
 struct att_index_query {
     struct tir_value row;
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
-    struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32, or for `pairs`: */
+    struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; with att_index.pairs in their place: */
     struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
     struct tir_value scale;   /* e8m0 in an i32: scale of products */
     struct tir_value unscale; /* f32: factor for a sum */
@@ -48,23 +48,23 @@ struct att_index_query {
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
-    bool listed;         /* keys come from a list of blocks */
-    unsigned block_size; /* of the list */
-    bool by_lane;        /* a group may cross pages */
-    bool mxfp4;          /* keys in the cache */
-    bool pairs;
-    bool all_signs;         /* negative products count: no relu */
-    unsigned lanes;         /* of a wave */
-    unsigned group;         /* keys of a matrix product: half as many */
-    unsigned parts;         /* parts of a key: loads of a lane */
-    unsigned heads, blocks; /* heads, and blocks of the matrix product's rows */
-    int mma;
-    unsigned slices;                    /* matrix instructions of a product */
-    unsigned ahead;                     /* groups in flight */
-    struct tir_type lane;               /* i32, lanes x 1: a row for each lane */
-    struct tir_layout halves;           /* lanes x 2: a row for each lane */
-    struct tir_type chunk;              /* data of one load of a lane: lanes x 16 bytes */
-    struct tir_type products;           /* f32, 32 x group */
+    bool listed;              /* keys come from a list of blocks */
+    unsigned block_size;      /* of the list */
+    bool by_lane;             /* a group may cross pages */
+    bool mxfp4;               /* keys in the cache */
+    bool pairs;               /* products are weighted two at a time, by packed operations */
+    bool all_signs;           /* negative products count: no relu */
+    unsigned lanes;           /* of a wave */
+    unsigned group;           /* keys of a matrix product: half the lanes of a wave */
+    unsigned parts;           /* loads of a lane for its part of a key */
+    unsigned heads, blocks;   /* heads, and blocks of the matrix product's rows */
+    int mma;                  /* number of the matrix instruction */
+    unsigned slices;          /* matrix instructions of a product of a block */
+    unsigned ahead;           /* groups in flight */
+    struct tir_type lane;     /* i32, lanes x 1: a row for each lane */
+    struct tir_layout halves; /* lanes x 2: a row for each lane */
+    struct tir_type chunk;    /* data of one load of a lane: lanes x 16 bytes */
+    struct tir_type products; /* f32, 32 x group */
     uint8_t order[TIR_LAYOUT_MAX_BITS]; /* the product's rows by heads, for permutations */
     struct tir_value lane_index,
         token;     /* of each lane: its number, and the number modulo `group` */
@@ -74,7 +74,7 @@ struct att_index {
     struct tir_value keys, scales;             /* addresses */
     struct att_paging paging;                  /* with pages only */
     struct tir_value page_stride;              /* bytes, i64 */
-    struct tir_value table;                    /* block table of the row's sequence */
+    struct tir_value table;                    /* i64: block table of the row's sequence */
     struct tir_value list, start;              /* if listed: address of the row's list; first key */
     struct tir_value first;                    /* first key that may be read, without a list; i32 */
     struct tir_value last; /* last key that may be read, or last position of the list; i32 */

@@ -22,9 +22,9 @@ struct att_recurrence {
     unsigned dtype; /* of tokens */
     struct att_state state;
     struct att_sequence sequence;
-    struct tir_value head, value_head; /* i32 */
-    struct tir_value first;            /* i32: value element of the wave */
-    struct tir_value real;             /* i1: no padding */
+    struct tir_value head, value_head; /* i32: of q and k; of v and the state */
+    struct tir_value first;            /* i32: the wave's first value element */
+    struct tir_value real;             /* i1: false: the sequence is padding of a batch */
 
     struct tir_value slot;  /* i32: that the state is read from */
     struct tir_value token; /* i32: of advance() */

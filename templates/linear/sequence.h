@@ -10,12 +10,12 @@
 #include "templates/workgroup/scalar.h"
 
 struct att_sequence {
-    struct tir_value index;      /* i32: of the sequence */
+    struct tir_value index;      /* i32: number of the sequence */
     struct tir_value start, end; /* i32: its first token, and one past its last */
     struct tir_value count;      /* i32: tokens */
-    struct tir_value accepted;   /* i32: tokens of the step before less 1, at least 0 */
+    struct tir_value accepted;   /* i32: drafts of the step before that were accepted */
     struct tir_value verifies;   /* i1: `accepted` was given */
-    struct tir_value has_state;  /* i1: else its state is 0 before its first token */
+    struct tir_value has_state;  /* i1: false: its state before its first token is 0 */
 };
 
 /** Reads a sequence by the arguments cu_seqlens, max_seqlen, accepted and has_state. */

@@ -13,11 +13,12 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
+/** The part of a head's state [V, K] that a wave holds, and the types of its operands. */
 struct att_state {
     enum att_state_layout order;
     unsigned dtype;                    /* in memory */
     int size;                          /* bytes of an element there */
-    int key, value;                    /* K, V */
+    int key, value;                    /* K and V: elements of a key, and of a value */
     unsigned rows;                     /* value elements of the part */
     struct tir_type memory;            /* as it is loaded and stored */
     struct tir_type tile;              /* rows x K, f32 */

@@ -26,10 +26,10 @@ enum {
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
-/* Returns how many rows of a block a wave copies. */
+/* Returns the rows of a block that one wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Describes the cache rows of `t`. The element type of t has no influence. */
+/* Returns the cache rows that a tile of type `t` has, whatever its element type. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){

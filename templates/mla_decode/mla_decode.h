@@ -39,20 +39,20 @@ struct part {
 
 /** Columns of a cache row that one step of S^T = K Q^T takes. */
 struct panel {
-    unsigned first, width;
-    int product; /* the matrix instruction */
-    struct tir_contraction k;
-    struct tir_type q; /* columns x width */
-    bool divided;      /* true if each group of waves has `width` columns of its own */
+    unsigned first, width;    /* columns of the row */
+    int product;              /* number of the matrix instruction */
+    struct tir_contraction k; /* over these columns */
+    struct tir_type q;        /* columns x width */
+    bool divided;             /* true: each group of waves has `width` columns of its own */
 };
 
 /** Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
-    unsigned column; /* first column, counted in the part */
-    struct att_paged_tile paged;
-    struct tir_value pages;
-    struct att_paged_data fetched;
+    unsigned column;               /* first column, counted in the part */
+    struct att_paged_tile paged;   /* the registers of a block's columns */
+    struct tir_value pages;        /* page numbers of the block that is loaded next */
+    struct att_paged_data fetched; /* the loaded columns */
 };
 
 /** Slots of a block's keys in a sparse list: of all rows, and of the rows that the wave copies. */
@@ -60,15 +60,15 @@ struct mla_slots {
     struct tir_value all, own;
 };
 
-/** Addresses of the block's rows that a wave copies. A row of the latent takes all lanes, so that
- * its address is a scalar. */
+/** Addresses of the block's rows that a wave copies, i64. A row of the latent takes all lanes, so
+ * that its address is a scalar. */
 struct mla_found {
-    struct tir_value rows; /* i64 per row; a few lanes share a row */
-    struct tir_value row[MLA_MOST_ROWS];
+    struct tir_value rows;               /* of rotated keys: a row for a few lanes */
+    struct tir_value row[MLA_MOST_ROWS]; /* of latents: scalars */
 };
 
-/** A block whose copy is in flight: its place in LDS, and the `there` rows from `from` on that the
- * item has. */
+/** A block whose copy to LDS is in flight: its LDS address, its first row, and how many rows from
+ * there on the item has; all i32. */
 struct mla_flight {
     struct tir_value place, from, there;
 };
@@ -78,10 +78,12 @@ struct mla_row_pairs {
     struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
 };
 
-/** The factors of half of O's columns: `of_lanes`, columns x 1, are not 1 in `lanes`, i64. So
- * `registers` of O are rescaled, i32. Each register has a column in each half of the lanes. */
+/** The factors by which half of O's columns are rescaled. A register of O has a column in each half
+ * of the lanes. */
 struct mla_alpha {
-    struct tir_value of_lanes, lanes, registers;
+    struct tir_value of_lanes;  /* columns x 1: the factors */
+    struct tir_value lanes;     /* i64: mask of lanes whose factor is not 1 */
+    struct tir_value registers; /* i32: mask of registers of O with such a lane */
 };
 
 /** Types of numbers: enum tir_dtype. */
@@ -177,9 +179,9 @@ struct mla;
 /** The parts of a kernel outside of its loop, for a group of pipelines. NULL: nothing to do. */
 struct mla_form {
     void (*choose_layouts)(struct mla *s); /* before any op is built */
-    void (*take_lds)(struct mla *s);       /* and makes the plan */
-    void (*load_arguments)(struct mla *s); /* together with an item */
-    void (*find_source)(struct mla *s);    /* of the item's blocks */
+    void (*take_lds)(struct mla *s);       /* allocates LDS and sets mla.plan */
+    void (*load_arguments)(struct mla *s); /* loads them together with an item */
+    void (*find_source)(struct mla *s);    /* sets mla.source for an item's blocks */
     void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
     void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
     /** Reads a panel of K of the current block from LDS. */

@@ -8,7 +8,7 @@
 
 #include "templates/mla_decode/mla_decode.h"
 
-/* This is copied together. */
+/** Rows and columns of a part of the block that one copy to LDS takes. */
 struct mla_copy_piece {
     const struct part *part;
     unsigned row, rows, col, cols;

@@ -27,14 +27,15 @@ enum {
 struct parts {
     struct tir_value first, end;  /* numbers of the tile's partials */
     struct tir_value rows;        /* of a partial */
-    struct tir_value first_token; /* of the tile, as row of q */
-    struct tir_value tokens;
+    struct tir_value first_token; /* row of q of the tile's first query */
+    struct tir_value tokens;      /* queries of the tile */
 };
 
+/* The sum of a tile's partials, slice by slice: some heads of a token at a time. */
 struct sum {
     struct att_part_rows rows;
     struct parts parts;
-    struct tir_value first_head, gqa; /* i32: of the KV head */
+    struct tir_value first_head, gqa; /* i32: the KV head's first query head, and their number */
     struct tir_value blocks;          /* i32: slices of a token */
     int slice_rows;                   /* heads of a slice */
 };

@@ -8,10 +8,12 @@
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 
-/* The number of a work tile, i32. A layer has the tiles of all heads and sequences with the same
+/* The number of a work tile, i32. A layer is the tiles of all heads and sequences with the same
  * queries. */
 struct tile_number {
-    struct tir_value in_layer, per_layer, layer;
+    struct tir_value in_layer;  /* number of the tile in its layer */
+    struct tir_value per_layer; /* tiles of a layer */
+    struct tir_value layer;     /* number of the layer */
 };
 
 /*
@@ -237,7 +239,7 @@ static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 struct next_tile {
     struct tir_value exists;       /* i1 */
     struct tir_value number;       /* i32: among all tiles */
-    struct tir_value at[N_FIELDS]; /* its p->work */
+    struct tir_value at[N_FIELDS]; /* the values of prefill.work for it */
     struct tir_value rows, first;  /* queries of the tile, and the first one; none: all of it */
 };
 

@@ -30,7 +30,7 @@ struct side {
     struct rope *p;
     struct rope_source s;
     bool value;
-    int kept; /* tokens of a wave in registers */
+    int kept; /* tokens that a wave keeps in registers between finding the scale and storing */
     const struct att_page_run *run;
     struct tir_value n;   /* tokens of the run */
     struct tir_value row; /* first head of the tile */

@@ -36,8 +36,8 @@ struct rope_shape {
     unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
     unsigned n_turning; /* number of rotated pieces, which come first */
-    bool packed;
-    bool many; /* there are many pieces */
+    bool packed;        /* the two elements of a pair are neighbours in memory (GPT-J) */
+    bool many;          /* there are many pieces */
     struct rope_span spans[ROPE_MAX_SPANS];
 };
 
@@ -63,8 +63,8 @@ struct rope {
     struct tir_value gathers;       /* i1, likewise: values of several tokens are stored at a
                                        time */
     struct att_cache cache[2];      /* k, v */
-    struct tir_value token;         /* i32 */
-    struct tir_value slot;          /* i64; negative: not stored */
+    struct tir_value token;         /* i32: row of q, k and v */
+    struct tir_value slot;          /* i64: slot of the cache; negative: the token is not stored */
     struct tir_value position[3];   /* i64: of the token, one or three */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
     struct tir_value inverse; /* inverse of a page's scales: a head column */
@@ -89,7 +89,7 @@ struct rope_vectors {
 /** The tensors with heads of a token. A gate follows each head of q. */
 enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
 
-/** One of these tensors: this wave's heads, `first` to `end` of `all`. */
+/** The heads of q, k or v that a wave loads, rotates and stores: `first` to `end` - 1 of `all`. */
 struct rope_source {
     const char *squares, *share;      /* norm full: arguments of the given sum of squares and of its
                                          count */

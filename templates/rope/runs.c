@@ -19,9 +19,9 @@ enum {
 struct group {
     struct att_cache_tiles tiles;
     int x, heads;
-    struct tir_value token, head; /* i32 columns */
-    struct tir_value nowhere;     /* i64 column: -1 where nothing is stored */
-    struct tir_value slot;        /* i64 column; negative: not written */
+    struct tir_value token, head; /* i32, rows x 1: token and head of each row */
+    struct tir_value nowhere;     /* i64, rows x 1: -1 in rows that are not stored */
+    struct tir_value slot;        /* i64, rows x 1: slot of the row's token; negative: not stored */
 };
 
 bool rope_gathers_values(const struct rope *p)

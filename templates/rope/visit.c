@@ -38,9 +38,10 @@ void rope_transform(struct rope *p, const struct rope_source *s, struct tir_valu
         rope_rotate(p, x);
 }
 
+/* The loop over tiles of a wave's heads, which loads a tile while it works on the one before. */
 struct walk {
     struct tir_loop loop;
-    struct tir_value raw[ROPE_MAX_SPANS], next[ROPE_MAX_SPANS];
+    struct tir_value raw[ROPE_MAX_SPANS], next[ROPE_MAX_SPANS]; /* this tile, and the next one */
     const struct rope_source *s;
 };
 

@@ -33,7 +33,7 @@ struct rope_decode_news {
 
 struct rope_decode {
     struct rope rope, kv;   /* tiles of q, and of k and v */
-    int tiles;              /* of a token's query heads */
+    int tiles;              /* tiles of a token's query heads */
     struct tir_value lds_q; /* i32: this wave's rows of q */
     struct tir_value lds;   /* i32: rows of k and v of all tokens, as the products take them */
     int stored, scales;     /* bytes from `lds` to the rows as the cache stores them, and to their
@@ -55,7 +55,7 @@ static inline bool rope_decode_is_narrow(const struct decode *d)
 
 /** Returns the bytes from a row of q to the next. */
 int rope_decode_q_bytes(const struct decode *d);
-/** Reserves LDS, when shapes are chosen. */
+/** Reserves LDS for the new tokens. The shapes are chosen. */
 void rope_decode_reserve(struct decode *d);
 /** Returns the address of a token's first row of k or of v. Rows of `row_bytes` begin `area` bytes
  * after rope_decode.lds. */

@@ -356,9 +356,11 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries to keep: those above `above`, and the first `ties` of those equal to it. */
+/* The entries of the buffer that stay: keys above `above`, and the first `ties` keys equal to
+ * it. */
 struct kept {
-    struct tir_value above, ties, n;
+    struct tir_value above, ties;
+    struct tir_value n; /* entries of both kinds */
 };
 
 /* Finds the limit. It stops with the first digit that leaves at most `most` entries, among them the

@@ -23,8 +23,8 @@ enum split_kv_part_way {
                                     64 if head_dim_v is below 128; for few parts */
 };
 
-/** A sum of parts. split_kv_part_sum() begins it; split_kv_part_sum_find() sets the members of its
- * way. */
+/** The sum of a result's parts. split_kv_part_sum() sets the members up to `way`,
+ * split_kv_part_sum_find() the rest, which depend on it. */
 struct split_kv_part_sum {
     struct split_kv *d;
     struct tir_value first, count; /* i32: entries of reduce_partial_map */

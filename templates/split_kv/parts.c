@@ -23,21 +23,20 @@ enum {
 
 static const float LOG2E = 1.4426950408889634f;
 
-/* A partial tensor of `bytes` a head: from a part's first row to the rows of a tile that is turned
- * to be of type t. */
+/* Addresses of a tile's rows in partial_out or partial_lse, from a part's first row on. */
 struct partial {
-    struct tir_type t; /* before it is turned */
+    struct tir_type t; /* the tile as it is loaded; its transpose is used */
     struct split_kv_tensor tensor;
     struct tir_value row_bytes; /* i32: a product of two zero-extended ones is two instructions */
-    struct tir_value at;        /* i64 of each row */
+    struct tir_value at;        /* i64: byte offset of each row */
 };
 
 /* The parts of the item's sequence, as entries of reduce_partial_map. */
 struct parts {
-    struct tir_value first, count;
-    struct tir_value map; /* i64: where the first entry is */
-    struct tir_type o;    /* of O as it is loaded: split_kv_parts() of them are an O */
-    bool by_column;       /* waves have columns of their own */
+    struct tir_value first, count; /* i32: the first entry, and the number of entries */
+    struct tir_value map;          /* i64: address of the first entry */
+    struct tir_type o;             /* of O as it is loaded: split_kv_parts() of them are an O */
+    bool by_column;                /* waves have columns of their own */
     struct partial lses, outs;
     struct split_kv_places places;
     struct tir_value lse_at; /* of lses, as i32 */

@@ -62,7 +62,7 @@ struct split_kv {
                                      for waves that have all columns of a part of O; none */
     struct att_paging paging;
     struct split_kv_cache k, value;
-    struct tir_type scores, output; /* of S^T and of O^T */
+    struct tir_type scores, output; /* types of S^T and of O^T */
     struct att_attention attention;
     struct tir_value lds; /* i32: the buffer of split_kv_merge_bytes() */
 
@@ -156,7 +156,7 @@ void split_kv_end_item(struct split_kv *d, struct split_kv_state *s);
 /** A tensor [row, head, ...] that begins with the item's first token. */
 struct split_kv_tensor {
     struct tir_value base;                  /* i64 */
-    struct tir_value row0;                  /* i32: row of the item's first token */
+    struct tir_value row0;                  /* i32: the row of the item's first token */
     struct tir_value row_bytes, head_bytes; /* i64: strides */
 };
 
@@ -177,9 +177,9 @@ struct split_kv_places {
     bool own_lse;           /* true: each wave writes its own LSE; false: the first wave all */
     struct tir_value final; /* i1: the state is a result */
     struct split_kv_tensor out, lse;
-    struct tir_value out_at, lse_at; /* i64 of each row */
-    struct tir_value sinks;          /* of the columns; none */
-    struct tir_value scale;          /* scale of V; none */
+    struct tir_value out_at, lse_at; /* i64: byte offset of each row in out and in lse */
+    struct tir_value sinks;          /* f32: the sink of each column's head; none: no sinks */
+    struct tir_value scale;          /* f32: scale of V; none: 1 */
 };
 
 /** Returns the type of O with registers in the order of dv, so that a lane has neighbours. The last

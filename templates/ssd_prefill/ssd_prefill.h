@@ -36,14 +36,14 @@ struct ssd_prefill {
     struct att_state entry; /* of a state in segment_states */
     struct tir_layout b_map, x_map, s_map;
     struct tir_value b_lds, x_lds, s_lds; /* i32: buffers */
-    struct tir_value numbers;             /* i32: of the group's chunks in LDS */
-    struct tir_value chunk_numbers;       /* i32: of the chunk */
+    struct tir_value numbers;             /* i32: LDS of the numbers of a group of chunks */
+    struct tir_value chunk_numbers;       /* i32: LDS of the chunk's numbers */
     struct att_sequence sequence;
     struct tir_value first_token, end;        /* i32: of the workgroup's tokens */
     struct tir_value segment;                 /* i32: number in the sequence */
     struct tir_value segment_row;             /* i32: its row in segment_states */
     struct tir_value head, value_head, first; /* i32; first value element */
-    struct tir_value real;                    /* i1: no padding */
+    struct tir_value real;                    /* i1: false: the sequence is padding of a batch */
     struct tir_value block_row;               /* i64: of att_block_row() */
     struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
 };

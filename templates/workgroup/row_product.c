@@ -17,7 +17,7 @@ enum {
 /* The matrix instruction of a product, and the types of its operands. */
 struct types {
     int instr;
-    struct tir_type w, x, sums; /* a load of w; a load of x; rows x tokens */
+    struct tir_type w, x, sums; /* tiles of w and x that a load takes; the sums, rows x tokens */
 };
 
 /* Returns the loads for the columns of a row. */

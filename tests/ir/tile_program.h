@@ -19,7 +19,7 @@ struct tile_program {
     int scalar_loads; /* as counted */
 };
 
-/** What programs read, and what the last one wrote. */
+/** The input of all programs, and the output of the last one. */
 extern uint8_t tile_in[BYTES], tile_out[BYTES];
 
 /** Fills tile_in with each byte value at each alignment: a setup function of cmocka. */

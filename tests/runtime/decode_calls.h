@@ -38,7 +38,7 @@ enum {
     AT_SIZE = 80
 };
 
-/** Opens a device with a pack of these kernels. `flags` are those of attn_device_open(). */
+/** Opens a device with a pack of these kernels. `flags`: see attn_device_open(). */
 struct bench decode_open(const struct decode_kernel *kernels, size_t count, uint32_t flags);
 
 /** Returns a layer: bf16, head_dim 128, 8 heads over 2, pages of 16. */
