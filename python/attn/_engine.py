@@ -205,6 +205,27 @@ class Steps:
         return None
 
 
+class LinearKind(typing.NamedTuple):
+    """The fields that choose the kernels of a gated delta net. Heads may be any."""
+    dtype: str  # of queries and outputs: bf16 or fp16
+    taps: int  # of the convolution
+    head_dim: int  # of a key
+    head_dim_v: int
+    state_dtype: str  # f32, bf16 or fp16
+
+
+def linear_kernels(kinds):
+    """Entries of a description for layers of these kinds: the convolution, and the recurrence of steps and drafts and that
+    of prompts, in one launch and in several for few long ones."""
+    out = []
+    for kind in dict.fromkeys(kinds):
+        delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": "softplus",
+                 "l2_norm": True, "state_dtype": kind.state_dtype}
+        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": "silu"}, {"op": "gated_delta", **delta},
+                {"op": "gated_delta_prefill", **delta, "stage": ["all", "chunks", "segments", "scan", "outputs"]}]
+    return unique(out)
+
+
 class LatentKind(typing.NamedTuple):
     """The fields that choose the kernels of a layer with latent attention, and its scale."""
     dtype: str  # of queries and outputs: bf16 or fp16

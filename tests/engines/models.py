@@ -29,6 +29,10 @@ MODELS = {
     "gpt-oss": ("GptOssConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, sliding_window=24,
                                      intermediate_size=128, num_local_experts=4, num_experts_per_tok=2, initializer_range=0.2,
                                      layer_types=["sliding_attention", "full_attention"])),
+    "qwen3-next": ("Qwen3NextConfig", dict(
+        HEADS, layer_types=["linear_attention", "full_attention"], full_attention_interval=2, linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128, num_experts=2, num_experts_per_tok=2,
+        moe_intermediate_size=128, shared_expert_intermediate_size=128, initializer_range=0.2)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
     "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,

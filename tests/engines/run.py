@@ -21,19 +21,20 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode)_\w+): grid")
+ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill)_\w+): grid")
 PLAN = re.compile(r"hipsim: (plan_\w+): grid")
 LIMIT = 2.0  # times what bf16 is off by itself
 HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
 
-# engine: the step script; attention, plans: launches in all steps, without bounds where None
-Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page attention plans")
+# engine: the step script; drafts: steps verify drafts; attention, plans: launches in all steps, without bounds where None
+Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page drafts attention plans")
 
 
-def case(engine, backend, model, target="gfx942", fp8=False, batched=256, page=16, attention=16, plans=None):
-    more = ["fp8"] * fp8 + ["chunks"] * (batched < 48)
+def case(engine, backend, model, target="gfx942", fp8=False, batched=256, page=16, drafts=False, attention=16,
+         plans=None):
+    more = ["fp8"] * fp8 + ["chunks"] * (batched < 48) + ["drafts"] * drafts
     return Case("-".join([engine, backend.lower(), model, target, *more]), engine, model, backend, target, fp8, batched, page,
-                attention, plans)
+                drafts, attention, plans)
 
 
 # Two layers; 8 steps where both prompts are in one, 11 in chunks of 16 tokens.
@@ -51,6 +52,11 @@ CASES = [
     case("vllm", "ATTN", "gemma2", plans=16),
     case("vllm", "ATTN", "gemma3", fp8=True, plans=16),
     case("vllm", "ATTN", "gpt-oss", plans=16),
+    case("vllm", "ATTN", "qwen3-next", plans=8),
+    # Three steps are mixed; the net computes their two halves apart.
+    case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
+    case("vllm", "ATTN", "qwen3-next", drafts=True, attention=8, plans=4),
+    case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=8, plans=4),
     case("hooks", "ATTN", "rope"),
     case("vllm", "ATTN_MLA", "deepseek"),
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
@@ -61,6 +67,8 @@ CASES = [
     case("sglang", "attn", "llama", "gfx950", fp8=True, plans=8),
     case("sglang", "attn", "llama", batched=16, attention=None),  # its Mistral has no window
     case("sglang", "attn", "gemma2", plans=16),
+    case("sglang", "attn", "qwen3-next", plans=8),
+    case("sglang", "attn", "qwen3-next", "gfx950", batched=16, attention=22, plans=11),
     case("sglang", "attn", "deepseek-yarn"),  # without scaled positions SGLang's CPU layers refuse it
 ]
 

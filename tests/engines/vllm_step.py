@@ -15,6 +15,7 @@ os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backends, o
 
 import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
+import drafts  # noqa: E402
 import models  # noqa: E402
 
 
@@ -22,11 +23,15 @@ def main(case):
     path = models.write(case["model"], case["folder"])
     if case["backend"].startswith("ROCM_"):
         aiter_pack.prepare(case)
+    if case["drafts"]:
+        drafts.learn(path, case["tokens"])
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
               max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
               enable_prefix_caching=False, enable_chunked_prefill=True, max_logprobs=models.VOCABULARY,
-              kv_cache_dtype="fp8" if case["fp8"] else "auto", attention_backend=case["backend"])
+              kv_cache_dtype="fp8" if case["fp8"] else "auto", attention_backend=case["backend"],
+              speculative_config=dict(method="custom_class", model="drafts.Drafts", num_speculative_tokens=drafts.COUNT)
+              if case["drafts"] else None)
     print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
     start = time.perf_counter()
     outs = llm.generate([{"prompt_token_ids": p} for p in models.PROMPTS],

@@ -256,3 +256,9 @@ def columns(x, first, end, heads, dim):
     heads = (end - first) // dim if heads < 0 else heads
     token, element = c.strides(x)
     return strided(x[:, first:end], (x.shape[0], heads, dim), (token, dim * element, element))
+
+
+def packed(rows, width, k_dim, v_dim):
+    """Returns q, k and v [1, tokens, heads, ...] as views of rows [tokens, 2 width + value heads v_dim]."""
+    cut = ((0, width, k_dim), (width, 2 * width, k_dim), (2 * width, rows.shape[1], v_dim))
+    return [columns(rows, first, end, -1, dim)[None] for first, end, dim in cut]

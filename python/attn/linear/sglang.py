@@ -130,8 +130,7 @@ def _packed(mixed_qkv, a, b, A_log, dt_bias, scale, state, out, slots, l2_norm, 
     """Launches a step of one token for each row of mixed_qkv, [tokens, 2 heads K + value heads V]."""
     tokens, heads, v_dim, k_dim = mixed_qkv.shape[0], state.shape[1], state.shape[2], state.shape[3]
     width = (mixed_qkv.shape[1] - heads * v_dim) // 2
-    cut = ((0, width, -1, k_dim), (width, 2 * width, -1, k_dim), (2 * width, mixed_qkv.shape[1], heads, v_dim))
-    q, k, v = (l.columns(mixed_qkv, first, end, n, dim)[None] for first, end, n, dim in cut)
+    q, k, v = l.packed(mixed_qkv, width, k_dim, v_dim)
     gate = l.gates(_tokens(a, heads, k_dim) if kda else _tokens(a, heads), _tokens(b, heads), c.view(A_log, heads), dt_bias,
                    lower_bound, raw=True)
     l.delta("gated_delta", q, k, v, state, "v_major", gate, decay="channel" if kda else "head", l2_norm=l2_norm, scale=scale,

@@ -22,11 +22,23 @@ def register():
     if "attn" not in ATTENTION_BACKEND_CHOICES:
         ATTENTION_BACKEND_CHOICES.append("attn")
 
+    def linear_kernels(runner):
+        """Puts the plugin's backend of gated delta nets in the place of SGLang's, which SGLang makes next. Returns the entries
+        of a description for them."""
+        from sglang.srt.configs.hybrid_arch import hybrid_gdn_config
+        if hybrid_gdn_config(runner.model_config) is None:
+            return []
+        from attn.sglang import _linear
+        _linear.gdn_backend.GDNAttnBackend = _linear.LinearBackend
+        return _linear.kernels(runner)
+
     @register_attention_backend("attn")
     def make(runner):
         from attn.sglang._backend import Backend
         from attn.sglang._latent import LatentBackend
-        return LatentBackend(runner) if runner.use_mla_backend else Backend(runner)
+        if runner.use_mla_backend:
+            return LatentBackend(runner)
+        return Backend(runner, linear_kernels(runner))
 
     from sglang.srt.models.deepseek_common import attention_backend_handler as handler
     handler.AttentionBackendRegistry.register("attn", lambda layer, batch: handler.AttnForwardMethod.MLA)

@@ -57,9 +57,13 @@ def check_mode(mode):
 class Backend(AttentionBackend):
     """Attention over a pool of tokens [slots, heads, D]."""
 
-    def __init__(self, runner):
+    def __init__(self, runner, linear=()):
+        """`linear` are entries of a description for layers that are no attention."""
         super().__init__()
         self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
+        # SGLang's backend of hybrid models reads these three.
+        self.token_to_kv_pool, self.req_to_token_pool = self.pool, runner.req_to_token_pool
+        self.kv_index_translator = runner.kv_index_translator
         self.dtype, self.views = DTYPES[runner.dtype], {}
         if getattr(self.pool, "full_to_swa_index_mapping", None) is not None:
             raise NotServed("attn", "a pool of its own for layers with a window: --disable-hybrid-swa-memory has one pool")
@@ -67,7 +71,7 @@ class Backend(AttentionBackend):
         self.kv_dtype = "fp8" if fp8 else "same"
         self.sinks = any(name.endswith("sinks") for name, _ in runner.model.named_parameters())
         kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
-        device = _engine.open_device(_engine.kernels(kinds), runner.gpu_id if torch.cuda.is_available() else 0)
+        device = _engine.open_device([*_engine.kernels(kinds), *linear], runner.gpu_id if torch.cuda.is_available() else 0)
         aiter.use(device=device)
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)

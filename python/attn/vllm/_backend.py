@@ -9,7 +9,7 @@ import torch
 from vllm.config import get_layers_from_vllm_config
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.v1.attention.backend import (AttentionBackend, AttentionCGSupport, AttentionImpl, AttentionMetadataBuilder,
-                                       AttentionType, MultipleOf)
+                                       AttentionType)
 from vllm.v1.kv_cache_interface import KVCacheLayout
 
 import attn.aiter as aiter
@@ -38,7 +38,7 @@ class Backend(AttentionBackend):
 
     @staticmethod
     def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [MultipleOf(16)]
+        return [16, 32, 64, 128, 256]  # kernels take powers of two; vLLM cuts a hybrid model's larger pages
 
     @classmethod
     def supports_head_size(cls, head_size):

@@ -13,9 +13,9 @@ _sessions = {}  # {ordinal: (the description's entries, Session)}
 
 def session(vllm_config, device):
     """attn.aiter's session of a GPU, opened once with kernels for all layers that the plugin serves."""
-    layers = get_layers_from_vllm_config(vllm_config, AttentionLayerBase).values()
-    kernels = _engine.unique([entry for layer in layers for entry in getattr(layer.impl, "kernels", list)()] + _engine.kernels(
-        [layer.impl.kind for layer in layers if hasattr(layer.impl, "kind")], decode_queries(vllm_config)))
+    layers = [getattr(layer, "impl", layer) for layer in get_layers_from_vllm_config(vllm_config, AttentionLayerBase).values()]
+    kernels = _engine.unique([entry for layer in layers for entry in getattr(layer, "kernels", list)()] + _engine.kernels(
+        [layer.kind for layer in layers if hasattr(layer, "kind")], decode_queries(vllm_config)))
     ordinal = device.index or 0
     if _sessions.get(ordinal, (None,))[0] != kernels:
         aiter.use(device=_engine.open_device(kernels, ordinal))

@@ -11,7 +11,7 @@ from vllm.config import get_current_vllm_config
 from vllm.model_executor.layers.attention.mla_attention import (MLACommonBackend, MLACommonDecodeMetadata, MLACommonImpl,
                                                                 MLACommonMetadata, MLACommonMetadataBuilder,
                                                                 QueryLenSupport)
-from vllm.v1.attention.backend import AttentionCGSupport, AttentionType, MultipleOf
+from vllm.v1.attention.backend import AttentionCGSupport, AttentionType
 from vllm.v1.attention.backends.mla.prefill.base import MLAPrefillBackend
 
 import attn.aiter as aiter
@@ -43,7 +43,7 @@ class Backend(MLACommonBackend):
 
     @staticmethod
     def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [MultipleOf(1)]
+        return [2 ** n for n in range(9)]
 
 
 @dataclass

@@ -11,6 +11,7 @@ _libraries = []  # torch drops the operators of a library that is gone
 SLOTS = "compute_slot_mapping_kernel_impl(Tensor a, Tensor b, Tensor c, Tensor(d!) d, int e) -> ()"
 WRITE = ("reshape_and_cache_flash(Tensor a, Tensor b, Tensor(c!) c, Tensor(d!) d, Tensor e, str f, Tensor g, Tensor h) "
          "-> ()")
+PACK = "causal_conv1d_weight_pack(Tensor a) -> Tensor"
 PREPACK = "prepack_moe_weight(Tensor a, Tensor(b!) b, str c) -> ()"
 EXPERTS = ("cpu_fused_moe(Tensor(a!) a, Tensor b, Tensor c, Tensor d, Tensor? e, Tensor? f, Tensor g, Tensor h, bool i, "
            "str j, str k) -> ()")
@@ -59,6 +60,7 @@ def define():
             (core, SLOTS, slot_mapping, "CPU"),
             (core, "greedy_argmax(Tensor a) -> Tensor", lambda logits: logits.argmax(-1), "CPU"),
             (core, PREPACK, prepack, "CPU"),
+            (core, PACK, torch.clone, "CPU"),  # the convolution of a layer takes its weight as it is
             (core, EXPERTS, experts, "CPU"),
             (cache, WRITE, aiter.reshape_and_cache_flash, "CPU"),
             (cache, WRITE_MLA, aiter.concat_and_cache_mla, "CPU"))

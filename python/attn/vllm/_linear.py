@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's layer of gated delta nets (Qwen3-Next, Qwen3.5) on attnc's kernels, for the attention backend ATTN.
+
+vLLM plans the steps itself (GDN_ATTN) and keeps the states; a layer launches the convolution of all tokens, and then the
+recurrence of steps, of drafts and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
+import torch
+from vllm.config import get_current_vllm_config
+from vllm.forward_context import get_forward_context
+from vllm.model_executor.custom_op import PluggableLayer
+from vllm.model_executor.layers.mamba.gdn.qwen_gdn_linear_attn import QwenGatedDeltaNetAttention
+from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
+
+from attn import _engine
+from attn.aiter import NotServed
+from attn.linear import _calls as calls
+from attn.vllm import _common
+
+FIRST_SLOT = 1  # of states; vLLM's null block is slot 0
+
+
+@PluggableLayer.register_oot(name="QwenGatedDeltaNetAttention")
+class GatedDeltaNet(QwenGatedDeltaNetAttention):
+    """vLLM's layer, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+
+    def __init__(self, config, vllm_config, *args, **kwargs):
+        super().__init__(config, vllm_config, *args, **kwargs)
+        backend = vllm_config.attention_config.backend
+        self.ours = getattr(backend, "name", None) == "ATTN"
+        if not self.ours:
+            return
+        if vllm_config.cache_config.use_replayssm:
+            raise NotServed("ATTN", "records of drafts in place of states (ReplaySSM)")
+        self._forward_method, self.enable_fused_gdn_spec_decode = self.forward_cuda, False
+        state_dtype = self.get_state_dtype()[1]
+        self.linear_kind = _engine.LinearKind(
+            dtype=_common.dtype_name(torch.get_default_dtype()), taps=self.conv_kernel_size, head_dim=self.head_k_dim,
+            head_dim_v=self.head_v_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype))
+
+    def kernels(self):
+        """The entries of a description that the layer needs."""
+        return _engine.linear_kernels([self.linear_kind]) if self.ours else []
+
+    def _forward_core(self, mixed_qkv, b, a, core_attn_out):
+        """Writes the outputs of a step's tokens, [tokens, value heads, V]. mixed_qkv has rows of q, k and v; b and a are the
+        logits of beta and of the decay, [tokens, value heads]."""
+        if not self.ours:
+            return super()._forward_core(mixed_qkv, b, a, core_attn_out)
+        steps = get_forward_context().attn_metadata
+        if not isinstance(steps, dict) or self.prefix not in steps:  # a run that measures memory
+            return None
+        _common.session(self.vllm_config, mixed_qkv.device)
+        step, n = steps[self.prefix], steps[self.prefix].num_actual_tokens
+        rows, a, b, out = mixed_qkv[:n], a[:n], b[:n], core_attn_out[:n]
+        if step.spec_sequence_masks is None:
+            self.others(step, rows, a, b, out)
+        elif not step.num_prefills and not step.num_decodes:
+            self.drafts(step, rows, a, b, out)
+        else:
+            for places, run in ((step.spec_token_indx, self.drafts), (step.non_spec_token_indx, self.others)):
+                made = out.new_empty(len(places), *out.shape[1:])
+                run(step, rows[places], a[places], b[places], made)
+                out[places] = made
+        return None
+
+    def drafts(self, step, rows, a, b, out):
+        """Sequences that verify drafts. The state after each token goes to a slot of its own."""
+        count = step.num_spec_decodes
+        slots, starts = step.spec_state_indices_tensor[:count], step.spec_query_start_loc[:count + 1]
+        accepted = step.num_accepted_tokens[:count]
+        rows = self.convolve(rows, slots[:, 0].contiguous(), starts, accepted=accepted, max_seqlen=slots.shape[1])
+        self.recur("gated_delta", rows, a, b, out, slots, starts, accepted=accepted, max_seqlen=slots.shape[1])
+
+    def others(self, step, rows, a, b, out):
+        """Sequences without drafts: steps of one token, which are first in a batch, and prompts or pieces of them."""
+        starts, slots = step.non_spec_query_start_loc, step.non_spec_state_indices_tensor
+        count = starts.shape[0] - 1 if step.num_prefills else step.num_decodes
+        rows = self.convolve(rows, slots[:count], starts[:count + 1], has_state=flags(step.has_initial_state),
+                             max_seqlen=rows.shape[0] if step.num_prefills else 1)
+        split = step.num_decode_tokens if step.spec_sequence_masks is None or not step.num_prefills else 0
+        if split:
+            self.recur("gated_delta", rows[:split], a[:split], b[:split], out[:split], slots[:step.num_decodes, None],
+                       starts[:step.num_decodes + 1], max_seqlen=1)
+        if step.num_prefills:
+            self.recur("gated_delta_prefill", rows[split:], a[split:], b[split:], out[split:],
+                       step.prefill_state_indices, step.prefill_query_start_loc,
+                       has_state=flags(step.prefill_has_initial_state), max_seqlen=rows.shape[0] - split)
+
+    def convolve(self, rows, slots, starts, **more):
+        """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on. `slots` is a list, `more`
+        are arguments of conv1d."""
+        state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
+        weight, out = self.conv1d.weight, torch.empty_like(rows)
+        calls.convolve("ATTN", rows, weight.view(weight.shape[0], -1), self.conv1d.bias, state,
+                       calls.indices(slots), self.activation, FIRST_SLOT, cu_seqlens=calls.indices(starts), out=out, **more)
+        return out
+
+    def recur(self, op, rows, a, b, out, slots, starts, accepted=None, **more):
+        """Runs the recurrence over convolved rows of q, k and v. `slots` are the states, `more` arguments of the op."""
+        q, k, v = calls.packed(rows, self.key_dim // self.tp_size, self.head_k_dim, self.head_v_dim)
+        gate = calls.gates(a[None], b[None], self.A_log, self.dt_bias, raw=True)
+        calls.delta(op, q, k, v, self.kv_cache[1], "v_major", gate, decay="head", l2_norm=True, out=out[None],
+                    first_slot=FIRST_SLOT, state_slots=calls.indices(slots), cu_seqlens=calls.indices(starts),
+                    **calls.there(accepted=calls.indices(accepted)), **calls.there(**more))
+
+
+def flags(x):
+    """Returns a tensor of bool as bytes; None stays None."""
+    return None if x is None else x.view(torch.uint8)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A proposer of drafts for vLLM (method custom_class): the best tokens by float32, at times with a wrong one at the end. A
+model of random weights has no draft model, and a step with drafts that are refused must be seen too."""
+import models
+
+COUNT = 2  # drafts of a step
+known = []  # (prompt, the tokens that follow it)
+
+
+def learn(path, tokens):
+    """Fills `known` for a model of transformers, with `tokens` tokens and COUNT more, the drafts of a last step."""
+    reference = models.Reference(path)
+    for prompt in models.PROMPTS:
+        made = []
+        while len(made) < tokens + COUNT:
+            made.append(int(reference.rows(reference.models[0], prompt, made + [0])[-1].argmax()))
+        known.append((prompt, made))
+
+
+class Drafts:
+    """vLLM's interface of a proposer."""
+
+    def __init__(self, vllm_config):
+        self.steps = 0
+
+    def load_model(self, model):
+        """Loads nothing."""
+
+    def propose(self, sampled, counts, rows, slot_mappings=None):
+        """Returns COUNT drafts for each sequence that has sampled tokens. rows[i][:counts[i]] are all its tokens."""
+        self.steps += 1
+        return [self.drafts(rows[i][:counts[i]].tolist()) if len(new) else [] for i, new in enumerate(sampled)]
+
+    def drafts(self, tokens):
+        """Returns the drafts that follow a sequence's tokens. The last one is wrong in every second step."""
+        prompt, made = next(one for one in known if tokens[:len(one[0])] == one[0])
+        at = len(tokens) - len(prompt)
+        out = made[at:at + COUNT]
+        return out[:-1] + [(out[-1] + 1) % models.VOCABULARY] if self.steps % 2 else out
