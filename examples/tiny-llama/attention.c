@@ -26,6 +26,7 @@ struct attention {
     struct attn_pack *pack;
     struct attn_device *device;
     struct attn_op *rotate, *prefill, *decode, *combine;
+    struct attn_op *rotate_decode; /* a step in one launch; NULL: rotate, decode and combine */
     struct inputs in;
     struct work work;
     uint16_t *q, *k, *v, *out; /* q, k, v: rotated; out: the attention's result */
@@ -33,6 +34,8 @@ struct attention {
     float *cos_sin;              /* [LONGEST, DIM] */
     uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM] */
     int32_t *block_table;        /* [BATCH, PAGES] */
+    int32_t *tickets;            /* [BATCH, KV_HEADS, 32], 0 between launches */
+    int64_t *no_slots;           /* [BATCH], all -1 */
     hipStream_t stream;
     hipGraphExec_t step;
 };
@@ -61,9 +64,14 @@ static void allocate_all(struct attention *a, const struct model *m)
     gpu_upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
     gpu_upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
     upload_paging(paging, a->block_table, a->cos_sin, LONGEST, DIM, rope_base);
+    const size_t tickets = BATCH * KV_HEADS * 32 * sizeof(*a->tickets);
+    a->tickets = gpu_allocate(tickets);
+    HIP(hipMemset(a->tickets, 0, tickets));
+    a->no_slots = gpu_allocate(BATCH * sizeof(*a->no_slots));
+    HIP(hipMemset(a->no_slots, 0xff, BATCH * sizeof(*a->no_slots)));
     const struct attn_decode_plan_shape shape = {
         .batch = BATCH, .q_len = 1, .heads = HEADS, .kv_heads = KV_HEADS};
-    work_allocate(&a->work, a->decode, &shape, LONGEST, DIM);
+    work_allocate(&a->work, a->rotate_decode ? a->rotate_decode : a->decode, &shape, LONGEST, DIM);
 }
 
 static void free_all(struct attention *a)
@@ -76,7 +84,8 @@ static void free_all(struct attention *a)
         a->out,         a->q_norm,
         a->k_norm,      a->cos_sin,
         a->k_cache,     a->v_cache,
-        a->block_table,
+        a->block_table, a->tickets,
+        a->no_slots,
     };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         HIP(hipFree(memory[i]));
@@ -87,7 +96,7 @@ static void free_all(struct attention *a)
 
 static const struct attn_cache_desc cache_desc = {.page_size = PAGE};
 
-static void look_up(struct attention *a)
+static void look_up(struct attention *a, bool separate)
 {
     const struct attn_rope_qk_norm_cache_desc rotate = {
         .size = sizeof(rotate),
@@ -116,6 +125,17 @@ static void look_up(struct attention *a)
         .kv_heads = KV_HEADS,
         .cache = cache_desc,
     };
+    const struct attn_rope_decode_desc rotate_decode = {
+        .size = sizeof(rotate_decode),
+        .dtype = ATTN_BF16,
+        .head_dim = DIM,
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .one_launch = true,
+        .rope = ATTN_ROPE_NEOX,
+        .norm = ATTN_NORM_RMS,
+        .cache = cache_desc,
+    };
     const struct attn_combine_desc combine = {
         .size = sizeof(combine),
         .dtype = ATTN_BF16,
@@ -127,15 +147,18 @@ static void look_up(struct attention *a)
     ATTN(attn_prefill_lookup(a->device, &prefill, &a->prefill));
     ATTN(attn_decode_lookup(a->device, &decode, &a->decode));
     ATTN(attn_combine_lookup(a->device, &combine, &a->combine));
+    if (!separate)
+        ATTN(attn_rope_decode_lookup(a->device, &rotate_decode, &a->rotate_decode));
 }
 
 static void say_which(const struct attention *a)
 {
-    const struct attn_op *const ops[] = {a->rotate, a->prefill, a->decode, a->combine};
+    const struct attn_op *const ops[] = {a->rotate, a->prefill, a->decode, a->combine,
+                                         a->rotate_decode};
     struct attn_device_info device = {.size = sizeof(device)};
     ATTN(attn_device_describe(a->device, &device));
     printf("%s\n", device.name);
-    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]) && ops[i]; i++) {
         struct attn_op_info info = {.size = sizeof(info)};
         ATTN(attn_op_describe(ops[i], &info));
         printf("  %s: %s\n", info.kernel.name, info.why);
@@ -149,7 +172,8 @@ static struct attn_cache cache_of(const struct attention *a)
     return (struct attn_cache){.k = a->k_cache, .v = a->v_cache, .page_count = BATCH * PAGES};
 }
 
-static void launch_rotate(const struct attention *a, int tokens)
+/* Rotates queries and keys, and writes keys and values to the slots [token] of the cache. */
+static void launch_rotate(const struct attention *a, const int64_t *slots, int tokens)
 {
     const struct attn_rope_qk_norm_cache_args args = {
         .size = sizeof(args),
@@ -165,7 +189,7 @@ static void launch_rotate(const struct attention *a, int tokens)
         .k_out_token_stride = KEY,
         .v_out_token_stride = KEY,
         .cache = cache_of(a),
-        .slot_mapping = a->in.slots,
+        .slot_mapping = slots,
         .positions = a->in.positions,
         .cos_sin = a->cos_sin,
         .max_position = LONGEST,
@@ -240,17 +264,58 @@ static void launch_combine(const struct attention *a)
     ATTN(attn_combine_launch(a->combine, &args));
 }
 
+/* Rotates, writes the cache and attends. A new token's slot is where block_table has its key. */
+static void launch_rotate_decode(const struct attention *a)
+{
+    const struct work *w = &a->work;
+    const struct attn_rope_decode_args args = {
+        .size = sizeof(args),
+        .q = a->in.qkv,
+        .k = a->in.qkv + QUERY,
+        .v = a->in.qkv + QUERY + KEY,
+        .q_token_stride = QKV,
+        .k_token_stride = QKV,
+        .v_token_stride = QKV,
+        .out = a->out,
+        .cache = cache_of(a),
+        .pages = {.kv_lens = a->in.kv_lens, .block_table = a->block_table, .entries = PAGES},
+        .positions = a->in.positions,
+        .cos_sin = a->cos_sin,
+        .max_position = LONGEST,
+        .q_weight = a->q_norm,
+        .k_weight = a->k_norm,
+        .eps = rms_eps,
+        .work_indptr = w->device.work_indptr,
+        .work_info = w->device.work_info,
+        .work_lists = w->shape.lists,
+        .partial_out = w->partial_out,
+        .partial_lse = w->partial_lse,
+        .partial_rows = w->sizes.partial_rows,
+        .reduce_indptr = w->device.reduce_indptr,
+        .reduce_partial_map = w->device.reduce_partial_map,
+        .tickets = a->tickets,
+        .batch = BATCH,
+        .total_q = BATCH,
+        .stream = a->stream,
+    };
+    ATTN(attn_rope_decode_launch(a->rotate_decode, &args));
+}
+
 /* Captures a decode step. Each replay reads lengths, positions, slots and plan. */
 static void capture_step(struct attention *a)
 {
     gpu_capture(a->stream);
-    launch_rotate(a, BATCH);
-    launch_decode(a);
-    launch_combine(a);
+    if (a->rotate_decode) {
+        launch_rotate_decode(a);
+    } else {
+        launch_rotate(a, a->in.slots, BATCH);
+        launch_decode(a);
+        launch_combine(a);
+    }
     a->step = gpu_captured(a->stream);
 }
 
-struct attention *attention_open(const struct model *m)
+struct attention *attention_open(const struct model *m, bool separate)
 {
     struct attention *a = calloc(1, sizeof(*a));
     if (!a)
@@ -258,7 +323,7 @@ struct attention *attention_open(const struct model *m)
     ATTN(attn_pack_open_memory(attn_pack_tiny_llama, attn_pack_tiny_llama_size, &a->pack));
     ATTN(attn_device_open(&a->pack, 1, NULL, &a->device));
     HIP(hipStreamCreate(&a->stream));
-    look_up(a);
+    look_up(a, separate);
     say_which(a);
     allocate_all(a, m);
     capture_step(a);
@@ -274,6 +339,7 @@ void attention_close(struct attention *a)
     attn_op_destroy(a->prefill);
     attn_op_destroy(a->decode);
     attn_op_destroy(a->combine);
+    attn_op_destroy(a->rotate_decode);
     attn_device_close(a->device);
     attn_pack_close(a->pack);
     free(a);
@@ -295,7 +361,7 @@ void attention_prefill(struct attention *a, const uint16_t *qkv, const int lengt
     gpu_upload(a->in.positions, positions, (size_t)tokens * sizeof(positions[0]));
     gpu_upload(a->in.slots, slots, (size_t)tokens * sizeof(slots[0]));
     gpu_upload(a->in.cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
-    launch_rotate(a, tokens);
+    launch_rotate(a, a->in.slots, tokens);
     launch_prefill(a, tokens, longest_of(paging, lengths));
     read_output(a, tokens, out);
 }
@@ -316,6 +382,8 @@ void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[
     gpu_upload(a->in.kv_lens, kv_lens, sizeof(kv_lens));
     work_plan(&a->work, kv_lens);
     HIP(hipGraphLaunch(a->step, a->stream));
+    if (a->rotate_decode) /* it keeps its queries, which the checks read */
+        launch_rotate(a, a->no_slots, BATCH);
     read_output(a, BATCH, out);
 }
 

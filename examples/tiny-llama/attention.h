@@ -6,6 +6,8 @@
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
+#include <stdbool.h>
+
 #include "model.h"
 
 enum {
@@ -18,8 +20,11 @@ enum {
 
 struct attention;
 
-/* Opens the attention. This and all functions below end the program with a message on failure. */
-struct attention *attention_open(const struct model *m);
+/*
+ * Opens the attention. This and all functions below end the program with a message on failure. A
+ * decode step is one launch, which is faster for up to 64 sequences, or with `separate` three.
+ */
+struct attention *attention_open(const struct model *m, bool separate);
 void attention_close(struct attention *a);
 
 /*

@@ -91,11 +91,11 @@ static bool step(struct engine *e, int number)
     return report_call("step   ", number, e->lengths, BATCH, verdict.rotated, verdict.attention);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static struct engine e;
     e.model = model_make();
-    e.attention = attention_open(&e.model);
+    e.attention = attention_open(&e.model, argc > 1 && strcmp(argv[1], "separate") == 0);
     bool ok = prefill(&e);
     for (int number = 0; number < STEPS; number++)
         ok &= step(&e, number);
