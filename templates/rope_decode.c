@@ -61,9 +61,11 @@ static bool check_heads(const struct att_variant *v, struct att_why *why)
 
 static bool check_rows(const struct att_variant *v, struct att_why *why)
 {
-    enum { MOST = 64 };
+    enum { MOST = 64, MOST_QUERIES = 8 };
     if (v->gqa == 0)
         return att_reject(why, ATT_GQA, "a kernel is for one number of query heads of a key head");
+    if (v->q_len > MOST_QUERIES)
+        return att_reject(why, ATT_Q_LEN, "%d is more than %d", v->q_len, MOST_QUERIES);
     if (v->gqa * v->q_len > MOST)
         return att_reject(why, ATT_Q_LEN, "gqa times q_len is %d, more than %d", v->gqa * v->q_len,
                           MOST);
