@@ -122,12 +122,12 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
 }
 
 /* True if the tile fits. Two waves of a SIMD have 256 registers each, and q and weights of 128
-   heads take half of them. */
+   heads take half of them; q of bf16 takes twice as many. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    enum { HEADS = 96 };
-    if (v->index_heads > HEADS && t->waves_per_simd > 1)
+    const int heads = v->index_keys == ATT_INDEX_KEYS_BF16 ? 64 : 96;
+    if (v->index_heads > heads && t->waves_per_simd > 1)
         return att_reject(why, ATT_TILE, "%d waves a SIMD have no registers for the q of %d heads",
                           t->waves_per_simd, v->index_heads);
     if (!fits_rows(v, t, m, why))

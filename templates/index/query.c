@@ -9,13 +9,13 @@ enum {
     DIM = ATT_INDEX_DIM,
     ROWS = 32, /* heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
-    PARTS = ATT_INDEX_PARTS,
-    WIDTH = DIM / PARTS, /* elements of a part */
-    ONE = 127,           /* the exponent of 1, biased */
-    KEY_MAX = 448,       /* the largest element of fp8 */
-    SHIFT_MAX = 25,      /* 448 * 448 * 128 is less than 2^25 */
-    WEIGHT_TOP = 14,     /* f16 weights: the largest of a row is from 2^14 to 2^15 */
-    EXPONENT = 23,       /* the lowest exponent bit of an f32 */
+    FOURTHS = ATT_INDEX_FOURTHS,
+    PARTS = ATT_INDEX_PARTS_MAX,
+    ONE = 127,       /* the exponent of 1, biased */
+    KEY_MAX = 448,   /* the largest element of fp8 */
+    SHIFT_MAX = 25,  /* 448 * 448 * 128 is less than 2^25 */
+    WEIGHT_TOP = 14, /* f16 weights: the largest of a row is from 2^14 to 2^15 */
+    EXPONENT = 23,   /* the lowest exponent bit of an f32 */
     EXPONENT_MAX = 254,
     F16_BITS = 16,
 };
@@ -24,7 +24,10 @@ struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_
                                     unsigned s, unsigned rows)
 {
     struct tir_builder *b = x->b;
-    if (x->slices < PARTS) {
+    const unsigned n = DIM / x->vector / 2; /* chunks of a lane */
+    if (x->slices == n)
+        return tir_join_blocks(b, chunks[s], rows);
+    if (x->slices < n) {
         const struct tir_value low = tir_transpose(b, chunks[2 * s]);
         const struct tir_value two = tir_stack(b, low, tir_transpose(b, chunks[2 * s + 1]));
         return tir_join_blocks(b, tir_transpose(b, two), rows);
@@ -33,7 +36,7 @@ struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_
     return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), rows);
 }
 
-void att_index_cut(const struct att_index *x, struct tir_value a, struct tir_value out[PARTS])
+void att_index_cut(const struct att_index *x, struct tir_value a, struct tir_value out[FOURTHS])
 {
     struct tir_builder *b = x->b;
     for (int i = 0; i < 2; i++) {
@@ -44,9 +47,9 @@ void att_index_cut(const struct att_index *x, struct tir_value a, struct tir_val
 }
 
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
-                        struct tir_value out[PARTS])
+                        struct tir_value out[FOURTHS])
 {
-    att_index_cut(x, tir_join_blocks(x->b, fourth, PARTS), out);
+    att_index_cut(x, tir_join_blocks(x->b, fourth, FOURTHS), out);
 }
 
 /* Packs two f32 as f16 into a register, rounded to nearest even. */
@@ -113,9 +116,9 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
     const struct tir_value scale = tir_bitcast(b, tir_shl(b, up, bits), f32);
     own->unscale = tir_bitcast(b, tir_shl(b, down, bits), f32);
     for (unsigned i = 0; i < x->blocks; i++) {
-        struct tir_value fourths[PARTS], w[PARTS];
+        struct tir_value fourths[FOURTHS], w[FOURTHS];
         att_index_cut(x, tir_mul(b, own->weights[i], tir_splat(b, scale, x->products)), fourths);
-        for (int j = 0; j < PARTS; j++) {
+        for (int j = 0; j < FOURTHS; j++) {
             att_index_cut_rows(x, fourths[j], w);
             own->weight_pairs[i][2 * j] = tir_named(b, "w", pair_of(x, w[0], w[1]));
             own->weight_pairs[i][2 * j + 1] = tir_named(b, "w", pair_of(x, w[2], w[3]));
@@ -131,7 +134,7 @@ static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
     struct tir_builder *b = x->b;
     struct tir_value halves[2];
     for (int i = 0; i < 2; i++) {
-        q.byte = tir_i32(b, i * DIM / 2 + (int)s * WIDTH);
+        q.byte = tir_i32(b, i * DIM / 2 + (int)s * 2 * VECTOR);
         halves[i] = tir_transpose(b, tir_tile_load(b, q, first, part));
     }
     return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
@@ -165,23 +168,24 @@ void att_index_load_query(struct att_index *x, struct att_index_query *own)
     struct tir_builder *b = x->b;
     const struct tir_machine *const m = b->f->machine;
     const struct tir_mma *const mma = &m->mma[x->mma];
-    const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
+    const struct tir_contraction k = tir_contract_rows(mma, 2 * x->vector, x->vector);
     const struct tir_layout operand = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
     const struct tir_layout left = tir_layout_permute_rows(&operand, x->order);
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
-    const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
+    const struct tir_type part = tir_tile(b->f, x->element, ROWS, 2 * x->vector, &left);
     const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
-    const struct tir_value head_stride = att_stride32(b, ARG_Q_HEAD_STRIDE, 1);
-    struct tir_view q =
-        heads_of(x, own->row, ARG_Q, att_stride(b, ARG_Q_TOKEN_STRIDE, 1), head_stride, DIM);
+    const int size = VECTOR / (int)x->vector; /* bytes of an element */
+    const struct tir_value head_stride = att_stride32(b, ARG_Q_HEAD_STRIDE, size);
+    struct tir_view q = heads_of(x, own->row, ARG_Q, att_stride(b, ARG_Q_TOKEN_STRIDE, size),
+                                 head_stride, DIM * size);
     const struct tir_view weights = heads_of(
         x, own->row, ARG_WEIGHTS, att_stride(b, ARG_WEIGHTS_TOKEN_STRIDE, 4), tir_i32(b, 4), 4);
     for (unsigned i = 0; i < x->blocks; i++) {
         const struct tir_value first = tir_i32(b, (int)(i * ROWS));
         struct tir_value chunks[PARTS];
-        for (int g = 0; g < PARTS && !x->mxfp4; g++) {
-            q.byte = tir_i32(b, g * WIDTH);
-            chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
+        for (unsigned g = 0; g < x->parts && !x->mxfp4; g++) {
+            q.byte = tir_i32(b, (int)g * 2 * VECTOR);
+            chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), x->vector);
         }
         for (unsigned s = 0; s < x->slices; s++)
             own->q[i][s] =

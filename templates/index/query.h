@@ -11,18 +11,18 @@
 enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 
 /** Returns slice s of a product's contraction, rows x K of one instruction: of q, or of keys.
- * `chunks` are the operand as it was loaded. A lane has ATT_INDEX_VECTOR elements of each. */
+ * `chunks` are the operand as it was loaded. A lane has ATT_INDEX_VECTOR bytes of each. */
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s, unsigned rows);
 
 /** Splits a tile's rows into fourths, by register. */
 void att_index_cut(const struct att_index *x, struct tir_value a,
-                   struct tir_value out[ATT_INDEX_PARTS]);
+                   struct tir_value out[ATT_INDEX_FOURTHS]);
 
 /** Splits a fourth's rows by lane, 1 x lanes: the second half of the lanes has other rows than the
  * first. */
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
-                        struct tir_value out[ATT_INDEX_PARTS]);
+                        struct tir_value out[ATT_INDEX_FOURTHS]);
 
 /** Loads q and weights of own->row. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own);

@@ -12,40 +12,49 @@ enum {
     DIM = ATT_INDEX_DIM,
     ROWS = 32, /* heads of a block */
     VECTOR = ATT_INDEX_VECTOR,
-    TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
-    PARTS = ATT_INDEX_PARTS,
-    WIDTH = DIM / PARTS, /* elements of a part of a key */
-    STEPS = 2 * PARTS,   /* steps of other work between matrix instructions */
-    LEVELS = 4,          /* of priority */
+    TILE = 16, /* tokens, and bytes of each, that SHUFFLE keeps together */
+    FOURTHS = ATT_INDEX_FOURTHS,
+    LOADS = 4,  /* steps in which the parts of a key are loaded */
+    STEPS = 8,  /* steps of other work between matrix instructions */
+    LEVELS = 4, /* of priority */
     FINISH_STEPS = 6,
     SCALES = 4, /* bytes of a key's scale, after the page's keys */
     ONE = 127,  /* the e8m0 scale of 1 */
 };
-static_assert(WIDTH == 2 * VECTOR, "two lanes load a part");
+static_assert(STEPS == 2 * FOURTHS, "a fourth is added in two steps");
 
 /* Returns the keys of a product, and the rows and columns of its instruction. */
 static unsigned group_of(const struct tir_machine *m) { return tir_lanes(m) / 2; }
 
+/* Returns the type of q's elements, and of keys other than mxfp4. */
+static enum tir_dtype element_of(const struct att_variant *v)
+{
+    return v->index_keys == ATT_INDEX_KEYS_BF16 ? TIR_BF16 : TIR_FP8;
+}
+
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     const unsigned side = group_of(m);
-    if (tir_find_mma(m, side, side, 0, TIR_FP8) < 0)
-        return att_reject(why, ATT_FIELD_COUNT, "%s has no %ux%u matrix product of fp8", m->name,
-                          side, side);
+    const enum tir_dtype element = element_of(v);
+    if (tir_find_mma(m, side, side, 0, element) < 0)
+        return att_reject(why, ATT_FIELD_COUNT, "%s has no %ux%u matrix product of %s", m->name,
+                          side, side, tir_dtype_name(element));
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     if (v->small_pages && !v->paged)
         return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
-    if (v->index_keys != ATT_INDEX_KEYS_MXFP4)
+    if (v->index_keys == ATT_INDEX_KEYS_FP8)
         return true;
-    if (tir_find_mma_scaled(m, side, side, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
+    if (!v->paged)
+        return att_reject(why, ATT_INDEX_KEYS, "index_keys %s is for pages: paged is false",
+                          v->index_keys == ATT_INDEX_KEYS_BF16 ? "bf16" : "mxfp4");
+    if (v->index_keys == ATT_INDEX_KEYS_MXFP4 &&
+        tir_find_mma_scaled(m, side, side, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
         return att_reject(why, ATT_INDEX_KEYS,
                           "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
                           m->name);
-    if (!v->paged)
-        return att_reject(why, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
     return true;
 }
 
@@ -59,35 +68,41 @@ static struct tir_value constant(const struct att_index *x, int n)
     return number(x, tir_i32(x->b, n));
 }
 
-/* Returns the index of the carried scale. A group carries the parts of its keys, their scales, and
- * the page of the group that is loaded next. */
+/* True if keys have scales: one of each key, or of each block. */
+static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
+
+/* Returns the index of the carried scale. A group carries the parts of its keys, their scales if
+ * they have any, and the page of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
-static unsigned carried_page(const struct att_index *x) { return x->parts + 1; }
+static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
 
-static unsigned carried_each(const struct att_index *x) { return x->parts + 2; }
+static unsigned carried_each(const struct att_index *x) { return carried_page(x) + 1; }
 
 /* Returns the bytes of a key without its scale. */
-static int key_bytes(const struct att_index *x) { return x->mxfp4 ? DIM / 2 : DIM; }
+static int key_bytes(const struct att_index *x) { return (int)x->parts * 2 * VECTOR; }
 
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside);
 
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m)
 {
-    return v->index_keys != ATT_INDEX_KEYS_MXFP4 && !v->all_signs &&
+    return v->index_keys == ATT_INDEX_KEYS_FP8 && !v->all_signs &&
            tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
-/* Finds the instruction of the products. */
+/* Finds the instruction of the products: the one that multiplies most elements, since a lane has
+ * two chunks of a slice, one, or half of one. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
     const unsigned side = x->group;
-    const int fast = tir_find_mma(m, side, side, 2 * WIDTH, TIR_FP8);
     if (x->mxfp4 || x->pairs)
         return tir_find_mma_scaled(m, side, side, TIR_MX_E4M3,
                                    x->mxfp4 ? TIR_MX_E2M1 : TIR_MX_E4M3);
-    return fast >= 0 ? fast : tir_find_mma(m, side, side, VECTOR, TIR_FP8);
+    int found = -1;
+    for (unsigned k = 4 * x->vector; found < 0 && k >= x->vector; k /= 2)
+        found = tir_find_mma(m, side, side, k, x->element);
+    return found;
 }
 
 /* Chooses which row of a product a head has. Bit 2 of a head's number selects one of the two lanes
@@ -117,15 +132,18 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .listed = v->listed,
                           .by_lane = v->listed || (v->paged && v->small_pages),
                           .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
+                          .scaled = v->index_keys == ATT_INDEX_KEYS_FP8,
+                          .element = element_of(v),
                           .pairs = pairs,
                           .all_signs = v->all_signs,
                           .block_size = (unsigned)v->block_size,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
+    x.vector = 8 * VECTOR / tir_dtype_bits(x.element);
     x.mma = find_product(m, &x);
     order_heads(&x);
-    x.parts = x.mxfp4 ? PARTS / 2 : PARTS;
+    x.parts = DIM / x.vector / (x.mxfp4 ? 4 : 2);
     x.slices = DIM / m->mma[x.mma].k;
     x.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
     struct tir_spread halves = tir_spread(m, 1);
@@ -133,10 +151,10 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     tir_spread_rows(&halves, TIR_LANES, tir_bits(lanes));
     x.halves = tir_spread_layout(&halves);
     struct tir_spread s = tir_spread(m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(VECTOR));
+    tir_spread_cols(&s, TIR_REGS, tir_bits(x.vector));
     tir_spread_rows(&s, TIR_LANES, tir_bits(lanes));
     const struct tir_layout chunk = tir_spread_layout(&s);
-    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : TIR_FP8, lanes, VECTOR, &chunk);
+    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : x.element, lanes, x.vector, &chunk);
     const struct tir_layout result =
         tir_mma_result(&m->mma[x.mma], ROWS, x.group, (struct tir_waves){0});
     const struct tir_layout products = tir_layout_permute_rows(&result, x.order);
@@ -221,7 +239,8 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 {
     assert(n <= ATT_INDEX_ROWS_MAX);
     x->rows = n;
-    x->ahead = n * x->blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
+    const bool few = n * x->blocks > 2 || x->element == TIR_BF16;
+    x->ahead = few ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x->first = first;
     x->last = att_plus(x->b, end, -1);
     if (x->paged)
@@ -439,7 +458,8 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 {
     for (unsigned g = 0; g < x->ahead; g++, carried += carried_each(x)) {
         const struct tir_value at = send_keys(x, w, g, page_of(x, w, g), carried);
-        carried[carried_scale(x)] = send_scales(x, w, g, at);
+        if (has_scales(x))
+            carried[carried_scale(x)] = send_scales(x, w, g, at);
         carried[carried_page(x)] = page_of(x, w, g + x->ahead);
     }
     for (unsigned row = 0; row < x->rows; row++)
@@ -453,8 +473,8 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 /* Products that are not yet added. They are added between later products, so that both pipes are
  * busy. */
 struct pending {
-    struct tir_value products[PARTS], weights[PARTS]; /* each is a fourth of a block's rows */
-    const struct tir_value *weight_pairs;             /* for all rows */
+    struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
+    const struct tir_value *weight_pairs;                 /* for all rows */
     struct tir_value positive[2]; /* of the fourth that is added: max(0, products) */
     struct tir_value *sum;        /* to which the products are added */
     bool is;                      /* true: there are such products */
@@ -467,7 +487,7 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
     struct tir_builder *b = x->b;
     const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
-    struct tir_value rows[PARTS];
+    struct tir_value rows[FOURTHS];
     if (x->pairs || !p->sum->id)
         att_index_cut_rows(x, p->products[i], rows);
     if (!p->sum->id)
@@ -496,10 +516,10 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
             *p->sum = tir_dot2(b, p->positive[j], p->weight_pairs[2 * i + j], *p->sum);
         return;
     }
-    struct tir_value scores[PARTS], weights[PARTS];
+    struct tir_value scores[FOURTHS], weights[FOURTHS];
     att_index_cut_rows(x, p->positive[0], scores);
     att_index_cut_rows(x, p->weights[i], weights);
-    for (int j = 0; j < PARTS; j++)
+    for (int j = 0; j < FOURTHS; j++)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
@@ -527,6 +547,7 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
 {
     struct tir_value *const own = carried_of(x, r, g);
     const unsigned next = g + x->ahead, part = (unsigned)step - 1;
+    const unsigned each = (x->parts + LOADS - 1) / LOADS; /* parts of a step */
     if (x->by_lane) {
         if (step == 0)
             r->places[g] = send_keys(x, r->walk, next, own[carried_page(x)], own);
@@ -538,12 +559,11 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
         r->places[g] = own[carried_page(x)];
         r->keys = find_keys(x, key_of(x, r->walk, next), r->places[g]);
     }
-    if (step > 0 && part < x->parts)
-        own[part] =
-            tir_tile_fetch(x->b, r->keys, x->key_offset, part * (unsigned)apart(x), x->chunk);
+    for (unsigned i = part * each; step > 0 && i < (part + 1) * each && i < x->parts; i++)
+        own[i] = tir_tile_fetch(x->b, r->keys, x->key_offset, i * (unsigned)apart(x), x->chunk);
     if (step > 0 && part == x->parts && x->mxfp4)
         own[carried_scale(x)] = send_scales(x, r->walk, next, r->places[g]);
-    if (step == PARTS + 1)
+    if (step == LOADS + 1)
         own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
@@ -574,7 +594,7 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
 {
     struct tir_builder *b = x->b;
     const unsigned g = 2 * j + (unsigned)(step == 3);
-    const bool scales = !x->mxfp4 && row == 0;
+    const bool scales = x->scaled && row == 0;
     struct tir_value *const set = &r->set[row];
     if (step == 0)
         r->user->prepare(r->user->context, row, j);
@@ -588,7 +608,7 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
     if (step == 2 && x->pairs)
         *set = tir_mul(b, *set, tir_splat(b, x->query[row].unscale, tir_typeof(b->f, *set)));
     if (step == FINISH_STEPS - 1)
-        r->user->take(r->user->context, row, j, x->mxfp4 ? *set : tir_mul(b, *set, r->scale));
+        r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }
 
 /* A product of a round. A row is finished beside later products, when its own have been added. */
@@ -637,7 +657,7 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     struct tir_builder *b = x->b;
     struct pending *const p = &r->pending;
     const struct tir_value *const keys = carried_of(x, r, g);
-    const int each = STEPS / (int)x->slices; /* steps for each matrix instruction */
+    const unsigned slices = x->slices; /* matrix instructions, which the steps share */
     for (unsigned i = 0; i < products_of(x); i++) {
         const struct product_at at = {g, i};
         const unsigned row = i / x->blocks, block = i % x->blocks;
@@ -645,9 +665,10 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
         prepare_rows(x, r, &at);
         for (int step = 0; step < STEPS; step++) {
-            const unsigned slice = (unsigned)(step / each);
-            if (step % each == 0)
-                s = multiply_slice(x, own, block, slice, keys, s);
+            const unsigned end = ((unsigned)step + 1) * slices;
+            for (unsigned i = (unsigned)step * slices; i < end; i++)
+                if (i % STEPS == 0)
+                    s = multiply_slice(x, own, block, i / STEPS, keys, s);
             fill_step(x, r, &at, step);
         }
         add_step(x, p, STEPS - 1);

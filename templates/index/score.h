@@ -4,10 +4,10 @@
  *
  *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
  *
- * or the same without relu. q and k are fp8, or k is mxfp4 and ks is 1. The row's q is the left
- * operand of the matrix product and stays in registers. Each wave has keys of its own, which go
- * from memory to the right operand as they are. Two rows of one sequence can share the keys that a
- * wave reads.
+ * or the same without relu. q and k are fp8; or both are bf16, or k is mxfp4, and ks is 1. The
+ * row's q is the left operand of the matrix product and stays in registers. Each wave has keys of
+ * its own, which go from memory to the right operand as they are. Two rows of one sequence can
+ * share the keys that a wave reads.
  *
  * With `pairs` products are scaled by a power of two, so that none is above 1, and rounded to f16.
  * One instruction does that and the relu for two products. Another one multiplies two of them by
@@ -25,9 +25,11 @@
 #include "templates/cache/paging.h"
 
 enum {
-    ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
-    ATT_INDEX_PARTS = 4,                     /* parts of a key, at most: loads of a lane */
-    ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group in flight */
+    ATT_INDEX_DIM = 128,       /* elements of a head and of a key */
+    ATT_INDEX_PARTS_MAX = 8,   /* parts of a key: loads of a lane */
+    ATT_INDEX_SLICES_MAX = 16, /* matrix instructions of a product */
+    ATT_INDEX_FOURTHS = 4,     /* fourths of a product's rows, which are added one by one */
+    ATT_INDEX_CARRIED = ATT_INDEX_PARTS_MAX + 2, /* values of a group in flight */
     ATT_INDEX_BLOCKS_MAX = 4,
     ATT_INDEX_ROWS_MAX = 2,
     ATT_INDEX_AHEAD_MAX = 4,   /* groups in flight */
@@ -38,9 +40,9 @@ enum {
 /** The query of a row, by which keys are multiplied. */
 struct att_index_query {
     struct tir_value row;
-    struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
+    struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_SLICES_MAX];
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; with att_index.pairs in their place: */
-    struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
+    struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_FOURTHS];
     struct tir_value scale;   /* e8m0 in an i32: scale of products */
     struct tir_value unscale; /* f32: factor for a sum */
 };
@@ -52,6 +54,9 @@ struct att_index {
     unsigned block_size;      /* of the list */
     bool by_lane;             /* a group may cross pages */
     bool mxfp4;               /* keys in the cache */
+    bool scaled;              /* each key has a float32 scale */
+    enum tir_dtype element;   /* of q, and of keys that are not mxfp4 */
+    unsigned vector;          /* elements of a chunk */
     bool pairs;               /* products are weighted two at a time, by packed operations */
     bool all_signs;           /* negative products count: no relu */
     unsigned lanes;           /* of a wave */

@@ -13,7 +13,7 @@
 
 #include "runtime/family.h"
 
-static _Alignas(16) char memory[64];
+static _Alignas(32) char memory[64];
 static void *const m = memory;
 
 static void says(int status, const char *text)
@@ -187,6 +187,14 @@ static void indexers_read_pages_of_their_kind(void **state)
         a.page_size = whole[i];
         call(family, &d, &a, "page_size does not fit desc.small_pages");
     }
+    d = paged;
+    d.index_keys = ATTN_INDEX_KEYS_BF16;
+    a = indexer_args();
+    call(family, &d, &a,
+         "page_stride is below 132 bytes for each token of a page, 68 of ATTN_INDEX_KEYS_MXFP4, or "
+         "256 of ATTN_INDEX_KEYS_BF16");
+    a.page_stride = 256 * (int64_t)a.page_size;
+    call(family, &d, &a, NULL);
     d = paged;
     a = indexer_args();
     a.slots = true;

@@ -109,6 +109,8 @@ static void keys_of_mxfp4_are_for_gfx950(void **state)
     att_variant_init(&v, &att_template_indexer_topk, "gfx950");
     att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_MXFP4);
     expect_refused(&v, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
+    att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_BF16);
+    expect_refused(&v, ATT_INDEX_KEYS, "index_keys bf16 is for pages: paged is false");
 }
 
 static void keys_are_in_layouts_that_the_indexer_reads(void **state)
@@ -147,6 +149,22 @@ static void scores_of_mxfp4_fit_their_registers(void **state)
         }
 }
 
+/* Queries of bf16 take twice the registers of fp8. */
+static void scores_of_bf16_fit_their_registers(void **state)
+{
+    (void)state;
+    static const int heads[] = {4, 64, 128};
+    for (int t = 0; tgt_all[t]; t++)
+        for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+            struct att_variant v;
+            att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+            att_set(&v, ATT_INDEX_HEADS, heads[i]);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_BF16);
+            compile_kernel(&v, 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +176,7 @@ int main(void)
         cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
         cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads),
         cmocka_unit_test(scores_of_mxfp4_fit_their_registers),
+        cmocka_unit_test(scores_of_bf16_fit_their_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,18 +31,23 @@ struct index_data index_data_of(struct call *c, int heads, int rows,
                                 const struct index_cache *cache, enum index_keys kind)
 {
     const bool mxfp4 = cache->keys == ATTN_INDEX_KEYS_MXFP4;
-    const int key_bytes = mxfp4 ? DIM / 2 : DIM;
+    const bool bf16 = cache->keys == ATTN_INDEX_KEYS_BF16;
+    const int key_bytes = mxfp4 ? DIM / 2 : bf16 ? 2 * DIM : DIM;
+    const int scale_bytes = bf16 ? 0 : INDEX_SCALE_BYTES;
     struct index_data d = {
         .call = c,
         .fp8 = find_cache_precision(ATTN_FP8, c->target),
+        .bf16_elements = find_cache_precision(ATTN_BF16, c->target),
         .heads = heads,
         .rows = rows,
         .paged = cache->page > 0,
         .page = cache->page,
-        .page_bytes = (cache->page * (key_bytes + INDEX_SCALE_BYTES) + 15) / 16 * 16,
+        .page_bytes = (cache->page * (key_bytes + scale_bytes) + 15) / 16 * 16,
         .shuffle = cache->layout == ATTN_KV_SHUFFLE,
         .mxfp4 = mxfp4,
+        .bf16 = bf16,
         .key_bytes = key_bytes,
+        .scale_bytes = scale_bytes,
         .kind = kind,
     };
     d.starts = allocate(&d, (size_t)rows, sizeof(*d.starts));
@@ -69,19 +74,29 @@ static uint8_t with_sign(uint8_t bits, bool negative)
     return negative && magnitude ? magnitude | 0x80 : magnitude;
 }
 
+/* Makes element i of q. */
+static void make_query(struct index_data *d, size_t i, uint64_t *random)
+{
+    if (d->bf16) {
+        const double value = random_value(random);
+        d->q[i] = d->kind == KEYS_NEGATIVE ? fabs(value) : value;
+        return;
+    }
+    uint8_t bits = make_element(d, 2, random);
+    if (d->kind == KEYS_NEGATIVE)
+        bits = with_sign(bits, false);
+    d->q_bytes[i] = bits;
+    d->q[i] = decode_element(d->fp8, bits);
+}
+
 static void make_queries(struct index_data *d, uint64_t *random)
 {
     const size_t rows = (size_t)(d->rows * d->heads), n = rows * DIM;
     d->q = allocate(d, n, sizeof(*d->q));
     d->q_bytes = allocate(d, n, 1);
     d->weights = allocate(d, rows, sizeof(*d->weights));
-    for (size_t i = 0; i < n; i++) {
-        uint8_t bits = make_element(d, 2, random);
-        if (d->kind == KEYS_NEGATIVE)
-            bits = with_sign(bits, false);
-        d->q_bytes[i] = bits;
-        d->q[i] = decode_element(d->fp8, bits);
-    }
+    for (size_t i = 0; i < n; i++)
+        make_query(d, i, random);
     for (size_t i = 0; i < rows; i++)
         d->weights[i] = (float)random_value(random);
 }
@@ -105,6 +120,12 @@ static uint8_t nan_of(const struct index_data *d)
     return isnan(decode_element(d->fp8, 0x80)) ? 0x80 : 0x7f;
 }
 
+/* True if keys of this kind are copies of two models. */
+static bool are_alike(enum index_keys kind)
+{
+    return kind == KEYS_EQUAL || kind == KEYS_TWO || kind == KEYS_RISING || kind == KEYS_FALLING;
+}
+
 /* Makes the bytes of a key. Returns its class: keys of one class are equal; its own number if it is
    unique. */
 static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM], uint64_t *random,
@@ -112,14 +133,39 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
 {
     const uint64_t bits = random_bits(random);
     const int model = d->kind == KEYS_TWO ? bits % 3 == 0 : 0;
-    const bool alike = d->kind == KEYS_EQUAL || d->kind == KEYS_TWO || d->kind == KEYS_RISING ||
-                       d->kind == KEYS_FALLING;
+    const bool alike = are_alike(d->kind);
     for (int i = 0; i < DIM; i++)
         out[i] = alike ? models[model][i] : make_element(d, d->fp8->limit, random);
     for (int i = 0; d->kind == KEYS_NEGATIVE && i < DIM; i++)
         out[i] = with_sign(out[i], true);
     if (d->kind == KEYS_NANS && bits % 4 != 0)
         out[bits / 4 % DIM] = nan_of(d);
+    if (d->kind == KEYS_NEGATIVE)
+        return 0;
+    return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
+}
+
+/* ---- Keys in bf16 ---- */
+
+/* Makes the 256 bytes of a bf16 key and the values of its elements: a model's elements or random
+ * ones, times a scale, cut to bf16. A kernel scores an infinity as a NaN. Returns its class. */
+static int make_bf16_key(const struct index_data *d, int key, uint8_t models[2][DIM],
+                         uint64_t *random, uint8_t out[2 * DIM], double value[DIM])
+{
+    const int model = d->kind == KEYS_TWO ? random_bits(random) % 3 == 0 : 0;
+    const float scale = make_scale(d, key, random);
+    for (int i = 0; i < DIM; i++) {
+        const double model_value = decode_element(d->fp8, models[model][i]) / 64;
+        const double own = are_alike(d->kind) ? model_value : random_value(random);
+        const float v = scale * (float)(d->kind == KEYS_NEGATIVE ? -fabs(own) : own);
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof(bits));
+        out[2 * i] = (uint8_t)(bits >> 16);
+        out[2 * i + 1] = (uint8_t)(bits >> 24);
+        value[i] = decode_element(d->bf16_elements, (uint16_t)(bits >> 16));
+        if (!isfinite(value[i]))
+            value[i] = NAN;
+    }
     if (d->kind == KEYS_NEGATIVE)
         return 0;
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
@@ -156,8 +202,7 @@ static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2]
 {
     const uint64_t bits = random_bits(random);
     const int model = d->kind == KEYS_TWO ? bits % 3 == 0 : 0;
-    const bool alike = d->kind == KEYS_EQUAL || d->kind == KEYS_TWO || d->kind == KEYS_RISING ||
-                       d->kind == KEYS_FALLING;
+    const bool alike = are_alike(d->kind);
     make_block_scales(d, key, random, scales);
     for (int i = 0; i < d->key_bytes; i++) {
         out[i] = alike ? models[model][i] : (uint8_t)random_bits(random);
@@ -187,13 +232,14 @@ static size_t element_at(const struct index_data *d, int n, int e)
 
 /* Makes a key's bytes, its scale's bytes, and its values. Returns its class. */
 static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM], uint64_t *random,
-                       uint8_t key[DIM], uint8_t scale[INDEX_SCALE_BYTES])
+                       uint8_t key[2 * DIM], uint8_t scale[INDEX_SCALE_BYTES])
 {
     double *const value = d->k[s] + (size_t)i * DIM;
-    if (d->mxfp4) {
-        d->scales[s][i] = 1;
+    d->scales[s][i] = 1;
+    if (d->bf16)
+        return make_bf16_key(d, i, models, random, key, value);
+    if (d->mxfp4)
         return make_mxfp4_key(d, i, models, random, key, scale, value);
-    }
     const int class = make_key(d, i, models, random, key);
     d->scales[s][i] = make_scale(d, i, random);
     memcpy(scale, &d->scales[s][i], INDEX_SCALE_BYTES);
@@ -205,7 +251,7 @@ static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM
 static void make_sequence(struct index_data *d, int s, uint64_t *random)
 {
     const int n = d->keys[s];
-    uint8_t models[2][DIM], key[DIM], scale[INDEX_SCALE_BYTES];
+    uint8_t models[2][DIM], key[2 * DIM], scale[INDEX_SCALE_BYTES];
     for (int i = 0; i < 2 * DIM; i++)
         models[i / DIM][i % DIM] =
             d->mxfp4 ? (uint8_t)random_bits(random) : make_element(d, d->fp8->limit, random);
@@ -219,8 +265,8 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
         if (d->paged) {
             page += (size_t)d->table[s * d->table_stride + i / d->page] * d->page_bytes;
             token = i % d->page;
-            memcpy(page + d->page * d->key_bytes + INDEX_SCALE_BYTES * token, scale,
-                   INDEX_SCALE_BYTES);
+            memcpy(page + d->page * d->key_bytes + d->scale_bytes * token, scale,
+                   (size_t)d->scale_bytes);
         }
         for (int e = 0; e < d->key_bytes; e++)
             page[element_at(d, token, e)] = key[e];
@@ -259,7 +305,7 @@ static void make_image(struct index_data *d, uint64_t *random)
     if (d->call->traced)
         return;
     d->image = allocate(d, d->image_bytes, 1);
-    memset(d->image, d->mxfp4 ? UINT8_MAX : nan_of(d), d->image_bytes);
+    memset(d->image, d->mxfp4 || d->bf16 ? UINT8_MAX : nan_of(d), d->image_bytes);
 }
 
 void index_data_make(struct index_data *d)
@@ -321,6 +367,15 @@ static void fill_keys(const struct index_data *d, struct operand *q)
         fill_table(d, &q[BLOCK_TABLE]);
 }
 
+/* Sets an element of q, which is element i of the data. */
+static void set_query(const struct index_data *d, struct operand *q, const int64_t at[], int i)
+{
+    if (d->bf16)
+        operand_set(q, at, d->q[i]);
+    else
+        operand_set_int(q, at, d->q_bytes[i]);
+}
+
 void index_data_fill(const struct index_data *d, struct operand *q)
 {
     for (int r = 0; r < d->rows; r++) {
@@ -328,7 +383,7 @@ void index_data_fill(const struct index_data *d, struct operand *q)
             const int at = r * d->heads + h;
             operand_set(&q[WEIGHTS], AT(r, h), d->weights[at]);
             for (int e = 0; e < DIM; e++)
-                operand_set_int(&q[Q], AT(r, h, e), d->q_bytes[at * DIM + e]);
+                set_query(d, &q[Q], AT(r, h, e), at * DIM + e);
         }
     }
     for (int r = 0; d->has_starts && r < d->rows; r++) { /* a start below 0 counts as 0 */
@@ -345,12 +400,13 @@ double index_data_bytes(const struct index_data *d)
     double keys = 0;
     for (int s = 0; s < d->sequences; s++)
         keys += d->keys[s];
-    return keys * (d->key_bytes + INDEX_SCALE_BYTES) + (double)d->rows * d->heads * (DIM + 4);
+    const int q_bytes = d->bf16 ? 2 * DIM : DIM;
+    return keys * (d->key_bytes + d->scale_bytes) + (double)d->rows * d->heads * (q_bytes + 4);
 }
 
 /*
- * Bounds the error of a score. Products of fp8 are exact in float32, and so are products with e2m1
- * and with the scales of mxfp4, which are powers of two.
+ * Bounds the error of a score. Products of fp8 are exact in float32, and so are products of bf16,
+ * with e2m1 and with the scales of mxfp4, which are powers of two.
  * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
  * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no
  * error.

@@ -241,8 +241,8 @@ static void size(struct call *c)
     const struct index_cache cache = {desc->paged ? page : 0, desc->layout, desc->index_keys};
     *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
     d->all_signs = desc->all_signs;
-    d->pairs = !d->mxfp4 && !d->all_signs && strcmp(c->target, "gfx950") == 0 &&
-               !call_is_tuned(c, "precision=single");
+    d->pairs = desc->index_keys == ATTN_INDEX_KEYS_FP8 && !d->all_signs &&
+               strcmp(c->target, "gfx950") == 0 && !call_is_tuned(c, "precision=single");
     make_rows(c, d);
     index_data_make(d);
     for (int r = 0; desc->listed && r < s->rows; r++) {
