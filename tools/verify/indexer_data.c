@@ -405,8 +405,8 @@ double index_data_bytes(const struct index_data *d)
 }
 
 /*
- * Bounds the error of a score. Products of fp8 are exact in float32, and so are products of bf16,
- * with e2m1 and with the scales of mxfp4, which are powers of two.
+ * Bounds the error of a score. Products of fp8 are exact in float32, and so are products of bf16.
+ * Products with e2m1 are too, as are products with the scales of mxfp4, which are powers of two.
  * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
  * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no
  * error.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_choice.h"
 
-enum { INDEX_ROTARY = 64 /* elements that indexer_rope_cache rotates */ };
+enum { INDEX_ROTARY = 64 /* elements of an indexer's heads and keys that rotate */ };
 
 void write_chosen_lists(struct entry_writer *w, const char *comment)
 {
@@ -19,8 +19,20 @@ void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks)
     entry_end(w, "the merge of a row's parts", "The merge of parts, where few rows are cut.");
 }
 
+/* Writes the norm and the rotation of the indexer's queries, which stay bf16. */
+static void write_pooled_queries(struct entry_writer *w)
+{
+    entry_begin(w, "rope_heads");
+    entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
+    entry_field(w, "norm: rms");
+    entry_field(w, "rope: neox");
+    entry_field(w, "rotary_dim: %d", INDEX_ROTARY);
+    entry_end(w, "the indexer's queries",
+              "Norm and rotation of the indexer's q; weight has 1 + w.");
+}
+
 /* Writes the norm of the indexer's queries, and their rotation with the keys of tokens. */
-static void write_queries(struct entry_writer *w, const struct model_choice *c)
+static void write_queries(struct entry_writer *w)
 {
     entry_begin(w, "rope_heads");
     entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
@@ -32,8 +44,7 @@ static void write_queries(struct entry_writer *w, const struct model_choice *c)
     entry_field(w, "rope: neox");
     entry_field(w, "index_keys: fp8");
     entry_end(w, "rotation and cache of the indexer",
-              c->pooled ? "Rotation of q; with slots below 0 no key is written."
-                        : "Rotation of q and of the key of each token.");
+              "Rotation of q and of the key of each token.");
 }
 
 /* Writes the maker of the indexer's keys, one for each group. */
@@ -45,7 +56,6 @@ static void write_keys(struct entry_writer *w)
     entry_field(w, "norm: gemma_rms");
     entry_field(w, "rope: neox");
     entry_field(w, "rotary_dim: %d", INDEX_ROTARY);
-    entry_field(w, "kv_dtype: fp8");
     entry_end(w, "the indexer's keys", "Means of the keys of groups, normalised and rotated.");
 }
 
@@ -56,7 +66,7 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
     entry_field(w, "index_heads: %ld", c->pooled ? c->heads : 1);
     entry_field(w, "top_k: %ld", c->top);
     entry_field(w, "paged: true");
-    entry_field(w, "index_keys: fp8");
+    entry_field(w, "index_keys: %s", c->pooled ? "bf16" : "fp8");
     entry_field(w, "small_pages: [false, true] # true: fewer than 32 keys in a page");
     if (!c->pooled) {
         entry_field(w, "all_signs: true");
@@ -93,11 +103,14 @@ void write_choice_layers(struct entry_writer *w)
                     c->dim, g->rotary_dim, ENTRY_INDEX_DIM, INDEX_ROTARY);
         return;
     }
-    write_queries(w, c);
     if (c->pooled) {
+        write_pooled_queries(w);
         write_keys(w);
-        model_lacks(w->m, "keys of 16 bits in the indexer: with fp8 it may choose other groups");
+    } else {
+        write_queries(w);
     }
+    if (c->pooled && w->m->fp16)
+        model_lacks(w->m, "an indexer of fp16: its keys and queries are bf16");
     write_topk(w, c);
     write_topk_merge(w, c->top, 0);
     write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");

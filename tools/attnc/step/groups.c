@@ -189,11 +189,12 @@ static void add_choice(struct step_kind *k, const struct model_choice *c, const 
         .top_blocks = c->pooled ? 0 : c->top,
         .only_blocks = !c->pooled,
     };
-    if (c->pooled)
+    if (c->pooled) {
         step_add_pooled_keys(k, l, c->group, heads);
-    else
+    } else {
         step_add_field(add_heads(k, INDEX_DIM, tokens_of(l), heads), ATT_NORM, ATT_NORM_RMS);
-    step_add_index_queries(k, l, &x, heads);
+        step_add_index_queries(k, l, &x, heads);
+    }
     step_add_index(k, l, &x);
 }
 
