@@ -33,6 +33,7 @@ struct batch {
 struct sequence {
     int32_t b;            /* its number */
     int32_t of;           /* the sequence that it is of; b where there are no tiles */
+    int32_t before;       /* tiles of that sequence with smaller numbers */
     int64_t q_start;      /* first query token */
     int64_t q_end;        /* one past its last */
     int64_t skip;         /* keys before the window */
@@ -59,11 +60,8 @@ static int32_t query_start(const struct batch *p, int32_t b)
     return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
 }
 
-/* Begins with the first sequence, or its first tile. */
-static struct sequence first_sequence(const struct batch *p)
-{
-    return (struct sequence){.q_start = p->shape->batch ? query_start(p, 0) : 0};
-}
+/* Returns the first sequence, or its first tile. */
+static struct sequence first_sequence(void) { return (struct sequence){0}; }
 
 static bool is_there(const struct batch *p, const struct sequence *q)
 {
@@ -78,13 +76,29 @@ static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_beh
     return right < 0 ? all : smaller(all, larger(all - queries_behind + right, 0));
 }
 
+/* Returns the number of a sequence's tiles, at least 1. */
+static int64_t tiles_of(const struct batch *p, int32_t of)
+{
+    const int64_t queries = query_start(p, of + 1) - query_start(p, of);
+    return p->shape->q_tile ? larger(ceil_div(queries, p->shape->q_tile), 1) : 1;
+}
+
+/* Returns the tiles of a sequence that have earlier queries than tile `number` of `tiles`. Numbers
+ * alternate between both ends: the first queries, the last ones, the second ones, ... */
+static int64_t place_of_tile(int64_t number, int64_t tiles)
+{
+    return number % 2 ? tiles - 1 - number / 2 : number / 2;
+}
+
 /* Computes the keys and units that kernels read for q, and where its queries end. */
 static void measure(const struct batch *p, struct sequence *q)
 {
     const int64_t all = larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
     int64_t keys = all, reached = all;
+    q->q_start = query_start(p, q->of);
     q->q_end = end;
     if (p->shape->q_tile) {
+        q->q_start += p->shape->q_tile * place_of_tile(q->before, tiles_of(p, q->of));
         q->q_end = smaller(q->q_start + p->shape->q_tile, end);
         keys = q->q_end > q->q_start ? seen_keys(p, all, end - q->q_end) : 0;
         reached = smaller(keys, all - (end - q->q_end));
@@ -98,9 +112,11 @@ static void measure(const struct batch *p, struct sequence *q)
 static void next_sequence(const struct batch *p, struct sequence *q)
 {
     q->b++;
-    q->q_start = q->q_end;
-    if (q->q_end >= query_start(p, q->of + 1))
-        q->of++;
+    q->before++;
+    if (q->before < tiles_of(p, q->of))
+        return;
+    q->of++;
+    q->before = 0;
 }
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
@@ -130,7 +146,7 @@ static int64_t count_pieces(int64_t units, int64_t piece)
 static bool pieces_fit(const struct batch *p, int64_t piece)
 {
     int64_t pieces = 0;
-    for (struct sequence q = first_sequence(p); is_there(p, &q); next_sequence(p, &q)) {
+    for (struct sequence q = first_sequence(); is_there(p, &q); next_sequence(p, &q)) {
         measure(p, &q);
         pieces += count_pieces(q.units, piece);
     }
@@ -150,7 +166,7 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 static void choose_pieces(struct batch *p)
 {
     int64_t units = 0, longest = 0, count = 0;
-    for (struct sequence q = first_sequence(p); is_there(p, &q); next_sequence(p, &q)) {
+    for (struct sequence q = first_sequence(); is_there(p, &q); next_sequence(p, &q)) {
         measure(p, &q);
         count++;
         units += q.units;
@@ -260,7 +276,7 @@ static void end_reduction(const struct batch *p, const struct sequence *q,
 static void write_plan(const struct batch *p, const struct attn_decode_plan *plan)
 {
     const struct attn_decode_plan_shape *s = p->shape;
-    struct sequence q = first_sequence(p);
+    struct sequence q = first_sequence();
     int64_t part = 0; /* whose lists are to begin */
     while (is_there(p, &q)) {
         place(p, &q);
@@ -282,7 +298,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
 
 static void count_items(struct batch *p)
 {
-    struct sequence q = first_sequence(p);
+    struct sequence q = first_sequence();
     while (is_there(p, &q)) {
         place(p, &q);
         step(p, &q);

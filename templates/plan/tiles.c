@@ -80,6 +80,17 @@ static void store(struct tir_builder *b, enum att_plan_word word, struct tir_val
     tir_tile_scatter(b, att_plan_tile_words(b, word), at, tir_i32(b, 0), a);
 }
 
+/* Returns the numbers of tiles, of `tiles` in their sequence, that have `place` (as i32) tiles
+ * before them in the order of queries. Numbers alternate between both ends: docs/planning.md. */
+static struct tir_value number_of_tile(const struct att_scan *scan, struct tir_builder *b,
+                                       struct tir_value place, struct tir_value tiles)
+{
+    const struct tir_value one = splat(scan, b, tir_i32(b, 1));
+    const struct tir_value after = tir_sub(b, tir_sub(b, tiles, place), one);
+    const struct tir_value odd = tir_add(b, tir_add(b, after, after), one);
+    return tir_select(b, tir_cmp_le(b, place, after), tir_add(b, place, place), odd);
+}
+
 /* Writes tile j of each sequence: its queries, the keys that they see, and those before the
  * window. */
 static void write_tile(const struct att_scan *scan, struct tir_builder *b,
@@ -101,7 +112,8 @@ static void write_tile(const struct att_scan *scan, struct tir_builder *b,
     const struct tir_value skip = tir_and(b, tir_max(b, tir_sub(b, reached, reach), zero),
                                           splat(scan, b, tir_i32(b, -GRAIN)));
     const struct tir_value there = tir_cmp_lt(b, number, s->tiles);
-    const struct tir_value tile = tir_add(b, tir_add(b, s->first, splat(scan, b, before)), number);
+    const struct tir_value tile = tir_add(b, tir_add(b, s->first, splat(scan, b, before)),
+                                          number_of_tile(scan, b, number, s->tiles));
     const struct tir_value wide = tir_convert(b, tile, TIR_I64);
     const struct tir_value at =
         tir_select(b, there, tir_shl(b, wide, tir_int_like(b, wide, 2)), tir_int_like(b, wide, -1));

@@ -373,12 +373,15 @@ static void tiles_are_cut_finer_than_sequences(void **state)
     };
     c.lengths.kv_lens = c.kv_lens;
     plan_case(&c);
-    /* u = 1, 2, ..., 8; o = 4; m = 2; S = 0, 5, 11, 18, 26, 35, 45, 56; payload = 14. The sixth
-     * tile's keys begin at 39 and end at 45: the cut at 42 leaves 3 units on each side. */
-    static const int32_t reduce[] = {0, 0, 0, 0, 0, 0, 2, 2, 2};
+    /* u = 1, 8, 2, 7, 3, 6, 4, 5; o = 4; m = 2; S = 0, 5, 17, 23, 34, 41, 51, 59; payload = 14. The
+     * keys of the second tile, with the last queries, begin at 9 and end at 17: the cut at 14
+     * leaves 3 units after it. */
+    static const int32_t reduce[] = {0, 0, 2, 2, 2, 2, 2, 2, 2};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
-    assert_int_equal(c.work_info[5][5], 192);
-    static const int32_t indptr[] = {0, 2, 4, 6, 8, 9};
+    assert_int_equal(c.work_info[1][2], 448);
+    assert_int_equal(c.work_info[1][5], 320);
+    assert_int_equal(c.work_info[8][2], 256);
+    static const int32_t indptr[] = {0, 2, 4, 6, 7, 9};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 

@@ -180,19 +180,33 @@ static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start,
         call_compare_int(c, info, AT(i, tile), words[i]);
 }
 
+/* Compares the tiles of sequence s from `tile` on, whose queries are q to last - 1. Tiles are taken
+ * from both ends in turn. Returns the tile after them. */
+static int64_t compare_sequence(struct call *c, int64_t tile, int32_t s, int64_t q, int64_t last)
+{
+    const int64_t size = c->args.plan.shape.q_tile;
+    int64_t end = last; /* of the queries that are left */
+    bool front = true;
+    do {
+        const int64_t from = front || end == q ? q : (end - 1 - q) / size * size + q;
+        const int64_t to = front && from + size < end ? from + size : end;
+        compare_tile(c, tile++, s, (int32_t)from, (int32_t)to);
+        q = front ? to : q;
+        end = front ? end : from;
+        front = !front;
+    } while (q < end);
+    return tile;
+}
+
 static void compare_tiles(struct call *c)
 {
     const struct attn_decode_plan_shape *shape = &c->args.plan.shape;
     const struct operand *qo = call_operand(c, PLAN_QO_INDPTR);
     int64_t tile = 0;
     for (int32_t s = 0; s < shape->batch; s++) {
-        int64_t q = qo->given ? operand_int(qo, AT(s)) : (int64_t)s * shape->q_len;
+        const int64_t q = qo->given ? operand_int(qo, AT(s)) : (int64_t)s * shape->q_len;
         const int64_t last = qo->given ? operand_int(qo, AT(s + 1)) : q + shape->q_len;
-        do {
-            const int64_t end = q + shape->q_tile < last ? q + shape->q_tile : last;
-            compare_tile(c, tile++, s, (int32_t)q, (int32_t)end);
-            q = end;
-        } while (q < last);
+        tile = compare_sequence(c, tile, s, q, last);
     }
 }
 
