@@ -58,15 +58,30 @@ static int find_sharers(const struct attn_op *op, int32_t *most)
     return ATTN_OK;
 }
 
+/* True if whole small tiles fill the lists, and at most a sixth of the lists stays empty. Large
+ * tiles would then be cut. A chunk's tiles have nearly equal keys: a list takes one. Prompts have
+ * tiles of few and of many keys: a list takes one of each. */
+static bool fills_lists(const struct attn_decode_step *step, int32_t ratio, int64_t rows,
+                        int32_t lists)
+{
+    const int64_t tiles = (rows + SMALL_ROWS - 1) / SMALL_ROWS;
+    const bool prompts = (int64_t)step->kv_len * step->batch < 2 * (int64_t)step->tokens;
+    const int64_t most = prompts ? 2 * (int64_t)lists : lists;
+    const bool known = step->kv_len > 0;
+    const bool full = (int64_t)step->tokens * ratio >= (int64_t)step->batch * SMALL_ROWS;
+    return known && full && tiles <= most && 6 * tiles >= 5 * most;
+}
+
 /* True if small tiles, of key groups, are faster. Their items have twice the keys of a large
- * tile's, so a row has half as many parts. They are slower if the call is one tile, or if it has
- * large tiles for a quarter of the lists. */
+ * tile's, so a row has half as many parts. They are slower if the call is one tile. They are also
+ * slower if it has large tiles for a quarter of the lists, unless small ones need no parts. */
 static bool is_small(const struct attn_op *op, const struct attn_decode_step *step, int32_t ratio,
                      int64_t rows, int32_t lists)
 {
     enum { QUARTER = PREFILL_ROWS / 4 };
     const bool one = step->batch == 1 && (int64_t)step->tokens * ratio <= SMALL_ROWS;
-    return op->kernel_count > 1 && rows && !one && rows < (int64_t)lists * QUARTER;
+    const bool few = rows < (int64_t)lists * QUARTER;
+    return op->kernel_count > 1 && rows && !one && (few || fills_lists(step, ratio, rows, lists));
 }
 
 /* Sets split->q_tile, the query tokens whose heads fill a workgroup of prefill. A second kernel is

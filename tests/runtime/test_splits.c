@@ -267,6 +267,62 @@ static void a_small_window_has_small_tiles(void **state)
     close_op(&b);
 }
 
+/* Opens the pack on the second GPU: gfx950 with 256 compute units. */
+static struct bench_op open_second_gpu(void)
+{
+    struct bench_op b;
+    struct fakehip *const f = fake_reset();
+    struct attn_device_options o = fake_options();
+    f->device_count = 2;
+    f->arch[1] = "gfx950:sramecc+:xnack-";
+    o.ordinal = 1;
+    assert_int_equal(attn_pack_open(pack_path, &b.pack), ATTN_OK);
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    return b;
+}
+
+/* Small tiles have 16 tokens of 8 heads. A call takes them if it has few tiles. It also takes them
+ * if a chunk has as many as there are lists, or prompts have twice as many. */
+static void tiles_that_fill_the_lists_are_small(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t batch, kv_len, tokens, q_tile;
+    } cases[] = {
+        {1, 8192, 16, 32},     {2, 8192, 17, 16},    {1, 8192, 2047, 16}, {1, 8192, 2048, 32},
+        {1, 8192, 3392, 32},   {1, 8192, 3424, 16},  {1, 8192, 4096, 16}, {1, 8192, 4097, 32},
+        {512, 8192, 4096, 32}, {4, 2048, 6816, 32},  {4, 2048, 6832, 16}, {1, 8192, 8192, 16},
+        {1, 8193, 8193, 32},   {1, 16384, 8192, 32}, {1, 0, 4096, 32},
+    };
+    const struct attn_prefill_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 1,
+        .mask = ATTN_MASK_CAUSAL,
+        .paged = true,
+        .planned = true,
+        .cache = {.page_size = 16},
+    };
+    struct bench_op b = open_second_gpu();
+    if (attn_prefill_lookup(b.device, &desc, &b.op))
+        fail_msg("%s", attn_last_error());
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct attn_decode_step step = {.size = sizeof(step),
+                                              .batch = cases[i].batch,
+                                              .kv_len = cases[i].kv_len,
+                                              .tokens = cases[i].tokens};
+        struct attn_decode_split split = {.size = sizeof(split)};
+        assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_OK);
+        assert_int_equal(split.lists, 256);
+        assert_int_equal(split.q_tile, cases[i].q_tile);
+        assert_int_equal(split.item_cost, cases[i].q_tile == 16 ? 12 : 6);
+        assert_int_equal(split.merge_rate, cases[i].q_tile == 16 ? 8 : 16);
+    }
+    close_op(&b);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -298,6 +354,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(a_small_window_has_small_tiles),
+        cmocka_unit_test(tiles_that_fill_the_lists_are_small),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

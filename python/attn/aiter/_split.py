@@ -152,14 +152,16 @@ def joined_of(desc):
 
 
 def prefill_shape(s, op, desc, call, batch):
-    """(shape of the plan of a prefill, its room): made once for a number of sequences and tokens."""
+    """(shape of the plan of a prefill, its room): made once for a number of sequences, tokens, and keys rounded up to a
+    power of two."""
     tokens, longest = call["q"].shape[0], call["max_seqlen_q"]
+    keys = 1 << (call["max_seqlen_k"] - 1).bit_length() if call["max_seqlen_k"] > 0 else 0
     window = call.get("window_left", -1) + 1 if desc["mask"] == "window" else 0
     right = {"causal": 0, "window": call.get("window_right", -1)}.get(desc["mask"], -1)
-    key = (op, batch, tokens, longest, window, right)
+    key = (op, batch, tokens, longest, keys, window, right)
     kept = s.sizes.get(key)
     if kept is None:
-        split = choose_split(op, batch, tokens=tokens, window=window)
+        split = choose_split(op, batch, keys, tokens=tokens, window=window)
         shape = dict(q_len=longest, heads=desc["heads"], kv_heads=desc["kv_heads"], window=window,
                      q_tile=split.q_tile, total_q=tokens, window_right=right, item_cost=split.item_cost,
                      merge_rate=split.merge_rate)
