@@ -572,14 +572,9 @@ static void enter_read(struct race *r, const struct kept_read *k)
 static bool keep_read(struct race *r, const struct wave *w, const struct inst *in,
                       const struct lane_mem *m, unsigned bytes, uint32_t first, uint32_t end)
 {
-    uint64_t low = bytes;
-    unsigned l;
-    if (clocks_run(&r->clocks) || reads_parts(&r->reads, first, end) & r->reads.written)
-        return false;
-    FOR_LANES(l, m->lanes)
-    low |= m->addr[l];
-    return !(low & 3) && !reads_unwaited(&r->reads, w) &&
-           reads_keep(&r->reads, w, in, m, bytes / 4, first, end);
+    return !clocks_run(&r->clocks) && !((m->bits | bytes) & 3) &&
+           !(reads_parts(&r->reads, first, end) & r->reads.written) &&
+           !reads_unwaited(&r->reads, w) && reads_keep(&r->reads, w, in, m, bytes / 4, first, end);
 }
 
 /* Enters the kept reads that an access to [first, end) may meet. */

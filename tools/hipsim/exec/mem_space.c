@@ -179,7 +179,7 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     bool lds = m->space == MEM_LDS;
     uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
     uint8_t *base = lds ? w->wg->lds : w->scratch;
-    uint64_t stride = lds ? 0 : size, low = UINT64_MAX, top = 0, bad = 0;
+    uint64_t stride = lds ? 0 : size, low = UINT64_MAX, top = 0, bad = 0, bits = 0;
     unsigned l;
 
     if (m->lanes == UINT64_MAX) {
@@ -187,6 +187,7 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
             m->ptr[l] = base + l * stride + m->addr[l];
             low = m->addr[l] < low ? m->addr[l] : low;
             top = m->addr[l] > top ? m->addr[l] : top;
+            bits |= m->addr[l];
         }
     } else {
         FOR_LANES(l, m->lanes)
@@ -194,8 +195,10 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
             m->ptr[l] = base + l * stride + m->addr[l];
             low = m->addr[l] < low ? m->addr[l] : low;
             top = m->addr[l] > top ? m->addr[l] : top;
+            bits |= m->addr[l];
         }
     }
+    m->bits = bits;
     m->low = low;
     m->span = top - low + bytes;
     if (top <= size && size - top >= bytes)
