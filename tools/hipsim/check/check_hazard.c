@@ -68,6 +68,13 @@ enum hazard_trait {
     TRAIT_ORDINARY = 1 << 15, /* vector; waits only after instructions with a hazard_reach */
 };
 
+/* What an instruction has to do with hazards. */
+enum hazard_part {
+    PART_WAITS = 1 << 0,  /* rules may require wait states before it */
+    PART_STARTS = 1 << 1, /* rules may require wait states after it */
+    PART_MATRIX = 1 << 2, /* occupies the matrix core */
+};
+
 static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
 
 static bool reads(const struct inst *in, const struct opnd *o)
@@ -142,6 +149,18 @@ static uint8_t longest_wait(const struct inst *in)
     return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
 }
 
+static uint8_t part_of(const struct inst *in)
+{
+    const uint32_t flags = in->row->flags;
+    const bool waits = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
+                       in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    const bool starts = flags & (ROW_VALU | ROW_MFMA) ||
+                        (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
+                        in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE);
+    return (waits ? PART_WAITS : 0) | (starts ? PART_STARTS : 0) |
+           (flags & ROW_MFMA ? PART_MATRIX : 0);
+}
+
 static void classify(enum gfx_target target, struct inst *in)
 {
     (void)target;
@@ -171,6 +190,8 @@ static void classify(enum gfx_target target, struct inst *in)
         in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
     in->hazard_traits |= is_plain_valu(in) ? TRAIT_ORDINARY : 0;
     in->hazard_reach = longest_wait(in);
+    in->hazard_part = part_of(in);
+    in->hazard_states = in->hazard_traits & TRAIT_NOP ? (in->simm16 & 0xfu) + 1 : 1;
 }
 
 static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }
@@ -491,36 +512,33 @@ static bool step(void *state, struct wave *w, const struct inst *in)
     if (s->coexec)
         return coexec_step(s->coexec, w, in);
     struct hazard_history *h = &s->waves[w->id];
-    uint32_t flags = in->row->flags;
-    const bool has_hazards = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
-                             in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    const unsigned part = in->hazard_part;
     if (in->offset != h->next_offset) {
         h->states += TAKEN_BRANCH - 1;
         h->straight_at = h->states;
     }
-    if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
+    if (part & PART_MATRIX && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
     const uint32_t quiet_at = waits_by_reach(w, in) ? h->quiet_for_most_at : h->quiet_at;
-    if (has_hazards && h->states < quiet_at && !check_once(h, w, in))
+    if (part & PART_WAITS && h->states < quiet_at && !check_once(h, w, in))
         return false;
-    if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
-        in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
+    if (part & PART_STARTS) {
         unsigned slot = h->count++ % HAZARD_HISTORY;
         h->in[slot] = in;
         h->at[slot] = h->states;
-        uint32_t until = h->states + 1 + (flags & ROW_MFMA ? LONGEST : LONGEST_OTHER);
+        uint32_t until = h->states + 1 + (part & PART_MATRIX ? LONGEST : LONGEST_OTHER);
         h->quiet_at = until > h->quiet_at ? until : h->quiet_at;
         until = h->states + 1 + in->hazard_reach;
         h->quiet_for_most_at = until > h->quiet_for_most_at ? until : h->quiet_for_most_at;
     }
-    if (flags & ROW_MFMA) {
+    if (part & PART_MATRIX) {
         h->matrix_free_at = h->states + in->matrix_passes;
         h->matrix_quiet_at = h->states + 1 + LONGEST;
     }
     /* Compilers do not look across calls, which take longer than any hazard. */
     if (is(in, TRAIT_CALL))
         h->count = 0;
-    h->states += is(in, TRAIT_NOP) ? (in->simm16 & 0xfu) + 1 : 1;
+    h->states += in->hazard_states;
     h->next_offset = in->offset + in->size;
     return true;
 }

@@ -66,16 +66,6 @@ void checks_group_begin(struct workgroup *wg)
         c->group_begin(wg->check[i], wg);
 }
 
-bool checks_fetched(struct wave *w, const struct inst *in)
-{
-    for (unsigned left = w->wg->fetches; left; left &= left - 1) {
-        const unsigned i = (unsigned)__builtin_ctz(left);
-        if (!simulator_parts.checks[i]->fetched(w->wg->check[i], w, in))
-            return false;
-    }
-    return true;
-}
-
 bool checks_accessed(struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction)
 {

@@ -67,7 +67,6 @@ void checks_launch_end(struct check_launch *c, struct launch *l);
 bool checks_group_create(const struct check_launch *c, struct workgroup *wg);
 void checks_group_destroy(struct workgroup *wg);
 void checks_group_begin(struct workgroup *wg);
-bool checks_fetched(struct wave *w, const struct inst *in);
 bool checks_accessed(struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction);
 void checks_cache(struct wave *w, const struct inst *in);

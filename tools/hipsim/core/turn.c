@@ -62,17 +62,10 @@ static void count_bytes(struct counters *c, const struct mem_access *a)
     c->store_bytes += a->is_store ? bytes : 0;
 }
 
-/*
- * True if the kernel has allocated all registers of the instruction. The register file is unified:
- * v[nvgpr + i] is a[i], and hand-written kernels rely on it. Their rows are adjacent; validity is
- * kept per name.
- */
-static bool registers_exist(struct wave *w, const struct inst *in)
+/* Reports a register that the kernel has not allocated. Returns false. */
+static __attribute__((noinline)) bool report_register(struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
-    if (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr &&
-        (!l->nsgpr || in->max_sgpr < (int)l->nsgpr))
-        return true;
     if (in->max_vgpr >= (int)(l->nvgpr + l->nagpr))
         wave_fault(w, in, FAULT_REGISTER, 0, "v%d is used, the kernel has %u", in->max_vgpr,
                    l->nvgpr);
@@ -83,6 +76,19 @@ static bool registers_exist(struct wave *w, const struct inst *in)
         wave_fault(w, in, FAULT_REGISTER, 0, "s%d is used, the kernel has %u", in->max_sgpr,
                    l->nsgpr);
     return false;
+}
+
+/*
+ * True if the kernel has allocated all registers of the instruction. The register file is unified:
+ * v[nvgpr + i] is a[i], and hand-written kernels rely on it. Their rows are adjacent; validity is
+ * kept per name.
+ */
+static inline bool registers_exist(struct wave *w, const struct inst *in)
+{
+    const struct launch *l = w->launch;
+    return (in->max_vgpr < (int)(l->nvgpr + l->nagpr) && in->max_agpr < (int)l->nagpr &&
+            (!l->nsgpr || in->max_sgpr < (int)l->nsgpr)) ||
+           report_register(w, in);
 }
 
 /*
@@ -155,6 +161,43 @@ static void make_room(struct wave *w, const struct inst *in)
         wave_make_room(w, in);
 }
 
+/* Calls the checks that look at each instruction. False if one has stopped the wave. */
+static inline bool checks_fetched(struct wave *w, const struct inst *in)
+{
+    for (unsigned left = w->wg->fetches; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        if (!simulator_parts.checks[i]->fetched(w->wg->check[i], w, in))
+            return false;
+    }
+    return true;
+}
+
+/* Moves the wave past the instruction, which it executes next. */
+static inline void pass(struct wave *w, const struct inst *in)
+{
+    w->pc += in->size;
+    w->trail[w->executed++ % WAVE_TRAIL] = (uint32_t)(in->offset / 4);
+    advance(w, in);
+}
+
+/* True if turn_step() does no more for the instruction than step_alone(), unless it is observed: it
+ * accesses no memory, and nothing in the wave's state changes how it is executed. */
+static inline bool is_alone(const struct wave *w, const struct inst *in)
+{
+    const struct op_row *row = in->row;
+    return row && !(row->flags & (ROW_VMEM | ROW_SMEM | ROW_LDS)) && !row->wait &&
+           !w->outstanding && !w->spin && !(w->mode & (MODE_VSKIP | MODE_GPR_IDX_EN));
+}
+
+/* Executes an instruction for which is_alone() is true. */
+static inline void step_alone(struct worker *k, struct wave *w, const struct inst *in)
+{
+    pass(w, in);
+    count(k, in);
+    if (registers_exist(w, in) && checks_fetched(w, in))
+        simulator_parts.execute(w, in);
+}
+
 void turn_step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
@@ -162,9 +205,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
     struct inst moved;
     enum wait_verdict verdict = WAIT_FINE;
     make_room(w, in);
-    w->pc += in->size;
-    w->trail[w->executed++ % WAVE_TRAIL] = (uint32_t)(in->offset / 4);
-    advance(w, in);
+    pass(w, in);
     w->access.space = ACCESS_NONE;
     if (in->row) {
         if (is_skipped(w, in))
@@ -181,7 +222,7 @@ void turn_step(struct worker *k, struct wave *w, const struct inst *in)
             verdict = wave_check_wait(w, run);
         if (verdict == WAIT_FAULTED)
             return;
-        if (w->wg->fetches && !checks_fetched(w, in))
+        if (!checks_fetched(w, in))
             return;
         if (in->row->wait && in->dst.kind != OPND_NONE)
             wave_keep(w, in);
@@ -268,6 +309,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
+    const bool observed = l->observer && l->observer->inst;
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);
         if (!in)
@@ -285,9 +327,13 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
             return;
         }
         const uint64_t at = w->pc;
-        turn_step(k, w, in);
-        if (w->spin && w->pc <= at)
-            spin_went_back(k, w);
+        if (!observed && is_alone(w, in)) {
+            step_alone(k, w, in);
+        } else {
+            turn_step(k, w, in);
+            if (w->spin && w->pc <= at)
+                spin_went_back(k, w);
+        }
         if ((w->executed & k->step) == 0 &&
             (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
             return;
