@@ -68,7 +68,7 @@ enum hazard_trait {
     TRAIT_ORDINARY = 1 << 15, /* vector; waits only after instructions with a hazard_reach */
 };
 
-/* What an instruction has to do with hazards. */
+/* Roles of an instruction in the rules. */
 enum hazard_part {
     PART_WAITS = 1 << 0,  /* rules may require wait states before it */
     PART_STARTS = 1 << 1, /* rules may require wait states after it */

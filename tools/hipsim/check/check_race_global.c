@@ -30,6 +30,7 @@
 
 #include "check_race_clocks.h"
 #include "check_race_shadow.h"
+#include "check_race_stores.h"
 
 #define INTERVAL_CHUNK 64u /* number of intervals that a thread reserves at a time */
 #define RECENT 64u         /* pages that a thread finds without the hash table */
@@ -60,6 +61,7 @@ struct race_global {
     struct collision collisions[COLLISIONS_MAX];
     struct collision repeats[WAVE_LANES]; /* stores to cells that were read: old bytes */
     struct cell *repeated[WAVE_LANES];    /* the cells of `repeats` */
+    struct race_stores stores;            /* gfx1250: stores without a wait so far */
 };
 
 /* An access to one granule. */
@@ -97,6 +99,7 @@ void race_global_begin(struct race_global *g)
 {
     g->current = g->open = g->nopen = 0;
     g->dirty = g->invalidations = 0;
+    g->stores.n = 0;
     memset(g->acquired, 0, sizeof(g->acquired));
 }
 
@@ -169,21 +172,30 @@ static uint32_t touch_interval(struct race_global *g, const struct wave *w)
     return g->current;
 }
 
+/* Returns the waves, as a bit mask, whose part of an interval `w` cannot release, since they have
+ * not waited for their stores. */
+static uint16_t unwaited(struct race_global *g, const struct interval *j, const struct wave *w)
+{
+    return g->stores.n ? stores_of(&g->stores, w->wg, j->epoch) & (uint16_t)~(1u << w->id) : 0;
+}
+
 /* Releases the part of an interval that `w` may release. True if nothing unreleased remains. */
 static bool release_interval(struct race_global *g, struct interval *j, const struct wave *w,
                              uint64_t stamp)
 {
     const uint16_t bit = (uint16_t)(1u << w->id);
-    bool past = j->epoch < (uint32_t)w->wg->barriers || g->nopen > OPEN_MAX;
+    const bool past = j->epoch < (uint32_t)w->wg->barriers || g->nopen > OPEN_MAX;
+    const uint16_t late = past ? unwaited(g, j, w) : 0;
     if (!past && !(j->touched & bit))
         return false;
     if (j->released) {
-        j->rest = stamp;
-        return true;
+        if (!late)
+            j->rest = stamp;
+        return !late;
     }
-    j->covered = past ? UINT16_MAX : bit;
+    j->covered = past ? (uint16_t)~late : bit;
     j->released = stamp;
-    return past || j->touched == bit;
+    return past ? !late : j->touched == bit;
 }
 
 /* The wave's next access begins a new interval, so that it does not count as released. */
@@ -588,7 +600,11 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
 {
     const bool coherent = in->sc1 || (in->row->flags & ROW_SMEM && in->sc0);
     const bool atomic = direction == MEM_MODIFY || coherent;
+    struct race_other late;
     unsigned l;
+    if (!atomic && direction == MEM_READ && stores_meet(&g->stores, w, m, bytes, &late) &&
+        !race_report(w, in, &late, direction))
+        return false;
     if (atomic_load_explicit(&g->shadow->full, memory_order_relaxed))
         return true;
     if (g->held) /* the previous part of an instruction that stores in several parts */
@@ -614,6 +630,8 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     if (!t.self)
         return true;
     t.self |= atomic ? ATOMIC : in->sc0 ? LOCAL : 0;
+    if (in->counter[0] == WAIT_STORE)
+        stores_add(&g->stores, w, in, m, bytes);
     if (direction == MEM_WRITE) {
         lock_lanes(g, m, bytes);
         w->wg->unsettled = true;

@@ -539,6 +539,13 @@ static void choose_counter(struct inst *in)
         in->counter[0] = WAIT_STORE;
 }
 
+/* Sets sc1 of loads and stores of device scope or more, as of atomic ones; gfx9 has that bit. */
+static void choose_scope(struct inst *in)
+{
+    enum { SCOPE_DEV = 2 };
+    in->sc1 = in->row->src[0] && bits(in->raw[1], 19, 18) >= SCOPE_DEV;
+}
+
 /* Decodes FLAT, SCRATCH and GLOBAL. */
 static bool decode_flat(struct inst *in)
 {
@@ -551,6 +558,7 @@ static bool decode_flat(struct inst *in)
     in->scale_offset = bits(w1, 16, 16);
     in->sc0 = atomic && bits(w1, 20, 20); /* TH_ATOMIC_RETURN */
     choose_counter(in);
+    choose_scope(in);
     if (!row->src[0]) /* cache control: no operands */
         return true;
     if (has_saddr)
@@ -576,6 +584,7 @@ static bool decode_buffer(struct inst *in)
     in->idxen = bits(w1, 31, 31);
     in->sc0 = row->flags & ROW_LOAD && row->flags & ROW_STORE && bits(w1, 20, 20);
     choose_counter(in);
+    choose_scope(in);
     if (in->offen || in->idxen)
         set_vgpr(in, &in->src[0], bits(w2, 7, 0), in->offen && in->idxen ? T_U64 : T_U32, MSB_SRC0);
     set_register(&in->src[2], OPND_SGPR, bits(w1, 17, 9), T_B128);

@@ -146,8 +146,8 @@ struct inst {
     /* Private to the checks, which set these when the instruction is decoded. */
     uint8_t bit_op;         /* check_uninit.c: operation for bit tracking, 0: none */
     uint8_t hazard_reach;   /* wait states that a plain vector instruction may need after it */
-    uint8_t hazard_states;  /* wait states that it is itself */
-    uint8_t hazard_part;    /* check_hazard.c: what it has to do with hazards */
+    uint8_t hazard_states;  /* wait states that it counts as */
+    uint8_t hazard_part;    /* check_hazard.c: enum hazard_part */
     uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
     uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here was found free
                              * of hazards */

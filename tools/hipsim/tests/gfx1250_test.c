@@ -233,6 +233,67 @@ static void a_barrier_has_two_halves(void **state)
     assert_int_equal(q.fault.kind, FAULT_BARRIER);
 }
 
+/* Runs two waves a workgroup with a buffer in s[2:3]. v1 is the lane's byte, v2 the other wave's;
+ * s[6:7] is a flag. */
+#define GLOBAL                                                  \
+    "v_mbcnt_lo_u32_b32 v1, -1, 0\nv_lshlrev_b32 v1, 2, v1\n"   \
+    "s_lshl_b32 s4, s100, 7\nv_add_nc_u32 v1, s4, v1\n"         \
+    "v_xor_b32 v2, 128, v1\nv_mov_b32 v4, 1\nv_mov_b32 v6, 0\n" \
+    "s_add_nc_u64 s[6:7], s[2:3], 512\n"
+#define PUT "global_store_b32 v1, v4, s[2:3]\n"
+#define STORED "s_wait_storecnt 0\n"
+#define MEET "s_barrier_signal -1\ns_barrier_wait -1\n"
+#define GET(v) "global_load_b32 v5, " v ", s[2:3]\ns_wait_loadcnt 0\n"
+
+static struct program run_global(const char *text, uint32_t groups)
+{
+    static const uint32_t zeros[256];
+    void *memory = device_alloc(sizeof(zeros), zeros);
+    struct program p = wave32();
+    p.block = 64;
+    p.groups = groups;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)memory);
+    program_try(&p, text);
+    hipsim_mem_free(memory);
+    return p;
+}
+
+static void expect_race(const char *bad, const char *good, uint32_t groups)
+{
+    const struct program p = run_global(bad, groups), q = run_global(good, groups);
+    check_pair(FAULT_RACE, &p.fault, bad, &q.fault, good);
+}
+
+static void stores_are_waited_for_before_a_barrier(void **state)
+{
+    (void)state;
+    expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT STORED MEET GET("v2"), 1);
+    /* The outstanding store is to other bytes, or the wave reads its own. */
+#define PUT_AWAY "global_store_b32 v1, v4, s[2:3] offset:256\n"
+    expect_race(GLOBAL PUT PUT_AWAY "s_wait_storecnt 1\n" MEET "global_load_b32 v5, v2, s[2:3] "
+                                    "offset:256\ns_wait_loadcnt 0\n",
+                GLOBAL PUT PUT_AWAY "s_wait_storecnt 1\n" MEET GET("v2"), 1);
+    expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT MEET GET("v1"), 1);
+}
+
+/* Wave 0 counts its workgroup after the barrier; the second workgroup reads what wave 1 of the
+ * first one has stored. */
+static void a_release_covers_stores_that_were_waited_for(void **state)
+{
+    (void)state;
+#define IF_FIRST_GROUP "s_cmp_lg_u32 s101, 0\ns_cbranch_scc1 second\n"
+#define FIRST_WAVE_COUNTS                                                              \
+    "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 done\nglobal_wb scope:SCOPE_DEV\n"           \
+    "s_wait_storecnt 0\nglobal_atomic_add_u32 v6, v4, s[6:7] scope:SCOPE_DEV\n" STORED \
+    "done:\ns_endpgm\n"
+#define POLL_AND_GET                                                       \
+    "second:\npoll:\nglobal_load_b32 v5, v6, s[6:7] scope:SCOPE_DEV\n"     \
+    "s_wait_loadcnt 0\nv_cmp_eq_u32 vcc_lo, 0, v5\ns_cbranch_vccnz poll\n" \
+    "global_inv scope:SCOPE_DEV\ns_wait_loadcnt 0\n" GET("v1")
+    expect_race(GLOBAL IF_FIRST_GROUP PUT MEET FIRST_WAVE_COUNTS POLL_AND_GET,
+                GLOBAL IF_FIRST_GROUP PUT STORED MEET FIRST_WAVE_COUNTS POLL_AND_GET, 2);
+}
+
 /* The wave that signals last opens the barrier and then loads, like the other one, long before
  * either stores. */
 static void waves_leave_a_barrier_together(void **state)
@@ -688,6 +749,8 @@ int main(void)
         cmocka_unit_test(registers_end_at_the_allocation),
         cmocka_unit_test(each_counter_is_waited_for_alone),
         cmocka_unit_test(a_barrier_has_two_halves),
+        cmocka_unit_test(stores_are_waited_for_before_a_barrier),
+        cmocka_unit_test(a_release_covers_stores_that_were_waited_for),
         cmocka_unit_test(waves_leave_a_barrier_together),
         cmocka_unit_test(named_barriers_join_some_waves),
         cmocka_unit_test(a_named_barrier_advances_the_clock),

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check_race_stores.h"
+
+#include "wait.h"
+
+/* Removes the stores that their waves have waited for. The end of a wave waits for none. */
+static void remove_waited(struct race_stores *s, const struct workgroup *wg)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct wave *w = wg->waves[s->out[i].wave];
+        if (wave_outstanding(w, WAIT_STORE, s->out[i].number))
+            s->out[n++] = s->out[i];
+    }
+    s->n = n;
+}
+
+void stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
+                const struct lane_mem *m, unsigned bytes)
+{
+    remove_waited(s, w->wg);
+    if (s->n == STORES_OUT || !m->lanes)
+        return;
+    struct late_store *e = &s->out[s->n++];
+    *e = (struct late_store){
+        .low = UINT64_MAX,
+        .lanes = m->lanes,
+        .number = w->issued[WAIT_STORE],
+        .epoch = (uint32_t)w->wg->barriers,
+        .at = (uint32_t)in->offset,
+        .wave = (uint8_t)w->id,
+        .bytes = (uint8_t)bytes,
+    };
+    unsigned l;
+    FOR_LANES(l, m->lanes)
+    {
+        e->address[l] = m->addr[l];
+        e->low = m->addr[l] < e->low ? m->addr[l] : e->low;
+        e->end = m->addr[l] + bytes > e->end ? m->addr[l] + bytes : e->end;
+    }
+}
+
+/* True if the bytes [address, address + bytes) are among the stored ones. */
+static bool stores(const struct late_store *e, uint64_t address, unsigned bytes)
+{
+    unsigned l;
+    if (address >= e->end || address + bytes <= e->low)
+        return false;
+    FOR_LANES(l, e->lanes)
+    if (address < e->address[l] + e->bytes && e->address[l] < address + bytes)
+        return true;
+    return false;
+}
+
+bool stores_meet(struct race_stores *s, const struct wave *w, const struct lane_mem *m,
+                 unsigned bytes, struct race_other *other)
+{
+    if (!s->n)
+        return false;
+    remove_waited(s, w->wg);
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct late_store *e = &s->out[i];
+        unsigned l;
+        if (e->wave == w->id || e->epoch == (uint32_t)w->wg->barriers)
+            continue;
+        FOR_LANES(l, m->lanes)
+        {
+            if (!stores(e, m->addr[l], bytes))
+                continue;
+            *other = (struct race_other){
+                .address = m->addr[l],
+                .group = w->wg->index,
+                .lane = (uint8_t)l,
+                .wave = e->wave,
+                .wrote = true,
+                .at = e->at,
+                .unwaited = true,
+            };
+            return true;
+        }
+    }
+    return false;
+}
+
+uint16_t stores_of(struct race_stores *s, const struct workgroup *wg, uint32_t epoch)
+{
+    uint16_t waves = 0;
+    remove_waited(s, wg);
+    for (unsigned i = 0; i < s->n; i++)
+        waves |= s->out[i].epoch == epoch ? (uint16_t)(1u << s->out[i].wave) : 0;
+    return waves;
+}
