@@ -8,8 +8,9 @@
  * and one takes the sums of all ranks.
  *
  * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its
- * waves. With a scale for each 128 elements it takes tokens of several groups. A workgroup that
- * stores one scale of each token would write little of many lines.
+ * waves. With a scale for each 128 elements it takes rows in the order of their scales in memory:
+ * all groups of a token and then the next token, or the tokens of a group. A workgroup that stored
+ * one scale of each token would write little of many lines.
  *
  * With one scale for all of a token its rows are the groups of one token instead: it goes over them
  * twice, for the scale and for the result, and finds them in the L2 the second time.
@@ -56,7 +57,17 @@ struct norm {
     /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
+    /* Or they are in the order of their scales; token and group are the run's first ones then. */
+    struct tir_value tokens;   /* i32: of the run */
+    struct tir_value number;   /* i32: of the tile in the run */
+    struct tir_value by_token; /* i32: 1 if the scales of a token are neighbours, 0: of a group */
 };
+
+/* True if rows are in the order of their scales. */
+static bool is_ordered(const struct norm *k)
+{
+    return k->v->out_dtype == ATT_OUT_DTYPE_FP8 && !k->v->row_scale;
+}
 
 /* Returns the elements of a row that a wave loads at once. */
 static unsigned wave_row(const struct norm *k) { return CHUNK * tir_lanes(k->m); }
@@ -143,6 +154,99 @@ static struct tir_view rows_view(struct norm *k, const char *arg, const char *to
     return view_of(k, arg, token_stride, group_stride, first, size, k->v->width);
 }
 
+/* Returns the type of a number for each row of a panel. */
+static struct tir_type column_type(struct norm *k, unsigned i)
+{
+    const struct tir_layout layout = tir_layout_slice(tir_layout_of(k->b.f, k->panel[i]), 1);
+    return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
+}
+
+/* Rows of a tile that are in the order of their scales. */
+struct places {
+    struct tir_value token, group; /* i32: counted in the run; token is an existing one */
+    struct tir_value there;        /* i1: the row exists */
+};
+
+/* Bounds of numbers that the schema limits: bytes between tokens, and groups. Products of numbers
+ * below 2^24 are cheap. */
+enum { SHORT_MASK = 0xffffff, GROUPS_MASK = 0xffff };
+
+/* Finds the token and the group of each row (i32, a number in the tile). A run has at most 128
+ * tokens, so that its rows are fewer than 2^24. */
+static struct places find_places(struct norm *k, struct tir_value row)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_type t = tir_typeof(b->f, row);
+    const struct tir_value groups = tir_splat(b, tir_arg(b, ARG_GROUPS, TIR_I32), t);
+    const struct tir_value tile = tir_splat(b, k->number, t), rows = tir_int_like(b, row, k->rows);
+    const struct tir_value by_token =
+        tir_cmp_eq(b, tir_splat(b, k->by_token, t), tir_int_like(b, row, 1));
+    const struct tir_value in_run = tir_add(b, tir_mul(b, tile, rows), row);
+    const struct tir_value number = tir_select(b, by_token, in_run, tile);
+    const struct tir_value whole = att_divide_short(b, number, groups);
+    const struct tir_value in_group = tir_add(b, tir_mul(b, whole, rows), row);
+    const struct tir_value token = tir_select(b, by_token, whole, in_group);
+    const struct tir_value last = tir_splat(b, att_plus(b, k->tokens, -1), t);
+    const struct tir_value rest = tir_sub(b, number, tir_mul(b, whole, groups));
+    return (struct places){
+        .token = tir_min(b, token, last),
+        .group = tir_and(b, rest, tir_int_like(b, row, GROUPS_MASK)),
+        .there = tir_cmp_le(b, token, last),
+    };
+}
+
+/* Returns the bytes (i64) from the run's first row to each row of a tensor with elements of `size`
+ * bytes. token_stride NULL: tokens have the same rows. */
+static struct tir_value place_offsets(struct norm *k, const struct places *p,
+                                      const char *token_stride, const char *group_stride, int size)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_type t = tir_typeof(b->f, p->token);
+    const struct tir_value group = att_wide(b, p->group);
+    const struct tir_value at =
+        tir_mul(b, group, tir_splat(b, att_stride(b, group_stride, size), tir_typeof(b->f, group)));
+    if (!token_stride)
+        return at;
+    const struct tir_value mask = tir_int_like(b, p->token, SHORT_MASK);
+    const struct tir_value step = tir_splat(b, att_stride32(b, token_stride, size), t);
+    const struct tir_value token = tir_mul(b, tir_and(b, p->token, mask), tir_and(b, step, mask));
+    return tir_add(b, at, att_wide(b, token));
+}
+
+/* Returns the same for stores: -1 for rows that do not exist. */
+static struct tir_value store_offsets(struct norm *k, const struct places *p,
+                                      const char *token_stride, const char *group_stride, int size)
+{
+    const struct tir_value at = place_offsets(k, p, token_stride, group_stride, size);
+    return tir_select(&k->b, p->there, at, tir_int_like(&k->b, at, -1));
+}
+
+/* Returns the places of a panel's rows. */
+static struct places panel_places(struct norm *k, unsigned i)
+{
+    return find_places(k, tir_row_index(&k->b, tir_with_dtype(column_type(k, i), TIR_I32)));
+}
+
+/* Returns the address (i64) of the run's first row in a tensor with elements of `size` bytes.
+ * token_stride as for place_offsets(). */
+static struct tir_value run_base(struct norm *k, const char *arg, const char *token_stride,
+                                 int size)
+{
+    const struct tir_value base = tir_arg(&k->b, arg, TIR_I64);
+    return token_stride ? att_row(&k->b, base, k->token, token_stride, size) : base;
+}
+
+/* Loads panel i of rows in the order of their scales. Rows that do not exist are copies of those
+ * of the last token. */
+static struct tir_value gather_rows(struct norm *k, const char *arg, const char *token_stride,
+                                    const char *group_stride, unsigned i)
+{
+    const struct places p = panel_places(k, i);
+    return tir_tile_gather(&k->b, run_base(k, arg, token_stride, ELEM),
+                           place_offsets(k, &p, token_stride, group_stride, ELEM),
+                           tir_i32(&k->b, k->first[i] * ELEM), k->panel[i]);
+}
+
 /* Returns the rows' sums of squares in memory, f32. */
 static struct tir_view squares_view(struct norm *k)
 {
@@ -154,6 +258,8 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
                                   const char *group_stride, unsigned i)
 {
     struct tir_builder *b = &k->b;
+    if (is_ordered(k))
+        return gather_rows(k, arg, token_stride, group_stride, i);
     const struct tir_view view = rows_view(k, arg, token_stride, group_stride, k->first[i], ELEM);
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
@@ -162,6 +268,8 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
+    if (is_ordered(k))
+        return gather_rows(k, ARG_WEIGHT, NULL, ARG_WEIGHT_GROUP_STRIDE, i);
     const struct tir_value base = tir_add(b, tir_arg(b, ARG_WEIGHT, TIR_I64),
                                           att_offset(b, k->group, ARG_WEIGHT_GROUP_STRIDE, ELEM));
     const struct tir_value step =
@@ -199,11 +307,18 @@ static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_va
     att_norm_gates(&k->b, k->v, k->n, y, z, gates);
 }
 
-/* Returns the type of a number for each row of a panel. */
-static struct tir_type column_type(struct norm *k, unsigned i)
+/* Loads the rows' sums of squares over all ranks. */
+static struct tir_value load_squares(struct norm *k)
 {
-    const struct tir_layout layout = tir_layout_slice(tir_layout_of(k->b.f, k->panel[i]), 1);
-    return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
+    struct tir_builder *b = &k->b;
+    const struct tir_type column = column_type(k, 0);
+    if (!is_ordered(k))
+        return tir_tile_load(b, squares_view(k), tir_i32(b, 0), column);
+    const struct places p = panel_places(k, 0);
+    return tir_tile_gather(
+        b, run_base(k, ARG_SQUARES, ARG_SQUARES_TOKEN_STRIDE, sizeof(float)),
+        place_offsets(k, &p, ARG_SQUARES_TOKEN_STRIDE, ARG_SQUARES_GROUP_STRIDE, sizeof(float)),
+        tir_i32(b, 0), column);
 }
 
 /* Returns 1 / rms of the rows y, by the sums of all ranks if there are several. */
@@ -212,10 +327,8 @@ static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
     struct tir_builder *b = &k->b;
     if (k->v->stage == ATT_STAGE_ALL)
         return att_norm_inverse_rms(b, k->v->width, y, k->n);
-    const struct tir_type column = column_type(k, 0);
-    const struct tir_value sum = tir_tile_load(b, squares_view(k), tir_i32(b, 0), column);
-    return att_norm_inverse_root(b, sum,
-                                 tir_splat(b, tir_arg(b, ARG_SQUARES_SHARE, TIR_F32), column));
+    const struct tir_value share = tir_arg(b, ARG_SQUARES_SHARE, TIR_F32);
+    return att_norm_inverse_root(b, load_squares(k), tir_splat(b, share, column_type(k, 0)));
 }
 
 /* Computes y of the rows, f32, with the weights w. NULL: loads them with x and z, and
@@ -237,25 +350,18 @@ static void normalise(struct norm *k, const struct tir_value *w, struct tir_valu
 static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_type t = tir_typeof(b->f, scale);
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, scale), TIR_I32);
     const struct tir_value index = tir_row_index(b, t);
     const struct tir_value row = tir_and(b, index, tir_int_like(b, index, k->rows - 1));
     const struct tir_value block = tir_shr(b, index, tir_int_like(b, index, tir_bits(k->rows)));
-    const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, k->left, tir_typeof(b->f, row)));
-    const struct tir_value token = att_stride(b, ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
-    const struct tir_value group = att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float));
-    const struct tir_value row_wide = tir_convert(b, row, TIR_I64);
+    struct places p = find_places(k, row);
+    const int blocks = k->v->width / GROUP, before = k->first[i] / GROUP;
+    p.group = tir_add(b, tir_mul(b, p.group, tir_int_like(b, row, blocks)),
+                      tir_add(b, block, tir_int_like(b, row, before)));
     const struct tir_value at =
-        tir_add(b, tir_mul(b, row_wide, tir_splat(b, token, tir_typeof(b->f, row_wide))),
-                tir_mul(b, tir_convert(b, block, TIR_I64),
-                        tir_splat(b, group, tir_typeof(b->f, row_wide))));
-    const struct tir_value none = tir_int_like(b, at, -1);
-    const struct tir_value column =
-        att_plus(b, att_times(b, k->group, k->v->width / GROUP), k->first[i] / GROUP);
-    const struct tir_value base = tir_add(
-        b, tir_add(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_mul(b, att_wide(b, k->token), token)),
-        tir_mul(b, att_wide(b, column), group));
-    tir_tile_scatter(b, base, tir_select(b, there, at, none), tir_i32(b, 0), scale);
+        store_offsets(k, &p, ARG_OUT_SCALE_TOKEN_STRIDE, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float));
+    tir_tile_scatter(b, run_base(k, ARG_OUT_SCALE, ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float)), at,
+                     tir_i32(b, 0), scale);
 }
 
 /* Quantises the rows to fp8 in groups of 128. */
@@ -267,6 +373,19 @@ static void quantise_groups(struct norm *k, struct tir_value *y)
         const struct tir_value scale = att_fp8_scale(&k->b, tir_row_max(b, tir_abs(b, blocks)));
         store_scales(k, i, scale);
         y[i] = tir_join_blocks(b, att_fp8_divide(&k->b, blocks, scale), k->rows);
+    }
+}
+
+/* Stores rows of fp8 that are in the order of their scales. */
+static void scatter_rows(struct norm *k, const struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value base = run_base(k, ARG_OUT, ARG_OUT_TOKEN_STRIDE, 1);
+    for (unsigned i = 0; i < k->n; i++) {
+        const struct places p = panel_places(k, i);
+        const struct tir_value at =
+            store_offsets(k, &p, ARG_OUT_TOKEN_STRIDE, ARG_OUT_GROUP_STRIDE, 1);
+        tir_tile_scatter(b, base, at, tir_i32(b, k->first[i]), y[i]);
     }
 }
 
@@ -297,9 +416,12 @@ static void store_norms(struct norm *k, const struct tir_value *w)
 {
     struct tir_value y[ATT_NORM_PANELS];
     normalise(k, w, y);
-    if (k->v->out_dtype == ATT_OUT_DTYPE_FP8)
-        quantise_groups(k, y);
-    store(k, y);
+    if (!is_ordered(k)) {
+        store(k, y);
+        return;
+    }
+    quantise_groups(k, y);
+    scatter_rows(k, y);
 }
 
 /* Visits the tokens of one group. */
@@ -325,37 +447,36 @@ static void visit_tokens(struct norm *k)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Visits as many rows as visit_tokens(), but of consecutive groups, so that a workgroup stores
- * neighbouring scales of a token. A pair is k->rows tokens and a group. Pairs of a run are numbered
- * groups first, and all its workgroups have equally many. */
-static void visit_neighbours(struct norm *k)
+/* Returns the tiles (i32) that `rows` rows fill. */
+static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_value rows = tir_i32(b, (int)k->rows), one = tir_i32(b, 1);
+    return tir_shr(b, att_plus(b, rows, (int)k->rows - 1), tir_i32(b, (int)tir_bits(k->rows)));
+}
+
+/* Visits as many rows as visit_tokens(), in the order of their scales. The tiles of a run are
+ * divided evenly among its workgroups, and the last ones may have none. */
+static void visit_in_order(struct norm *k)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32), one = tir_i32(b, 1);
     const struct tir_value groups = tir_arg(b, ARG_GROUPS, TIR_I32);
-    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
-    const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
-    const struct tir_value tokens =
-        tir_min(b, tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), first), run);
-    const struct tir_value steps =
-        tir_shr(b, att_plus(b, tokens, (int)k->rows - 1), tir_i32(b, tir_bits(k->rows)));
-    const struct tir_value pair = tir_mul(b, tir_block_id(b, 1), steps);
-    /* Token from `first` on, and group. Fewer than `steps` subtractions divide by `groups`. */
-    struct tir_value at[] = {tir_i32(b, 0), pair};
-    struct tir_loop divide = tir_begin_for(b, groups, tir_add(b, pair, one), groups, at, 2);
-    at[0] = tir_add(b, at[0], rows);
-    at[1] = tir_sub(b, at[1], groups);
-    tir_end_for(b, &divide, at, 2);
-    struct tir_loop loop = tir_begin_for(b, pair, tir_add(b, pair, steps), one, at, 2);
-    k->token = tir_add(b, first, at[0]);
-    k->group = at[1];
-    k->left = tir_min(b, tir_sub(b, tokens, at[0]), rows);
+    k->token = tir_mul(b, tir_block_id(b, 0), run);
+    k->tokens = tir_min(b, tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), k->token), run);
+    k->by_token = tir_select(b,
+                             tir_cmp_lt(b, tir_arg(b, ARG_OUT_SCALE_GROUP_STRIDE, TIR_I64),
+                                        tir_arg(b, ARG_OUT_SCALE_TOKEN_STRIDE, TIR_I64)),
+                             one, tir_i32(b, 0));
+    const struct tir_value steps = tiles_of(k, k->tokens);
+    const struct tir_value by_group = tir_mul(b, steps, groups);
+    const struct tir_value tiles = tir_select(b, tir_cmp_eq(b, k->by_token, one),
+                                              tiles_of(k, tir_mul(b, k->tokens, groups)), by_group);
+    const struct tir_value first = tir_mul(b, tir_block_id(b, 1), steps);
+    const struct tir_value end = tir_min(b, tir_add(b, first, steps), tiles);
+    struct tir_loop loop = tir_begin_for(b, first, end, one, NULL, 0);
+    k->number = loop.index;
     store_norms(k, NULL);
-    const struct tir_value next = tir_add(b, at[1], one);
-    const struct tir_value same = tir_cmp_lt(b, next, groups);
-    at[0] = tir_select(b, same, at[0], tir_add(b, at[0], rows));
-    at[1] = tir_select(b, same, next, tir_i32(b, 0));
-    tir_end_for(b, &loop, at, 2);
+    tir_end_for(b, &loop, NULL, 0);
 }
 
 /* ---- One scale for all groups of a token ---- */
@@ -418,7 +539,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->row_scale)
         visit_token(&k);
     else if (v->out_dtype == ATT_OUT_DTYPE_FP8)
-        visit_neighbours(&k);
+        visit_in_order(&k);
     else
         visit_tokens(&k);
     tir_return(&k.b);

@@ -166,18 +166,11 @@ static struct tir_value row_stride(struct up *p, const char *stride)
     return att_stride32(&p->b, stride, ELEM);
 }
 
-/* Returns a / n for i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. This bound
- * saves two thirds of a division's instructions. Some of them delay the first loads. */
-static struct tir_value divide(struct tir_builder *b, struct tir_value a, struct tir_value n)
-{
-    const struct tir_value mask = tir_i32(b, 0xffffff);
-    return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
-}
-
-/* Returns ceil(a / n) for the same numbers. */
+/* Returns ceil(a / n) for i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. Longer
+ * divisions would delay the first loads. */
 static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
-    return divide(b, att_plus(b, tir_add(b, a, n), -1), n);
+    return att_divide_short(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
 /* Finds item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups
@@ -188,7 +181,7 @@ static struct tir_value find_item(struct up *p, struct tir_value item, struct ti
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value two = tir_i32(b, 2), both = tir_mul(b, slices, two);
-    const struct tir_value pair = divide(b, item, both), before = tir_mul(b, pair, two);
+    const struct tir_value pair = att_divide_short(b, item, both), before = tir_mul(b, pair, two);
     const struct tir_value in_pair = tir_sub(b, item, tir_mul(b, pair, both));
     const struct tir_value width = tir_min(b, tir_sub(b, groups, before), two);
     p->slice = tir_shr(b, in_pair, att_plus(b, width, -1));
@@ -207,7 +200,7 @@ static struct tir_value find_work(struct up *p)
     const struct tir_value tiles =
         tir_shr(b, att_plus(b, tokens, (int)p->tokens - 1), tir_i32(b, tir_bits(p->tokens)));
     const struct tir_value all = tir_i32(b, (int)p->m->cus);
-    const struct tir_value each = parts(b, tiles, divide(b, all, slices));
+    const struct tir_value each = parts(b, tiles, att_divide_short(b, all, slices));
     const struct tir_value groups = parts(b, tiles, each);
     const struct tir_value used = tir_mul(b, groups, slices);
     const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);

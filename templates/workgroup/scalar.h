@@ -40,6 +40,15 @@ static inline struct tir_value att_part(struct tir_builder *b, struct tir_value 
     return tile;
 }
 
+/** Returns a / n for i32 from 0 to 2^24 - 1, both uniform or both tiles. This bound saves two
+ * thirds of a division's instructions. */
+static inline struct tir_value att_divide_short(struct tir_builder *b, struct tir_value a,
+                                                struct tir_value n)
+{
+    const struct tir_value mask = tir_int_like(b, a, 0xffffff);
+    return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
+}
+
 /** Returns an i32 as i64, sign-extended. */
 static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value a)
 {
