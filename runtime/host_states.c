@@ -4,6 +4,7 @@
 
 #include "runtime/check_data.h"
 #include "runtime/error.h"
+#include "runtime/fill.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
 
@@ -11,7 +12,7 @@
 struct slots {
     const char *name;
     const int32_t *data;
-    int64_t rows, columns, row_stride, column_stride; /* strides in entries */
+    int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: dense */
     int32_t first, count;                             /* count: slots of the pool; 0: not known */
     bool written;                                     /* each by one sequence only */
 };
@@ -46,8 +47,11 @@ static int check_range(const struct slots *s, const int32_t *data, int32_t *foun
     return ATTN_OK;
 }
 
-static int check_slots(const struct attn_device *device, const struct slots *s, void *stream)
+/* Checks slots, with the same dense strides as launches have. */
+static int check_slots(const struct attn_device *device, struct slots *s, void *stream)
 {
+    s->column_stride = attn_stride(s->column_stride, s->columns, 1);
+    s->row_stride = attn_stride(s->row_stride, s->rows, s->columns * s->column_stride);
     const int64_t last = (s->rows - 1) * s->row_stride + (s->columns - 1) * s->column_stride;
     void *copy;
     int r = attn_read_back(device, s->data, (size_t)(last + 1) * sizeof(int32_t), stream, &copy);
@@ -69,16 +73,14 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
                        int64_t row_stride, int64_t column_stride, void *stream)
 {
     s.name = "state_slots";
-    s.row_stride = s.row_stride ? s.row_stride : s.columns;
-    s.column_stride = s.column_stride ? s.column_stride : 1;
     s.written = true;
     const int r = check_slots(op->device, &s, stream);
     if (r || !data_in)
         return r;
     s.name = "state_slots_in";
     s.data = data_in;
-    s.row_stride = row_stride ? row_stride : s.columns;
-    s.column_stride = column_stride ? column_stride : 1;
+    s.row_stride = row_stride;
+    s.column_stride = column_stride;
     s.written = false;
     return check_slots(op->device, &s, stream);
 }
@@ -173,18 +175,16 @@ int attn_selective_scan_check_slots(const struct attn_op *op,
                     .count = (a)->state_slot_count})
 
 /* The slots of a prefix cache: one for each block of tokens of each sequence. */
-#define BLOCK_SLOTS_OF(a)                                                                   \
-    ((struct slots){                                                                        \
-        .name = "block_slots",                                                              \
-        .data = (a)->block_slots,                                                           \
-        .rows = (a)->batch,                                                                 \
-        .columns = (a)->block_columns,                                                      \
-        .row_stride = (a)->block_slots_sequence_stride ? (a)->block_slots_sequence_stride   \
-                                                       : (a)->block_columns,                \
-        .column_stride = (a)->block_slots_block_stride ? (a)->block_slots_block_stride : 1, \
-        .first = (a)->first_slot,                                                           \
-        .count = (a)->state_slot_count,                                                     \
-        .written = true})
+#define BLOCK_SLOTS_OF(a)                                           \
+    ((struct slots){.name = "block_slots",                          \
+                    .data = (a)->block_slots,                       \
+                    .rows = (a)->batch,                             \
+                    .columns = (a)->block_columns,                  \
+                    .row_stride = (a)->block_slots_sequence_stride, \
+                    .column_stride = (a)->block_slots_block_stride, \
+                    .first = (a)->first_slot,                       \
+                    .count = (a)->state_slot_count,                 \
+                    .written = true})
 
 /* Checks the slots of an op on prompts: of sequences, and of blocks if the call has any. */
 static int check_prompts(const struct attn_op *op, struct slots own, const int32_t *data_in,

@@ -329,6 +329,9 @@ static void slots_are_checked_on_request(void **state)
     check(f, &op, &a, "state_slots has slot 0 twice");
     a.first_slot = 1;
     check(f, &op, &a, NULL);
+    a.state_slots_sequence_stride = 0; /* rows of 6 entries */
+    check(f, &op, &a, "state_slots[1] is 9, the state has 6 slots");
+    a.state_slots_sequence_stride = 7;
     a.state_slots_in = in;
     check(f, &op, &a, NULL);
     in[3] = 7;
