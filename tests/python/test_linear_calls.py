@@ -3,10 +3,12 @@
 import inspect
 import types
 import unittest
+import unittest.mock
 
 import numpy as np
 
 import attn.linear as linear
+from attn.aiter import _common
 import support
 from test_linear import Layer, sigmoid, softplus
 
@@ -42,7 +44,7 @@ SIGNATURES = {
 class Calls(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        device = support.device(
+        cls.device = support.device(
             {"op": "conv1d", "act": "silu", "bias": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
             {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]},
@@ -54,7 +56,7 @@ class Calls(unittest.TestCase):
              "stage": ["chunks", "segments", "scan", "outputs"]},
             {"op": "gated_rmsnorm", "width": K, "act": ["none", "silu", "sigmoid", "silu_first"]},
             {"op": "gated_rmsnorm", "width": K, "act": "silu_first", "stage": ["sums", "outputs"]})
-        linear.use(device=device)
+        linear.use(device=cls.device)
 
     def check_prompts(self, chunk, step, g):
         """A prompt in chunks, its states from another prompt's, against the same token by token."""
@@ -193,11 +195,17 @@ class Calls(unittest.TestCase):
         for slot, i, end in ((3, 0, 64), (5, 0, 128), (2, 0, 150), (7, 0, 151), (4, 1, 64), (9, 1, 128), (1, 1, 151)):
             np.testing.assert_array_equal(state[slot].T, tokens[i, end - TAPS + 1:end])
         self.assertTrue(np.isnan(state[[0, 6, 8, 10, 11]]).all())
-        with self.assertRaisesRegex(linear.NotServed, "does not begin at the end of a block"):
+
+        def piece():
             linear.causal_conv1d_fn(
                 x.T, weight, None, state, np.array([0, 150, 236], np.int32), table, np.array([False, True]), "silu",
                 block_idx_first_scheduled_token=computed, block_idx_last_scheduled_token=computed, initial_state_idx=computed,
                 num_computed_tokens=computed + 1, block_size_to_align=64)
+
+        self.assertRaisesRegex(linear.NotServed, "does not begin at the end of a block", piece)
+        stream = self.device.stream()
+        with self.device.graph(stream), unittest.mock.patch.object(_common, "stream", return_value=stream.handle):
+            self.assertRaisesRegex(linear.NotServed, "in the capture of a graph", piece)
 
     def test_mamba2(self):
         rng, heads, groups, p, n = np.random.default_rng(6), 4, 2, 64, K

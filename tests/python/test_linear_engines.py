@@ -250,19 +250,20 @@ class Engines(unittest.TestCase):
     def test_sglang_convolutions(self):
         weight = self.rng.standard_normal((CHANNELS, TAPS)).astype(np.float16)
         state = self.rng.standard_normal((SLOTS, CHANNELS, TAPS - 1)).astype(np.float16)
-        x = self.rng.standard_normal((2, DRAFTS, CHANNELS)).astype(np.float16).swapaxes(1, 2)
-        live, slots, rows = state.copy(), np.array([3, 5], np.int32), np.array([1, 0], np.int32)
+        x = self.rng.standard_normal((3, DRAFTS, CHANNELS)).astype(np.float16).swapaxes(1, 2)
+        live, slots, rows = state.copy(), np.array([3, 5, 0], np.int32), np.array([1, 0, 2], np.int32)
         memory = np.full((SLOTS, CHANNELS, DRAFTS + TAPS - 2), np.nan, np.float16)
         windows = np.lib.stride_tricks.as_strided(memory, (SLOTS, DRAFTS, CHANNELS, TAPS - 1), (
             memory.strides[0], memory.strides[2], memory.strides[1], memory.strides[2]))
-        out = sglang.causal_conv1d_update(x, state, weight, None, "silu", None, slots, None, windows, rows)
+        out = sglang.causal_conv1d_update(x, state, weight, None, "silu", None, slots, None, windows, rows, pad_slot_id=0)
         np.testing.assert_array_equal(state, live)
+        self.assertFalse(out[2].any())
         for i in range(2):
             want, inputs = self.convolved(x[i].T, weight, live[slots[i]].T)
             self.near(out[i].T, want, 2.0 ** -10)
             for t in range(DRAFTS):
                 np.testing.assert_array_equal(windows[rows[i], t].T, inputs[t + 1:t + TAPS])
-        step = sglang.causal_conv1d_update(x[:, :, 0].copy(), state, weight, None, "silu", conv_state_indices=slots)
+        step = sglang.causal_conv1d_update(x[:2, :, 0].copy(), state, weight, None, "silu", conv_state_indices=slots[:2])
         self.near(step, np.array([self.convolved(x[i, :, :1].T, weight, live[slots[i]].T)[0][0] for i in range(2)]), 2.0 ** -10)
         prompt = self.rng.standard_normal((9, CHANNELS)).astype(np.float16)
         y = sglang.causal_conv1d_fn(prompt.T, weight, None, state, np.array([0, 9], np.int32), [9], slots[:1],

@@ -114,12 +114,19 @@ def fn_slots(call, table, first, last, initial, computed, tokens, longest, pad):
                 **block_states(call, table, first, last, computed, tokens, longest, pad))
 
 
+def in_capture(x):
+    """True if the current stream of a tensor's GPU captures a graph."""
+    return c.session(x).device.hip.capturing(c.stream(x) or 0)
+
+
 def block_states(call, table, first, last, computed, tokens, longest, pad):
     """Returns arguments of convolve() for the states at the ends of blocks that end inside of the call, `tokens` tokens each.
     For sequence i they go to slots table[i, first[i]] to table[i, last[i] - 1]. `computed` has the tokens of each
     sequence before the call, which must be whole blocks."""
     if first is None or computed is None or not tokens or tokens % 64:
         raise NotServed(call, f"blocks of {tokens} tokens, which are no multiple of 64, or no first block")
+    if in_capture(table):
+        raise NotServed(call, "blocks in the capture of a graph: where pieces begin is checked on the host")
     if bool((computed % tokens != 0).any()):
         raise NotServed(call, "a piece of a prompt that does not begin at the end of a block")
     columns = c.arange(table, max(longest // tokens, 1))[None]

@@ -71,13 +71,14 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cach
     rows = l.indices(intermediate_state_indices)[:batch]
     tokens = c.view(x.swapaxes(1, 2), batch * drafts, channels)
     out = new_like(tokens, tuple(tokens.shape))
+    real = slots >= first  # row 0 of the windows is no padding
     if retrieve_parent_token is None:
         state = _windows(call, x, conv_state, weight, intermediate_conv_window, rows, slots)
         more = dict(accepted=slots * 0 + 1)
     else:
         state = conv_state
         more = dict(tree=True, windows=intermediate_conv_window, state_slots_in=slots, parents=l.parents(retrieve_parent_token))
-    l.convolve(call, tokens, weight, bias, state, c.where(slots >= 0, rows, slots), activation, first, max_seqlen=drafts,
+    l.convolve(call, tokens, weight, bias, state, c.where(real, rows, rows * 0 - 1), activation, 0, max_seqlen=drafts,
                out=out, **more)
     return c.view(out, batch, drafts, channels).swapaxes(1, 2)
 
