@@ -4,9 +4,10 @@
  * linear attention, with the last W - 1 inputs of each sequence kept in a pool.
  *
  * A wave has 64 channels of one sequence. With one token a lane has a channel, its history in
- * registers. With more a lane has 8 channels of several tokens, and each tap is a load of its own,
- * shifted by a token: the L1 has all but the first. The wave of a sequence's first tokens reads the
- * history and then writes the state, and no other wave touches either.
+ * registers. Where no sequence has more, a wave may have 256 channels. With more tokens a lane has
+ * 8 channels of several, and each tap is a load of its own, shifted by a token: the L1 has all but
+ * the first. The wave of a sequence's first tokens reads the history and then writes the state, and
+ * no other wave touches either.
  */
 #include "templates/linear/blocks.h"
 #include "templates/linear/conv.h"
@@ -18,8 +19,9 @@
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
-/* Members of att_tile.own: tiles of ROWS tokens that a wave takes. */
-enum { STEPS };
+/* Members of att_tile.own: tiles of ROWS tokens that a wave takes; or, where a wave has all tokens
+   of a sequence, its blocks of CHANNELS channels. */
+enum { STEPS, BLOCKS };
 
 static const struct att_tile tiles[] = {
     {.waves = 4, .waves_per_simd = 4, .own = {[STEPS] = 2}, .why = "short runs fill the device"},
@@ -27,6 +29,14 @@ static const struct att_tile tiles[] = {
      .waves_per_simd = 2,
      .own = {[STEPS] = 2},
      .why = "each tap has a tile of x in registers"},
+    {.waves = 4,
+     .waves_per_simd = 8,
+     .own = {[BLOCKS] = 1},
+     .why = "a token waits for its slot, and then for its history: many waves cover that"},
+    {.waves = 4,
+     .waves_per_simd = 8,
+     .own = {[BLOCKS] = 4},
+     .why = "more channels share the scalar work of a sequence"},
 };
 
 static const struct att_knob knobs[] = {
@@ -46,10 +56,30 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const unsigned most = m->vgprs_per_simd / t->waves_per_simd;
-    if (registers(v) > most)
+    if (t->own[BLOCKS] && v->tree)
+        return att_reject(why, ATT_TREE, "a tree has several drafts");
+    if (!t->own[BLOCKS] && registers(v) > most)
         return att_reject(why, ATT_TAPS, "%d taps take %u registers of %u", v->taps, registers(v),
                           most);
     return att_fits_waves(v, t, m, why);
+}
+
+/* Names the kernels for sequences of one token. In modelled time more channels of a wave pay from
+ * three waves a compute unit on. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3 };
+    const int64_t many = (int64_t)m->cus * WAVES;
+    if (n > 1 || v->tree)
+        return false;
+    *second = (struct att_second){
+        .tile = FIRST + n,
+        .calls = {.rows = {{ARG_MAX_SEQLEN, 0, 1},
+                           {ARG_WIDE_BLOCKS, n ? many : 0, n ? INT32_MAX : many - 1}},
+                  .count = 2},
+    };
+    return true;
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -121,11 +151,12 @@ static struct tir_view inputs_view(struct conv *c)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value count = tir_select(b, c->real, c->sequence.count, tir_i32(b, 0));
-    return att_view(b, c->x, count, c->x_stride, CHANNELS * ELEM, 0);
+    return att_view(b, c->x, count, c->x_stride, (int)c->own.channels * ELEM, 0);
 }
 
 /* Stores the outputs of tokens `first` and later: the activation of the sums y, 0 for padding. */
-static void store_outputs(struct conv *c, struct tir_value first, struct tir_value y)
+static void store_outputs(struct conv *c, const struct target *to, struct tir_value first,
+                          struct tir_value y)
 {
     struct tir_builder *b = &c->b;
     if (c->v->act == ATT_ACT_SILU)
@@ -133,28 +164,29 @@ static void store_outputs(struct conv *c, struct tir_value first, struct tir_val
     const struct tir_value kept = tir_select(b, c->real, tir_f32(b, 1), tir_f32(b, 0));
     y = tir_mul(b, y, tir_splat(b, kept, tir_typeof(b->f, y)));
     const struct tir_view view =
-        att_view(b, c->out.base, c->sequence.count, c->out.stride, CHANNELS * ELEM, 0);
+        att_view(b, to->base, c->sequence.count, to->stride, CHANNELS * ELEM, 0);
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
-/* Convolves one token, all in registers. */
-static void visit_token(struct conv *c)
+/* Computes the sums of one token, all in registers, and stores the state after it. Weights are
+ * converted after all is loaded. */
+static struct tir_value convolve_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
-    const struct tir_value zero = tir_i32(b, 0);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     const int taps = c->v->taps;
     struct tir_value in[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
+    att_conv_load_taps(b, &c->own, &s, weights);
     for (int i = 0; i < taps - 1; i++)
         in[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
-    in[taps - 1] = tir_tile_load(b, inputs_view(c), zero, s.row);
-    att_conv_taps(b, &c->own, &s, weights);
+    in[taps - 1] = tir_tile_load(b, inputs_view(c), tir_i32(b, 0), s.row);
     struct tir_value y = att_conv_bias(b, &c->own, &s);
+    att_conv_convert_taps(b, &c->own, &s, weights);
     for (int i = 0; i < taps; i++)
         y = tir_fma(b, widen(c, in[i]), weights[i], y);
     for (int i = 1; i < taps; i++)
         store_column(c, tir_i32(b, i - 1), in[i], tir_bool(b, true));
-    store_outputs(c, zero, y);
+    return y;
 }
 
 /* Returns input i of the sequence, or where that is negative column i + W - 1 of the history: the
@@ -177,7 +209,7 @@ static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
     struct tir_builder *b = &c->b;
-    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     const int last = c->v->taps - 1;
     const struct tir_value count = c->sequence.count, verifies = c->sequence.verifies;
     const struct tir_value ahead =
@@ -238,7 +270,7 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
             x = add_history(c, s, x, history, j);
         y = tir_fma(b, x, tir_broadcast(b, taps[j], t), y);
     }
-    store_outputs(c, first, y);
+    store_outputs(c, &c->out, first, y);
 }
 
 /* Stores the last inputs before token `after` (i32, of the sequence) if a block of a prefix cache
@@ -250,7 +282,7 @@ static void store_block_state(struct conv *c, struct tir_value after)
     const struct tir_value token = tir_add(b, c->sequence.start, after);
     const int last = c->v->taps - 1;
     struct att_block_end end = att_begin_block_end(b, &c->sequence, c->block_row, token);
-    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     for (int i = 0; i < last; i++) {
         const struct tir_value in =
             tir_tile_load(b, inputs_view(c), att_plus(b, after, i - last), s.row);
@@ -263,7 +295,7 @@ static void store_block_state(struct conv *c, struct tir_value after)
 static void visit_run(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct att_conv_shape s = att_conv_shape(b, c->v, ROWS);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, CHANNELS, ROWS);
     const int run = ROWS * c->tile.own[STEPS];
     c->block_row = att_block_row(b, &c->sequence);
     struct tir_value taps[ATT_CONV_TAPS], history[ATT_CONV_TAPS];
@@ -297,7 +329,7 @@ static const struct att_conv_args window_arguments = {
 /* Returns the wave's channels in the window of draft `step` (i32): the W - 1 inputs up to it. */
 static struct att_conv window_of(const struct conv *c, struct tir_value step)
 {
-    return (struct att_conv){c->v, window_arguments, c->own.channel, step};
+    return (struct att_conv){c->v, window_arguments, c->own.channel, CHANNELS, step};
 }
 
 /* Loads the W - 1 inputs before the root to `history`, the oldest first: the window of the draft
@@ -361,7 +393,7 @@ static void visit_draft(struct conv *c, const struct att_conv_shape *s,
         y = tir_fma(b, widen(c, in[j]), weights[j], y);
     for (int j = 1; j < taps; j++)
         att_conv_store(b, &window, c->slot, c->real, tir_i32(b, j - 1), in[j]);
-    store_outputs(c, draft, y);
+    store_outputs(c, &c->out, draft, y);
 }
 
 /* Convolves a tree of drafts, the last one first: outputs may lie over x, which only later drafts
@@ -369,7 +401,7 @@ static void visit_draft(struct conv *c, const struct att_conv_shape *s,
 static void visit_tree(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct att_conv_shape s = att_conv_shape(b, c->v, 1);
+    const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     struct tir_value history[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
     load_root_history(c, &s, history);
     att_conv_taps(b, &c->own, &s, weights);
@@ -382,14 +414,13 @@ static void visit_tree(struct conv *c)
 
 /* ---- A sequence ---- */
 
-/* Chooses the output tensor, and the first channel of it, for the wave's channels. */
-static void choose_target(struct conv *c)
+/* Chooses the output tensor and its first channel for CHANNELS channels from `channel` (i32) on. */
+static struct target choose_target(struct conv *c, struct tir_value channel)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value q = tir_arg(b, ARG_Q_CHANNELS, TIR_I32);
     const struct tir_value k = tir_add(b, q, tir_arg(b, ARG_K_CHANNELS, TIR_I32));
-    const struct tir_value in_q = tir_cmp_lt(b, c->own.channel, q),
-                           in_k = tir_cmp_lt(b, c->own.channel, k);
+    const struct tir_value in_q = tir_cmp_lt(b, channel, q), in_k = tir_cmp_lt(b, channel, k);
     const struct tir_value tensor = tir_select(
         b, in_q, tir_arg(b, ARG_Q_OUT, TIR_I64),
         tir_select(b, in_k, tir_arg(b, ARG_K_OUT, TIR_I64), tir_arg(b, ARG_OUT, TIR_I64)));
@@ -398,10 +429,21 @@ static void choose_target(struct conv *c)
                    tir_select(b, in_k, att_stride(b, ARG_K_OUT_TOKEN_STRIDE, ELEM),
                               att_stride(b, ARG_OUT_TOKEN_STRIDE, ELEM)));
     const struct tir_value before = tir_select(b, in_q, tir_i32(b, 0), tir_select(b, in_k, q, k));
-    const struct tir_value column = att_times(b, tir_sub(b, c->own.channel, before), ELEM);
+    const struct tir_value column = att_times(b, tir_sub(b, channel, before), ELEM);
     const struct tir_value row = tir_mul(b, att_wide(b, c->sequence.start), stride);
-    c->out.base = tir_add(b, tir_add(b, tensor, row), att_wide(b, column));
-    c->out.stride = tir_convert(b, stride, TIR_I32);
+    return (struct target){
+        .base = tir_add(b, tir_add(b, tensor, row), att_wide(b, column)),
+        .stride = tir_convert(b, stride, TIR_I32),
+    };
+}
+
+/* Finds the first token of the sequence in the wave's channels of x. */
+static void find_inputs(struct conv *c)
+{
+    struct tir_builder *b = &c->b;
+    c->x = tir_add(
+        b, att_row(b, tir_arg(b, ARG_X, TIR_I64), c->sequence.start, ARG_X_TOKEN_STRIDE, ELEM),
+        att_wide(b, att_times(b, c->own.channel, ELEM)));
 }
 
 static void open_sequence(struct conv *c)
@@ -414,22 +456,33 @@ static void open_sequence(struct conv *c)
         att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, index);
     c->real = tir_and(b, att_is_slot(b, c->slot), att_is_slot(b, c->slot_in));
     c->x_stride = att_stride32(b, ARG_X_TOKEN_STRIDE, ELEM);
-    c->x = tir_add(
-        b, att_row(b, tir_arg(b, ARG_X, TIR_I64), c->sequence.start, ARG_X_TOKEN_STRIDE, ELEM),
-        att_wide(b, att_times(b, c->own.channel, ELEM)));
-    choose_target(c);
+    find_inputs(c);
+    c->out = choose_target(c, c->own.channel);
+}
+
+/* Stores the outputs of token `first` (i32) by their sums y. Each CHANNELS of the wave's channels
+ * have one output tensor. */
+static void store_token(struct conv *c, struct tir_value first, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const unsigned blocks = c->own.channels / CHANNELS;
+    const struct tir_value rows = blocks > 1 ? tir_split_blocks(b, y, CHANNELS) : y;
+    for (unsigned i = 0; i < blocks; i++) {
+        const struct target to = choose_target(c, att_plus(b, c->own.channel, (int)i * CHANNELS));
+        store_outputs(c, &to, first, att_part(b, rows, i, blocks));
+    }
 }
 
 /* Convolves one token or a run of tokens, by the sequence's length. */
 static void visit_chain(struct conv *c)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value one = tir_i32(b, 1),
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1),
                            none = tir_cmp_eq(b, c->sequence.count, tir_i32(b, 0));
     const struct tir_value begins = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 0));
     struct tir_if single = tir_begin_if(b, tir_cmp_eq(b, c->sequence.count, one), false, NULL, 0);
     struct tir_if its = tir_begin_if(b, begins, false, NULL, 0);
-    visit_token(c);
+    store_token(c, zero, convolve_token(c));
     tir_end_if(b, &its, NULL);
     tir_else(b, &single, NULL);
     struct tir_if empty = tir_begin_if(b, none, false, NULL, 0);
@@ -439,22 +492,101 @@ static void visit_chain(struct conv *c)
     tir_end_if(b, &single, NULL);
 }
 
+/* Stores the last inputs `in` after the sequence's first `count` tokens (i32) if a block of a
+ * prefix cache ends there. */
+static void store_inputs(struct conv *c, struct tir_value count, const struct tir_value *in)
+{
+    enum { UNIT = 32 /* tokens; blocks are multiples */ };
+    struct tir_builder *b = &c->b;
+    const struct tir_value rest = tir_and(b, count, tir_i32(b, UNIT - 1));
+    struct tir_if whole = tir_begin_if(b, tir_cmp_eq(b, rest, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value token = tir_add(b, c->sequence.start, count);
+    struct att_block_end end = att_begin_block_end(b, &c->sequence, c->block_row, token);
+    for (int i = 0; i < c->v->taps - 1; i++)
+        att_conv_store(b, &c->own, end.slot, c->real, tir_i32(b, i), in[i]);
+    att_finish_block_end(b, &end);
+    tir_end_if(b, &whole, NULL);
+}
+
+/* Convolves a sequence's tokens one by one, with the last inputs in registers. The state is written
+ * first: outputs may lie over x. */
+static void visit_tokens(struct conv *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
+    const int last = c->v->taps - 1;
+    const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
+    struct tir_value in[ATT_CONV_TAPS], weights[ATT_CONV_TAPS];
+    c->block_row = att_block_row(b, &c->sequence);
+    for (int i = 0; i < last; i++)
+        in[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
+    write_state(c);
+    att_conv_taps(b, &c->own, &s, weights);
+    const struct tir_value bias = att_conv_bias(b, &c->own, &s);
+    struct tir_loop loop = tir_begin_for(b, zero, c->sequence.count, one, in, (unsigned)last);
+    struct tir_value y = bias;
+    in[last] = tir_tile_load(b, inputs_view(c), loop.index, s.row);
+    for (int i = 0; i <= last; i++)
+        y = tir_fma(b, widen(c, in[i]), weights[i], y);
+    store_token(c, loop.index, y);
+    store_inputs(c, att_plus(b, loop.index, 1), &in[1]);
+    tir_end_for(b, &loop, &in[1], (unsigned)last);
+}
+
+/* Convolves a sequence's tokens one by one, CHANNELS channels after the other, up to channel `end`
+ * (i32). */
+static void visit_blocks(struct conv *c, struct tir_value end)
+{
+    struct conv block = *c;
+    struct tir_loop loop =
+        tir_begin_for(&block.b, c->own.channel, end, tir_i32(&block.b, CHANNELS), NULL, 0);
+    block.own.channel = loop.index;
+    block.own.channels = CHANNELS;
+    find_inputs(&block);
+    visit_tokens(&block);
+    tir_end_for(&block.b, &loop, NULL, 0);
+    c->b = block.b;
+}
+
+/* Convolves all tokens of a sequence. Most have one token, and most waves all of their channels. */
+static void visit_sequence(struct conv *c)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
+    const struct tir_value end = att_plus(b, c->own.channel, (int)c->own.channels);
+    const struct tir_value channels = tir_arg(b, ARG_CHANNELS, TIR_I32);
+    const struct tir_value all = tir_cmp_le(b, end, channels);
+    const struct tir_value single = tir_cmp_eq(b, c->sequence.count, one);
+    struct tir_if usual = tir_begin_if(b, tir_and(b, all, single), false, NULL, 0);
+    store_token(c, zero, convolve_token(c));
+    tir_else(b, &usual, NULL);
+    struct tir_if more = tir_begin_if(b, tir_cmp_gt(b, c->sequence.count, zero), false, NULL, 0);
+    visit_blocks(c, tir_min(b, end, channels));
+    tir_end_if(b, &more, NULL);
+    tir_end_if(b, &usual, NULL);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
     struct conv c = {.v = v, .own = {.v = v, .args = arguments}};
     att_find_tile(v, m, &c.tile, NULL);
     const int waves = c.tile.waves, run = ROWS * c.tile.own[STEPS];
+    const int blocks = c.tile.own[BLOCKS] ? c.tile.own[BLOCKS] : 1;
+    c.own.channels = (unsigned)blocks * CHANNELS;
+    const bool whole = v->tree || c.tile.own[BLOCKS]; /* a wave has all tokens of a sequence */
     struct tir_func *f = att_begin_kernel(v, m, waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     struct tir_builder *b = &c.b;
     const struct tir_value block =
         tir_add(b, att_times(b, tir_block_id(b, 0), waves), tir_wave_id(b));
-    c.own.channel = att_times(b, block, CHANNELS);
+    c.own.channel = att_times(b, block, blocks * CHANNELS);
     const struct tir_value there = tir_cmp_lt(b, c.own.channel, tir_arg(b, ARG_CHANNELS, TIR_I32));
     struct tir_if own = tir_begin_if(b, there, false, NULL, 0);
     open_sequence(&c);
     if (v->tree)
         visit_tree(&c);
+    else if (c.tile.own[BLOCKS])
+        visit_sequence(&c);
     else
         visit_chain(&c);
     tir_end_if(b, &own, NULL);
@@ -462,9 +594,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *out = (struct att_kernel){
         .func = f,
-        .grid = {{ARG_CHANNELS, waves * CHANNELS, 1},
+        .grid = {{ARG_CHANNELS, waves * blocks * CHANNELS, 1},
                  {ARG_BATCH, 1, 1},
-                 {v->tree ? NULL : ARG_MAX_SEQLEN, v->tree ? 1 : run, 1}},
+                 {whole ? NULL : ARG_MAX_SEQLEN, whole ? 1 : run, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "tokens=%d waves=%d", run, waves);
 }
@@ -474,8 +606,9 @@ const struct att_template att_template_conv1d = {
     .description = "short causal convolution of each channel, with states",
     .takes = OP_TAKES_CONV1D | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"steps"},
+    .own = {"steps", "blocks"},
     .fits = fits,
+    .second = second,
     .check = check,
     .build = build,
 };

@@ -212,7 +212,7 @@ static void convolve_all(struct step *s)
     struct tir_builder *b = &r->b;
     const int chunks = (2 * r->v->head_dim + r->v->gqa * r->v->head_dim_v) / CHANNELS;
     const struct tir_layout map = tir_row_major(1, CHANNELS);
-    const struct att_conv_shape shape = att_conv_shape(b, r->v, 1);
+    const struct att_conv_shape shape = att_conv_shape(b, r->v, CHANNELS, 1);
     s->rounds = (chunks + s->waves - 1) / s->waves;
     s->token_bytes = s->rounds * s->waves * CHANNELS * ELEM;
     s->inputs = tir_lds_buffer(b, (unsigned)(tokens_of(r->v) * s->token_bytes), 16);
@@ -223,6 +223,7 @@ static void convolve_all(struct step *s)
         const struct att_conv c = {
             .v = r->v,
             .args = arguments,
+            .channels = CHANNELS,
             .channel = channel_of(s, tir_min(b, chunk, tir_i32(b, chunks - 1))),
         };
         struct inputs inputs;

@@ -7,27 +7,40 @@
 
 enum { ELEM = 2 };
 
+/* Returns the channels that a lane has side by side. */
+static unsigned lane_channels(const struct att_conv_shape *s)
+{
+    return ATT_CONV_CHANNELS / s->lanes;
+}
+
+/* Adds the wave's channels to the columns of a spread. Each ATT_CONV_CHANNELS go over all lanes,
+ * and a lane's channels among them are side by side. A channel has `each` columns. */
+static void spread_channels(struct tir_spread *spread, const struct att_conv_shape *s,
+                            unsigned channels, unsigned each)
+{
+    tir_spread_cols(spread, TIR_REGS, tir_bits(each * lane_channels(s)));
+    tir_spread_cols(spread, TIR_LANES, tir_bits(s->lanes));
+    tir_spread_cols(spread, TIR_REGS, tir_bits(channels / ATT_CONV_CHANNELS));
+}
+
 struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
-                                     unsigned rows)
+                                     unsigned channels, unsigned rows)
 {
     struct tir_func *f = b->f;
-    struct tir_spread s = tir_spread(f->machine, 1);
+    struct tir_spread spread = tir_spread(f->machine, 1);
     const unsigned of_wave = tir_lanes(f->machine);
     const unsigned wide = ATT_CONV_CHANNELS < of_wave ? ATT_CONV_CHANNELS : of_wave;
-    const unsigned lanes = rows > 1 ? ATT_CONV_CHANNELS / ATT_CONV_CHUNK : wide;
-    tir_spread_cols(&s, TIR_REGS, tir_bits(ATT_CONV_CHANNELS / lanes));
-    tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
-    tir_spread_fill(&s, TIR_LANES, rows, ATT_CONV_CHANNELS);
-    tir_spread_fill(&s, TIR_REGS, rows, ATT_CONV_CHANNELS);
-    const struct tir_layout tile = tir_spread_layout(&s), row = tir_layout_slice(&tile, 0);
+    struct att_conv_shape s = {.lanes = rows > 1 ? ATT_CONV_CHANNELS / ATT_CONV_CHUNK : wide};
+    spread_channels(&spread, &s, channels, 1);
+    tir_spread_fill(&spread, TIR_LANES, rows, channels);
+    tir_spread_fill(&spread, TIR_REGS, rows, channels);
+    const struct tir_layout tile = tir_spread_layout(&spread), row = tir_layout_slice(&tile, 0);
     const struct tir_layout column = tir_layout_transpose(&row);
     const unsigned dtype = att_dtype(v);
-    return (struct att_conv_shape){
-        .lanes = lanes,
-        .tile = tir_tile(f, dtype, rows, ATT_CONV_CHANNELS, &tile),
-        .row = tir_tile(f, dtype, 1, ATT_CONV_CHANNELS, &row),
-        .column = tir_tile(f, dtype, ATT_CONV_CHANNELS, 1, &column),
-    };
+    s.tile = tir_tile(f, dtype, rows, channels, &tile);
+    s.row = tir_tile(f, dtype, 1, channels, &row);
+    s.column = tir_tile(f, dtype, channels, 1, &column);
+    return s;
 }
 
 static struct tir_value widen(struct tir_builder *b, struct tir_value a)
@@ -44,45 +57,57 @@ static struct tir_value weight_base(struct tir_builder *b, const struct att_conv
     return tir_add(b, tir_arg(b, c->args.weight, TIR_I64), at);
 }
 
-/* Loads the weights of tap j, 1 x 64, f32. */
+/* Loads the weights of tap j, C x 1. */
 static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c,
                                  const struct att_conv_shape *s, int j)
 {
     const int step = c->v->taps * ELEM;
-    const struct tir_view view = att_view(b, weight_base(b, c), tir_i32(b, ATT_CONV_CHANNELS),
+    const struct tir_view view = att_view(b, weight_base(b, c), tir_i32(b, (int)c->channels),
                                           tir_i32(b, step), step, j * ELEM);
-    return widen(b, tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), s->column)));
+    return tir_tile_load(b, view, tir_i32(b, 0), s->column);
 }
 
-/* Loads the weights of 2 or 4 taps at once, which a channel has side by side: `taps` x 64, f32. */
+/* Loads the weights of 2 or 4 taps at once, which a channel has side by side: 1 x (C taps). */
 static struct tir_value load_all_taps(struct tir_builder *b, const struct att_conv *c,
                                       const struct att_conv_shape *s)
 {
-    const unsigned taps = (unsigned)c->v->taps, lanes = s->lanes, n = ATT_CONV_CHANNELS * taps;
+    const unsigned taps = (unsigned)c->v->taps, n = c->channels * taps;
     struct tir_spread spread = tir_spread(b->f->machine, 1);
-    tir_spread_cols(&spread, TIR_REGS, tir_bits(n / lanes));
-    tir_spread_cols(&spread, TIR_LANES, tir_bits(lanes));
+    spread_channels(&spread, s, c->channels, taps);
     const struct tir_layout line = tir_spread_layout(&spread);
     const struct tir_view view =
         att_view(b, weight_base(b, c), tir_i32(b, 1), tir_i32(b, 0), (int)n * ELEM, 0);
-    const struct tir_type t = tir_tile(b->f, att_dtype(c->v), 1, n, &line);
-    const struct tir_value all = widen(b, tir_tile_load(b, view, tir_i32(b, 0), t));
-    const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, all, taps));
+    return tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, att_dtype(c->v), 1, n, &line));
+}
+
+/* Returns what load_all_taps() has loaded as `taps` x C, f32. */
+static struct tir_value sort_taps(struct tir_builder *b, unsigned taps, struct tir_value all)
+{
+    const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, widen(b, all), taps));
     const struct tir_layout *own = tir_layout_of(b->f, tir_typeof(b->f, rows));
     const struct tir_layout sorted = tir_layout_regs_first(own, TIR_RC(0, 0xffff));
     return tir_relayout(b, rows, &sorted);
 }
 
-void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
-                   struct tir_value *taps)
+void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
+                        const struct att_conv_shape *s, struct tir_value *loaded)
+{
+    if (tir_is_power((unsigned)c->v->taps))
+        loaded[0] = load_all_taps(b, c, s);
+    for (int j = 0; !tir_is_power((unsigned)c->v->taps) && j < c->v->taps; j++)
+        loaded[j] = load_tap(b, c, s, j);
+}
+
+void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
+                           const struct att_conv_shape *s, struct tir_value *taps)
 {
     const struct tir_layout *row = tir_layout_of(b->f, s->row);
     if (!tir_is_power((unsigned)c->v->taps)) {
         for (int j = 0; j < c->v->taps; j++)
-            taps[j] = load_tap(b, c, s, j);
+            taps[j] = widen(b, tir_transpose(b, taps[j]));
         return;
     }
-    taps[0] = load_all_taps(b, c, s);
+    taps[0] = sort_taps(b, (unsigned)c->v->taps, taps[0]);
     for (int n = 1; n < c->v->taps; n *= 2)
         for (int i = n; i-- > 0;) {
             const struct tir_value both = taps[i];
@@ -93,16 +118,29 @@ void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct
         taps[j] = tir_relayout(b, taps[j], row);
 }
 
-struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
-                               const struct att_conv_shape *s)
+void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
+                   struct tir_value *taps)
+{
+    att_conv_load_taps(b, c, s, taps);
+    att_conv_convert_taps(b, c, s, taps);
+}
+
+struct tir_value att_conv_load_bias(struct tir_builder *b, const struct att_conv *c,
+                                    const struct att_conv_shape *s)
 {
     if (!c->v->bias)
         return tir_splat(b, tir_f32(b, 0), tir_with_dtype(s->row, TIR_F32));
     const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, ELEM));
     const struct tir_value base = tir_add(b, tir_arg(b, c->args.bias, TIR_I64), at);
     const struct tir_view view =
-        att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), ATT_CONV_CHANNELS * ELEM, 0);
-    return widen(b, tir_tile_load(b, view, tir_i32(b, 0), s->row));
+        att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), (int)c->channels * ELEM, 0);
+    return tir_tile_load(b, view, tir_i32(b, 0), s->row);
+}
+
+struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s)
+{
+    return widen(b, att_conv_load_bias(b, c, s));
 }
 
 /* ---- The state ---- */
@@ -124,7 +162,7 @@ static struct tir_view state_view(struct tir_builder *b, const struct att_conv *
     const struct tir_value last =
         a->columns ? att_plus(b, tir_arg(b, a->columns, TIR_I32), -1) : tir_i32(b, c->v->taps - 2);
     const struct tir_value bytes = att_plus(
-        b, tir_add(b, att_times(b, row, ATT_CONV_CHANNELS - 1), tir_mul(b, last, step)), ELEM);
+        b, tir_add(b, att_times(b, row, (int)c->channels - 1), tir_mul(b, last, step)), ELEM);
     const struct tir_value size = tir_select(b, there, bytes, tir_i32(b, 0));
     return (struct tir_view){tir_make_rsrc(b, base, size), row, tir_mul(b, column, step)};
 }

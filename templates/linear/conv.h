@@ -19,37 +19,50 @@ struct att_conv_args {
     const char *step_stride; /* between a slot's windows, one a draft; NULL: it has one window */
 };
 
-/** The types of tiles, of the variant's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory
- * that has channels any distance apart. */
-struct att_conv_shape {
-    unsigned lanes; /* that share the channels */
-    struct tir_type tile, row, column;
-};
-struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
-                                     unsigned rows);
-
 /** A wave's channels. */
 struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: the first */
+    unsigned channels;        /* ATT_CONV_CHANNELS or, for single tokens, a multiple; C below */
     struct tir_value step;    /* i32: number of the draft; not read if args.step_stride is NULL */
 };
 
-/** Loads the weights, 1 x 64 for each tap, f32. */
+/** The types of tiles with C channels, of the variant's dtype: `rows` x C, 1 x C, and C x 1 for
+ * memory that has channels any distance apart. */
+struct att_conv_shape {
+    unsigned lanes; /* that share the channels */
+    struct tir_type tile, row, column;
+};
+struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
+                                     unsigned channels, unsigned rows);
+
+/** Loads the weights, 1 x C for each tap, f32. */
 void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
                    struct tir_value *taps);
 
-/** Loads the bias, zeros where the variant has none: 1 x 64, f32. */
+/** Loads the weights as memory has them, without waiting for it. */
+void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
+                        const struct att_conv_shape *s, struct tir_value *loaded);
+
+/** Converts what att_conv_load_taps() has loaded to 1 x C for each tap, f32. */
+void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
+                           const struct att_conv_shape *s, struct tir_value *taps);
+
+/** Loads the bias, 1 x C, of the variant's dtype; f32 zeros where it has none. */
+struct tir_value att_conv_load_bias(struct tir_builder *b, const struct att_conv *c,
+                                    const struct att_conv_shape *s);
+
+/** Loads the bias, zeros where the variant has none: 1 x C, f32. */
 struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s);
 
-/** Loads a column of the state in `slot`, 1 x 64; zeros where it is not `there` (i1). */
+/** Loads a column of the state in `slot`, 1 x C; zeros where it is not `there` (i1). */
 struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s, struct tir_value slot,
                                struct tir_value there, struct tir_value column);
 
-/** Stores a column of the state, 1 x 64, where it is `there`. */
+/** Stores a column of the state, 1 x C, where it is `there`. */
 void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
                     struct tir_value there, struct tir_value column, struct tir_value a);
 
