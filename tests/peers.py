@@ -45,7 +45,7 @@ if sys.argv[4].startswith("object:"):
     assert lines[0].split()[1:] in (["K-1024-64-False", "8192", "1", "1", "512", "4096", "8"],
                                     ["K-1024-1024-True", "8192", "1", "1", "512", "4096", "8"]), lines
     pitch = 1024 * (64 if "False" in lines[0] else 1024) * 128
-    assert lines[1:] == ["b 268435456", "b 33554432", "i %d" % pitch, "i 128", "i 1024", "s 0.08838834764831845",
+    assert lines[1:] == ["b 268435456", "b 33554432", "i %d" % pitch, "l 128", "i 1024", "s 0.08838834764831845",
                          "n", "n"], lines
     print(json.dumps({"us": 15}))
     sys.exit()
@@ -70,7 +70,7 @@ class Compiled: pass
 class compiler:
     class ASTSource:
         def __init__(self, kernel, signature, constants, attributes):
-            kept = {"q_ptr": "*bf16", "k_ptr": "*bf16", "stride_qz_in": "i32", "stride_qh_in": "i32",
+            kept = {"q_ptr": "*bf16", "k_ptr": "*bf16", "stride_qz_in": "i32", "stride_qh_in": "i64",
                     "SEQLEN_Q": "i32", "sm_scale": "fp32"}
             constant = dict.fromkeys(("stride_qk_in", "NUM_Q_HEADS", "IS_CAUSAL", "sink_ptr"), "constexpr")
             assert signature == {**kept, **constant}, signature
@@ -97,10 +97,10 @@ from aiter.ops.triton.utils._triton import arch_info
 assert arch_info.get_arch() == "gfx950"
 class Parameter:
     do_not_specialize = False
-    def __init__(self, name, is_constexpr=False):
-        self.name, self.is_constexpr = name, is_constexpr
+    def __init__(self, name, is_constexpr=False, annotation_type=None):
+        self.name, self.is_constexpr, self.annotation_type = name, is_constexpr, annotation_type
 class _attn_fwd:
-    params = [Parameter(*p) for p in (("q_ptr",), ("k_ptr",), ("stride_qz_in",), ("stride_qh_in",),
+    params = [Parameter(*p) for p in (("q_ptr",), ("k_ptr",), ("stride_qz_in",), ("stride_qh_in", False, "i64"),
               ("stride_qk_in",), ("SEQLEN_Q",), ("sm_scale",), ("sink_ptr",), ("NUM_Q_HEADS", True),
               ("IS_CAUSAL", True))]
 """
@@ -162,10 +162,36 @@ def check_delta(source, directory):
         fail("a row of linear attention is wrong", "%s %s" % (ratio, values))
 
 
+def check_split(source, directory):
+    """Tests the lists of the persistent kernel: equal cuts of all pages, and each part once."""
+    import peer_split
+
+    for shape, units, most in (((64, 4, 4096, 1), 256, 4), ((16, 2, 5000, 3), 4, 2), ((64, 4, 4096, 64), 256, 1)):
+        heads, kv_heads, keys, batch = shape
+        indptr, items, parts = peer_split.plan(heads, kv_heads, keys, batch, units)
+        pages, group = -(-keys // 1024), heads // kv_heads
+        lists = [items[a:b] for a, b in zip(indptr, indptr[1:])]
+        sizes = [sum(item[5] - item[4] for item in one) for one in lists]
+        seen = sorted((item[0], item[7] & 0xffff, page) for item in items for page in range(item[4], item[5]))
+        rows = [item[1] for item in items if item[1] >= 0]
+        if len(lists) != units or max(sizes) > -(-batch * kv_heads * pages // units) or parts != most or (
+                rows != list(range(len(rows)))) or seen != [(s, h * group, s * pages + p) for s in range(batch)
+                                                            for h in range(kv_heads) for p in range(pages)] or (
+                any(item[7] >> 16 != (item[7] & 0xffff) + group for item in items)):
+            fail("the persistent kernel's lists are wrong for %s" % (shape,), "%s %s" % (sizes, items))
+    path, _ = peer_split.write_launch(("object", "kernel"), directory, 64, 4, 4096, 8, 256)
+    with open(path) as f:
+        lines = f.read().splitlines()
+    widths = [4 if line[0] in "is" else 8 for line in lines[1:]]
+    if sum(widths) != 23 * 16 or lines[0] != "object kernel 256 1 1 256 0 0":
+        fail("not 23 arguments of 16 bytes", "\n".join(lines))
+
+
 def main():
     peers = os.path.join(sys.argv[1], "tools/bench/peers")
     with tempfile.TemporaryDirectory() as d:
         check_delta(sys.argv[1], d)
+        check_split(sys.argv[1], d)
         write(d + "/build/tools/attnc/attnc", ATTNC)
         write(d + "/build/tools/hipsim/calibration/calibrate", CALIBRATE)
         write(d + "/hsa/gfx950/pa/pa_asm.csv", OBJECTS)

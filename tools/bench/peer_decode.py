@@ -42,10 +42,10 @@ def theirs(calibrate, names, kind, heads, kv_heads, keys, batch):
                                                      kv_heads, batch, keys, PAGE))
 
 
-def ways(trace, target, kind, heads, kv_heads, keys, batch):
+def ways(trace, target, kind, heads, kv_heads, keys, batch, page):
     """Yields every way in which an engine may launch our kernel: (its name, figures of its launches)."""
-    kernel = "decode_bf16_d128_g%d%%s_p16%s_shuffle%s_%s" % (
-        heads // kv_heads, *(("_kv_fp8", "_scale_token") if kind == "fp8" else ("", "")), target)
+    kernel = "decode_bf16_d128_g%d%%s_p%d%s_shuffle%s_%s" % (
+        heads // kv_heads, page, *(("_kv_fp8", "_scale_token") if kind == "fp8" else ("", "")), target)
     shape = "batch=%d,k=%d,kv_heads=%d" % (batch, keys, kv_heads)
     cus = 256 if target == "gfx950" else 304
     if keys <= 1024 or batch * kv_heads >= cus // 5:
@@ -66,10 +66,10 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch):
             yield "%d lists, one launch" % lists, [trace(kernel % "_one_launch", listed)]
 
 
-def ours(trace, target, shape):
+def ours(trace, target, shape, page=PAGE):
     """Returns the fastest way: its name and its figures."""
     best = None
-    for what, launches in ways(trace, target, *shape):
+    for what, launches in ways(trace, target, *shape, page):
         us = sum(launch["us_at_power_clock"] for launch in launches)
         if best is None or us < best["us"]:
             best = {"way": what, "us": us, "cycles": sum(l["cycles"] for l in launches),

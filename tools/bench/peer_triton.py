@@ -5,7 +5,7 @@ Triton compiles for an absent GPU. The kernels' modules are loaded from a checko
 the packages around them, which need torch and a GPU; torch itself is used only for annotations.
 A module is loaded for one target, so peers runs this as a program, once for each launch:
 
-    peer_triton.py prefill|decode CHECKOUT TARGET DIRECTORY NUMBER...
+    peer_triton.py prefill|decode|mixed CHECKOUT TARGET DIRECTORY NUMBER...
 
 writes the launches of a call to DIRECTORY and prints their files, which are for
 `calibrate --shape object:FILE`.
@@ -24,6 +24,7 @@ DIM = 128
 XCDS = 8
 PAGE = 16
 PART = 1024  # keys of a part of a sequence
+UNITS = {"gfx942": 304, "gfx950": 256}
 
 
 def import_kernels(checkout, target, name):
@@ -40,7 +41,11 @@ def import_kernels(checkout, target, name):
     torch = types.ModuleType("torch")
     torch.Tensor = torch.dtype = type("Tensor", (), {})
     torch.float32 = "float32"
+    torch.finfo = lambda dtype: types.SimpleNamespace(min=-448.0, max=448.0)  # of fp8 outputs, which no call here has
     sys.modules["torch"] = torch
+    numbers = types.ModuleType("aiter.ops.triton.utils.types")
+    numbers.e4m3_dtype = "float8_e4m3fn"
+    sys.modules[numbers.__name__] = numbers
     return importlib.import_module(package + "." + name)
 
 
@@ -65,8 +70,9 @@ def compile_kernel(kernel, target, values, options):
         elif isinstance(value, float):
             form, text, signature[parameter.name] = "s", repr(value), "fp32"
         else:
-            form, text, signature[parameter.name] = "i", str(value), "i32"
-        if form in "bf" or form == "i" and special and value % 16 == 0:
+            wide = parameter.annotation_type == "i64"
+            form, text, signature[parameter.name] = "l" if wide else "i", str(value), "i64" if wide else "i32"
+        if form in "bf" or form in "il" and special and value % 16 == 0:
             attributes[(i,)] = [["tt.divisibility", 16]]
         lines.append("%s %s" % (form, text))
     source = triton.compiler.ASTSource(kernel, signature, constants, attributes)
@@ -178,6 +184,51 @@ def decode(checkout, target, directory, heads, kv_heads, keys, batch):
     return files
 
 
+def mixed(checkout, target, directory, heads, kv_heads, ones, ones_keys, q, keys):
+    """Writes the launches of a batch of `ones` sequences of one query and a chunk of q queries. Pages are [page, token, head,
+    128]. As in unified_attention.py one launch makes parts of each sequence, and a second one adds them up. A batch for which
+    it takes its kernel without parts is refused."""
+    sequences, tokens, group, longest = ones + 1, ones + q, heads // kv_heads, max(keys, ones_keys)
+    rows = 16 // group  # queries of a workgroup
+    blocks, units = tokens // rows + sequences, 4 * UNITS[target]
+    if blocks * kv_heads > units or longest <= 512:
+        raise SystemExit("unified_attention takes no parts for %d blocks of %d keys" % (blocks * kv_heads, longest))
+    parts = min(max(-(-4 * units // (blocks * kv_heads)), 8), 128, -(-longest // PAGE))
+    parts = 1 << (parts - 1).bit_length()
+    module = import_kernels(checkout, target, "unified_attention")
+    lens, pages = [ones_keys] * ones + [keys], -(-longest // PAGE)
+    numbers = list(range(sequences * pages))
+    random.Random(1).shuffle(numbers)
+    cache = buffer(sequences * pages * PAGE * kv_heads * DIM * BF16)
+    values = {
+        "segm_output_ptr": buffer(tokens * heads * parts * DIM * 4, "*fp32"),
+        "segm_max_ptr": buffer(tokens * heads * parts * 4, "*fp32"),
+        "segm_expsum_ptr": buffer(tokens * heads * parts * 4, "*fp32"),
+        "output_ptr": buffer(tokens * heads * DIM * BF16), "query_ptr": buffer(tokens * heads * DIM * BF16),
+        "key_cache_ptr": cache, "value_cache_ptr": cache,
+        "block_tables_ptr": int32_file(directory, "pages", numbers), "seq_lens_ptr": int32_file(directory, "lens", lens),
+        "query_start_len_ptr": int32_file(directory, "starts", [*range(sequences), tokens]),
+        "scale": DIM ** -0.5, "softcap": 0.0, "num_query_heads": heads, "num_queries_per_kv": group,
+        "block_table_stride": pages, "query_stride_0": heads * DIM, "query_stride_1": DIM, "output_stride_0": heads * DIM,
+        "output_stride_1": DIM, "qq_bias_stride_0": 0, "BLOCK_SIZE": PAGE, "TILE_SIZE": PAGE, "HEAD_SIZE": DIM,
+        "HEAD_SIZE_PADDED": DIM, "USE_ALIBI_SLOPES": False, "USE_QQ_BIAS": False, "USE_SOFTCAP": False, "USE_SINKS": False,
+        "SLIDING_WINDOW": 0, "BLOCK_Q": rows, "BLOCK_M": 16, "num_seqs": sequences, "NUM_SEGMENTS_PER_SEQ": parts,
+        "num_warps": 2, "waves_per_eu": 2, "num_stages": 2, "FP8_MIN": -448.0, "FP8_MAX": 448.0, "ALL_DECODE": False,
+        "SHUFFLED_KV_CACHE": False, "K_WIDTH": 8, "IS_Q_FP8": False, "IS_KV_FP8": False,
+    }
+    for tensor in "kv":
+        strides = (PAGE * kv_heads * DIM, kv_heads * DIM, DIM, 1)
+        values.update(("stride_%s_cache_%d" % (tensor, i), n) for i, n in enumerate(strides))
+    files = []
+    for kernel, grid, warps, stages in ((module.kernel_unified_attention_3d, (blocks, kv_heads, parts), 2, 2),
+                                        (module.reduce_segments, (tokens, heads, 1), 1 if parts == 8 else 2, 1)):
+        options = {"num_warps": warps, "num_stages": stages, "waves_per_eu": 2}
+        compiled, lines = compile_kernel(kernel, target, dict(values, **options), options)
+        samples = 0 if kernel is module.kernel_unified_attention_3d else 1  # workgroups of the sum are alike
+        files.append(write_launch(compiled, lines, grid, samples, directory, "mixed%d" % len(files)))
+    return files
+
+
 def launches(op, hsa, target, directory, *numbers):
     """Returns the files of a call's launches, which another process writes."""
     checkout = os.path.dirname(os.path.abspath(hsa))
@@ -193,4 +244,4 @@ def launches(op, hsa, target, directory, *numbers):
 
 if __name__ == "__main__":
     _, what, where, gfx, out, *given = sys.argv
-    print(*{"prefill": prefill, "decode": decode}[what](where, gfx, out, *[int(n) for n in given]))
+    print(*{"prefill": prefill, "decode": decode, "mixed": mixed}[what](where, gfx, out, *[int(n) for n in given]))
