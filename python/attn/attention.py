@@ -396,11 +396,13 @@ class BatchPrefill:
                                           heads=self.heads, partials="csr")
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
-             block_table=None, kv_indptr=None, kv_indices=None, stream=None):
+             block_table=None, kv_indptr=None, kv_indices=None, custom_mask=None, mask_indptr=None, stream=None):
         """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and
-        pages. The plan kernel runs on `stream`, where there is one."""
+        pages; with mask="custom" its mask. The plan kernel runs on `stream`, where there is one."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
+        if custom_mask is not None:
+            step.update(custom_mask=custom_mask, mask_indptr=mask_indptr)
         if self.paged:
             step.update(kv_lens=kv_lens, block_table=block_table, kv_indptr=kv_indptr,
                         kv_indices=kv_indices)

@@ -6,6 +6,7 @@ import unittest
 
 import attn
 import numpy as np
+from attn.attention import BatchPrefill
 
 TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")
 TOP, BLOCK = 3, 128
@@ -16,6 +17,8 @@ KERNELS = [
     {"op": "chosen_lists"}, {"op": "decode", "head_dim": 128, "gqa": 4, "page_size": BLOCK},
     {"op": "decode", "head_dim": 256, "gqa": 6, "page_size": 4},
     {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": 8, "page_size": 4},
+    {"op": "shared_lists"}, {"op": "plan", "q_tiles": True}, {"op": "combine", "head_dim": 128, "partials": "csr"},
+    {"op": "prefill", "head_dim": 128, "gqa": 4, "mask": "custom", "paged": True, "planned": True, "page_size": BLOCK},
 ]
 
 
@@ -89,6 +92,36 @@ class Chosen(unittest.TestCase):
             tokens = [b * BLOCK + i for b in chosen[r, :counts[r]] for i in range(BLOCK) if b * BLOCK + i < lens[r // heads]]
             at = pages[np.array(tokens) // BLOCK], r % heads, np.array(tokens) % BLOCK
             self.close(out[r], attend(q[r], k[at], v[at], 128 ** -0.5))
+
+    def test_blocks_that_neighbours_share(self):
+        heads, group, tiles = 2, 4, np.int32([0, 8, 13])
+        pages, sequences = np.int32([[5, 2, 7, 0, 3, 6, 9], [1, 4, 8, 0, 0, 0, 0]]), np.int32([0, 1])
+        lens = np.int32([*range(762, 770), *range(254, 259)])
+        rows, owner = len(lens) * heads, np.repeat(sequences, np.diff(tiles))
+        chosen, counts = np.full((rows, TOP), -1, np.int32), np.zeros(rows, np.int32)
+        for r in range(rows):
+            newest = (lens[r // heads] - 1) // BLOCK
+            own = np.unique([newest, *self.random.integers(0, newest + 1, TOP - 1)])
+            chosen[r, :len(own)], counts[r] = own, len(own)
+        room = 8 * TOP
+        lists, list_lens = np.zeros((heads, 2, room), np.int32), np.zeros((heads, 2), np.int32)
+        mask = np.zeros((heads, 2, 8 * room * BLOCK), np.uint8)
+        self.device.shared_lists()(cu_tiles=tiles, kv_lens=lens, chosen=chosen, counts=counts, block_table=pages,
+                                   tile_sequences=sequences, lists=lists, list_lens=list_lens, mask=mask, kv_heads=heads,
+                                   ratio=BLOCK)
+        k, v = self.numbers(10, heads, BLOCK, 128), self.numbers(10, heads, BLOCK, 128)
+        q, out = self.numbers(heads, len(lens), group, 128), np.zeros((heads, len(lens), group, 128), np.float16)
+        call = BatchPrefill(self.device, dtype="fp16", head_dim=128, heads=group, kv_heads=1, mask="custom",
+                                 cache=attn.CacheDesc(page_size=BLOCK), planned=True, max_batch=2, max_tokens=len(lens))
+        for h in range(heads):
+            call.plan(tiles, 8, max_seqlen_k=room * BLOCK, kv_lens=list_lens[h], block_table=lists[h],
+                      custom_mask=mask[h].reshape(-1), mask_indptr=np.int64([0, 1, 2]) * mask.shape[2])
+            call.run(q[h], *(np.ascontiguousarray(x[:, h])[:, :, None] for x in (k, v)), out=out[h])
+        for r in range(rows):
+            query, h = divmod(r, heads)
+            tokens = np.array([b * BLOCK + i for b in chosen[r, :counts[r]] for i in range(BLOCK) if b * BLOCK + i < lens[query]])
+            at = pages[owner[query]][tokens // BLOCK], h, tokens % BLOCK
+            self.close(out[h, query], attend(q[h, query], k[at], v[at], 128 ** -0.5))
 
     def groups_of_four(self, lens, pages):
         """Chooses random groups for each query. Returns the lists of pages of 4 tokens, their lengths in tokens, and the

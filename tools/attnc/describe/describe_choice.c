@@ -94,6 +94,27 @@ static void write_group_decode(struct entry_writer *w, const struct model_group 
               "Prefill and decode over the lists: a sequence for each query.");
 }
 
+/* Writes what loads a prompt's chosen blocks once for neighbouring tokens. */
+static void write_shared_prefill(struct entry_writer *w, const struct model_group *g)
+{
+    char ratios[ENTRY_LIST];
+    if (!entry_ratios(w, g, ratios))
+        return;
+    entry_begin(w, "shared_lists");
+    entry_end(w, "lists that neighbours share",
+              "Lists of blocks for tiles of neighbouring tokens, and masks of who sees what.");
+    entry_begin(w, "prefill");
+    entry_field(w, "head_dim: %ld", g->head_dim);
+    entry_field(w, "gqa: %s", ratios);
+    entry_field(w, "mask: custom");
+    entry_field(w, "paged: true");
+    entry_field(w, "planned: true");
+    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_cache(w);
+    entry_end(w, "prefill over shared lists",
+              "Prefill over these lists: a launch for each KV head of the rank.");
+}
+
 void write_choice_layers(struct entry_writer *w)
 {
     const struct model_choice *const c = &w->m->choice;
@@ -116,4 +137,6 @@ void write_choice_layers(struct entry_writer *w)
     write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
     if (c->pooled)
         write_group_decode(w, g, c->group);
+    else
+        write_shared_prefill(w, g);
 }

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file makes lists of groups for tiles of neighbouring queries: the union of what the queries
+ * of a tile chose, and a mask of the keys that each query sees. A workgroup has a tile and a KV
+ * head. LDS has a word for each group of the sequence. Each query adds a bit of its own to the
+ * words of its groups. Then a wave moves the words that are not 0 to the front, in place, together
+ * with the numbers of their groups. No word moves before it is read, since it only moves forward.
+ */
+#include "ir/builder.h"
+#include "ir/spread.h"
+#include "templates/workgroup/barrier.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+enum {
+    WAVES = 4,
+    INT = 4,
+    GROUPS = 8192,      /* groups of a sequence, at most: a multiple of a wave's lanes */
+    QUERIES = 16,       /* queries of a tile, at most: bits of a word below the group's number */
+    TOP_K = 511,        /* groups of a query, at most */
+    TOTAL = GROUPS - 1, /* the word that gets the number of groups of the list */
+};
+static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
+
+struct shared {
+    struct tir_builder b;
+    int lanes;                 /* of a wave */
+    struct tir_type lane;      /* i32, lanes x 1 */
+    struct tir_value wave;     /* i32 */
+    struct tir_value tile;     /* i32: number of the tile */
+    struct tir_value head;     /* i32: number of the KV head */
+    struct tir_value first, n; /* i32: first query of the tile, and how many it has */
+    struct tir_value most;     /* i32: tokens that the last query sees */
+    struct tir_value groups;   /* i32: groups with such tokens */
+    struct tir_value lds;      /* i32: address of the words */
+};
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
+/* Returns an i32 in all lanes. */
+static struct tir_value number(struct shared *s, struct tir_value scalar)
+{
+    return tir_splat(&s->b, scalar, s->lane);
+}
+
+static struct tir_value constant(struct shared *s, int n) { return number(s, tir_i32(&s->b, n)); }
+
+static struct tir_value argument(struct shared *s, const char *arg)
+{
+    return tir_arg(&s->b, arg, TIR_I32);
+}
+
+/* Returns first + the lane's number. */
+static struct tir_value from(struct shared *s, struct tir_value first)
+{
+    return tir_add(&s->b, tir_row_index(&s->b, s->lane), number(s, first));
+}
+
+/* Returns the LDS addresses of words. */
+static struct tir_value words_at(struct shared *s, struct tir_value index)
+{
+    return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
+}
+
+/* Finds the tile's queries, and the groups that the last of them sees. */
+static void open_tile(struct shared *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), ratio = argument(s, ARG_RATIO);
+    s->wave = tir_wave_id(b);
+    s->tile = tir_block_id(b, 0);
+    s->head = tir_block_id(b, 1);
+    s->first = att_entry(b, ARG_CU_TILES, s->tile, TIR_I32);
+    const struct tir_value end = att_entry(b, ARG_CU_TILES, att_plus(b, s->tile, 1), TIR_I32);
+    s->n = tir_min(b, tir_sub(b, end, s->first), tir_i32(b, QUERIES));
+    const struct tir_value some = tir_cmp_gt(b, s->n, zero);
+    const struct tir_value last = tir_max(b, att_plus(b, tir_add(b, s->first, s->n), -1), zero);
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_if any = tir_begin_if(b, some, false, &type, 1);
+    const struct tir_value sees = tir_max(b, att_entry(b, ARG_KV_LENS, last, TIR_I32), zero);
+    tir_else(b, &any, &sees);
+    s->most = zero;
+    tir_end_if(b, &any, &s->most);
+    const struct tir_value all = tir_div(b, att_plus(b, tir_add(b, s->most, ratio), -1), ratio);
+    s->groups = tir_min(b, all, tir_i32(b, GROUPS));
+}
+
+/* Sets the words of all groups to 0. */
+static void clear_words(struct shared *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value first = att_times(b, s->wave, s->lanes);
+    struct tir_loop loop =
+        tir_begin_for(b, first, s->groups, tir_i32(b, WAVES * s->lanes), NULL, 0);
+    const struct tir_value at = from(s, loop.index);
+    tir_lds_scatter_if(b, tir_cmp_lt(b, at, number(s, s->groups)), words_at(s, at), constant(s, 0));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Adds bit t to the words of the groups that query t of the tile chose. */
+static void add_query(struct shared *s, struct tir_value t)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value query = tir_add(b, s->first, t);
+    const struct tir_value row = tir_add(b, tir_mul(b, query, argument(s, ARG_KV_HEADS)), s->head);
+    const struct tir_value n =
+        tir_min(b, att_entry(b, ARG_COUNTS, row, TIR_I32), argument(s, ARG_TOP_K));
+    const struct tir_value base =
+        att_row(b, tir_arg(b, ARG_CHOSEN, TIR_I64), row, ARG_CHOSEN_ROW_STRIDE, INT);
+    const struct tir_view chosen = att_view(b, base, tir_max(b, n, zero), tir_i32(b, INT), INT, 0);
+    const struct tir_value bit = number(s, tir_shl(b, tir_i32(b, 1), t));
+    struct tir_loop loop = tir_begin_for(b, zero, n, tir_i32(b, s->lanes), NULL, 0);
+    const struct tir_value group = tir_tile_load(b, chosen, loop.index, s->lane);
+    const struct tir_value there = tir_and(b, tir_cmp_lt(b, from(s, loop.index), number(s, n)),
+                                           tir_cmp_ult(b, group, number(s, s->groups)));
+    tir_lds_add_if(b, there, words_at(s, group), bit);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void add_queries(struct shared *s)
+{
+    struct tir_builder *b = &s->b;
+    struct tir_loop loop = tir_begin_for(b, s->wave, s->n, tir_i32(b, WAVES), NULL, 0);
+    add_query(s, loop.index);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Returns byte offsets of i32 elements as i64, and -1, where nothing is stored, of those without
+ * the i1. */
+static struct tir_value where(struct shared *s, struct tir_value there, struct tir_value index)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value at = att_wide(b, tir_mul(b, index, constant(s, INT)));
+    return tir_select(b, there, at, tir_int_like(b, at, -1));
+}
+
+/* Writes the pages of groups (a lane each) as entries of the tile's list: group u of the list has
+ * entries u group_entries and on. */
+static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
+                        struct tir_value there)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), each = argument(s, ARG_GROUP_ENTRIES);
+    const struct tir_value sequence = att_entry_or(b, ARG_TILE_SEQUENCES, s->tile, s->tile);
+    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                                           att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
+    const struct tir_value lists =
+        tir_add(b, att_row(b, tir_arg(b, ARG_LISTS, TIR_I64), s->head, ARG_LISTS_HEAD_STRIDE, INT),
+                att_offset(b, s->tile, ARG_LISTS_TILE_STRIDE, INT));
+    struct tir_loop loop = tir_begin_for(b, zero, each, tir_i32(b, 1), NULL, 0);
+    const struct tir_value from_entry =
+        tir_add(b, tir_mul(b, groups, number(s, each)), number(s, loop.index));
+    const struct tir_value to = tir_add(b, tir_mul(b, u, number(s, each)), number(s, loop.index));
+    const struct tir_value at = where(s, there, from_entry);
+    const struct tir_value safe = tir_select(b, there, at, tir_int_like(b, at, 0));
+    const struct tir_value page = tir_tile_gather(b, table, safe, zero, s->lane);
+    const struct tir_value fits =
+        tir_and(b, there, tir_cmp_lt(b, to, number(s, argument(s, ARG_ENTRIES))));
+    tir_tile_scatter(b, lists, where(s, fits, to), zero, page);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Moves the words that are not 0 to the front, with the numbers of their groups above the bits, and
+ * writes the list. The first wave does all. The last word gets the number of groups of the list. */
+static void write_list(struct shared *s)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), last = tir_i32(b, s->lanes - 1);
+    struct tir_value total = zero;
+    struct tir_loop loop = tir_begin_for(b, zero, s->groups, tir_i32(b, s->lanes), &total, 1);
+    const struct tir_value group = from(s, loop.index);
+    const struct tir_value word = tir_lds_gather(b, words_at(s, group), TIR_I32);
+    const struct tir_value there =
+        tir_and(b, tir_cmp_ne(b, word, constant(s, 0)), tir_cmp_lt(b, group, number(s, s->groups)));
+    const struct tir_value one = tir_select(b, there, constant(s, 1), constant(s, 0));
+    const struct tir_value below = tir_lane_sum_below(b, one);
+    const struct tir_value u = tir_add(b, below, number(s, total));
+    tir_lds_scatter_if(b, there, words_at(s, u),
+                       tir_or(b, word, tir_shl(b, group, constant(s, QUERIES))));
+    write_pages(s, group, u, there);
+    total =
+        tir_add(b, total, tir_add(b, tir_lane_read(b, below, last), tir_lane_read(b, one, last)));
+    tir_end_for(b, &loop, &total, 1);
+    const struct tir_value own = tir_cmp_eq(b, tir_row_index(b, s->lane), constant(s, 0));
+    tir_lds_scatter_if(b, own, number(s, att_plus(b, s->lds, INT * TOTAL)), number(s, total));
+}
+
+/* Returns word `index` (i32) of LDS as a scalar. */
+static struct tir_value word_of(struct shared *s, struct tir_value index)
+{
+    struct tir_builder *b = &s->b;
+    return tir_first_lane(b, tir_lds_gather(b, words_at(s, number(s, index)), TIR_I32));
+}
+
+/* Returns the tokens of the list. The newest group may be incomplete, and is the last one. */
+static struct tir_value tokens_of(struct shared *s, struct tir_value total)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), ratio = argument(s, ARG_RATIO);
+    const struct tir_value word = word_of(s, tir_max(b, att_plus(b, total, -1), zero));
+    const struct tir_value end =
+        tir_mul(b, att_plus(b, tir_shr(b, word, tir_i32(b, QUERIES)), 1), ratio);
+    const struct tir_value lacks = tir_max(b, tir_sub(b, end, s->most), zero);
+    return tir_select(b, tir_cmp_gt(b, total, zero), tir_sub(b, tir_mul(b, total, ratio), lacks),
+                      zero);
+}
+
+static void write_length(struct shared *s, struct tir_value tokens)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value first = tir_cmp_eq(b, s->wave, tir_i32(b, 0));
+    const struct tir_value rows = tir_select(b, first, tir_i32(b, 1), tir_i32(b, 0));
+    const struct tir_value base = tir_add(
+        b, att_row(b, tir_arg(b, ARG_LIST_LENS, TIR_I64), s->head, ARG_LIST_LENS_HEAD_STRIDE, INT),
+        tir_mul(b, att_wide(b, s->tile), tir_i64(b, INT)));
+    tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), tir_i32(b, 0),
+                   number(s, tokens));
+}
+
+/* Writes the bytes of one group of the list, for a query that sees `limit` tokens. */
+static void write_group_mask(struct shared *s, struct tir_value u, struct tir_value t,
+                             struct tir_value limit, struct tir_view mask)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), ratio = argument(s, ARG_RATIO);
+    const struct tir_value word = word_of(s, u);
+    const struct tir_value position = tir_mul(b, tir_shr(b, word, tir_i32(b, QUERIES)), ratio);
+    const struct tir_value bit = tir_and(b, tir_shr(b, word, t), tir_i32(b, 1));
+    const struct tir_value seen = tir_mul(b, tir_sub(b, limit, position), bit);
+    const struct tir_value to = tir_mul(b, u, ratio);
+    struct tir_loop loop = tir_begin_for(b, zero, ratio, tir_i32(b, s->lanes), NULL, 0);
+    const struct tir_value sees = tir_cmp_lt(b, from(s, loop.index), number(s, seen));
+    const struct tir_value bytes = tir_select(b, sees, constant(s, 1), constant(s, 0));
+    tir_tile_store(b, mask, tir_add(b, to, loop.index), tir_convert(b, bytes, TIR_I8));
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Writes the mask's rows, which the waves divide. */
+static void write_mask(struct shared *s, struct tir_value total, struct tir_value tokens)
+{
+    struct tir_builder *b = &s->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value at =
+        tir_add(b, att_row(b, tir_arg(b, ARG_MASK, TIR_I64), s->head, ARG_MASK_HEAD_STRIDE, 1),
+                tir_mul(b, att_wide(b, s->tile), att_wide(b, argument(s, ARG_MASK_STRIDE))));
+    struct tir_loop rows = tir_begin_for(b, s->wave, s->n, tir_i32(b, WAVES), NULL, 0);
+    const struct tir_value row =
+        tir_add(b, at, tir_mul(b, att_wide(b, rows.index), att_wide(b, tokens)));
+    const struct tir_view mask = att_view(b, row, tokens, one, 1, 0);
+    const struct tir_value query = tir_add(b, s->first, rows.index);
+    const struct tir_value limit = att_entry(b, ARG_KV_LENS, query, TIR_I32);
+    struct tir_loop groups = tir_begin_for(b, zero, total, one, NULL, 0);
+    write_group_mask(s, groups.index, rows.index, limit, mask);
+    tir_end_for(b, &groups, NULL, 0);
+    tir_end_for(b, &rows, NULL, 0);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct tir_func *f = att_begin_kernel(v, m, WAVES, 4);
+    struct shared s = {.b = tir_at_end(f, f->body), .lanes = (int)tir_lanes(m)};
+    struct tir_builder *b = &s.b;
+    const struct tir_layout lane = tir_spread_column(m, 1, tir_lanes(m));
+    s.lane = tir_tile(f, TIR_I32, tir_lanes(m), 1, &lane);
+    s.lds = tir_lds_buffer(b, INT * GROUPS, 16);
+    open_tile(&s);
+    clear_words(&s);
+    att_lds_barrier(b);
+    add_queries(&s);
+    att_lds_barrier(b);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s.wave, tir_i32(b, 0)), false, NULL, 0);
+    write_list(&s);
+    tir_end_if(b, &first, NULL);
+    att_lds_barrier(b);
+    const struct tir_value room =
+        tir_div(b, argument(&s, ARG_ENTRIES), argument(&s, ARG_GROUP_ENTRIES));
+    const struct tir_value total = tir_min(b, word_of(&s, tir_i32(b, TOTAL)), room);
+    const struct tir_value tokens = tokens_of(&s, total);
+    write_length(&s, tokens);
+    write_mask(&s, total, tokens);
+    tir_return(b);
+    *k = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_TILES, 1, 1}, {ARG_KV_HEADS, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d", WAVES);
+}
+
+const struct att_template att_template_shared_lists = {
+    .name = "shared_lists",
+    .description =
+        "what neighbouring queries have chosen, as one list for a tile of them, and a mask",
+    .takes = OP_TAKES_SHARED_LISTS,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of shared_lists kernels: every entry and every byte of the mask follows from the
+ * groups that each query of a tile chose, and nothing else is written.
+ */
+#include "tools/verify/call.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum {
+    NEAR = 1 << 0,   /* neighbours choose nearly the same groups */
+    SHARE = 1 << 1,  /* tiles of few sequences, by tile_sequences */
+    UNEVEN = 1 << 2, /* tiles have from 0 to `queries` queries */
+    NONE = 1 << 3,   /* some queries choose nothing, and some see nothing */
+    BEYOND = 1 << 4, /* groups after the last query's are chosen too, and left out */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int tiles, queries; /* queries of a tile, at most */
+    int kv_heads, most; /* most: tokens that the last query of the first tile sees */
+    int ratio, group_entries, top_k;
+} shapes[] = {
+    {{"blocks of MiniMax-M3", NEAR | SHARE}, 5, 8, 1, 9000, 128, 1, 16},
+    {{"small pages, KV heads", SHARE | VERIFY_VIEWS}, 3, 16, 3, 5000, 128, 8, 16},
+    {{"uneven tiles", UNEVEN | NONE | BEYOND}, 9, 8, 2, 3000, 64, 1, 70},
+    {{"a long context", NEAR | NONE}, 1, 3, 1, 1048576, 128, 1, 40},
+    {{"a query each", BEYOND}, 4, 1, 1, 700, 192, 1, 3},
+};
+
+static const struct shape traced = {{"trace", NEAR}, 256, 8, 1, 16384, 128, 1, 16};
+
+struct own {
+    int32_t *first;         /* [tiles + 1]: of cu_tiles */
+    int32_t *lens;          /* [queries] */
+    int32_t *chosen;        /* [rows, top_k] */
+    int32_t *counts;        /* [rows] */
+    int sequences, columns; /* of block_table */
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int sequence_of(const struct call *c, int tile)
+{
+    const struct own *own = c->own;
+    return is(c, SHARE) ? (tile * 2 + 1) % own->sequences : tile;
+}
+
+/* Returns the number of groups that a query with `tokens` tokens sees. */
+static int groups_of(const struct shape *s, int tokens)
+{
+    return (tokens + s->ratio - 1) / s->ratio;
+}
+
+/* Makes the tiles, and the tokens that each query sees: one more than the query before it. */
+static void make_tiles(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    own->first = call_allocate(c, (size_t)s->tiles + 1, sizeof(int32_t));
+    own->lens = call_allocate(c, (size_t)(s->tiles * s->queries), sizeof(int32_t));
+    for (int i = 0; i < s->tiles; i++) {
+        const int own_queries = is(c, UNEVEN) ? (i * 5 + 3) % (s->queries + 1) : s->queries;
+        const int more = (int)(random_bits(&c->random) % (unsigned)s->most);
+        const int last = i == 0 || c->traced ? s->most : 1 + more;
+        own->first[i + 1] = own->first[i] + own_queries;
+        for (int q = own->first[i]; q < own->first[i + 1]; q++) {
+            const int tokens = last - (own->first[i + 1] - 1 - q);
+            own->lens[q] = is(c, NONE) && i % 4 == 3 ? -(q % 2) : tokens > 0 ? tokens : 0;
+        }
+    }
+}
+
+/* Chooses groups of a row: up to top_k different ones. With NEAR most are the ones that other
+ * queries of the tile choose. */
+static void choose(struct call *c, int q, int row)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    int32_t *chosen = own->chosen + (size_t)row * (size_t)s->top_k;
+    const int groups = groups_of(s, own->lens[q] > 0 ? own->lens[q] : 0) + (is(c, BEYOND) ? 2 : 0);
+    int n = 0;
+    for (int g = groups - 1; g >= 0 && n < s->top_k; g--) {
+        const bool shared = (unsigned)g * 2654435761u >> 29 == 0;
+        const bool own_choice = random_bits(&c->random) % 16 == 0;
+        if (g >= groups - 1 - 2 * is(c, BEYOND) || g < s->top_k - n ||
+            (is(c, NEAR) ? shared || own_choice : random_bits(&c->random) % 3 == 0))
+            chosen[n++] = g;
+    }
+    for (int i = 0; i < n / 2; i++) {
+        const int32_t low = chosen[i];
+        chosen[i] = chosen[n - 1 - i];
+        chosen[n - 1 - i] = low;
+    }
+    own->counts[row] = is(c, NONE) && q % 3 == 1 ? 0 : n;
+}
+
+/* Returns true if query q of a tile chose group g for a KV head. */
+static bool has_chosen(const struct call *c, int q, int head, int g)
+{
+    const struct shape *s = c->shape;
+    const struct own *own = c->own;
+    const int row = q * s->kv_heads + head;
+    const int32_t *chosen = own->chosen + (size_t)row * (size_t)s->top_k;
+    for (int i = 0; i < own->counts[row]; i++)
+        if (chosen[i] == g)
+            return true;
+    return false;
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct attn_shared_lists_args *a = &c->args.shared_lists;
+    struct own *own = c->own;
+    const int all = groups_of(s, s->most) < s->queries * s->top_k ? groups_of(s, s->most)
+                                                                  : s->queries * s->top_k;
+    make_tiles(c);
+    a->tiles = s->tiles;
+    a->queries = own->first[s->tiles];
+    a->kv_heads = s->kv_heads;
+    a->rows = a->queries * s->kv_heads;
+    a->top_k = s->top_k;
+    a->entries = all * s->group_entries;
+    a->mask_stride = s->queries * all * s->ratio;
+    a->ratio = s->ratio;
+    a->group_entries = s->group_entries;
+    own->chosen = call_allocate(c, (size_t)(a->rows * s->top_k), sizeof(int32_t));
+    own->counts = call_allocate(c, (size_t)a->rows, sizeof(int32_t));
+    own->sequences = is(c, SHARE) ? 3 : s->tiles;
+    own->columns = (groups_of(s, s->most) + 1) * s->group_entries;
+}
+
+static void place(struct call *c)
+{
+    const struct own *own = c->own;
+    operand_resize(call_operand(c, SHARED_LISTS_BLOCK_TABLE), 0, own->sequences);
+    operand_resize(call_operand(c, SHARED_LISTS_BLOCK_TABLE), 1, own->columns);
+    if (!is(c, SHARE))
+        operand_leave_out(call_operand(c, SHARED_LISTS_TILE_SEQUENCES));
+}
+
+static void fill(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    operand_set_ints(call_operand(c, SHARED_LISTS_CU_TILES), own->first, s->tiles + 1);
+    operand_set_ints(call_operand(c, SHARED_LISTS_KV_LENS), own->lens, own->first[s->tiles]);
+    for (int q = 0; q < own->first[s->tiles]; q++)
+        for (int h = 0; h < s->kv_heads; h++) {
+            const int row = q * s->kv_heads + h;
+            choose(c, q, row);
+            operand_set_int(call_operand(c, SHARED_LISTS_COUNTS), AT(row), own->counts[row]);
+            for (int i = 0; i < s->top_k; i++)
+                operand_set_int(call_operand(c, SHARED_LISTS_CHOSEN), AT(row, i),
+                                i < own->counts[row] ? own->chosen[row * s->top_k + i] : INT32_MAX);
+        }
+    for (int i = 0; i < own->sequences; i++)
+        for (int j = 0; j < own->columns; j++)
+            operand_set_int(call_operand(c, SHARED_LISTS_BLOCK_TABLE), AT(i, j),
+                            (int64_t)(random_bits(&c->random) % 100000));
+    for (int i = 0; is(c, SHARE) && i < s->tiles; i++)
+        operand_set_int(call_operand(c, SHARED_LISTS_TILE_SEQUENCES), AT(i), sequence_of(c, i));
+}
+
+/* Compares a tile's list for a KV head, its length, and its mask. */
+static void compare_tile(struct call *c, int tile, int head)
+{
+    const struct shape *s = c->shape;
+    const struct own *own = c->own;
+    const int first = own->first[tile], n = own->first[tile + 1] - first;
+    const int most = n && own->lens[first + n - 1] > 0 ? own->lens[first + n - 1] : 0;
+    const int sequence = sequence_of(c, tile);
+    int *groups = call_allocate(c, (size_t)groups_of(s, most) + 1, sizeof(*groups));
+    int count = 0;
+    for (int g = 0; g < groups_of(s, most); g++) {
+        bool is_chosen = false;
+        for (int t = 0; t < n && !is_chosen; t++)
+            is_chosen = has_chosen(c, first + t, head, g);
+        if (is_chosen)
+            groups[count++] = g;
+    }
+    const int end = count ? (groups[count - 1] + 1) * s->ratio : 0;
+    const int tokens = count * s->ratio - (end > most ? end - most : 0);
+    call_compare_int(c, call_operand(c, SHARED_LISTS_LIST_LENS), AT(head, tile), tokens);
+    for (int i = 0; i < count * s->group_entries; i++) {
+        const int entry = groups[i / s->group_entries] * s->group_entries + i % s->group_entries;
+        call_compare_int(
+            c, call_operand(c, SHARED_LISTS_LISTS), AT(head, tile, i),
+            operand_int(call_operand(c, SHARED_LISTS_BLOCK_TABLE), AT(sequence, entry)));
+    }
+    for (int t = 0; t < n; t++)
+        for (int i = 0; i < count; i++) {
+            const bool seen = has_chosen(c, first + t, head, groups[i]);
+            for (int j = 0; j < s->ratio && i * s->ratio + j < tokens; j++)
+                call_compare_int(c, call_operand(c, SHARED_LISTS_MASK),
+                                 AT(head, tile, t * tokens + i * s->ratio + j),
+                                 seen && groups[i] * s->ratio + j < own->lens[first + t]);
+        }
+}
+
+static void compare(struct call *c)
+{
+    const struct shape *s = c->shape;
+    for (int h = 0; h < s->kv_heads; h++)
+        for (int i = 0; i < s->tiles && !c->row->fault[0]; i++)
+            compare_tile(c, i, h);
+}
+
+/* Returns the bytes of chosen groups, and of the mask if a tile's queries chose the same ones. */
+static double least_bytes(const struct call *c)
+{
+    const struct shape *s = c->shape;
+    return (double)c->args.shared_lists.rows * s->top_k * (4.0 + s->ratio);
+}
+
+const struct verify_op verify_shared_lists = {
+    .op = "shared_lists",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .dimensions =
+        {
+            {"tiles", offsetof(struct shape, tiles), 1 << 14, "tiles of queries"},
+            {"queries", offsetof(struct shape, queries), 16, "queries of a tile"},
+            {"keys", offsetof(struct shape, most), 1 << 20, "tokens that a query sees"},
+            {"top_k", offsetof(struct shape, top_k), 511, "groups that are chosen"},
+            {"ratio", offsetof(struct shape, ratio), 4096, "tokens of a group"},
+            {"kv_heads", offsetof(struct shape, kv_heads), 64, "each with lists of its own"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
