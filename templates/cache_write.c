@@ -175,7 +175,8 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* Quantises the f32 panels. */
+/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of each
+ * row; packed rows find their own. */
 static void quantise(struct side *s, struct tir_value inverse)
 {
     if (s->cache.packed) {
@@ -258,7 +259,8 @@ static bool is_narrowed(const struct write *w, const struct side *s)
     return s->cache.dtype != att_dtype(w->v);
 }
 
-/* Stores all panels, which are loaded. */
+/* Stores the loaded panels in the slots of their tokens. They are quantised if the cache has
+ * another type. */
 static void store(struct write *w, struct side *s)
 {
     if (is_narrowed(w, s)) {

@@ -37,7 +37,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns an i32 in all rows. */
+/* Returns an i32 scalar in each lane, one for each entry. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);

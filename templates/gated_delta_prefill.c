@@ -148,7 +148,7 @@ static const struct stage stages[] = {
     [ATT_STAGE_OUTPUTS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_outputs, SLICE},
 };
 
-/* Returns the workgroups in x. */
+/* Returns the workgroups of a row: the grid's size in x. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     const int all = v->head_dim_v + (stages[v->stage].columns == VALUES_AND_KEYS ? v->head_dim : 0);

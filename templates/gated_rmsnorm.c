@@ -424,7 +424,7 @@ static void store_norms(struct norm *k, const struct tir_value *w)
     scatter_rows(k, y);
 }
 
-/* Visits the tokens of one group. */
+/* Normalises the workgroup's run of tokens in one group of channels. */
 static void visit_tokens(struct norm *k)
 {
     struct tir_builder *b = &k->b;

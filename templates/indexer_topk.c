@@ -665,7 +665,7 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     return tir_and(b, alike, tir_cmp_eq(b, first, second));
 }
 
-/* Processes rows one after the other. */
+/* Selects the keys of rows `first` to `end` - 1, one row after the other. */
 static void select_each(struct indexer *x, struct tir_value first, struct tir_value end,
                         const struct tir_value empty[N_STATE])
 {

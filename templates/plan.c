@@ -201,7 +201,7 @@ static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest
     return tir_first_lane(b, tir_row_sum(b, carried[0]));
 }
 
-/* Measures the keys of 64 sequences. */
+/* Returns the keys, their units and the skipped keys of 64 sequences from `first` on. */
 static struct chunk measure(struct plan *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
@@ -408,7 +408,7 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
     s->q_end = tir_select(b, null, tir_add(b, same, number(p, p->queries)), end);
 }
 
-/* Returns the keys before piece j. */
+/* Returns the number of a sequence's keys before its piece j: where the piece begins. */
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;

@@ -269,7 +269,7 @@ static void add_residual(struct norm *k, const struct side *s, struct tir_value 
     }
 }
 
-/* Returns how many tiles load_token() loads. */
+/* Returns the number of tiles that load_token() loads: a row, and its residual if there is one. */
 static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
 
 /* Converts the tiles of load_token() to f32. */

@@ -216,7 +216,7 @@ static void store_fp8(struct heads *h, struct tir_value y)
     tir_tile_store(b, heads_of(h, ATT_HEADS(OUT), 1, tir_bool(b, true)), tir_i32(b, 0), bytes);
 }
 
-/* Computes and stores the wave's heads. */
+/* Loads the wave's heads, normalises, rotates and stores them. */
 static void visit_heads(struct heads *h)
 {
     struct tir_builder *b = &h->b;

@@ -271,7 +271,8 @@ static struct tir_value zeros(struct ssd_prefill *s, struct tir_type t)
     return tir_splat(&s->b, tir_f32(&s->b, 0), t);
 }
 
-/* Returns M^T. */
+/* Returns M^T, the weights of a chunk's tokens (rows) in its outputs (columns): decayed products of
+ * b and c, and 0 for tokens after the output's own. */
 static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;
@@ -287,7 +288,8 @@ static struct tir_value weights_of(struct ssd_prefill *s, struct tir_value c)
     return tir_select(b, seen, tir_mul(b, products, factor), zeros(s, s->scores));
 }
 
-/* Returns what tokens get of the state before the chunk. */
+/* Returns out^T of a chunk without its own tokens: the product of c with the state before it,
+ * decayed. */
 static struct tir_value carried_part(struct ssd_prefill *s, struct tir_value c)
 {
     struct tir_builder *b = &s->b;

@@ -404,7 +404,7 @@ static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum,
     return n;
 }
 
-/* Adds all parts as one batch. */
+/* Returns the sum of a sink and of at most `most` parts, which are loaded together. */
 static struct att_part_state add_few(struct att_part_rows *r, const struct att_part_list *l,
                                      struct tir_value sink, unsigned most)
 {
@@ -415,7 +415,8 @@ static struct att_part_state add_few(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Adds all parts, batch by batch. */
+/* Returns the sum of a sink and of any number of parts. A batch of r->at_once parts is loaded while
+ * the one before it is added. */
 static struct att_part_state add_batches(struct att_part_rows *r, const struct att_part_list *l,
                                          struct tir_value sink)
 {
@@ -463,7 +464,7 @@ struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct a
     return sum;
 }
 
-/* Finishes a token without any part. */
+/* Writes the result of a token without any part: the one of its sinks. */
 void att_parts_finish_empty(struct att_part_rows *r)
 {
     struct att_part_state sum = att_parts_sink_state(r, att_parts_load_sinks(r));

@@ -270,7 +270,7 @@ struct tir_view delta_out_view(struct delta *d);
  * lane of both blocks of 16 side by side. */
 struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a);
 
-/** Stores `out` of block i. */
+/** Stores the outputs of block i of the chunk. */
 void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_value out);
 
 /* ---- whole.c ---- */
@@ -286,12 +286,12 @@ struct delta_decayed {
 };
 struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *rows);
 
-/** Goes over the chunks of a sequence, from its state to the one that is stored. */
+/** Computes all chunks of a sequence, and stores the state after them. */
 void delta_visit_sequence(struct delta *d);
 
 /* ---- states.c ---- */
 
-/** Sets `real`. */
+/** Sets `real`: false if the sequence has no slot. */
 void delta_find_slot(struct delta *d);
 
 /** Loads the state that the sequence begins with, and sets `real`. */
@@ -320,7 +320,7 @@ struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
 /** Returns the row of the first chunk of a sequence. */
 struct tir_value delta_first_row(struct delta *d, struct tir_value start, struct tir_value index);
 
-/** Sets `row` and `record`. */
+/** Sets `row` and `record` to a row (i32) of `chunks`. */
 void delta_set_record(struct delta *d, struct tir_value row);
 
 /** Returns a view of a part of the record in rows of `row_bytes`, at `byte` of each. */
@@ -333,13 +333,13 @@ void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n
 /** Loads all blocks of N or P, as the left operands of products. */
 void delta_load_blocks(struct delta *d, enum delta_part part, struct tir_value *blocks);
 
-/** Stores the wave's strip as columns. */
+/** Stores the wave's strip of keys, transposed, in the record. */
 void delta_store_columns(struct delta *d, struct tir_value strip);
 
-/** Loads keys of half of the tokens as columns. */
+/** Loads the transposed keys of the first or second 32 tokens from the record. */
 struct tir_value delta_load_columns(struct delta *d, int half);
 
-/** Loads the numbers of block i of a line. */
+/** Loads a number for each token of block i from a line of the record. */
 struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int i);
 
 /* ---- stages.c ---- */

@@ -72,7 +72,7 @@ void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n
                    tir_split_blocks(b, a, FOUR));
 }
 
-/* Loads a pair of blocks. */
+/* Loads blocks n and n + 1 of N or P, which lie side by side in a record. */
 static void load_pair(struct delta *d, enum delta_part part, int n, struct tir_value *blocks)
 {
     struct tir_builder *b = &d->b;

@@ -161,7 +161,7 @@ static void record_state(struct delta *d, struct tir_value operand)
                    tir_transpose(b, operand));
 }
 
-/* Stores W of block j likewise. */
+/* Stores W of block j in the record, for the launch of outputs. */
 static void record_w(struct delta *d, int j, struct tir_value w)
 {
     struct tir_builder *b = &d->b;

@@ -359,7 +359,8 @@ struct sum {
     struct tir_value scaled; /* the scaled sum of all columns before them */
 };
 
-/* Adds the products of a step. */
+/* Adds the product of STEP columns, from `column` on, to a sum of a block of w. After the last
+ * columns of a scale the sum is multiplied by it. */
 static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned column,
                      struct tir_value w, struct tir_value x)
 {

@@ -25,7 +25,7 @@ struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence 
 struct att_block_end att_begin_block_end(struct tir_builder *b, const struct att_sequence *s,
                                          struct tir_value row, struct tir_value after);
 
-/** Ends these branches. */
+/** Ends the branches of att_begin_block_end(). */
 void att_finish_block_end(struct tir_builder *b, struct att_block_end *e);
 
 #endif

@@ -65,7 +65,7 @@ void att_delta_load_head(struct att_recurrence *r)
     d->bias = load_bias(r);
 }
 
-/* Computes g. */
+/* Returns g, the logarithm of a token's decay, from its loaded gate. */
 static struct tir_value log_decay_of(struct att_delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->r.b;

@@ -72,7 +72,7 @@ struct tir_value att_state_load_values(struct tir_builder *b, const struct att_s
 void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
                             struct tir_value a);
 
-/** Stores one element. */
+/** Stores one element at `base`, where `there`. */
 void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
                          struct tir_value a);
 

@@ -258,7 +258,7 @@ static unsigned n_vectors(const struct mla *s)
 
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
 
-/* Counts the bytes of a block. */
+/* Returns the bytes of the scales of fp8 weights, one for each column and part of a block. */
 static unsigned scale_bytes(const struct mla *s)
 {
     return s->type.scaled >= 0 ? mla_parts(s) * s->d.columns : 0;

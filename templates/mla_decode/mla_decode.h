@@ -253,7 +253,7 @@ void mla_take_lds(struct mla *s);
 /** Returns the MFMA of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 const struct tir_mma *mla_pv(const struct mla *s);
-/** Returns the work split of S^T. */
+/** Returns which waves divide the rows and the columns of S^T. */
 struct tir_waves mla_split(const struct mla *s);
 /** True if waves split the columns of S^T, so that P passes through LDS. */
 bool mla_exchanges(const struct mla *s);

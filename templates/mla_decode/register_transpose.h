@@ -19,7 +19,7 @@ struct mla_copy_piece {
 /** Returns a layout of the product with c, with rows permuted to columns of the latent: a lane
  * reads 4 neighbours, and 32 lanes 128. */
 struct tir_layout mla_transpose_columns(const struct tir_layout *l);
-/** Adds the panels of Q. */
+/** Adds the panels of Q to mla.query. */
 void mla_transpose_add_panels(struct mla *s);
 /** Issues the copies of a piece of a block. */
 void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
@@ -27,7 +27,7 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
 /** Reads a panel of K of the current block from LDS: mla_form.read_panel. */
 struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n);
 
-/** Allocates LDS for blocks. */
+/** Allocates LDS for blocks, in two parts: mla_form.take_lds. */
 void mla_transpose_take_lds(struct mla *s);
 /** Appends what comes before the loop over an item's keys: mla_form.begin_pass. */
 void mla_transpose_begin_pass(struct mla *s);

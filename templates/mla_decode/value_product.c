@@ -41,7 +41,7 @@ static struct tir_value count_tokens(struct tir_builder *b)
     return n;
 }
 
-/* Multiplies a slice: att_share.add. */
+/* Computes a slice of the product of W_UV with an output: att_share.add. */
 static void multiply_slice(void *family, struct tir_value number)
 {
     att_row_product_slice(family, number);

@@ -61,7 +61,7 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
 }
 
-/* Loads the words of item `index`. */
+/* Loads the words of item `index` of work_info. */
 static void load_item(struct prefill *p, struct tir_value index, struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;

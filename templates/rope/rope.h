@@ -169,13 +169,13 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 
 /* rotate.c */
 
-/** Sets cos and sin of the token. */
+/** Loads cos and sin of the token, in f32. */
 void rope_find_angles(struct rope *p);
 /** Loads the token's position. This and the next two are rope_find_angles() of one position. */
 void rope_load_positions(struct rope *p);
 /** Loads cos and sin in the table's type. */
 void rope_load_angles(struct rope *p);
-/** Converts them to f32. */
+/** Converts the loaded cos and sin to f32. */
 void rope_widen_angles(struct rope *p);
 /** Returns the table's type: enum tir_dtype. */
 unsigned rope_angle_dtype(const struct rope *p);

@@ -50,7 +50,7 @@ static struct tir_value constant(const struct att_select *s, int n)
     return number(s, tir_i32(s->b, n));
 }
 
-/* Returns base + 4 * index. */
+/* Returns the address of word `index` of an array at `base`. */
 static struct tir_value address(const struct att_select *s, struct tir_value base,
                                 struct tir_value index)
 {
