@@ -57,7 +57,6 @@ static void offset_groups(struct tir_builder *b, bool upper)
     struct tir_if s = tir_begin_if(b, upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half),
                                    false, NULL, 0);
     tir_barrier(b);
-    tir_else(b, &s, NULL);
     tir_end_if(b, &s, NULL);
 }
 

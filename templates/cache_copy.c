@@ -97,7 +97,6 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     const struct tir_view source = {tir_make_rsrc(b, from, bytes), step, zero};
     const struct tir_view target = {tir_make_rsrc(b, to, bytes), step, zero};
     tir_tile_store(b, target, zero, tir_tile_load(b, source, zero, t));
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -140,7 +139,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         const struct tir_value mine = tir_cmp_eq(b, tensor, tir_i32(b, i));
         struct tir_if is = tir_begin_if(b, tir_and(b, mine, real), false, NULL, 0);
         copy_tensor(&c, i);
-        tir_else(b, &is, NULL);
         tir_end_if(b, &is, NULL);
     }
     tir_return(b);

@@ -219,7 +219,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);
     for (int i = 0; i < 2; i++)
         copy_side(&g, &sides[i], passes ? passes : 1);
-    tir_else(&g.b, &some, NULL);
     tir_end_if(&g.b, &some, NULL);
     tir_return(&g.b);
 

@@ -346,7 +346,6 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     const struct tir_value there = tir_cmp_lt(b, first, tir_i32(b, p->v->head_dim_v));
     struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
     tir_tile_store(b, to, tir_i32(b, 0), out);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -364,7 +363,6 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
     tir_tile_store(b, tile_view(p, ATT_HEADS(TAIL_OUT), token, TAIL), zero, x);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -589,7 +587,6 @@ static void visit_tiles(struct product *p)
     find_slice(p, work[ROW], slices(p));
     p->end = tir_min(b, tir_add(b, first, work[EACH]), tir_arg(b, ARG_TOKENS, TIR_I32));
     walk_tiles(p, first);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 

@@ -138,7 +138,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     g.table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
                       att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     copy_rows(&g, tir_tile(f, TIR_FP8, g.rows, DIM, &l));
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
     tir_return(b);
 

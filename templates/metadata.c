@@ -201,7 +201,6 @@ static void build_entries(struct metadata *d, bool indices)
     to = tir_add(b, to, tir_mul(b, at, tir_i64(b, 4)));
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, begin, count), false, NULL, 0);
     copy_entries(d, s, indices ? first_entry(d, s) : tir_i32(b, 0), count, begin, to);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 

@@ -158,7 +158,6 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
     struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
     const struct heads h = find_heads(k, item);
     copy_latents(k, &h, tir_add(b, h.first, att_times(b, k->rope.wave, WAVE_HEADS)));
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -338,7 +337,6 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     rope_store(p, &p->rotated, rope_token_base(p, &to), h.end, to.head_stride, to.size, h.first, q);
     struct tir_if of_key = tir_begin_if(b, first, false, NULL, 0);
     store_key(k, key);
-    tir_else(b, &of_key, NULL);
     tir_end_if(b, &of_key, NULL);
 }
 
@@ -355,7 +353,6 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
     const struct tir_value item = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, item, count_items(k)), false, NULL, 0);
     visit_rotated(k, find_heads(k, item));
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -461,7 +458,6 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     struct tir_if of_rows =
         tir_begin_if(b, tir_cmp_eq(b, k->rope.wave, tir_i32(b, 0)), false, NULL, 0);
     visit_latents(k, block);
-    tir_else(b, &of_rows, NULL);
     tir_end_if(b, &of_rows, NULL);
 }
 

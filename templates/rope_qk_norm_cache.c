@@ -136,7 +136,6 @@ static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES]
     rope_open_source(p, &of[2], ROPE_V);
     open_token(p, &of[2], first);
     rope_visit_kv(p, &of[2], first, true);
-    tir_else(b, &few, NULL);
     tir_end_if(b, &few, NULL);
 }
 
@@ -254,7 +253,6 @@ static void visit_tokens(struct rope *p)
         return;
     struct tir_if some = tir_begin_if(b, p->gathers, false, NULL, 0);
     rope_visit_values(p, &of[ROPE_V], first, end);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 

@@ -88,7 +88,6 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
 void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs)
 {
     struct tir_builder *b = c->b;
-    tir_else(b, &runs->begins, NULL);
     tir_end_if(b, &runs->begins, NULL);
     tir_else(b, &runs->inside, &runs->next);
     struct tir_value next = runs->token;
@@ -257,7 +256,6 @@ void att_block_requantise(const struct att_cache *c, const struct att_page_run *
     requantise_tile(c, run, s, tiles, loop.index, slot);
     tir_end_if(b, &some, NULL);
     tir_end_for(b, &loop, NULL, 0);
-    tir_else(b, &grown, NULL);
     tir_end_if(b, &grown, NULL);
 }
 

@@ -446,7 +446,6 @@ static void copy_tail(struct up *p)
     for (int i = 0; i < TAILS; i++)
         store_tail(p, token[i], x[i]);
     tir_end_for(b, &loop, NULL, 0);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -518,7 +517,6 @@ static void add_half_barrier(struct up *p, bool upper)
     const struct tir_value own = upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half);
     struct tir_if some = tir_begin_if(b, own, false, NULL, 0);
     tir_barrier(b);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
@@ -646,7 +644,6 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
     assert(p.plan.depth[0] <= p.buffers);
     struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
     visit(&p);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
     tir_return(b);
 

@@ -536,7 +536,6 @@ static void copy_tail(struct stream *p)
     const struct tir_view from = att_view(b, base, p->tokens, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->tail);
     tir_tile_store(b, tokens_of(p, ATT_HEADS(TAIL_OUT), TAIL), zero, x);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 

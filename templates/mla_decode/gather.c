@@ -282,7 +282,6 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     for (unsigned i = 0; i < pieces; i++)
         clear_rows(s, block, i);
     tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 

@@ -173,7 +173,6 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
         store_vector(p, s->m, 0);
         store_vector(p, s->l, 1);
     }
-    tir_else(b, &branch, NULL);
     tir_end_if(b, &branch, NULL);
     att_lds_barrier(b);
 }
@@ -345,6 +344,5 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
     const struct tir_value first = tir_cmp_eq(b, p->work.group, tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, first, false, NULL, 0);
     finish(p, place, &s);
-    tir_else(b, &branch, NULL);
     tir_end_if(b, &branch, NULL);
 }

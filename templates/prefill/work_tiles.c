@@ -331,7 +331,6 @@ static void work_on_tile(struct prefill *p, const struct next_tile *next,
         if (shares_copies(p))
             prefill_await_keys(p);
         exists = begin_fetch_ahead(p, next);
-        tir_else(b, &exists, NULL);
         tir_end_if(b, &exists, NULL);
     }
     tir_end_if(b, &some, NULL);

@@ -129,6 +129,5 @@ void rope_write_cache(struct rope *p, const struct rope_source *s, const struct 
         rope_pack(p, s->shape, &q, stored);
     }
     rope_store_slot(p, s, t, row, stored);
-    tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }

@@ -101,7 +101,6 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES])
     struct tir_if keep = tir_begin_if(b, p->keeps_vectors, false, NULL, 0);
     for (unsigned i = 0; i < n; i++)
         fill(p, owner[i], t[i]);
-    tir_else(b, &keep, NULL);
     tir_end_if(b, &keep, NULL);
     att_lds_barrier(b);
 }

@@ -294,7 +294,6 @@ void rope_decode_make_news(struct decode *d, struct rope_decode_news *w, int tok
                     rope_decode_address(d, 0, d->kv.v->head_dim * ROPE_ELEM, token, false),
                     ROPE_ELEM, 0, raw);
     *b = d->kv.b;
-    tir_else(b, &mine, NULL);
     tir_end_if(b, &mine, NULL);
     d->kv.b = *b;
 }

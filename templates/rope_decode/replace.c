@@ -189,7 +189,6 @@ void rope_decode_store(struct decode *d)
         struct tir_if mine = tir_begin_if(b, rope_decode_is_mine(d, t), true, NULL, 0);
         store_token(d, t, false);
         store_token(d, t, true);
-        tir_else(b, &mine, NULL);
         tir_end_if(b, &mine, NULL);
     }
     att_lds_barrier(&d->kv.b); /* another wave may have the same rows of LDS in the next item */

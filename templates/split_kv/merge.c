@@ -156,7 +156,6 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
     struct tir_if giver =
         tir_begin_if(b, tir_cmp_ult(b, behind, tir_i32(b, (int)n)), false, NULL, 0);
     store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
-    tir_else(b, &giver, NULL);
     tir_end_if(b, &giver, NULL);
     att_lds_barrier(b);
 
@@ -315,6 +314,5 @@ void split_kv_end_item(struct split_kv *d, struct split_kv_state *s)
     hand_over_all(d, s);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     split_kv_write_state(d, s);
-    tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
 }

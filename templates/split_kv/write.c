@@ -188,7 +188,6 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
         writes = tir_and(b, writes, tir_cmp_ge(b, d->item.partial, tir_i32(b, 0)));
     struct tir_if first = tir_begin_if(b, writes, false, NULL, 0);
     tir_tile_scatter(b, p->lse.base, p->lse_at, tir_i32(b, 0), tir_transpose(b, lse));
-    tir_else(b, &first, NULL);
     tir_end_if(b, &first, NULL);
 }
 

@@ -332,7 +332,6 @@ static void any_is_a_scalar_branch_condition(void **state)
     struct tir_value some = tir_any(&k.b, tir_cmp_lt(&k.b, a, b));
     struct tir_if s = tir_begin_if(&k.b, some, false, NULL, 0);
     keep(&k, a);
-    tir_else(&k.b, &s, NULL);
     tir_end_if(&k.b, &s, NULL);
     struct compiled c = kernel_compile(&k);
     assert_count(&c, "v_cmp_", 1);
@@ -461,7 +460,6 @@ static void anchored_scalars_are_loaded_before_a_wait(void **state)
         struct tir_if some =
             tir_begin_if(&k.b, tir_cmp_gt(&k.b, first, tir_i32(&k.b, 0)), false, NULL, 0);
         keep(&k, tir_splat(&k.b, tir_sub(&k.b, v[3], v[2]), i32));
-        tir_else(&k.b, &some, NULL);
         tir_end_if(&k.b, &some, NULL);
         struct compiled c = kernel_compile(&k);
         unsigned loads = 0;
