@@ -42,20 +42,6 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_index_check(v, m, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Loads arg[row]; returns `otherwise` if the array is NULL. */
-static struct tir_value entry_or(struct logits *x, const char *arg, struct tir_value otherwise)
-{
-    struct tir_builder *b = &x->b;
-    const struct tir_type type = tir_scalar(TIR_I32);
-    const struct tir_value base = tir_arg(b, arg, TIR_I64);
-    struct tir_value result = otherwise;
-    struct tir_if none = tir_begin_if(b, tir_cmp_eq(b, base, tir_i64(b, 0)), false, &type, 1);
-    tir_else(b, &none, &otherwise);
-    result = tir_scalar_load(b, base, tir_shl(b, x->row, tir_i32(b, 2)), TIR_I32);
-    tir_end_if(b, &none, &result);
-    return result;
-}
-
 static void find_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
@@ -65,9 +51,9 @@ static void find_columns(struct logits *x)
     x->wave = tir_wave_id(b);
     x->first = tir_mul(b, tir_block_id(b, 1), block);
     x->end = tir_min(b, tir_add(b, x->first, block), columns);
-    x->scored = tir_max(b, entry_or(x, ARG_ROW_STARTS, zero), x->first);
+    x->scored = tir_max(b, att_entry_or(b, ARG_ROW_STARTS, x->row, zero), x->first);
     x->scored = tir_min(b, x->scored, x->end);
-    x->n = tir_sub(b, tir_min(b, entry_or(x, ARG_ROW_ENDS, zero), x->end), x->scored);
+    x->n = tir_sub(b, tir_min(b, att_entry_or(b, ARG_ROW_ENDS, x->row, zero), x->end), x->scored);
     x->n = tir_max(b, x->n, zero);
 }
 

@@ -133,19 +133,6 @@ static struct tir_value scalar_entry(struct metadata *d, const char *arg, struct
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), at, TIR_I32);
 }
 
-/* Returns kv_start[s], or 0 without it. */
-static struct tir_value first_entry(struct metadata *d, struct tir_value s)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_type type = tir_scalar(TIR_I32);
-    struct tir_value first = tir_i32(b, 0);
-    struct tir_if none = tir_begin_if(b, is_null(d, ARG_KV_START), false, &type, 1);
-    tir_else(b, &none, &first);
-    first = scalar_entry(d, ARG_KV_START, s, 0);
-    tir_end_if(b, &none, &first);
-    return first;
-}
-
 /* Converts entries of the table to page numbers. */
 static struct tir_value page_numbers(struct metadata *d, struct tir_value entries)
 {
@@ -200,7 +187,9 @@ static void build_entries(struct metadata *d, bool indices)
     to = tir_arg(b, indices ? ARG_KV_INDICES : ARG_PAGE_TABLE, TIR_I64);
     to = tir_add(b, to, tir_mul(b, at, tir_i64(b, 4)));
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, begin, count), false, NULL, 0);
-    copy_entries(d, s, indices ? first_entry(d, s) : tir_i32(b, 0), count, begin, to);
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value first = indices ? att_entry_or(b, ARG_KV_START, s, zero) : zero;
+    copy_entries(d, s, first, count, begin, to);
     tir_end_if(b, &some, NULL);
 }
 

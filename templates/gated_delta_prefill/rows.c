@@ -128,13 +128,7 @@ void delta_load_values(struct delta *d, struct delta_rows *rows)
 static struct tir_value head_float(struct delta *d, const char *arg)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_type t = tir_scalar(TIR_F32);
-    struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
-    struct tir_value x = att_entry(b, arg, d->value_head, TIR_F32);
-    tir_else(b, &given, &x);
-    x = tir_f32(b, 0);
-    tir_end_if(b, &given, &x);
-    return x;
+    return att_entry_or(b, arg, d->value_head, tir_f32(b, 0));
 }
 
 /* Loads dt_bias of all channels; zeros where the call has none. */

@@ -212,15 +212,7 @@ static struct tir_value multiply_slice(const struct att_index *x, const struct a
 
 struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
 {
-    const struct tir_value rows = tir_arg(b, ARG_ROW_SEQUENCES, TIR_I64);
-    const struct tir_value null = tir_cmp_eq(b, rows, tir_i64(b, 0));
-    const struct tir_type type = tir_scalar(TIR_I32);
-    struct tir_value sequence = row;
-    struct tir_if own = tir_begin_if(b, null, false, &type, 1);
-    tir_else(b, &own, &row);
-    sequence = tir_scalar_load(b, rows, tir_shl(b, row, tir_i32(b, 2)), TIR_I32);
-    tir_end_if(b, &own, &sequence);
-    return sequence;
+    return att_entry_or(b, ARG_ROW_SEQUENCES, row, row);
 }
 
 /* Returns the block table's row for the row's sequence. */

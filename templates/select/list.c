@@ -9,31 +9,13 @@ enum {
     NO_SCORE = -1, /* bits of the NaN that marks no score */
 };
 
-static struct tir_value is_null(struct tir_builder *b, const char *arg)
-{
-    return tir_cmp_eq(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
-}
-
-/* Returns arg[row], i32, or `otherwise` if the array is NULL. */
-static struct tir_value entry(const struct att_list *l, const char *arg, struct tir_value otherwise)
-{
-    struct tir_builder *b = l->b;
-    const struct tir_type type = tir_scalar(TIR_I32);
-    struct tir_value result = otherwise;
-    struct tir_if none = tir_begin_if(b, is_null(b, arg), false, &type, 1);
-    tir_else(b, &none, &otherwise);
-    result = att_entry(b, arg, l->row, TIR_I32);
-    tir_end_if(b, &none, &result);
-    return result;
-}
-
 static struct att_list part_of(struct tir_builder *b, struct tir_value row,
                                struct tir_value columns, unsigned unit)
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_list l = {.b = b, .row = row, .part = tir_block_id(b, 1)};
-    const struct tir_value start = tir_max(b, entry(&l, ARG_ROW_STARTS, zero), zero);
-    struct tir_value end = entry(&l, ARG_ROW_ENDS, columns.id ? columns : zero);
+    const struct tir_value start = tir_max(b, att_entry_or(b, ARG_ROW_STARTS, l.row, zero), zero);
+    struct tir_value end = att_entry_or(b, ARG_ROW_ENDS, l.row, columns.id ? columns : zero);
     if (columns.id)
         end = tir_min(b, end, columns);
     att_list_cut(&l, start, tir_max(b, tir_sub(b, end, start), zero), unit);
@@ -66,8 +48,8 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     l.partial = tir_scalar_load(b, info, tir_i32(b, 4 * PARTIAL), TIR_I32);
     const struct tir_value first = tir_scalar_load(b, info, tir_i32(b, 4 * FIRST_KEY), TIR_I32);
     const struct tir_value end = tir_scalar_load(b, info, tir_i32(b, 4 * END_KEY), TIR_I32);
-    l.start = tir_max(b, entry(&l, ARG_ROW_STARTS, zero), zero);
-    const struct tir_value row_end = entry(&l, ARG_ROW_ENDS, zero);
+    l.start = tir_max(b, att_entry_or(b, ARG_ROW_STARTS, l.row, zero), zero);
+    const struct tir_value row_end = att_entry_or(b, ARG_ROW_ENDS, l.row, zero);
     l.all = tir_max(b, tir_sub(b, row_end, l.start), zero);
     l.position = tir_min(b, first, l.all);
     l.n = tir_sub(b, tir_min(b, end, l.all), l.position);
@@ -129,7 +111,7 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 {
     struct tir_builder *b = l->b;
-    const struct tir_value sequence = entry(l, ARG_ROW_SEQUENCES, l->row);
+    const struct tir_value sequence = att_entry_or(l->b, ARG_ROW_SEQUENCES, l->row, l->row);
     const struct tir_value row = att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, 4);
     const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
     const struct att_paging paging = att_paging_by_argument(b, false);
