@@ -754,6 +754,16 @@ struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool co
     return s;
 }
 
+struct tir_if tir_begin_if_like(struct tir_builder *b, struct tir_value cond, bool cold,
+                                const struct tir_value *like, unsigned n)
+{
+    struct tir_type types[TIR_MOST_LIKE];
+    assert(n <= TIR_MOST_LIKE);
+    for (unsigned i = 0; i < n; i++)
+        types[i] = tir_typeof(b->f, like[i]);
+    return tir_begin_if(b, cond, cold, types, n);
+}
+
 struct tir_if tir_begin_bare_if(struct tir_builder *b, struct tir_value cond,
                                 const struct tir_type *results, unsigned n)
 {

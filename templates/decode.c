@@ -433,17 +433,14 @@ static struct split_kv_state walk_keys(struct decode *d)
 {
     struct tir_builder *b = &d->kv.b;
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
-    struct tir_type types[ATT_N_CARRY];
     att_attention_begin(&d->kv.attention, d->kv.output, carried);
-    for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value n = count_blocks(d, tile_key(d, tir_i32(b, 0)));
     if (!keeps_q(d)) {
         load_q(d);
         place_q(d);
     }
     struct tir_if some =
-        tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
+        tir_begin_if_like(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, carried, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     split_kv_find_position(&d->kv);
     if (d->arrivals)

@@ -149,8 +149,7 @@ static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct 
     const struct tir_value inverse = tir_rcp(b, scale);
     struct rope_parts q = *x;
     for (unsigned i = 0; i < p->rotated.n_parts; i++) {
-        const struct tir_value scaled =
-            tir_mul(b, x->v[i], tir_broadcast(b, inverse, tir_typeof(b->f, x->v[i])));
+        const struct tir_value scaled = att_scaled(b, x->v[i], inverse);
         q.v[i] = tir_convert(b, scaled, TIR_FP8);
     }
     rope_pack(p, &p->rotated, &q, raw);

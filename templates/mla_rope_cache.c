@@ -374,7 +374,7 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
     const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)k->v->head_dim_v);
     const struct tir_value inverse = tir_rsq(b, tir_fma(b, sum, share, eps));
-    const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    const struct tir_value scaled = att_scaled(b, x, inverse);
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 

@@ -233,7 +233,7 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     struct tir_value w = tir_convert(b, weight, TIR_F32);
     if (k->v->gemma)
         w = tir_add(b, w, tir_float_like(b, w, 1.0f));
-    return tir_mul(b, tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x))), w);
+    return tir_mul(b, att_scaled(b, x, inverse), w);
 }
 
 /* Issues the loads of a token's row of a tensor; none if `rows` is 0. */

@@ -172,7 +172,7 @@ static struct tir_value apply_gates(struct heads *h, struct tir_value y)
     const struct tir_value gate = load(h, heads_of(h, ATT_HEADS(GATE), ELEM, each));
     const struct tir_value head_gate = act(h, load_head_gates(h, whole), whole);
     y = tir_mul(b, y, act(h, gate, each));
-    return tir_mul(b, y, tir_broadcast(b, head_gate, tir_typeof(b->f, y)));
+    return att_scaled(b, y, head_gate);
 }
 
 /* Returns the byte offset (i64) of each row of `column`. Row c * rows + i is the scale of group c

@@ -338,7 +338,7 @@ struct tir_value att_attention_scale_carried(const struct att_attention *a, enum
         return att_weight_sum_scale(b, value, factor);
     if (which == ATT_CARRY_REST)
         return att_attention_scale_rest(a, value, factor);
-    return tir_mul(b, value, tir_broadcast(b, factor, tir_typeof(b->f, value)));
+    return att_scaled(b, value, factor);
 }
 
 /* ---- A block of keys ---- */

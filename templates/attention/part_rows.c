@@ -245,8 +245,7 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     }
     const int size = r->out_dtype == TIR_FP8 ? 1 : ELEM;
     for (unsigned k = 0; k < r->type.n; k++) {
-        const struct tir_value o =
-            tir_mul(b, sum.o[k], tir_broadcast(b, inverse, tir_typeof(b->f, sum.o[k])));
+        const struct tir_value o = att_scaled(b, sum.o[k], inverse);
         const struct tir_view out = att_view(b, att_parts_place(r, ATT_HEADS(OUT), size), r->n_rows,
                                              att_parts_step(r, ATT_HEADS(OUT), size),
                                              (int)r->head_dim * size, r->type.first[k] * size);

@@ -279,7 +279,6 @@ static void build_rescale_previous(void *context)
     struct att_powers *const powers = &a->now.powers;
     enum { MOST = ATT_MOST_CARRY + ATT_POWER_PARTS };
     struct tir_value *part[MOST];
-    struct tir_type types[MOST];
     struct tir_value now[MOST], next[MOST];
     unsigned n = 0;
     for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
@@ -288,12 +287,10 @@ static void build_rescale_previous(void *context)
     const unsigned n_carried = n;
     for (unsigned i = 0; i < powers->n; i++)
         part[n++] = &powers->part[i];
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         now[i] = *part[i];
-        types[i] = tir_typeof(b->f, now[i]);
-    }
     const struct tir_value some = a->wide_powers ? tir_cmp_ne(b, grown, tir_i32(b, 0)) : grown;
-    struct tir_if branch = tir_begin_if(b, some, true, types, n);
+    struct tir_if branch = tir_begin_if_like(b, some, true, now, n);
     const struct tir_value m = att_softmax_next(b, &a->softmax, s, now[ATT_CARRY_M]);
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
     *powers = begin_powers(a, exponents(a, s, m));
@@ -320,13 +317,10 @@ static void build_rescale_weights(void *context)
     struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16, &w->l,
                                        &carried[ATT_CARRY_REST]};
     const unsigned n = a->sum_row ? L : att_attention_has_rest(a) ? N : REST;
-    struct tir_type types[N];
     struct tir_value now[N], next[N];
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         now[i] = *part[i];
-        types[i] = tir_typeof(b->f, now[i]);
-    }
-    struct tir_if branch = tir_begin_if(b, a->now.step.grown, true, types, n);
+    struct tir_if branch = tir_begin_if_like(b, a->now.step.grown, true, now, n);
     next[M] = att_softmax_next(b, &a->softmax, s, now[M]);
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[M], next[M]));
     next[O] = att_attention_scale_carried(a, ATT_CARRY_O, now[O], alpha);

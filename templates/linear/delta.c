@@ -94,7 +94,7 @@ static struct tir_value unit(struct att_delta *d, struct tir_value x)
         tir_splat(b, tir_arg(b, ARG_L2_EPS, TIR_F32), tir_typeof(b->f, sum));
     const struct tir_value least = tir_float_like(b, sum, FLT_MIN);
     const struct tir_value square = tir_max(b, tir_add(b, sum, eps), least);
-    return tir_mul(b, x, tir_broadcast(b, tir_rsq(b, square), tir_typeof(b->f, x)));
+    return att_scaled(b, x, tir_rsq(b, square));
 }
 
 /* Returns a token's q times `scale`, of unit length before that with l2_norm. */

@@ -68,7 +68,7 @@ void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned
 {
     const bool gated = v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU_FIRST;
     for (unsigned i = 0; i < n; i++) {
-        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
+        y[i] = tir_mul(b, att_scaled(b, y[i], rms), w[i]);
         if (gated)
             y[i] = tir_mul(b, y[i], gates[i]);
     }

@@ -144,16 +144,13 @@ static void load_next(struct att_recurrence *r, struct tir_value token, const st
                       struct tir_value *next)
 {
     struct tir_builder *b = &r->b;
-    struct tir_type types[ATT_RECURRENCE_VECTORS];
     const struct tir_value after = att_plus(b, token, 1);
-    for (unsigned i = 0; i < r->vectors; i++)
-        types[i] = tir_typeof(b->f, raw[i]);
     struct tir_if more =
-        tir_begin_if(b, tir_cmp_lt(b, after, r->sequence.end), false, types, r->vectors);
+        tir_begin_if_like(b, tir_cmp_lt(b, after, r->sequence.end), false, raw, r->vectors);
     load_token(r, after, next);
     tir_else(b, &more, next);
     for (unsigned i = 0; i < r->vectors; i++)
-        next[i] = tir_undef(b, types[i]);
+        next[i] = tir_undef(b, tir_typeof(b->f, raw[i]));
     tir_end_if(b, &more, next);
 }
 

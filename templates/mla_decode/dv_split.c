@@ -285,7 +285,7 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
                                    tir_lane_read(b, alpha, tir_i32(b, (int)(lane + LANES)))};
     const struct tir_value factor =
         tir_select(b, high, tir_splat(b, of[1], t), tir_splat(b, of[0], t));
-    const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
+    const struct tir_value scaled = att_scaled(b, x, factor);
     const struct tir_value own =
         att_part(b, tir_join_blocks(b, scaled, NEIGHBOURS), which, NEIGHBOURS);
     const struct tir_value all =

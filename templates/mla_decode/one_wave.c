@@ -333,13 +333,10 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
                              struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_type types[ATT_N_CARRY];
-    for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value m = carried[ATT_CARRY_M], above = above_m(b, e, m);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, MLA_GROWTH)));
-    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    struct tir_if branch = tir_begin_if_like(b, grown, true, carried, ATT_N_CARRY);
     const struct tir_value next =
         tir_max(b, m, tir_typeof(b->f, e).rows > 1 ? tir_col_max(b, e) : e);
     const struct att_softmax_step step = {

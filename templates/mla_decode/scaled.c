@@ -88,12 +88,10 @@ static void agree(void *context)
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const carried = s->d.attention.now.carried;
     const struct tir_value block = mla_block_of(s), e = s->d.attention.now.exponent;
-    struct tir_type types[ATT_N_CARRY];
-    for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value m = carried[ATT_CARRY_M];
     enum { OWN_M, OWN_E };
-    struct tir_if branch = tir_begin_if(b, mla_find_high_scale(s, block), true, types, ATT_N_CARRY);
+    struct tir_if branch =
+        tir_begin_if_like(b, mla_find_high_scale(s, block), true, carried, ATT_N_CARRY);
     struct tir_if writers = mla_begin_writers(s);
     mla_store_vector(s, tir_i32(b, OWN_M), m);
     mla_store_vector(s, tir_i32(b, OWN_E), e);
@@ -111,10 +109,8 @@ static void agree(void *context)
     att_lds_barrier(&s->d.b);
     const struct tir_value followed[] = {
         [ATT_CARRY_M] = next,
-        [ATT_CARRY_L] =
-            tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L])),
-        [ATT_CARRY_O] =
-            tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
+        [ATT_CARRY_L] = att_scaled(b, carried[ATT_CARRY_L], alpha),
+        [ATT_CARRY_O] = att_scaled(b, carried[ATT_CARRY_O], o_alpha),
     };
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);

@@ -25,6 +25,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
+#include <string.h>
+
 bool mla_wave_pair_take(const struct att_variant *v)
 {
     enum { ROWS = 64 };
@@ -39,8 +41,7 @@ static struct tir_value rebase(struct mla *s, struct tir_value weights, struct t
     struct tir_builder *const b = &s->d.b;
     const struct tir_value wide = tir_convert(b, weights, TIR_F32);
     const struct tir_value factor = mla_beside_output(s, tir_exp2(b, tir_sub(b, e, m)));
-    return tir_convert_short(b, tir_mul(b, wide, tir_broadcast(b, factor, tir_typeof(b->f, wide))),
-                             s->number.p);
+    return tir_convert_short(b, att_scaled(b, wide, factor), s->number.p);
 }
 
 /* Values that are rescaled to a new maximum, beside the state: the sum of the wave's weights, and
@@ -52,23 +53,18 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
                    struct tir_value x[N_FOLLOW])
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_type types[N_FOLLOW];
     struct tir_value followed[N_FOLLOW];
-    for (int i = 0; i < N_FOLLOW; i++) {
-        types[i] = tir_typeof(b->f, x[i]);
-        followed[i] = x[i];
-    }
+    memcpy(followed, x, sizeof(followed));
     const struct tir_value m = x[ATT_CARRY_M], next = tir_max(b, e, other);
     const struct tir_value grown = tir_any(b, tir_cmp_gt(b, next, m));
-    struct tir_if branch = tir_begin_if(b, grown, true, types, N_FOLLOW);
+    struct tir_if branch = tir_begin_if_like(b, grown, true, x, N_FOLLOW);
     const struct att_softmax_step step = {
         .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
         .alpha = tir_exp2(b, tir_sub(b, m, next))};
     followed[ATT_CARRY_M] = next;
     mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
                          MLA_RESCALE_PARTS);
-    followed[F_SUM] =
-        tir_mul(b, x[F_SUM], tir_broadcast(b, tir_exp2(b, tir_sub(b, e, next)), types[F_SUM]));
+    followed[F_SUM] = att_scaled(b, x[F_SUM], tir_exp2(b, tir_sub(b, e, next)));
     const struct tir_value second = tir_cmp_ne(b, mla_one_wave_half(s), tir_i32(b, 0));
     const struct tir_value of_first = tir_select(b, second, other, e),
                            of_second = tir_select(b, second, e, other);

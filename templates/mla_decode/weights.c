@@ -156,7 +156,7 @@ static void sum_weights(void *context)
     struct tir_builder *const b = &s->d.b;
     const struct att_now *const now = &s->d.attention.now;
     struct tir_value *const l = &now->carried[ATT_CARRY_L];
-    *l = tir_mul(b, *l, tir_broadcast(b, now->step.alpha, tir_typeof(b->f, *l)));
+    *l = att_scaled(b, *l, now->step.alpha);
     mla_add_sum(s, s->d.attention.now.weights.sum);
 }
 
@@ -260,25 +260,19 @@ static void agree(void *context)
     const struct tir_value growth = mla_largest(s, slot, s->type.vector);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
-    struct tir_type types[ATT_N_CARRY];
-    for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = tir_typeof(b->f, carried[i]);
-    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    struct tir_if branch = tir_begin_if_like(b, grown, true, carried, ATT_N_CARRY);
     const struct tir_value most = mla_largest_of_parts(s, att_plus(b, slot, VECTOR_OWN_M));
     const struct tir_value own_factor = tir_exp2(b, tir_sub(b, s->d.attention.now.exponent, most));
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
     const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
-    const struct tir_value p =
-        tir_mul(b, now->p, tir_broadcast(b, own_factor, tir_typeof(b->f, now->p)));
+    const struct tir_value p = att_scaled(b, now->p, own_factor);
     struct tir_value gain;
     const struct tir_value used = round_weights(s, p, &gain);
-    const struct tir_value l =
-        tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L]));
+    const struct tir_value l = att_scaled(b, carried[ATT_CARRY_L], alpha);
     const struct tir_value followed[] = {
         [ATT_CARRY_M] = most,
         [ATT_CARRY_L] = tir_add(b, l, gain),
-        [ATT_CARRY_O] =
-            tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
+        [ATT_CARRY_O] = att_scaled(b, carried[ATT_CARRY_O], o_alpha),
     };
     struct tir_if writers = mla_begin_writers(s);
     mla_store_weights(s, mla_block_of(s), mla_all_keys(s, used));

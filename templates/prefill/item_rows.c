@@ -324,7 +324,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     struct tir_value factor = end.inverse;
     if (p->source.v.scale.id)
         factor = tir_mul(b, factor, splat_like(p, p->source.v.scale, factor));
-    o = tir_mul(b, o, tir_broadcast(b, factor, tir_typeof(b->f, o)));
+    o = att_scaled(b, o, factor);
     const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_result(p, lse, o);

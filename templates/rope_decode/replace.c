@@ -109,11 +109,9 @@ static struct tir_value replace(struct decode *d, struct tir_value tile, struct 
     struct tir_builder *b = &d->kv.b;
     struct tir_value now[2] = {tile, *scales};
     const unsigned n = scales->id ? 2 : 1;
-    struct tir_type types[2];
-    for (unsigned i = 0; i < n; i++)
-        types[i] = tir_typeof(b->f, now[i]);
     const struct tir_value end = att_plus(b, key, (int)d->kv.keys);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, end, rope_decode_key(d, 0)), true, types, n);
+    struct tir_if some =
+        tir_begin_if_like(b, tir_cmp_gt(b, end, rope_decode_key(d, 0)), true, now, n);
     now[0] = replace_in_tile(d, tile, key, value);
     if (n == 2)
         now[1] = replace_scales(d, *scales, key, value);

@@ -507,12 +507,9 @@ static void find_more_parts(struct split_kv_part_sum *s, struct tir_value chunk,
                             struct tir_value at[MOST])
 {
     struct tir_builder *b = &s->d->b;
-    struct tir_type types[MOST];
     struct tir_value next[MOST];
-    for (int i = 0; i < loads_of(s); i++)
-        types[i] = tir_typeof(b->f, at[i]);
     struct tir_if more =
-        tir_begin_if(b, tir_cmp_lt(b, chunk, s->count), false, types, (unsigned)loads_of(s));
+        tir_begin_if_like(b, tir_cmp_lt(b, chunk, s->count), false, at, (unsigned)loads_of(s));
     find_parts(s, chunk, next);
     tir_else(b, &more, next);
     tir_end_if(b, &more, at);

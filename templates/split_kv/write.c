@@ -297,7 +297,7 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
         struct tir_value x = att_part(b, o, (unsigned)i, (unsigned)parts);
         if (d->finish_part)
             x = d->finish_part(d->family, x, (unsigned)i);
-        x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+        x = att_scaled(b, x, inverse);
         if (!d->finish_part) {
             write_part(d, x, i * step, p);
             continue;
@@ -340,7 +340,7 @@ static void write_in_blocks(struct split_kv *d, struct tir_value o, const struct
         const struct tir_layout one = tir_layout_slice(&own, 1);
         const struct tir_layout vector = tir_layout_of_one_wave(&one);
         const struct tir_value inverse = take_left(d, TIR_F32, i * columns, &vector, columns);
-        x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+        x = att_scaled(b, x, inverse);
         const struct tir_layout t = tir_layout_transpose(&own), sorted_t = tir_layout_sort_regs(&t);
         const struct tir_layout l = tir_layout_transpose(&sorted_t);
         x = tir_relayout(b, x, &l);

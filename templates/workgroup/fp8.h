@@ -8,6 +8,7 @@
 
 #include "ir/builder.h"
 #include "ir/machine.h"
+#include "templates/workgroup/scalar.h"
 
 /** Returns the largest number of the target's fp8. */
 static inline float att_largest_fp8(const struct tir_machine *m)
@@ -29,7 +30,7 @@ static inline struct tir_value att_fp8_divide(struct tir_builder *b, struct tir_
 {
     const struct tir_value least = tir_float_like(b, scale, 1e-12f);
     const struct tir_value inverse = tir_rcp(b, tir_max(b, scale, least));
-    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    const struct tir_value small = att_scaled(b, x, inverse);
     return tir_convert_in_range(b, small, TIR_FP8);
 }
 

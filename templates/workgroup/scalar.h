@@ -67,6 +67,13 @@ static inline struct tir_value att_stride32(struct tir_builder *b, const char *a
     return tir_convert(b, att_stride(b, arg, size), TIR_I32);
 }
 
+/** Returns x times `factor`, a row or a column that is broadcast to the type of x. */
+static inline struct tir_value att_scaled(struct tir_builder *b, struct tir_value x,
+                                          struct tir_value factor)
+{
+    return tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
+}
+
 /** Returns the bytes (i64) from row 0 to row `index` (i32). `arg` is the stride in elements of
  * `size` bytes. */
 static inline struct tir_value att_offset(struct tir_builder *b, struct tir_value index,
@@ -100,9 +107,8 @@ static inline struct tir_value att_is_given(struct tir_builder *b, const char *a
 static inline struct tir_value att_entry_or(struct tir_builder *b, const char *arg,
                                             struct tir_value index, struct tir_value otherwise)
 {
-    const struct tir_type t = tir_typeof(b->f, otherwise);
-    struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
-    struct tir_value entry = att_entry(b, arg, index, t.dtype);
+    struct tir_if given = tir_begin_if_like(b, att_is_given(b, arg), false, &otherwise, 1);
+    struct tir_value entry = att_entry(b, arg, index, tir_typeof(b->f, otherwise).dtype);
     tir_else(b, &given, &entry);
     entry = otherwise;
     tir_end_if(b, &given, &entry);

@@ -27,9 +27,6 @@
 enum { PAGES, LOADS, QK, PV };
 enum { FIRST, PLACE, VALUES, SCORES, SOFTMAX };
 
-#define HAS(name) (1u << MLA_HAS_##name)
-#define MASK ATT_HAS(MASK_BYTES)
-
 static const struct pipe_phase phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
                                            [PLACE] = {"PLACE", PIPE_MEMORY, .open = 0},
                                            [VALUES] = {"VALUES", PIPE_MATRIX, .open = 0},

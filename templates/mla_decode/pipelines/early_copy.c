@@ -25,11 +25,10 @@
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 
+#define MASK ATT_HAS(MASK_BYTES)
+
 enum { PAGES, LOADS, PLACES, QK, PV };
 enum { PLACE, SCORES, EXCHANGE, SOFTMAX, FOLLOW, VALUES, REST };
-
-#define HAS(name) (1u << MLA_HAS_##name)
-#define MASK ATT_HAS(MASK_BYTES)
 
 /* A wait for stores covers all of them: the block's one is before P is read. */
 static const struct pipe_buffer buffers[] = {

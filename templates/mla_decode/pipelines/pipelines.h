@@ -53,6 +53,9 @@ enum mla_feature {
 };
 extern const char *const mla_features[];
 
+/* Bits of pipe_row.needs and pipe_row.unless. */
+#define HAS(name) (1u << MLA_HAS_##name)
+
 /* Steps of waves that share scores: block.c, weights.c, scaled.c and share.c. */
 extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* part: see block.c */
 extern const struct pipe_op mla_store_first; /* of a block that is read before it is complete */

@@ -24,9 +24,6 @@
 enum { PAGES, LOADS, QK };
 enum { FIRST, PLACE, SCORES, SOFTMAX, VALUES };
 
-#define HAS(name) (1u << MLA_HAS_##name)
-#define MASK ATT_HAS(MASK_BYTES)
-
 static const struct pipe_row rows[] = {{&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
                                        {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
                                        {&pipe_part, QK, SCORES, .rows = mla_rows_scores},

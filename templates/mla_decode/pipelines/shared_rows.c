@@ -6,10 +6,9 @@
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 
-enum { PAGES, LOADS, QK };
-
-#define HAS(name) (1u << MLA_HAS_##name)
 #define MASK ATT_HAS(MASK_BYTES)
+
+enum { PAGES, LOADS, QK };
 
 const struct pipe_buffer mla_shared_buffers[] = {
     [MLA_LDS_BLOCK] = {"block", 0, PIPE_WORKGROUP},

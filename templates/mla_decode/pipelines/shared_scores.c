@@ -25,9 +25,6 @@
 enum { PAGES, LOADS, QK };
 enum { FIRST, PLACE, SCORES, SOFTMAX, VALUES };
 
-#define HAS(name) (1u << MLA_HAS_##name)
-#define MASK ATT_HAS(MASK_BYTES)
-
 #define SHARED_MAX HAS(SHARED_MAX)
 
 const struct pipe_phase mla_shared_phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
