@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hooks_step.py CASE: calls the hooks of vLLM's backend ATTN that its fusion passes call on ROCm. Queries, keys and the
+"""hooks_step.py CASE: calls what engines call on ROCm only. For the backend ATTN these are the hooks of vLLM's fusion
+passes, for attn the call with which SGLang's models rotate. Queries, keys and the
 cache are compared with the formula in double precision. A step of decode is run with a launch for the hook and one for
 attention, and in one launch: outputs and caches are compared. The last line of output has the largest error of each hook."""
 import json
@@ -93,14 +94,63 @@ def steps(impl, device):
     return out
 
 
+def sglang_steps(device):
+    """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, of the largest value."""
+    from sglang.srt.layers.radix_attention import AttentionType
+    from attn.sglang import _backend, _rotation
+
+    def plain(q, k, v, key_cache, value_cache, slot_mapping, pos, cos_sin, is_neox, flash_layout, q_out, k_out, k_scale, v_scale,
+              **others):
+        return aiter.fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mapping, pos, *cos_sin.chunk(2, -1),
+                                                     k_scale, v_scale, is_neox, flash_layout, apply_scale=False, q_out=q_out,
+                                                     k_out=k_out, output_zeros=False)
+
+    torch.manual_seed(2)
+    lengths, made = torch.tensor([40, 1, 64], dtype=torch.int32), []
+    table, qkv, cosines = torch.randperm(12, dtype=torch.int32).view(3, 4), torch.randn(3, 8, DIM).bfloat16(), torch.randn(64, DIM)
+    last, written = lengths.long() - 1, torch.randn(2, 12 * PAGE, KV_HEADS, DIM).bfloat16()
+    layer = types.SimpleNamespace(layer_id=0, tp_q_head_num=HEADS, tp_k_head_num=KV_HEADS, qk_head_dim=DIM, v_head_dim=DIM,
+                                  scaling=0.1, sliding_window_size=-1, logit_cap=0.0, attn_type=AttentionType.DECODER,
+                                  is_cross_attention=False, k_scale=None, v_scale=None)
+    for fuse in ("0", "1"):
+        os.environ["ATTN_FUSE"] = fuse
+        module, pool = types.SimpleNamespace(**{_rotation.NAME: plain}), written.clone()
+        backend = object.__new__(_backend.Backend)
+        backend.pool = types.SimpleNamespace(get_kv_buffer=lambda i: tuple(pool), get_key_buffer=lambda i: pool[0])
+        backend.page, backend.dtype, backend.views, backend.kv_dtype, backend.sinks = PAGE, "bf16", {}, "same", False
+        backend.one, backend.pending, kind = torch.ones(1), None, backend.kind(layer, False)
+        backend.steps = _engine.Steps(device, [kind], page_size=PAGE, max_batch=4, max_tokens=8)
+        backend.steps.plan(lengths, table, torch.arange(4, dtype=torch.int32), 1)
+        backend.rotated = {pool[0].data_ptr(): kind}
+        _rotation.install(backend, module)
+        q, k, v = (x.clone() for x in qkv.split([HEADS, KV_HEADS, KV_HEADS], 1))
+        slots = table[torch.arange(3), last // PAGE].long() * PAGE + last % PAGE
+        keys, values = (x.view(-1, PAGE, KV_HEADS, DIM) for x in pool)
+        q, k, *_ = getattr(module, _rotation.NAME)(
+            q=q, k=k, v=v, key_cache=keys, value_cache=values, slot_mapping=slots, pos=last, cos_sin=cosines, is_neox=True,
+            flash_layout=True, offs=None, q_out=q, k_out=k, output_zeros=False, k_scale=None, v_scale=None, swa_slot_mapping=None)
+        if (backend.pending is not None) != (fuse == "1"):
+            raise AssertionError(f"ATTN_FUSE={fuse}: pending is {backend.pending}")
+        made += [backend.run(q.view(3, -1), k, v, layer, None, False).double(), pool]
+    if not torch.equal(made[1], made[3]):
+        raise AssertionError("the caches differ")
+    return {"one launch": float((made[2] - made[0]).abs().max() / made[0].abs().max())}
+
+
 def main(case):
     size = {"head_dim": DIM, "gqa": HEADS // KV_HEADS, "page_size": PAGE}
     kernels = [{"op": "rope_qk_norm_cache", "head_dim": DIM, "rope": "neox", "norm": ["none", "rms"], "keep_kv": [False, True],
-                "cos_sin": "same"}, {"op": "decode", **size, "one_launch": [False, True]}, {"op": "prefill", "head_dim": DIM,
+                "cos_sin": ["f32", "same"]}, {"op": "decode", **size, "one_launch": [False, True]}, {"op": "prefill", "head_dim": DIM,
                 "paged": True, "page_size": PAGE}, {"op": "plan"}, {"op": "combine", "head_dim": DIM, "partials": "csr"},
-               {"op": "rope_decode", **size, "rope": "neox", "norm": ["none", "rms"], "cos_sin": "same", "one_launch": True}]
-    device = attn.Device(attn.build({"targets": [case["target"]], "defaults": {"dtype": "bf16"}, "kernels": kernels}))
+               {"op": "rope_decode", **size, "rope": "neox", "norm": ["none", "rms"], "cos_sin": ["f32", "same"], "one_launch": True}]
+    os.environ["ATTN_PACKS"] = os.path.join(case["folder"], "hooks.attnpack")
+    os.makedirs(case["folder"], exist_ok=True)
+    attn.build({"targets": [case["target"]], "defaults": {"dtype": "bf16"}, "kernels": kernels}, output=os.environ["ATTN_PACKS"])
+    device = _engine.open_device([])
     aiter.use(device=device)
+    if case["backend"] == "attn":
+        print(json.dumps(sglang_steps(device)), flush=True)
+        return
     from attn.vllm._backend import Impl
     impl = Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto")
     impl.process_weights_after_loading(torch.bfloat16)

@@ -58,6 +58,7 @@ CASES = [
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=8, plans=4),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=8, plans=4),
     case("hooks", "ATTN", "rope"),
+    case("hooks", "attn", "sglang"),
     case("vllm", "ATTN_MLA", "deepseek"),
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),

@@ -6,11 +6,13 @@ attention alone. Captured graphs of decode read the same tensors, so eager steps
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
+from sglang.srt.layers.rotary_embedding import base as rotations
 
 import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
+from attn.sglang import _rotation
 
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -78,6 +80,9 @@ class Backend(AttentionBackend):
         tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens, sequences)
         self.steps = _engine.Steps(device, kinds, page_size=self.page, max_batch=sequences, max_tokens=tokens)
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
+        self.rotated = {self.pool.get_key_buffer(layer.layer_id).data_ptr(): kind for layer, kind in zip(layers_of(runner), kinds)}
+        self.pending = None  # a _rotation.Pending, between a rotation and its attention
+        _rotation.install(self, rotations)
 
     def kind(self, layer, sinks):
         """Returns the Kind of a layer."""
@@ -126,9 +131,14 @@ class Backend(AttentionBackend):
                                           batch.out_cache_loc, "fp8" if self.kv_dtype == "fp8" else "auto", k_scale, v_scale)
         q = q.view(-1, layer.tp_q_head_num, layer.qk_head_dim)
         out = q.new_empty(q.shape[0], layer.tp_q_head_num, layer.v_head_dim)
-        kind = self.kind(layer, self.sinks)
-        self.steps.run(kind, q, keys, values, out, k_scale=k_scale, v_scale=v_scale, stream=calls.stream(q),
-                       sinks=None if sinks is None else self.float(sinks))
+        kind, (pending, self.pending) = self.kind(layer, self.sinks), (self.pending, None)
+        tensors = {"k_scale": k_scale, "v_scale": v_scale, "stream": calls.stream(q),
+                   "sinks": None if sinks is None else self.float(sinks)}
+        if pending is None:
+            self.steps.run(kind, q, keys, values, out, **tensors)
+        else:
+            pending.check(q, keys)
+            self.steps.run_rotated(kind, pending.rotation, *pending.rows, keys, values, out, **pending.tables, **tensors)
         return out.view(q.shape[0], -1)
 
     def float(self, sinks):
