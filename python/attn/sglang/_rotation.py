@@ -2,7 +2,7 @@
 """Decode steps of SGLang in one launch a layer.
 
 SGLang's models on ROCm rotate queries and keys and write the cache by one call, fused_qk_rope_reshape_and_cache() of
-sglang.srt.layers.rotary_embedding.base, and attention is next. In decode steps of up to 64 sequences the call here keeps its
+sglang.srt.layers.rotary_embedding.base. Attention is next. In decode steps of up to 64 sequences the call here keeps its
 arguments, and the launch of attention has its work. A pack of ATTN_PACKS needs a kernel of rope_decode."""
 from attn import _engine
 from attn.aiter import NotServed
@@ -17,7 +17,8 @@ class Rotations:
         self.backend, self.plain = backend, plain
 
     def __call__(self, **call):
-        """Arguments are those of SGLang, by name. Returns queries, keys and caches; deferred queries and keys are not rotated."""
+        """Takes SGLang's arguments by name. Returns queries, keys and caches; if attention has the work, these are as they
+        were."""
         q, table = call["q"], call["cos_sin"]
         kind = self.backend.rotated.get(call["key_cache"].data_ptr())
         rotation = _engine.Rotation("neox" if call["is_neox"] else "gptj", table.shape[-1], cos_sin_short=table.dtype == q.dtype)
