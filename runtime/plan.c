@@ -25,7 +25,8 @@ struct batch {
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
     int64_t payload;
-    int64_t piece; /* [p] 0: none, the batch is cut as one line */
+    int64_t piece; /* [p] 0: none, the batch is not cut into equal pieces */
+    int64_t whole; /* [k] tiles of a list if none is cut; 0: the batch is cut as one line */
     int64_t items; /* [T] items per head */
 };
 
@@ -163,6 +164,16 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
     return piece;
 }
 
+/* Sets p->whole to the tiles of a list if lists of whole tiles are short enough. `longest`: units
+ * of the longest of `count` tiles. */
+static void choose_whole(struct batch *p, int64_t count, int64_t longest)
+{
+    const int64_t each = larger(ceil_div(count, p->n.parts), 1);
+    const int64_t most = p->payload + 2 * p->n.item_cost;
+    if (p->shape->q_tile && !p->piece && longest + p->n.item_cost <= most / each)
+        p->whole = each;
+}
+
 static void choose_pieces(struct batch *p)
 {
     int64_t units = 0, longest = 0, count = 0;
@@ -174,13 +185,12 @@ static void choose_pieces(struct batch *p)
     }
     const int64_t cost = units + count * p->n.item_cost;
     p->payload = larger(ceil_div(cost, p->n.parts), 2 * p->n.item_cost);
-    if (count > p->n.parts)
-        return;
     const int64_t least = worthwhile_piece(p->n.merge_rate, longest);
     const int64_t most = larger(p->payload + p->n.slack, least);
     int64_t piece = larger(ceil_div(units, p->n.parts), least);
-    for (; !p->piece && piece <= most; piece++)
+    for (; count <= p->n.parts && !p->piece && piece <= most; piece++)
         p->piece = pieces_fit(p, piece) ? piece : 0;
+    choose_whole(p, count, longest);
 }
 
 /* Sets the place of q, whose start, item and row are known. */
@@ -191,6 +201,11 @@ static void place(const struct batch *p, struct sequence *q)
         q->first = q->item;
         q->length = larger(ceil_div(q->units, count_pieces(q->units, p->piece)), 1);
         q->count = count_pieces(q->units, q->length);
+        return;
+    }
+    if (p->whole) {
+        q->first = q->b / p->whole;
+        q->count = 1;
         return;
     }
     const int64_t cost = p->n.item_cost, least = p->n.least_piece;

@@ -50,6 +50,7 @@ struct plan {
     struct tir_value least;                        /* m */
     struct tir_value payload;
     struct tir_value piece, equal; /* p, or 1 without such a piece; i1: there is one */
+    struct tir_value whole, uncut; /* of tiles: k, or 1 if tiles are cut; i1: none is */
     struct tir_value items;        /* T */
     struct tir_value rows;         /* R[B], once all rows are written */
 };
@@ -277,6 +278,22 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     return piece;
 }
 
+/* Decides whether tiles stay whole, and how many of them a list has. `longest`: units of the
+ * longest tile. */
+static void choose_whole(struct plan *p, struct tir_value longest)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value all = att_plus(b, tir_add(b, p->batch, p->parts), -1);
+    const struct tir_value each = tir_max(b, tir_div(b, all, p->parts), one);
+    const struct tir_value most = tir_add(b, p->payload, att_times(b, p->cost, 2));
+    const struct tir_value fits =
+        tir_cmp_le(b, tir_add(b, longest, p->cost), tir_div(b, most, each));
+    const struct tir_value whole = tir_select(b, p->equal, zero, tir_select(b, fits, each, zero));
+    p->uncut = tir_cmp_gt(b, whole, zero);
+    p->whole = tir_max(b, whole, one);
+}
+
 static void choose_pieces(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -289,6 +306,8 @@ static void choose_pieces(struct plan *p)
     const struct tir_value piece = choose_piece(p, all_units, longest);
     p->equal = tir_cmp_gt(b, piece, tir_i32(b, 0));
     p->piece = tir_max(b, piece, tir_i32(b, 1));
+    if (p->tiles)
+        choose_whole(p, longest);
 }
 
 /* Finds the parts of the line that the chunk's sequences cover, from their starts on. */
@@ -318,6 +337,11 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     c.start = tir_add(b, att_scan_before(b, &p->scan, cost), number(p, *start));
     *start = tir_add(b, *start, total(p, cost));
     place_on_line(p, &c);
+    if (p->tiles) {
+        const struct tir_value list = tir_div(b, c.b, number(p, p->whole));
+        c.part = tir_select(b, p->uncut, list, c.part);
+        c.last = tir_select(b, p->uncut, list, c.last);
+    }
     c.part = tir_select(b, p->equal, c.start, c.part);
     c.last = tir_select(b, p->equal, tir_add(b, c.start, plus(p, pieces, -1)), c.last);
     c.n = where(p, c.there, plus(p, tir_sub(b, c.last, c.part), 1));

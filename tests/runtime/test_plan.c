@@ -411,6 +411,31 @@ static void pieces_of_tiles_may_exceed_the_payload(void **state)
     assert_memory_equal(c.work_info, expected, sizeof(expected));
 }
 
+/* 512 queries in tiles of 64 that see 64 keys each: 8 tiles of 2 units. Three lists of 3 tiles cost
+ * 12 each, where the payload is 11. */
+static void tiles_of_equal_length_stay_whole(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 1,
+                  .q_len = 512,
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .lists = 3,
+                  .window = 64,
+                  .q_tile = 64},
+        .kv_lens = {1024},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    static const int32_t indptr[] = {0, 3, 6, 8};
+    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(c.work_info[i][1], -1);
+}
+
 /* Counts B sequences, L lists, H heads of keys, Q queries; items, partial results and their
  * rows. */
 static void sizes_follow_the_definition(void **state)
@@ -594,6 +619,7 @@ int main(void)
         cmocka_unit_test(a_part_has_room_for_two_item_costs),
         cmocka_unit_test(tiles_are_cut_finer_than_sequences),
         cmocka_unit_test(pieces_of_tiles_may_exceed_the_payload),
+        cmocka_unit_test(tiles_of_equal_length_stay_whole),
         cmocka_unit_test(sizes_follow_the_definition),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
