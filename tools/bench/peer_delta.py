@@ -50,15 +50,9 @@ def plan_of(build, op, result, desc, target, shape):
     target is the GPU's, as "gfx942"."""
     sys.path.insert(0, os.path.join(build, "python"))
     os.environ.setdefault("ATTN_LIBRARY", os.path.join(build, "runtime/libattn.so.0"))
-    import attn  # declares the ops
-    from attn import _native
+    from attn.linear import _launches
 
-    ffi = _native.ffi
-    name, found = ffi.new("char[]", target.encode()), ffi.new("struct %s *" % result)
-    sized = lambda struct, values: ffi.new("struct %s *" % struct, {"size": ffi.sizeof("struct " + struct), **values})
-    _native.check(getattr(_native.lib, "attn_%s_plan" % op)(
-        sized("attn_%s_desc" % op, desc), sized("attn_%s_shape" % op, {"target": name, **shape}), found))
-    return found
+    return _launches.plan_for(target, op, result, desc, **shape)
 
 
 def planned(build, layer, batch, tokens, units, target):

@@ -15,13 +15,18 @@ def _sized(name, values):
     return ffi.new(f"struct {name} *", {"size": ffi.sizeof(f"struct {name}"), **values})
 
 
-def plan(s, op, result, desc, **numbers):
-    """Returns struct `result` as attn_<op>_plan() fills it for the device of session s. desc and numbers are members of
+def plan_for(target, op, result, desc, **numbers):
+    """Returns struct `result` as attn_<op>_plan() fills it for a target such as "gfx942". desc and numbers are members of
     the op's descriptor and of its shape."""
-    found, target = ffi.new(f"struct {result} *"), ffi.new("char[]", s.device.target.encode())
-    shape = _sized(f"attn_{op}_shape", {"compute_units": s.device.compute_units, "target": target, **numbers})
+    found, name = ffi.new(f"struct {result} *"), ffi.new("char[]", target.encode())
+    shape = _sized(f"attn_{op}_shape", {"target": name, **numbers})
     check(getattr(_native.lib, f"attn_{op}_plan")(_sized(f"attn_{op}_desc", desc), shape, found))
     return found
+
+
+def plan(s, op, result, desc, **numbers):
+    """Returns plan_for() with the target and the compute units of session s."""
+    return plan_for(s.device.target, op, result, desc, compute_units=s.device.compute_units, **numbers)
 
 
 def ops_of(makers):
