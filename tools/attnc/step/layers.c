@@ -252,20 +252,19 @@ static void list_latents(const struct model *m, struct step *s)
 
 /* Linear layers. */
 
+enum { VERIFIED = 8 /* maximum of a sequence's new tokens in a step of verification */ };
+
 /* Returns the states of a sequence that a step stores: one, or where few queries verify drafts one
  * after each. */
 static long stored_states(const struct step_load *l)
 {
-    enum { VERIFIED = 8 };
     return l->queries <= VERIFIED ? l->queries : 1;
 }
 
-static void add_conv(struct step_kind *k, const struct model_mixer *x, const struct rank_mixer *r,
+/* Sets the fields and the shape of conv1d. */
+static void set_conv(struct step_call *c, const struct model_mixer *x, const struct rank_mixer *r,
                      const struct step_load *l)
 {
-    if (!x->taps)
-        return;
-    struct step_call *c = step_add_call(k, "conv1d");
     step_add_field(c, ATT_TAPS, (int)x->taps);
     int n = snprintf(c->shape, sizeof(c->shape), "channels=%ld,batch=%ld,length=%ld", r->channels,
                      l->batch, l->queries);
@@ -273,15 +272,18 @@ static void add_conv(struct step_kind *k, const struct model_mixer *x, const str
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",drafts=%ld", stored_states(l) - 1);
 }
 
-/* Adds the recurrence of a step, which writes states, without records of drafts. */
-static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
+static bool is_delta(const struct model_mixer *x)
+{
+    return x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;
+}
+
+/* Sets the fields and the shape of a step's recurrence, which writes states, without records of
+ * drafts. */
+static void set_recurrence(struct step_call *c, const struct model_mixer *x,
                            const struct rank_mixer *r, const struct step_load *l)
 {
-    const bool delta = x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;
-    const bool scan = x->recurrence == MODEL_MAMBA1;
-    struct step_call *c = step_add_call(k, delta ? "gated_delta" : scan ? "selective_scan" : "ssd");
     step_add_dims(c, x->head_dim, x->head_dim_v);
-    if (delta)
+    if (is_delta(x))
         step_add_field(c, ATT_REPLAY, false);
     int n = snprintf(c->shape, sizeof(c->shape), "heads=%ld,value_heads=%ld,batch=%ld,length=%ld",
                      r->heads, r->value_heads, l->batch, l->queries);
@@ -289,9 +291,9 @@ static void add_recurrence(struct step_kind *k, const struct model_mixer *x,
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",state_steps=%ld", stored_states(l));
 }
 
-static void add_norm_call(struct step_kind *k, const struct rank_mixer *r, int stage, long tokens)
+/* Sets the fields and the shape of gated_rmsnorm. */
+static void set_norm(struct step_call *c, const struct rank_mixer *r, int stage, long tokens)
 {
-    struct step_call *c = step_add_call(k, "gated_rmsnorm");
     step_add_field(c, ATT_WIDTH, (int)r->norm_width);
     step_add_field(c, ATT_STAGE, stage);
     snprintf(c->shape, sizeof(c->shape), "tokens=%ld,groups=%ld", tokens, r->norm_groups);
@@ -303,8 +305,39 @@ static void add_norm(struct step_kind *k, const struct rank_mixer *r, long token
     if (!r->norm_groups)
         return;
     if (r->norm_ranks > 1)
-        add_norm_call(k, r, ATT_STAGE_SUMS, tokens);
-    add_norm_call(k, r, r->norm_ranks > 1 ? ATT_STAGE_OUTPUTS : ATT_STAGE_ALL, tokens);
+        set_norm(step_add_call(k, "gated_rmsnorm"), r, ATT_STAGE_SUMS, tokens);
+    set_norm(step_add_call(k, "gated_rmsnorm"), r,
+             r->norm_ranks > 1 ? ATT_STAGE_OUTPUTS : ATT_STAGE_ALL, tokens);
+}
+
+/* Adds the launches of a linear layer, each in a stage of its own. */
+static void add_launches(struct step_kind *k, const struct model_mixer *x,
+                         const struct rank_mixer *r, const struct step_load *l)
+{
+    const bool scan = x->recurrence == MODEL_MAMBA1;
+    const char *const recurrence = is_delta(x) ? "gated_delta" : scan ? "selective_scan" : "ssd";
+    if (x->taps)
+        set_conv(step_add_call(k, "conv1d"), x, r, l);
+    set_recurrence(step_add_call(k, recurrence), x, r, l);
+    add_norm(k, r, l->batch * l->queries);
+}
+
+/* Adds a step of a delta layer in one stage: as three launches, or as gated_delta_step. */
+static void add_delta_step(struct step_kind *k, const struct model_mixer *x,
+                           const struct rank_mixer *r, const struct step_load *l)
+{
+    struct step_stage *const stage = &k->stages[k->count++];
+    stage->name = "Linear attention";
+    struct step_way *const three = step_add_way(stage, "three launches", "conv1d");
+    set_conv(&three->launches[0].call, x, r, l);
+    set_recurrence(step_add_launch(three, "gated_delta"), x, r, l);
+    set_norm(step_add_launch(three, "gated_rmsnorm"), r, ATT_STAGE_ALL, l->batch * l->queries);
+    struct step_call *const one =
+        &step_add_way(stage, "one launch", "gated_delta_step")->launches[0].call;
+    step_add_dims(one, x->head_dim, x->head_dim_v);
+    step_add_field(one, ATT_DRAFTS, l->queries > 1);
+    snprintf(one->shape, sizeof(one->shape), "heads=%ld,batch=%ld,length=%ld", r->heads, l->batch,
+             l->queries);
 }
 
 static void add_mixer_rope(struct step_kind *k, const struct model_mixer *x,
@@ -332,9 +365,10 @@ static void list_mixer(const struct model_mixer *x, struct step *s)
     k->heads = r.value_heads;
     k->kv_heads = r.heads;
     add_mixer_rope(k, x, &r, l->batch * l->queries);
-    add_conv(k, x, &r, l);
-    add_recurrence(k, x, &r, l);
-    add_norm(k, &r, l->batch * l->queries);
+    if (is_delta(x) && x->taps && r.norm_groups && r.norm_ranks == 1 && l->queries <= VERIFIED)
+        add_delta_step(k, x, &r, l);
+    else
+        add_launches(k, x, &r, l);
 }
 
 bool step_list_layers(const struct model *m, struct step *s, char why[200])

@@ -28,11 +28,18 @@ void step_add_field(struct step_call *c, enum att_field field, int value)
     c->fields[c->field_count++].value = value;
 }
 
+struct step_call *step_add_launch(struct step_way *w, const char *op)
+{
+    struct step_call *c = &w->launches[w->count++].call;
+    c->op = op;
+    return c;
+}
+
 struct step_way *step_add_way(struct step_stage *stage, const char *name, const char *op)
 {
     struct step_way *w = &stage->ways[stage->count++];
     w->name = name;
-    w->launches[w->count++].call.op = op;
+    step_add_launch(w, op);
     return w;
 }
 
@@ -150,8 +157,7 @@ static long parts_of(const struct step_load *l, const struct step_index *x)
 /* Adds the launch that merges the lists of the parts of `rows` rows, `top_k` entries each. */
 static void add_merge(struct step_way *w, long rows, long parts, long top_k)
 {
-    struct step_call *c = &w->launches[w->count++].call;
-    c->op = "topk";
+    struct step_call *c = step_add_launch(w, "topk");
     step_add_field(c, ATT_TOP_K, (int)top_k);
     snprintf(c->shape, sizeof(c->shape), "rows=%ld,columns=%ld", rows, parts * top_k);
 }

@@ -16,6 +16,9 @@ void step_add_field(struct step_call *c, enum att_field field, int value);
 /** Adds the fields head_dim and head_dim_v to a call. */
 void step_add_dims(struct step_call *c, long head_dim, long head_dim_v);
 
+/** Adds a launch to a way, after its others. Returns its call. */
+struct step_call *step_add_launch(struct step_way *w, const char *op);
+
 /** Adds a way to a stage, with one launch of `op`. Returns the way. */
 struct step_way *step_add_way(struct step_stage *stage, const char *name, const char *op);
 
