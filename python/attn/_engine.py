@@ -268,6 +268,7 @@ class LatentSteps:
 
     def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1):
         self.kind, self.queries = kind, decode_queries
+        self.decodes = False  # an engine's word on the planned step: run_products() may run all of it
         self.op = device.mla_decode(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent,
                                     heads=kind.heads, q_len=decode_queries, cache=kind.cache(page_size))
         split = choose_split(self.op, max_batch)

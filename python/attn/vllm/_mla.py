@@ -70,7 +70,7 @@ class Builder(MLACommonMetadataBuilder):
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
         step = super().build(common_prefix_len, common_attn_metadata, fast_build)
-        self.steps.decodes = step.num_prefills == 0 and step.num_decode_tokens <= _engine.PRODUCT_TOKENS
+        self.steps.decodes = step.num_prefills == 0 and 0 < step.num_decode_tokens <= _engine.PRODUCT_TOKENS
         return step
 
     def _build_decode(self, block_table_tensor, seq_lens_device, max_seq_len, query_start_loc_cpu, query_start_loc_device,
