@@ -212,6 +212,7 @@ class LinearKind(typing.NamedTuple):
     head_dim: int  # of a key
     head_dim_v: int
     state_dtype: str  # f32, bf16 or fp16
+    act: str  # of the convolution: silu or none
 
 
 def linear_kernels(kinds):
@@ -221,7 +222,7 @@ def linear_kernels(kinds):
     for kind in dict.fromkeys(kinds):
         delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": "softplus",
                  "l2_norm": True, "state_dtype": kind.state_dtype}
-        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": "silu"}, {"op": "gated_delta", **delta},
+        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act}, {"op": "gated_delta", **delta},
                 {"op": "gated_delta_prefill", **delta, "stage": ["all", "chunks", "segments", "scan", "outputs"]}]
     return unique(out)
 
@@ -243,22 +244,24 @@ class LatentKind(typing.NamedTuple):
         return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
 
 
-def latent_kernels(kinds, decode_queries=1):
-    """Entries of a description for layers of these kinds: absorbed decode, prefill of expanded keys with and without LSE,
-    the cache's writes, work lists and sums of parts. Unless ATTN_FUSE is 0, absorbed decode and the cache's writes are there
-    with the products with W_UK and W_UV too."""
+def latent_kernels(kinds, decode_queries=1, absorbed=False):
+    """Entries of a description for layers of these kinds: absorbed decode, the cache's writes, work lists and sums of parts.
+    Without `absorbed`, which says that an engine absorbs prompts too, prefill of expanded keys with and without LSE is added.
+    Unless ATTN_FUSE is 0, absorbed decode and the cache's writes are then there with the products with W_UK and W_UV too."""
     out = [{"op": "plan"}]
     for kind in dict.fromkeys(kind._replace(scale=0.0) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
         row = {"dtype": kind.dtype, "head_dim": kind.latent + kind.rope, "head_dim_v": kind.latent, **kv}
         out += [{"op": "mla_decode", **row, "gqa": kind.heads, "page_size": "any", "q_len": sorted({1, decode_queries})},
                 {"op": "mla_rope_cache", **row, "rope": "none"},
-                {"op": "prefill", "dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v,
-                 "mask": ["causal", "none"], "lse": [False, True]},
                 {"op": "combine", "dtype": kind.dtype, "head_dim": kind.latent, "partials": "csr"}]
+        if absorbed:
+            continue
         if fuses():
-            out += [{**out[-4], "one_launch": True, "product_dim": kind.head_dim_v},
-                    {**out[-3], "product_dim": kind.head_dim - kind.rope}]
+            out += [{**out[-3], "one_launch": True, "product_dim": kind.head_dim_v},
+                    {**out[-2], "product_dim": kind.head_dim - kind.rope}]
+        out.append({"op": "prefill", "dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v,
+                    "mask": ["causal", "none"], "lse": [False, True]})
     return unique(out)
 
 

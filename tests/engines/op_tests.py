@@ -49,7 +49,7 @@ ROWS = {
             head_size=128, block_size=16),
     ],
 }
-SUITE = own_tests.Suite(own_tests.HERE / "op_tests.txt", "op_tests", ROWS, False)
+SUITE = own_tests.Suite(own_tests.HERE / "op_tests.txt", ROWS, "aiter", "op_tests")
 
 if __name__ == "__main__":
     sys.exit(own_tests.main(SUITE, __doc__))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests that others wrote for AITER's calls, with attn.aiter in AITER's place, and compares what became of them with a list.
 
-op_tests.py has AITER's own tests, vllm_tests.py has vLLM's."""
+op_tests.py has AITER's own tests, vllm_tests.py has vLLM's, sglang_tests.py has SGLang's."""
 import argparse
 import collections
 import json
@@ -13,8 +13,9 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# path: the list; tests: the folder of the tests, below FOLDER; rows: target: [row() or script()]; vllm: True for vLLM's tests
-Suite = collections.namedtuple("Suite", "path tests rows vllm")
+# path: the list; rows: {target: [row() or script()]}; engine: whose tests they are, "aiter", "vllm" or "sglang"; tests: their
+# folder in AITER's checkout or in FOLDER, empty for SGLang's, which are in the environment
+Suite = collections.namedtuple("Suite", "path rows engine tests")
 
 
 def row(file, functions="", cases=24, most=300, leave="", **limits):
@@ -42,14 +43,16 @@ def environment(build, target):
 def run(suite, build, folder, checkout, target, rows):
     """Runs rows in a process. Returns [(file, function, case, kind, sentence, seconds)]; a row without any case ends the
     program."""
-    tests = folder / suite.tests if suite.vllm else checkout / suite.tests
+    tests = (checkout if suite.engine == "aiter" else folder) / suite.tests
+    program = HERE / ("sglang_run.py" if suite.engine == "sglang" else "op_run.py")
     with tempfile.TemporaryDirectory() as work:
         out = pathlib.Path(work) / "results"
         out.touch()
-        job = {"target": target, "checkout": str(checkout), "rows": rows, "out": str(out), "vllm": suite.vllm,
+        job = {"target": target, "checkout": str(checkout), "rows": rows, "out": str(out), "vllm": suite.engine == "vllm",
                "folder": str(tests)}
-        done = subprocess.run([folder / "venv" / "bin" / "python", HERE / "op_run.py", json.dumps(job)], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, env=environment(build, target), cwd=folder, check=False)
+        command = [folder / "venv" / "bin" / "python", program, json.dumps(job)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=environment(build, target), cwd=folder, check=False)
         results = [json.loads(line) for line in out.read_text().splitlines()]
     without = {one["file"] for one in rows} - {result[0] for result in results}
     if done.returncode or without:
@@ -88,7 +91,7 @@ def main(suite, text):
     args = parse(suite, text)
     build, folder = args.build.resolve(), args.folder.resolve()
     checkout = (args.aiter or folder / "aiter").resolve()
-    needed = [folder / "venv", checkout / "op_tests", *([folder / suite.tests] if suite.vllm else [])]
+    needed = [folder / "venv", checkout / "op_tests", *([folder / suite.tests] if suite.engine == "vllm" else [])]
     if not all(path.exists() for path in needed):
         print(f"skipped: {HERE}/prepare.sh {folder} makes {', '.join(map(str, needed))}")
         return 77

@@ -20,7 +20,7 @@ ROWS = {
             "aiter_mla_uniform_mtp_qo_len", "rocm_aiter_mla_dcp_cprr", "rocm_aiter_mla_mtp_split", "rocm_aiter_mla_sparse",
             "rocm_mla_dcp_context")],
 }
-SUITE = own_tests.Suite(own_tests.HERE / "vllm_tests.txt", "vllm/tests", ROWS, True)
+SUITE = own_tests.Suite(own_tests.HERE / "vllm_tests.txt", ROWS, "vllm", "vllm/tests")
 
 if __name__ == "__main__":
     sys.exit(own_tests.main(SUITE, __doc__))

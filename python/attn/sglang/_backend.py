@@ -56,16 +56,37 @@ def check_mode(mode):
         raise NotServed("attn", f"speculative decoding: {mode.name}")
 
 
-class Backend(AttentionBackend):
+class Pooled(AttentionBackend):
+    """A backend over a pool of SGLang's, which plans steps outside of captured graphs."""
+
+    def __init__(self, runner):
+        super().__init__()
+        self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
+        # SGLang reads these three of each backend.
+        self.token_to_kv_pool, self.req_to_token_pool = self.pool, runner.req_to_token_pool
+        self.kv_index_translator = runner.kv_index_translator
+
+    def init_cuda_graph_state(self, max_bs, max_num_tokens):
+        """Allocates nothing: tensors for the largest batch are there already."""
+
+    def get_cuda_graph_seq_len_fill_value(self):
+        return 1
+
+    def support_triton(self):
+        return False
+
+    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
+        return self.run(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
+
+    forward_decode = forward_mixed = forward_extend
+
+
+class Backend(Pooled):
     """Attention over a pool of tokens [slots, heads, D]."""
 
     def __init__(self, runner, linear=()):
         """`linear` are entries of a description for layers that are no attention."""
-        super().__init__()
-        self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
-        # SGLang's backend of hybrid models reads these three.
-        self.token_to_kv_pool, self.req_to_token_pool = self.pool, runner.req_to_token_pool
-        self.kv_index_translator = runner.kv_index_translator
+        super().__init__(runner)
         self.dtype, self.views = DTYPES[runner.dtype], {}
         if getattr(self.pool, "full_to_swa_index_mapping", None) is not None:
             raise NotServed("attn", "a pool of its own for layers with a window: --disable-hybrid-swa-memory has one pool")
@@ -92,12 +113,6 @@ class Backend(AttentionBackend):
                             head_dim=layer.qk_head_dim, head_dim_v=layer.v_head_dim, scale=float(layer.scaling),
                             window=layer.sliding_window_size, sinks=sinks, soft_cap=float(layer.logit_cap),
                             kv_dtype=self.kv_dtype)
-
-    def init_cuda_graph_state(self, max_bs, max_num_tokens):
-        """Nothing: tensors for the largest batch are there already."""
-
-    def get_cuda_graph_seq_len_fill_value(self):
-        return 1
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
         """Plans a step."""
@@ -144,11 +159,3 @@ class Backend(AttentionBackend):
     def float(self, sinks):
         """Sinks as float32, made once."""
         return calls.sinks_of(calls.session(sinks), sinks)
-
-    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
-        return self.run(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-
-    forward_decode = forward_mixed = forward_extend
-
-    def support_triton(self):
-        return False

@@ -2,23 +2,21 @@
 """SGLang's attention backend "attn" for models with latent attention: absorbed decode and absorbed prefill, over a pool of
 latents [slots, 1, latent + rope]."""
 import torch
-from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 
 import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
-from attn.sglang._backend import DTYPES, Pages, check_mode, layers_of
+from attn.sglang._backend import DTYPES, Pages, Pooled, check_mode, layers_of
 
 PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill
 
 
-class LatentBackend(AttentionBackend):
+class LatentBackend(Pooled):
     """Attention of queries [tokens, heads, latent + rope] to a pool of latents."""
 
     def __init__(self, runner):
-        super().__init__()
-        self.pool, self.page = runner.token_to_kv_pool, runner.token_to_kv_pool.page_size
+        super().__init__(runner)
         config = runner.model_config
         fp8 = str(runner.kv_cache_dtype).startswith("torch.float8")
         layer = next(x for x in layers_of(runner) if x.tp_k_head_num == 1 and x.v_head_dim == config.kv_lora_rank)
@@ -26,7 +24,7 @@ class LatentBackend(AttentionBackend):
             dtype=DTYPES[runner.dtype], heads=layer.tp_q_head_num, latent=config.kv_lora_rank, rope=config.qk_rope_head_dim,
             head_dim=config.qk_nope_head_dim + config.qk_rope_head_dim, head_dim_v=config.v_head_dim,
             scale=float(layer.scaling), kv_dtype="fp8" if fp8 else "same")
-        entries = _engine.latent_kernels([self.kind], PIECE)
+        entries = _engine.latent_kernels([self.kind], PIECE, absorbed=True)
         entries += [{**entry, "page_table": "indices"} for entry in entries if entry["op"] == "mla_decode"]
         device = _engine.open_device(entries, runner.gpu_id if torch.cuda.is_available() else 0)
         aiter.use(device=device)
@@ -35,12 +33,6 @@ class LatentBackend(AttentionBackend):
         self.steps = _engine.LatentSteps(device, self.kind, page_size=self.page, max_batch=sequences)
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
-
-    def init_cuda_graph_state(self, max_bs, max_num_tokens):
-        """Nothing: tensors for the largest batch are there already."""
-
-    def get_cuda_graph_seq_len_fill_value(self):
-        return 1
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
         """Plans a step of decode; a step with prompts keeps its lists of pages."""
@@ -86,11 +78,3 @@ class LatentBackend(AttentionBackend):
         _, _, starts, longest = self.step
         aiter.mla_prefill_fwd(q, rows, out, starts, self.indptr, self.indices, self.last, longest,
                               sm_scale=self.kind.scale)
-
-    def forward_extend(self, q, k, v, layer, forward_batch, save_kv_cache=True, **kwargs):
-        return self.run(q, k, v, layer, forward_batch, save_kv_cache, **kwargs)
-
-    forward_decode = forward_mixed = forward_extend
-
-    def support_triton(self):
-        return False

@@ -22,7 +22,8 @@ def kernels(runner):
     state = runner.req_to_token_pool.mamba_pool.mamba_cache.temporal
     return _engine.linear_kernels([_engine.LinearKind(
         dtype=DTYPES[runner.dtype], taps=layer.conv_weights.shape[-1], head_dim=layer.head_k_dim,
-        head_dim_v=layer.head_v_dim, state_dtype=DTYPES[state.dtype]) for layer in layers])
+        head_dim_v=layer.head_v_dim, state_dtype=DTYPES[state.dtype],
+        act=calls.act("attn", layer.activation)) for layer in layers])
 
 
 class LinearBackend(gdn_backend.GDNAttnBackend):

@@ -34,7 +34,8 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
         state_dtype = self.get_state_dtype()[1]
         self.linear_kind = _engine.LinearKind(
             dtype=_common.dtype_name(torch.get_default_dtype()), taps=self.conv_kernel_size, head_dim=self.head_k_dim,
-            head_dim_v=self.head_v_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype))
+            head_dim_v=self.head_v_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype),
+            act=calls.act("ATTN", self.activation))
 
     def kernels(self):
         """The entries of a description that the layer needs."""

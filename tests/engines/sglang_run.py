@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sglang_run.py JOB: runs cases of SGLang's own tests of attention backends on the simulated GPU. It writes a JSON line of what became
+of each, as op_run.py does. JOB is JSON: the target, AITER's checkout, the file to write and rows, whose `file` is "BACKEND KIND".
+
+SGLang's wheel has the cases, the fixtures and the references (sglang.test.kits.attention_unittest). SGLang's
+own sizes are heads of 16 or 32 elements; here heads have the sizes of real models. The comparison is SGLang's."""
+import dataclasses
+import importlib
+import json
+import os
+import re
+import sys
+import time
+import traceback
+import unittest
+
+os.environ["ATTN_HIP"] = "sim"
+os.environ["TRITON_INTERPRET"] = "1"  # SGLang's kernels that are not attention, on the host
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+import torch  # noqa: E402  the settings above are read at the import
+from sglang.srt.plugins import load_plugins  # noqa: E402
+
+import op_run  # noqa: E402
+import op_session  # noqa: E402
+
+KITS = "sglang.test.kits.attention_unittest."
+LAYOUTS = ("shuffled_pages", "interleaved_pages", "non_monotonic_extend")  # of the pool's slots
+
+
+def kit(name):
+    """A module of SGLang's tests."""
+    return importlib.import_module(KITS + name)
+
+
+class Launches:
+    """Counts kernels that the simulator launches, by what it writes to the standard error."""
+
+    def __init__(self, path):
+        self.path = path
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+
+    def count(self):
+        """Returns the number of launches so far."""
+        with open(self.path, errors="replace") as log:
+            return sum(line.startswith("hipsim: ") and ": grid" in line for line in log)
+
+
+def dense_layers(runner):
+    """The attention layers of a model of SGLang's fixtures, which only have its configuration."""
+    from sglang.srt.layers.radix_attention import RadixAttention
+    c = runner.model_config
+    window = -1 if c.sliding_window_size is None else c.sliding_window_size
+    latent = getattr(c, "kv_lora_rank", None) if runner.use_mla_backend else None
+    return [RadixAttention(c.num_attention_heads, c.head_dim, c.head_dim ** -0.5, 1 if latent else c.num_key_value_heads,
+                           layer_id=0, v_head_dim=latent or c.head_dim, sliding_window_size=window)]
+
+
+def linear_layers(case, k_dim, v_dim):
+    """A gated delta net with a convolution of two taps, as SGLang's fixture of it has."""
+    from sglang.srt.layers.radix_linear_attention import RadixLinearAttention
+    return [RadixLinearAttention(0, case.num_k_heads, case.num_k_heads, case.num_v_heads, k_dim, k_dim, v_dim,
+                                 conv_weights=torch.empty(1, 2), activation=None)]
+
+
+def plugin(linear):
+    """Returns the function that makes the plugin's backend for a fixture. `linear` are layers beside attention."""
+    from attn.sglang import _backend, _latent, _linear
+
+    def make(runner):
+        runner.model = torch.nn.ModuleList(dense_layers(runner) + linear)
+        if runner.use_mla_backend:
+            return _latent.LatentBackend(runner)
+        return _backend.Backend(runner, _linear.kernels(runner))
+    return make
+
+
+def aiter(original):
+    """Returns the function that makes SGLang's backend `aiter`, which reads more of a runner than fixtures have."""
+    def make(runner):
+        runner.model_config.dtype = runner.dtype
+        runner.token_to_kv_pool_allocator.get_kvcache = lambda: runner.token_to_kv_pool
+        return original(runner)
+    return make
+
+
+def layouts(case):
+    """The layouts of a pool that a case is run with. The last one scatters tokens over pages, which only pages of one token
+    can have."""
+    return LAYOUTS[:2] if case.forward_mode.is_decode() or case.page_size > 1 else LAYOUTS
+
+
+def dense(backend):
+    """Yields (function, name, call) of cases of heads with keys and values."""
+    module = kit("attention_methods.dense_attention")
+    cases = (module.make_dense_cases(backend) + module.make_swa_no_prefix_input_config_cases(backend)
+             + module.make_swa_prefix_input_config_cases(backend))
+    for case in cases:
+        for head_dim in (64, 128):
+            for layout in layouts(case):
+                yield "run_dense_attention_case", f"{case.name}-{head_dim}-{layout}", (
+                    lambda test, case=case, head_dim=head_dim, layout=layout: module.run_dense_attention_case(
+                        test, case, head_dim=head_dim, loc_layout=layout, device="cpu"))
+
+
+def latent(backend):
+    """Yields cases of latent attention, with 16 heads and rows of 576 elements."""
+    module = kit("attention_methods.mla_attention")
+    for case in module.make_mla_cases(backend):
+        case = dataclasses.replace(case, num_heads=16)
+        for layout in layouts(case):
+            yield "run_mla_attention_case", f"{case.name}-{layout}", (
+                lambda test, case=case, layout=layout: module.run_mla_attention_case(
+                    test, case, kv_lora_rank=512, qk_rope_head_dim=64, loc_layout=layout, device="cpu"))
+
+
+def delta(backend):
+    """Yields cases of gated delta nets."""
+    from attn.sglang import _linear
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    module = kit("attention_methods.gdn_attention")
+    module.GDNAttnBackend = _linear.LinearBackend
+
+    def call(test, case, size):
+        ATTENTION_BACKENDS[backend] = plugin(linear_layers(case, size, size))
+        module.run_gdn_attention_case(test, case, head_k_dim=size, head_v_dim=size, device="cpu")
+
+    for case in module.make_gdn_cases(backend):
+        for size in (64, 128):
+            for heads in (2, 4):
+                case = dataclasses.replace(case, num_v_heads=heads)
+                yield "run_gdn_attention_case", f"{case.name}-{size}-{heads}", (
+                    lambda test, case=case, size=size: call(test, case, size))
+
+
+def drafts(backend):
+    """Yields cases that verify drafts, as a chain and as a tree."""
+    module, dense_kit = kit("runner_modes.speculative_target_verify_runner"), kit("attention_methods.dense_attention")
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+    for topk in (1, 2):
+        for lens in ((4, 7), (14, 16)):
+            case = dense_kit.DenseAttentionCase(
+                name=f"verify_{lens[0]}_{lens[1]}", backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, num_heads=4,
+                num_kv_heads=2, page_size=16, prefix_lens=lens, extend_lens=(3, 3))
+            yield "run_dense_eagle_verify_case", f"{case.name}-{topk}", (
+                lambda test, case=case, topk=topk: module.run_dense_eagle_verify_case(
+                    test, case, topk=topk, head_dim=64, device="cpu"))
+
+
+KINDS = {"dense": dense, "latent": latent, "delta": delta, "drafts": drafts}
+
+
+def run(call, launches):
+    """Runs a case. Returns (kind, sentence) of op_run.outcome()."""
+    before, error = launches.count(), None
+    try:
+        with torch.no_grad():
+            call(unittest.TestCase())
+    except Exception as e:  # pylint: disable=broad-except
+        error = e
+        traceback.print_exception(e, file=sys.stdout)
+    return op_run.outcome(error, launches.count() - before)
+
+
+def main(job):
+    job = json.loads(job)
+    os.environ["HIPSIM"] += ",stats=on"
+    launches = Launches(job["out"] + ".launches")
+    load_plugins()
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    torch.cuda.get_rng_state = torch.cuda.set_rng_state = lambda *args, **kwargs: None
+    for row in job["rows"]:
+        backend, kind = row["file"].split()
+        if backend == "aiter":
+            op_session.install(job["checkout"], job["target"])
+            ATTENTION_BACKENDS[backend] = aiter(ATTENTION_BACKENDS[backend])
+        else:
+            ATTENTION_BACKENDS[backend] = plugin([])
+        with open(job["out"], "a", buffering=1) as out:
+            for function, name, call in KINDS[kind](backend):
+                if row["leave"] and re.search(row["leave"], name):
+                    continue
+                start = time.process_time()
+                out.write(json.dumps((row["file"], function, name, *run(call, launches), time.process_time() - start)) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
