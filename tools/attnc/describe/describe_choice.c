@@ -43,6 +43,7 @@ static void write_queries(struct entry_writer *w)
     entry_begin(w, "indexer_rope_cache");
     entry_field(w, "rope: neox");
     entry_field(w, "index_keys: fp8");
+    entry_index_layout(w, 1);
     entry_end(w, "rotation and cache of the indexer",
               "Rotation of q and of the key of each token.");
 }
@@ -69,6 +70,7 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
     entry_field(w, "index_keys: %s", c->pooled ? "bf16" : "fp8");
     entry_field(w, "small_pages: [false, true] # true: fewer than 32 keys in a page");
     if (!c->pooled) {
+        entry_index_layout(w, 1);
         entry_field(w, "all_signs: true");
         entry_field(w, "top_blocks: %ld", c->top);
         entry_field(w, "block_size: %ld", c->group);

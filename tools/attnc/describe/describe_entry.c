@@ -124,6 +124,14 @@ bool entry_ratios(const struct entry_writer *w, const struct model_group *g, cha
     return count > 0;
 }
 
+void entry_index_layout(struct entry_writer *w, long pool)
+{
+    enum { TILE = 16 }; /* keys that the layout keeps together */
+    const long tokens = strtol(w->d->page_size, NULL, 10);
+    if (tokens > 0 && tokens % (TILE * pool) == 0)
+        entry_field(w, "kv_layout: shuffle # nhd where the engine's own kernels read the keys too");
+}
+
 void entry_cache(struct entry_writer *w)
 {
     if (strcmp(w->d->kv_dtype, "same") != 0)

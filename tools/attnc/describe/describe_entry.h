@@ -27,6 +27,10 @@ void entry_begin(struct entry_writer *w, const char *op);
 void entry_field(struct entry_writer *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** Writes the layout of an indexer's keys, one for `pool` tokens: tiles of 16 keys, which are read
+ * faster, if the pages have whole tiles. Else it writes nothing, which means rows. */
+void entry_index_layout(struct entry_writer *w, long pool);
+
 /** Adds the fields of the deployment's cache that are not the defaults. */
 void entry_cache(struct entry_writer *w);
 

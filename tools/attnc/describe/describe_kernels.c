@@ -338,14 +338,14 @@ static void write_latent_decode(struct entry_writer *w, const struct model_laten
     end_if_everywhere(w, "Steps of up to 64 tokens: the same with the product out of the latent.");
 }
 
-/* Returns a sentence for pages that the indexer has to look up key by key: below 32 tokens, or not
- * a power of two. */
-static const char *has_small_pages(const char *page_size)
+/* Returns the value of small_pages, true for pages that the indexer has to look up key by key:
+ * below 32 keys, or not a power of two. A key is of `pool` tokens. */
+static const char *has_small_pages(const char *page_size, long pool)
 {
-    const long tokens = strtol(page_size, NULL, 10);
+    const long tokens = strtol(page_size, NULL, 10), keys = tokens / pool;
     if (tokens == 0)
         return "[false, true]";
-    return tokens < 32 || (tokens & (tokens - 1)) ? "true" : "false";
+    return keys < 32 || (keys & (keys - 1)) ? "true" : "false";
 }
 
 /* Writes the steps that make an indexer's key of several tokens (GLM-5.3-Flash). */
@@ -363,6 +363,7 @@ static void write_index_pools(struct entry_writer *w, const struct model_latent 
     entry_field(w, "rope: none");
     entry_field(w, "hadamard: true");
     entry_field(w, "kv_dtype: fp8");
+    entry_index_layout(w, l->index_pool);
     entry_end(w, "the indexer's keys", "Keys of the indexer, a key for each group.");
     if (l->rope == 0)
         model_note(w->m, "the indexer does not rotate: pass cosines of 1 and sines of 0");
@@ -383,13 +384,15 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     entry_field(
         w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
     entry_field(w, "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes");
+    entry_index_layout(w, l->index_pool);
     entry_end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     entry_begin(w, "indexer_topk");
     entry_field(w, "index_heads: %ld", l->index_heads);
     entry_field(w, "top_k: %ld", l->index_topk / l->index_pool);
     entry_field(w, "paged: true");
     entry_field(w, "index_keys: fp8");
-    entry_field(w, "small_pages: %s", has_small_pages(w->d->page_size));
+    entry_field(w, "small_pages: %s", has_small_pages(w->d->page_size, l->index_pool));
+    entry_index_layout(w, l->index_pool);
     entry_end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
     write_topk_merge(w, l->index_topk / l->index_pool, 0);
     if (l->index_pool > 1)
