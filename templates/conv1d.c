@@ -65,11 +65,12 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* Names the kernels for sequences of one token. In modelled time more channels of a wave pay from
- * three waves a compute unit on. */
+ * three waves a compute unit on. Calls of that size take the first one for short sequences too,
+ * token by token: the kernel for all lengths has few waves at once. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3 };
+    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3, SHORT = 16 };
     const int64_t many = (int64_t)m->cus * WAVES;
     if (n > 1 || v->tree)
         return false;
@@ -79,6 +80,11 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
                            {ARG_WIDE_BLOCKS, n ? many : 0, n ? INT32_MAX : many - 1}},
                   .count = 2},
     };
+    if (!n)
+        second->also[0] = (struct att_box){
+            .rows = {{ARG_MAX_SEQLEN, 2, SHORT}, {ARG_WIDE_BLOCKS, many, INT32_MAX}},
+            .count = 2,
+        };
     return true;
 }
 
