@@ -133,7 +133,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                                           tir_mul(b, att_wide(b, pair), tir_i64(b, PAIR)));
     c.from_page = tir_scalar_load(b, list, tir_i32(b, 0), TIR_I64);
     c.to_page = tir_scalar_load(b, list, tir_i32(b, PAIR / 2), TIR_I64);
-    /* A pair of padding has a negative number. */
+    /* Pairs that pad a list have a negative page number, and are not copied. */
     const struct tir_value real = tir_cmp_ge(b, tir_or(b, c.from_page, c.to_page), tir_i64(b, 0));
     for (int i = 0; i < TENSORS; i++) {
         const struct tir_value mine = tir_cmp_eq(b, tensor, tir_i32(b, i));

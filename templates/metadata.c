@@ -166,7 +166,8 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
         tir_tile_store(b, into, tir_i32(b, i * LANES), page_numbers(d, entries[i]));
 }
 
-/* Copies entries, with a grid of (blocks of entries, sequences). */
+/* Builds the kernel that copies page numbers, to kv_indices (`indices`) or to the page table. The
+ * grid is (blocks of entries, sequences). */
 static void build_entries(struct metadata *d, bool indices)
 {
     struct tir_builder *b = &d->b;

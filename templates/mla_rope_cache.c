@@ -340,13 +340,14 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     tir_end_if(b, &of_key, NULL);
 }
 
+/* Returns the units of work: groups of heads, of all tokens. */
 static struct tir_value count_items(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
     return tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
 }
 
-/* Rotates one such group in each wave. */
+/* Rotates and stores the heads of one unit of count_items() in each wave of workgroup `block`. */
 static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

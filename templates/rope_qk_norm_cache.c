@@ -56,7 +56,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return !t->waves_per_simd || att_fits_waves(v, t, m, why);
 }
 
-/* Pieces start and end at whole dwords of what is stored. */
+/* Refuses a rotary_dim whose halves are no whole dwords as they are stored. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
     const int cache = (int)tir_dtype_bits(att_cache_dtype(v)) / 8, half = rotary / 2;

@@ -224,10 +224,10 @@ static struct tir_value load_gates(struct ssd_prefill *s, struct tir_value token
     return tir_tile_load(b, z, tir_i32(b, 0), token_type(s));
 }
 
-/* Waits until the waves have read what lies in LDS. */
+/* Waits until all waves have read the values in LDS that the next stage overwrites. */
 static void begin_stage(struct ssd_prefill *s) { tir_barrier(&s->b); }
 
-/* Waits until the waves have written to LDS. */
+/* Waits until all waves have written the values of this stage to LDS. */
 static void end_stage(struct ssd_prefill *s)
 {
     tir_wait(&s->b, TIR_LDS_WRITES, 0);

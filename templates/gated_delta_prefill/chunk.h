@@ -58,7 +58,7 @@ struct delta_types {
     struct tir_type state_rows;    /* K x 1 beside it */
     struct tir_type operand;       /* the state in 16 bits: right operand over K */
     struct tir_type value_keys;    /* its transpose, as memory has it */
-    struct tir_type value_tokens;  /* value elements x 16, 16-bit: W of a block likewise */
+    struct tir_type value_tokens;  /* value elements x 16, 16-bit: W of a block in memory */
     struct tir_type value_numbers; /* the transpose of value_rows */
     struct tir_type transition;    /* K x K, 16-bit: left operand over K */
     struct tir_type one;           /* 1 x 1, f32 */
@@ -131,7 +131,7 @@ struct delta {
 /* Parts of the record of a chunk and value head, in their order in memory. */
 enum delta_part {
     DELTA_KEYS,    /* by channel, 64 x K of 16 bits: keys, decayed from the chunk's start on */
-    DELTA_QUERIES, /* by channel: queries likewise */
+    DELTA_QUERIES, /* by channel: queries, decayed as the keys */
     DELTA_TURNED,  /* keys as columns, 16-bit, by channel decayed up to the chunk's end: by half,
                       group g of tokens and key, four tokens of each of two blocks */
     DELTA_N,       /* blocks up to the diagonal, 16-bit, on it blocks of M: by pair of blocks, group

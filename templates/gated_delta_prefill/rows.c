@@ -48,7 +48,7 @@ static struct tir_value load_strip(struct delta *d, struct att_tensor t, struct 
     return tir_tile_load(&d->b, view, tir_i32(&d->b, 0), tir_with_dtype(d->t.strip, dtype));
 }
 
-/* Loads one number per token of the chunk, of the value head. */
+/* Loads the value head's number of each token of the chunk from a tensor [token, head]. */
 static struct tir_value load_line(struct delta *d, struct att_tensor t, struct tir_value token,
                                   unsigned dtype)
 {

@@ -38,7 +38,8 @@ struct tir_value delta_zeros(struct delta *d)
 
 /* 16 rows of keys or queries, and factors for their products with the state. */
 struct strip {
-    struct tir_value left, factors, decays; /* decays: not by channel */
+    struct tir_value left, factors; /* the rows, and their factors */
+    struct tir_value decays;        /* of each row; none where channels have decays of their own */
 };
 
 /* Blocks of coefficients, and the decays from rows to the last one. */

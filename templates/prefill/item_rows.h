@@ -10,7 +10,7 @@
 /** Query and head of each row of a vector of any shape. */
 struct prefill_rows {
     struct tir_value token; /* i32: counted from the item's first token */
-    struct tir_value head;  /* i32 */
+    struct tir_value head;  /* i32: query head */
     struct tir_value
         valid; /* i1: the tile has the row; other rows have query and head of its last row */
 };
