@@ -30,6 +30,18 @@ struct lane_mem {
     bool scanned;       /* the initialised bits of all bytes were tested at once */
 };
 
+/* Prepares an access of `lanes`. Addresses and pointers keep their values: zeroing them would take
+ * as long as a whole instruction. */
+static inline void lane_mem_begin(struct lane_mem *m, enum mem_space space, uint64_t lanes)
+{
+    m->space = space;
+    m->lanes = lanes;
+    m->dropped = 0;
+    m->low = m->span = m->bits = 0;
+    m->bytes = 0;
+    m->tracked = m->scanned = false;
+}
+
 /* Registers as rows with their validity. */
 struct reg_rows {
     uint32_t (*row)[WAVE_LANES];

@@ -47,8 +47,9 @@ void ds_issue(struct wave *w, const struct inst *in)
 
 static void exec_read(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    struct lane_mem m;
 
+    lane_mem_begin(&m, MEM_LDS, wave_exec(w));
     if (!lds_addresses(w, in, (uint32_t)in->imm_offset, &m) ||
         !mem_resolve(w, in, &m, MEM_BYTES(in->row->arg), MEM_READ))
         return;
@@ -58,8 +59,9 @@ static void exec_read(struct wave *w, const struct inst *in)
 
 static void exec_write(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    struct lane_mem m;
 
+    lane_mem_begin(&m, MEM_LDS, wave_exec(w));
     if (lds_addresses(w, in, (uint32_t)in->imm_offset, &m) &&
         mem_resolve(w, in, &m, MEM_BYTES(in->row->arg), MEM_WRITE) &&
         mem_store(w, in, &m, in->row->arg, &in->src[SRC_DATA]))
@@ -91,7 +93,7 @@ static void exec_read2(struct wave *w, const struct inst *in)
     uint64_t lanes = wave_exec(w);
 
     for (unsigned i = 2; i-- > 0;) { /* the observer keeps the first address */
-        m[i] = (struct lane_mem){.space = MEM_LDS, .lanes = lanes};
+        lane_mem_begin(&m[i], MEM_LDS, lanes);
         if (!lds_addresses(w, in, pair_offset(in, i), &m[i]) ||
             !mem_resolve(w, in, &m[i], MEM_BYTES(in->row->arg), MEM_READ))
             return;
@@ -108,7 +110,7 @@ static void exec_write2(struct wave *w, const struct inst *in)
     struct lane_mem m[2];
 
     for (unsigned i = 2; i-- > 0;) {
-        m[i] = (struct lane_mem){.space = MEM_LDS, .lanes = wave_exec(w)};
+        lane_mem_begin(&m[i], MEM_LDS, wave_exec(w));
         if (!lds_addresses(w, in, pair_offset(in, i), &m[i]) ||
             !mem_resolve(w, in, &m[i], MEM_BYTES(in->row->arg), MEM_WRITE))
             return;
@@ -122,8 +124,9 @@ static void exec_write2(struct wave *w, const struct inst *in)
 static void exec_atomic(struct wave *w, const struct inst *in)
 {
     const struct opnd *data2 = has(&in->src[SRC_DATA2]) ? &in->src[SRC_DATA2] : NULL;
-    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    struct lane_mem m;
 
+    lane_mem_begin(&m, MEM_LDS, wave_exec(w));
     if (lds_addresses(w, in, (uint32_t)in->imm_offset, &m) &&
         mem_resolve(w, in, &m, MEM_BYTES(in->row->arg), MEM_MODIFY) &&
         mem_atomic(w, in, &m, in->row->arg, &in->src[SRC_DATA], data2,
@@ -146,7 +149,7 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
     struct lane_mem m[2];
 
     for (unsigned i = 2; i-- > 0;) {
-        m[i] = (struct lane_mem){.space = MEM_LDS, .lanes = wave_exec(w)};
+        lane_mem_begin(&m[i], MEM_LDS, wave_exec(w));
         if (!lds_addresses(w, in, pair_offset(in, i), &m[i]) ||
             !mem_resolve(w, in, &m[i], MEM_BYTES(in->row->arg), MEM_MODIFY))
             return;

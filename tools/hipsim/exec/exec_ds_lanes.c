@@ -284,9 +284,10 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
 {
     unsigned bits = in->row->arg, bytes = bits == 6 ? 12 : 8;
     struct transpose t;
-    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    struct lane_mem m;
     uint64_t whole;
 
+    lane_mem_begin(&m, MEM_LDS, wave_exec(w));
     if (!transpose_addresses(w, in, &m, bits == 6 ? 16 : 8) ||
         !mem_resolve(w, in, &m, bytes, MEM_READ))
         return;

@@ -119,16 +119,18 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
 
 static void exec_global(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = {.space = MEM_GLOBAL, .lanes = wave_exec(w)};
+    struct lane_mem m;
 
+    lane_mem_begin(&m, MEM_GLOBAL, wave_exec(w));
     if (flat_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
         issue(w, in, WAIT_VM, true, false);
 }
 
 static void exec_scratch(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = {.space = MEM_SCRATCH, .lanes = wave_exec(w)};
+    struct lane_mem m;
 
+    lane_mem_begin(&m, MEM_SCRATCH, wave_exec(w));
     if (scratch_addresses(w, in, m.lanes, m.addr) && perform(w, in, &m))
         issue(w, in, WAIT_VM, true, false);
 }
@@ -181,9 +183,10 @@ static void exec_flat(struct wave *w, const struct inst *in)
             space[MEM_GLOBAL] |= bit;
     }
     for (unsigned s = 0; s < 3; s++) {
-        struct lane_mem m = {.space = (enum mem_space)s, .lanes = space[s]};
+        struct lane_mem m;
         if (!space[s])
             continue;
+        lane_mem_begin(&m, (enum mem_space)s, space[s]);
         for (l = 0; l < WAVE_LANES; l++)
             m.addr[l] = s == MEM_GLOBAL ? addr[l] : (uint32_t)addr[l];
         if (!perform(w, in, &m))

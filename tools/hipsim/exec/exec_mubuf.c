@@ -287,7 +287,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
     uint32_t arg = in->row->arg;
     const struct opnd *reg = &in->src[SRC_DATA];
     struct buffer_access b;
-    struct lane_mem m = {.space = MEM_GLOBAL};
+    struct lane_mem m;
 
     if (MEM_ATOMIC(arg) == ATOMIC_NONE && in->row->flags & ROW_LOAD)
         reg = &in->dst;
@@ -295,7 +295,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         return;
     if (in->lds && mem_lds_is_nowhere(w, in))
         b.lanes = 0;
-    m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
+    lane_mem_begin(&m, MEM_GLOBAL, buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg)));
     m.dropped = b.lanes & ~m.lanes;
     bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE;
     if (dwords && (b.resource.swizzled || buffer_in_range(&b, m.dropped, 0, 4))) {

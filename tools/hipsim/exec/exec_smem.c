@@ -144,9 +144,10 @@ static void note(struct wave *w, const struct lane_mem *m, unsigned dwords,
 
 static void exec_load(struct wave *w, const struct inst *in)
 {
-    struct lane_mem m = {.lanes = 0};
+    struct lane_mem m;
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
 
+    lane_mem_begin(&m, MEM_GLOBAL, 0);
     if (!address(w, in, &m))
         return;
     unsigned have = dwords_in_range(w, in, &m);

@@ -518,6 +518,17 @@ static inline __attribute__((always_inline)) void define(uint8_t *state, unsigne
         state[i] = (uint8_t)((state[i] & ~(LDS_DEFINED | LDS_STALE)) | is);
 }
 
+/* Sets the states of each lane's bytes to defined in the lanes `valid`, else to `undefined`. */
+static inline __attribute__((always_inline)) void set_states(const struct wave *w,
+                                                             const struct lane_mem *m,
+                                                             unsigned first, unsigned bytes,
+                                                             uint64_t valid, int undefined)
+{
+    unsigned l;
+    FOR_LANES(l, m->lanes)
+    memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, bytes);
+}
+
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
 {
     unsigned l;
@@ -540,15 +551,14 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
             else
                 define(state, bytes, is);
         }
-    } else if (bytes == 4) {
-        FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, 4);
-    } else if (bytes == 16) {
-        FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, 16);
-    } else {
-        FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, bytes);
+        return;
+    }
+    switch (bytes) { /* constant sizes need no call of memset() */
+    case 2: set_states(w, m, first, 2, valid, undefined); break;
+    case 4: set_states(w, m, first, 4, valid, undefined); break;
+    case 8: set_states(w, m, first, 8, valid, undefined); break;
+    case 16: set_states(w, m, first, 16, valid, undefined); break;
+    default: set_states(w, m, first, bytes, valid, undefined); break;
     }
 }
 
