@@ -58,6 +58,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const unsigned most = m->vgprs_per_simd / t->waves_per_simd;
     if (t->own[BLOCKS] && v->tree)
         return att_reject(why, ATT_TREE, "a tree has several drafts");
+    if (t->own[BLOCKS] && t->own[STEPS])
+        return att_reject(why, ATT_TILE, "a wave with all tokens has no tiles of them");
     if (!t->own[BLOCKS] && registers(v) > most)
         return att_reject(why, ATT_TAPS, "%d taps take %u registers of %u", v->taps, registers(v),
                           most);
@@ -604,7 +606,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                  {ARG_BATCH, 1, 1},
                  {whole ? NULL : ARG_MAX_SEQLEN, whole ? 1 : run, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "tokens=%d waves=%d", run, waves);
+    if (c.tile.own[BLOCKS])
+        snprintf(out->tuning, sizeof(out->tuning), "channels=%u waves=%d", c.own.channels, waves);
+    else
+        snprintf(out->tuning, sizeof(out->tuning), "tokens=%d waves=%d", run, waves);
 }
 
 const struct att_template att_template_conv1d = {
