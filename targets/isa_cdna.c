@@ -41,14 +41,6 @@ void cdna_set_priority(struct lower *l, unsigned level)
     emit_intrinsic(l, "llvm.amdgcn.s.setprio", NULL, 0, &imm, 1);
 }
 
-LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes)
-{
-    /* Word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer resource descriptor"). */
-    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0x20000)};
-    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
-    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
-}
-
 /* Emits a direct-to-LDS load. The instruction offset applies to the memory address and to the LDS
  * address. */
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)

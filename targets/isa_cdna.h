@@ -8,11 +8,14 @@
 
 #include "targets/lower_isa.h"
 
+/** Flags of a buffer resource, its word 3: DATA_FORMAT 32, all else 0 (CDNA3 ISA manual, "Buffer
+ * resource descriptor"). */
+enum { CDNA_RSRC_FLAGS = 0x20000 };
+
 void cdna_set_registers(struct lower *l, unsigned waves);
 void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm);
 void cdna_barrier(struct lower *l);
 void cdna_set_priority(struct lower *l, unsigned level);
-LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c);
 void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g);
 LLVMValueRef cdna_multiply(struct lower *l, const struct lower_product *p);
@@ -34,7 +37,7 @@ LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
 /** Members of struct lower_isa with the same value in both tables. */
 #define LOWER_ISA_CDNA                                                                     \
     .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,       \
-    .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                        \
+    .set_priority = cdna_set_priority, .rsrc_flags = CDNA_RSRC_FLAGS,                      \
     .copy_to_lds = cdna_copy_to_lds, .gather_to_lds = cdna_gather_to_lds,                  \
     .multiply = cdna_multiply, .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, \
     .lanes_below = cdna_lanes_below, .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32, \

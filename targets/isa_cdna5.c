@@ -49,14 +49,6 @@ static void barrier(struct lower *l)
 
 /* ---- Memory ---- */
 
-static LLVMValueRef make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes)
-{
-    /* Flags 0: no stride, not swizzled (CDNA5 ISA, table 57). */
-    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, 0)};
-    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
-    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
-}
-
 /* Splits a buffer resource into its base and its size in bytes, both i64 (CDNA5 ISA, table 57). */
 static void split_rsrc(struct lower *l, LLVMValueRef rsrc, LLVMValueRef *base, LLVMValueRef *bytes)
 {
@@ -241,7 +233,7 @@ const struct lower_isa lower_isa_cdna5 = {
     .wait = wait,
     .barrier = barrier,
     .set_priority = cdna_set_priority,
-    .make_rsrc = make_rsrc,
+    .rsrc_flags = 0, /* no stride, not swizzled (CDNA5 ISA, table 57) */
     .copy_to_lds = copy_to_lds,
     .gather_to_lds = gather_to_lds,
     .multiply = multiply,

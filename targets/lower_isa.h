@@ -59,8 +59,8 @@ struct lower_isa {
     /* Sets the wave's priority among the waves of its SIMD: 0 to 3. */
     void (*set_priority)(struct lower *l, unsigned level);
 
-    /* Builds a buffer resource of `bytes` (i64) from `base`. Reads past its end return 0. */
-    LLVMValueRef (*make_rsrc)(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
+    /* Flags of a buffer resource without stride and swizzle, whose reads past its end return 0. */
+    int rsrc_flags;
     /* Loads up to to_lds_max_bytes per lane to LDS; returns the load, or NULL if it failed. */
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */

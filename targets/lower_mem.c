@@ -71,7 +71,9 @@ LLVMValueRef lower_make_rsrc(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef base = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
     LLVMValueRef bytes = LLVMBuildZExt(l->b, lower_value(l, op->operands[1]), l->i64, "");
-    return l->isa->make_rsrc(l, base, bytes);
+    LLVMValueRef args[4] = {base, LLVMConstNull(l->i16), bytes, lower_i32(l, l->isa->rsrc_flags)};
+    LLVMTypeRef types[2] = {l->rsrc, l->global_ptr};
+    return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
 }
 
 LLVMValueRef lower_buffer_load(struct lower *l, const struct tir_op *op)
