@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
 enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_PAGE = 16, AT_TOKEN = 24, AT_SIZE = 32 };
@@ -287,6 +288,52 @@ static void packed_rows_are_of_one_kind(void **state)
     close_bench(&b);
 }
 
+/* DLPack has a packed row as its bytes: 512 elements, 4 scales and 64 elements of 16 bits. */
+static void packed_rows_are_tensors_of_656_bytes(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(0);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.cache.layout = ATTN_KV_PACKED;
+    d.cache.dtype = ATTN_FP8;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    enum { Q, OUT, CACHE, LENS, TABLE, N };
+    int64_t shape[N][4] = {{3, 8, 576}, {3, 8, 512}, {10, 16, 1, 656}, {3}, {3, 4}};
+    static const struct {
+        int ndim;
+        DLDataType dtype;
+    } kind[N] = {{3, {kDLBfloat, 16, 1}},
+                 {3, {kDLBfloat, 16, 1}},
+                 {4, {kDLUInt, 8, 1}},
+                 {1, {kDLInt, 32, 1}},
+                 {2, {kDLInt, 32, 1}}};
+    DLTensor t[N];
+    for (int i = 0; i < N; i++)
+        t[i] = (DLTensor){.data = tensor,
+                          .device = {kDLROCM, 0},
+                          .ndim = kind[i].ndim,
+                          .dtype = kind[i].dtype,
+                          .shape = shape[i]};
+    const struct attn_mla_decode_tensors given = {.size = sizeof(given),
+                                                  .q = &t[Q],
+                                                  .out = &t[OUT],
+                                                  .k_cache = &t[CACHE],
+                                                  .kv_lens = &t[LENS],
+                                                  .block_table = &t[TABLE]};
+    struct attn_mla_decode_args a = {.size = sizeof(a)};
+    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_OK);
+    assert_int_equal(a.cache.k_page_stride, 16 * 656);
+    assert_int_equal(a.cache.k_token_stride, 656);
+    assert_int_equal(a.cache.page_count, 10);
+    shape[CACHE][3] = 576;
+    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT);
+    says("k_cache: dimension 3 is 576, 656 is needed");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void lists_may_have_no_lengths(void **state)
 {
     (void)state;
@@ -424,6 +471,7 @@ int main(void)
         cmocka_unit_test(two_sources_are_of_lists_of_rows),
         cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
+        cmocka_unit_test(packed_rows_are_tensors_of_656_bytes),
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(blocks_are_checked_on_request),
