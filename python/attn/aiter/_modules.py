@@ -4,7 +4,7 @@ one flat module. Paths and names are from AITER's sources of August 2026 and the
 
 A name is the call of attn.aiter of the same name, except where FORMS has another function: some modules of AITER have calls
 that share a name and differ in arguments and outputs."""
-from attn.aiter._table import NOT_SERVED, SERVED
+from attn.aiter._table import NOT_SERVED, ROPES, SERVED
 
 # path: (older paths of the module, names in it, whether `aiter` itself has the names too)
 MODULES = {
@@ -34,7 +34,8 @@ MODULES = {
         flydsl_gdr_prefill gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl""", False),
     "aiter.ops.fused_qk_norm_mrope_cache_quant": ((), "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", True),
     "aiter.ops.fused_qk_norm_rope_cache_quant": ((), """_fused_qk_rmsnorm fused_qk_norm_rope_cache_block_quant_shuffle
-        fused_qk_norm_rope_cache_pts_quant_shuffle fused_qk_norm_rope_cache_quant_shuffle fused_qk_norm_rope_group_quant
+        fused_qk_norm_rope_1way fused_qk_norm_rope_2way fused_qk_norm_rope_cache_pts_quant_shuffle
+        fused_qk_norm_rope_cache_quant_shuffle fused_qk_norm_rope_group_quant
         fused_qk_rmsnorm minimax_qk_norm_rope""", True),
     "aiter.ops.fused_qk_rmsnorm_group_quant": ((), """fused_qk_rmsnorm fused_qk_rmsnorm_group_quant
         fused_qk_rmsnorm_per_token_quant""", True),
@@ -47,9 +48,9 @@ MODULES = {
     "aiter.ops.msa_block_select": ((), "CP_MAX_BLOCKS SCORE_MFMA_COLS TOPK_CP_MAX_CAND topk_cp_candidate_numel", False),
     "aiter.ops.pa_sparse_prefill_opus": ((), "pa_sparse_prefill_fp8_opus pa_sparse_prefill_opus", True),
     "aiter.ops.quant": ((), "rope_rotate_activation", True),
-    "aiter.ops.rope": ((), "rope_cached_2c_fwd_inplace rope_cached_positions_2c_fwd_inplace rope_cached_positions_fwd_inplace",
-                       True),
-    "aiter.ops.topk": ((), "top_k_per_row_decode top_k_per_row_prefill", True),
+    "aiter.ops.rope": ((), " ".join(("rope_cached_2c_fwd_inplace rope_cached_positions_2c_fwd_inplace",
+                                     "rope_cached_positions_fwd_inplace", *ROPES)), True),
+    "aiter.ops.topk": ((), "top_k_per_row_decode top_k_per_row_prefill topk_use_mulblocks", True),
     "aiter.ops.triton.attention": ((), "pa_mqa_logits_mxfp4", False),
     "aiter.ops.triton.attention.chunk_kda": ((), "chunk_kda", False),
     "aiter.ops.triton.attention.extend_attention": (("aiter.ops.triton.extend_attention",), "extend_attention_fwd", False),
@@ -109,7 +110,8 @@ MODULES = {
     "aiter.ops.triton.rope.fused_qkv_split_qk_norm_rope_cache": ((), "fused_qkv_split_qk_norm_rope_cache", False),
     "aiter.ops.triton.rope.q_rope_mxfp4_quant": ((), "q_rope_mxfp4_quant", False),
     "aiter.ops.triton.rope.rope": (
-        (), "rope_cached_thd_positions_2c_fwd_inplace rope_cached_thd_positions_offsets_2c_fwd_inplace", False),
+        (), " ".join(("rope_cached_thd_positions_2c_fwd_inplace rope_cached_thd_positions_offsets_2c_fwd_inplace",
+                      *(name for name in ROPES if "2" not in name))), False),
     "aiter.rotary_embedding": ((), "MRotaryEmbedding get_rope", False),
 }
 

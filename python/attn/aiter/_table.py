@@ -176,6 +176,18 @@ _V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-
        "lists of them")
 _FP4 = "keys of 4 bits are not read"
 
+_ANGLES = "angles, other orders of rows and new outputs have no kernel; rope_cached_positions_*_inplace rotate rows in place"
+_WAYS = "norm and rotation without a cache are no launch of attnc; fused_qk_norm_rope_cache_* write one"
+_BLOCKS = "it chooses among AITER's kernels; top_k_per_row_* need no such choice"
+
+# Rotations of AITER's that no engine makes.
+ROPES = """
+    rope_fwd rope_fwd_inplace rope_2c_fwd rope_2c_fwd_inplace rope_cached_fwd rope_cached_fwd_inplace
+    rope_cached_2c_fwd rope_thd_fwd rope_thd_fwd_inplace rope_2d_fwd rope_2d_fwd_inplace
+    rope_cached_positions_fwd rope_cached_positions_2c_fwd rope_cached_positions_offsets_fwd
+    rope_cached_positions_offsets_fwd_inplace rope_cached_positions_offsets_2c_fwd
+    rope_cached_positions_offsets_2c_fwd_inplace""".split()
+
 # (call, engines, why not)
 MISSING = (
     ("fmha_v3_fwd", "SGLang", _ENTRY),
@@ -247,6 +259,9 @@ MISSING = (
     ("fav3_sage_wrapper_func", "SGLang", "queries and keys of int8 with scales of blocks are not read by prefill"),
     ("get_rope", "ATOM, SGLang", _ROPE),
     ("MRotaryEmbedding", "ATOM", _ROPE),
+    *((name, "", _ANGLES) for name in ROPES),
+    *((name, "", _WAYS) for name in ("fused_qk_norm_rope_1way", "fused_qk_norm_rope_2way")),
+    ("topk_use_mulblocks", "", _BLOCKS),
 )
 
 SERVED = tuple(name for calls, _, _, _ in ROWS for name in calls)
