@@ -94,7 +94,7 @@ static bool read_row(struct attnc_fitted *f, const struct attnc_yaml *y, uint32_
     const uint32_t value = attnc_yaml_get(y, id, "value"), gain = attnc_yaml_get(y, id, "gain");
     const uint32_t range = attnc_yaml_get(y, id, "range");
     const struct att_loc at = y->nodes[id].at;
-    struct att_why why;
+    struct att_why why = {.text = ""};
     int64_t number;
     double real = 0;
     if (!row.kernels || !row.knob || !value) {

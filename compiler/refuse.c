@@ -50,7 +50,7 @@ static struct att_variant without(const struct att_variant *v, att_field_set wro
 static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machine *m,
                              enum att_field f, enum att_field other, const char *text)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     int value;
     for (int i = 0; alternative(f, i, &value); i++) {
         struct att_variant changed = *v;
@@ -84,7 +84,7 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
  * would. */
 static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     int value;
     for (int f = ATT_FIELD_COUNT; f-- > 0;) {
         if (!v->loc[f].line || !(v->op->takes >> f & 1))
@@ -122,7 +122,7 @@ void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
                          const struct tir_machine *m, att_field_set wrong)
 {
     for (;;) {
-        struct att_why why;
+        struct att_why why = {.text = ""};
         const struct att_variant rest = without(v, wrong);
         if (accepts(&rest, m, &why) || why.field >= ATT_FIELD_COUNT || wrong >> why.field & 1 ||
             !v->loc[why.field].line)

@@ -465,7 +465,7 @@ static void match(struct attnc_tuning *t, const struct att_variant *v)
 static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
 {
     char key[ATT_TEXT_MAX];
-    struct att_why why;
+    struct att_why why = {.text = ""};
     attnc_key_text(v, key);
     if (v->tile || v->choice || !has_kernel(t, key))
         return add_variant(g, v);

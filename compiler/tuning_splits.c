@@ -80,7 +80,7 @@ static const struct att_template *find_template(const char *name)
 
 static bool is_possible(const struct att_variant *v)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     return v->op->check(v, &tgt_find(v->target)->machine, &why);
 }
 

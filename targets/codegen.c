@@ -39,7 +39,10 @@ void tgt_blob_free(struct tgt_blob *b)
  * Two options save a seventh of LLVM's time. Straight-line strength reduction tests whether each
  * value may be poison, and scans the next 32 instructions to do so. No value of ours may be
  * poison, since only loop counters are nsw and hooks wrap (compiler/hooks.c). N-ary reassociation
- * finds nothing that opt_cse has left. */
+ * finds nothing that opt_cse has left.
+ *
+ * Pairs of vector instructions (gfx1250) are off. LLVM 22.1 inserts nothing before a pair whose
+ * second instruction writes what a WMMA or a transcendental reads (CDNA5 ISA, 7.12.1). */
 static void start_llvm(void)
 {
     static const char *const options[] = {
@@ -54,6 +57,7 @@ static void start_llvm(void)
         "-enable-poison-reuse-guard=false",
         "-opt-disable=nary-reassociate",
         "-amdgpu-atomic-optimizer-strategy=None",
+        "-amdgpu-enable-vopd=0",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();

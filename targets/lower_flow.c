@@ -314,7 +314,24 @@ static bool is_of_this_block(struct lower *l, LLVMValueRef v)
     return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == LLVMGetInsertBlock(l->b);
 }
 
-/* Uses the values in empty assembly, so that their computation stays above it. */
+/* True if LLVM keeps the vector operands of assembly in the first 256 of a wave's VGPRs, where it
+ * has more (LLVM 22.1, gfx1250: VGPR_32_Lo256). */
+static bool assembly_is_narrow(const struct lower *l)
+{
+    enum { ASSEMBLY_VGPRS = 256 };
+    return !l->t->has_agprs && l->t->max_vgprs > ASSEMBLY_VGPRS;
+}
+
+/* Uses a vector at this place without an instruction, in any register. */
+static void use_anywhere(struct lower *l, LLVMValueRef v)
+{
+    static const char name[] = "llvm.fake.use";
+    LLVMValueRef fn = LLVMGetIntrinsicDeclaration(
+        l->module, LLVMLookupIntrinsicID(name, sizeof(name) - 1), NULL, 0);
+    LLVMBuildCall2(l->b, LLVMGlobalGetValueType(fn), fn, &v, 1, "");
+}
+
+/* Uses the values, so that their computation stays above this place. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
     struct tir_value together[MOST_TOGETHER];
@@ -336,7 +353,10 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
         }
         v = as_dwords(l, v, t);
         LLVMTypeRef type = LLVMTypeOf(v);
-        inline_asm(l, &type, &v, 1, t.kind == TIR_SCALAR ? "s" : "v", 1);
+        if (t.kind != TIR_SCALAR && assembly_is_narrow(l))
+            use_anywhere(l, v);
+        else
+            inline_asm(l, &type, &v, 1, t.kind == TIR_SCALAR ? "s" : "v", 1);
     }
     if (n > 1)
         pass_through(l, together, n);
@@ -344,11 +364,14 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 }
 
 /* Passes the operand through empty assembly to fix its place. LLVM would otherwise make a constant
- * directly before its first use. */
+ * directly before its first use. Tiles do not pass through narrow assembly. */
 LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 {
     static const char in_vgprs[] = "=v,0", in_sgprs[] = "=s,0";
+    enum { FEW = 4 /* elements */ };
     const struct tir_type t = lower_result_type(l, op);
+    if (t.kind != TIR_SCALAR && lower_count(t) > FEW && assembly_is_narrow(l))
+        return lower_value(l, op->operands[0]);
     LLVMValueRef v = as_dwords(l, lower_value(l, op->operands[0]), t);
     LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
     LLVMValueRef code =

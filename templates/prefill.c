@@ -212,7 +212,7 @@ static void begin_state(struct prefill *p)
 static bool has_even_code(const struct prefill *p)
 {
     const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
-    return wanted && p->tile->rows == 32 && !att_scales_scores(p->v) &&
+    return wanted && prefill_side(p) == 32 && !att_scales_scores(p->v) &&
            !(p->v->paged && p->shape.dtype == TIR_FP8);
 }
 
@@ -338,7 +338,7 @@ static struct tir_schedule schedule_of(const struct prefill *p)
     struct tir_schedule s = pipe_schedule(&p->plan);
     s.loop.unroll = prefill_unrolls(p) ? 2 : 1;
     s.loop.shift_early = (uint8_t)own[PREFILL_SHIFT_EARLY];
-    s.cover = p->tile->rows == 32 && long_exp2 ? TIR_COVER_MIXED : TIR_COVER_EVEN;
+    s.cover = prefill_side(p) == 32 && long_exp2 ? TIR_COVER_MIXED : TIR_COVER_EVEN;
     s.even_code = has_even_code(p);
     s.bare_last = p->tile->late_maximum;
     s.hoist_vgprs = p->tile->hoist_vgprs;
@@ -399,7 +399,7 @@ const struct att_template att_template_prefill = {
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
             "key_groups", "whole_heads", "early_priority", "workgroups", "even_code",
-            "fresh_offsets", "most_keys"},
+            "fresh_offsets", "most_keys", "side"},
     .renamed = {"alone", "workgroups"},
     .n_knobs = PREFILL_N_KNOBS,
     .pipelines = prefill_pipelines,

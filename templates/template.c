@@ -192,7 +192,7 @@ static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
     const unsigned count = att_count_tiles(v->op);
     if (n > count)
         return att_reject(why, ATT_TILE, "%s has %u tiles, and no tile %u", v->op->name, count, n);
-    struct att_why reason;
+    struct att_why reason = {.text = ""};
     *tile = att_row_tile(v, m, (n - 1) % v->op->n_tiles);
     if (set_knobs(v->op, (n - 1) / v->op->n_tiles, tile, &reason) &&
         v->op->fits(v, tile, m, &reason))
@@ -203,7 +203,7 @@ static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why)
 {
-    struct att_why ignored;
+    struct att_why ignored = {.text = ""};
     if (!why)
         why = &ignored;
     if (v->tile || v->spare_tile)

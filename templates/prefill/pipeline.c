@@ -57,7 +57,7 @@ bool prefill_checks_weights(const struct prefill *p)
     /* A causal mask with 96 columns would spill two scalar registers. */
     if (p->v->head_dim > 64 && p->value.tail != PREFILL_TAIL_SUM && p->v->mask == ATT_MASK_CAUSAL)
         return false;
-    return prefill_unrolls(p) && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
+    return prefill_unrolls(p) && prefill_bytes(p) == 2 && prefill_side(p) == 32 &&
            p->v->head_dim <= most && p->v->head_dim_v <= most;
 }
 

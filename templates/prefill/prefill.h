@@ -177,6 +177,10 @@ static inline const struct tir_mma *prefill_mma(const struct prefill *p)
     return &p->m->mma[p->shape.product];
 }
 
+/** Returns the rows and columns of the matrix instruction. A wave has the queries of one or several
+ * of them. */
+static inline unsigned prefill_side(const struct prefill *p) { return prefill_mma(p)->m; }
+
 /** Returns the bytes of an element of Q, K and V in LDS and registers. */
 static inline unsigned prefill_bytes(const struct prefill *p)
 {
@@ -337,7 +341,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 
 /* tile.c */
 
-enum { PREFILL_N_TILES = 42 };
+enum { PREFILL_N_TILES = 46 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };
@@ -365,6 +369,8 @@ enum {
                                take no registers in the rest of it */
     PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
                                number. The next row that fits takes launches with more */
+    PREFILL_SIDE, /* columns of the matrix instruction, for waves of 32 lanes, whose queries several
+                     instructions share; 0: as many as the queries */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

@@ -47,7 +47,7 @@ static void add_panel(struct prefill *p, struct prefill_panel n, unsigned vector
 static bool leaves_columns(const struct prefill *p)
 {
     return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged &&
-           prefill_bytes(p) == 2 && p->tile->rows == 32;
+           prefill_bytes(p) == 2 && prefill_side(p) == 32;
 }
 
 /* True if K is one panel, rounded up to a power of two. Products use the columns that they need;
@@ -110,8 +110,8 @@ struct tir_layout prefill_scores_layout(const struct prefill *p)
 static bool has_sum_rows(const struct prefill *p)
 {
     const bool ones = leaves_columns(p) || (prefill_transposes_v(p) && !p->v->paged);
-    return ones && prefill_bytes(p) == 2 && p->tile->rows == 32 && !p->v->lse &&
-           p->v->head_dim_v % (int)p->tile->rows;
+    return ones && prefill_bytes(p) == 2 && prefill_side(p) == 32 && !p->v->lse &&
+           p->v->head_dim_v % (int)prefill_side(p);
 }
 
 /* Chooses PREFILL_TAIL_REST: 8 rows of O^T cost half of another block of 32 rows, but the VALU sums
@@ -120,11 +120,11 @@ static void find_rest(struct prefill *p)
 {
     enum { ROWS = 8, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
-    const bool fits = prefill_transposes_v(p) && prefill_bytes(p) == 2 && p->tile->rows == 32 &&
+    const bool fits = prefill_transposes_v(p) && prefill_bytes(p) == 2 && prefill_side(p) == 32 &&
                       prefill_groups(p) == 1 && p->tile->keys >= KEYS && p->tile->late_maximum &&
                       prefill_unrolls(p);
     const bool rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
-                      v->head_dim_v % (int)p->tile->rows == ROWS && prefill_rest_product(p) >= 0;
+                      v->head_dim_v % (int)prefill_side(p) == ROWS && prefill_rest_product(p) >= 0;
     if (rest)
         p->value.tail = PREFILL_TAIL_REST;
 }
@@ -307,8 +307,14 @@ static void place_rows(struct prefill *p)
 
 enum { WIDE = 64 };
 
-/* Returns the number of the matrix instruction; below 0: there is none. fp8 prefers k = 64, which
- * has twice the rate. */
+/* Returns the rows and columns of a tile's matrix instruction. */
+static unsigned side_of(const struct att_tile *t)
+{
+    return t->own[PREFILL_SIDE] ? t->own[PREFILL_SIDE] : t->rows;
+}
+
+/* Returns the number of the matrix instruction with `rows` rows and columns; below 0: there is
+ * none. fp8 prefers k = 64, which has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
@@ -326,7 +332,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .shape.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : att_dtype(v),
         .source.kind = v->paged ? PREFILL_PAGES : PREFILL_TENSOR,
     };
-    p.shape.product = find_product(m, t->rows, t->keys, p.shape.dtype);
+    p.shape.product = find_product(m, side_of(t), t->keys, p.shape.dtype);
     if (p.shape.product < 0)
         return p;
     choose_layouts(&p);
@@ -398,7 +404,8 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
  * accumulator have whole rows of O^T. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
-    const int together = 256 / p->tile->rows; /* rows in a register of all lanes, and its next */
+    const int together =
+        256 / (int)prefill_side(p); /* rows in a register of all lanes, and its next */
     const unsigned most = lds_limit(p);
     if (lds_bytes(p) > most)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(p),
@@ -415,7 +422,7 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 }
 
 /* True if the machine's waves have registers and an instruction for the tile, as waves of 64 lanes
- * always have. Waves of fewer lanes take tiles of 16 queries only, with 16 rows of O^T. */
+ * always have. Waves of fewer lanes have tiles of their own, and O^T in whole instructions. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
@@ -432,13 +439,29 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                           v->head_dim_v, ROWS, m->name);
     if (v->q_dtype == ATT_Q_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "%s has no tile for queries of fp8", m->name);
-    return t->rows == ROWS ||
-           att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name, t->rows);
+    return t->own[PREFILL_SIDE] ||
+           att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
+}
+
+/* True if the variant's steps work on waves whose queries several instructions share. Halves and
+ * eighths of a tile then are no runs of registers, and rows of items are not spread over them. */
+static bool fits_several(const struct att_variant *v, const struct att_tile *t, struct att_why *why)
+{
+    if (v->planned)
+        return att_reject(why, ATT_TILE, "has no rows of items");
+    if (v->head_dim_v & (v->head_dim_v - 1))
+        return att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
+    return !t->late_power || att_reject(why, ATT_TILE, "has no eighths of the exponentials");
 }
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why)
 {
+    if (t->own[PREFILL_SIDE] &&
+        m->lane_bits == TIR_WAVE_BITS) /* keeps the reason of a row before */
+        return why->text[0]
+                   ? false
+                   : att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
     if (v->head_dim > t->head_dim || v->head_dim_v > t->head_dim_v)
         return att_reject(why, ATT_HEAD_DIM,
                           "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
@@ -457,8 +480,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
     if (!has_room_beside(v, t, m, why))
         return false;
-    const unsigned together = 256u / t->rows; /* rows in a register of all lanes, and its next */
+    const unsigned side = side_of(t);
+    const unsigned together = 256u / side; /* rows in a register of all lanes, and its next */
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
+    if (side < (unsigned)t->rows && !fits_several(v, t, why))
+        return false;
     if (t->late_power && t->keys * (late & -late) % (8 * together))
         return att_reject(why, ATT_TILE, "%u/8 of %d keys is no such part of a lane's scores", late,
                           t->keys);

@@ -5,9 +5,9 @@
  */
 #include "templates/prefill/prefill.h"
 
-/* A tile for heads of up to `qk` and `v` elements. A wave has 16 or 32 queries, the rows of its
- * matrix instruction. `widest` is the widest panel of K: without `whole_keys` all panels but the
- * first are read during the product. */
+/* A tile for heads of up to `qk` and `v` elements. A wave has 16 or 32 queries, the columns of its
+ * matrix instruction, or of several where PREFILL_SIDE is set. `widest` is the widest panel of K:
+ * without `whole_keys` all panels but the first are read during the product. */
 #define TILE(qk, v, queries, n_waves, n_keys, widest)                                             \
     .head_dim = (qk), .head_dim_v = (v), .rows = (queries), .waves = (n_waves), .keys = (n_keys), \
     .panel = (widest)
@@ -127,6 +127,16 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(128, 128, 32, 4, 32, 256), .late_power = true, .whole_keys = true,
      .own = {[PREFILL_WORKGROUPS] = 2},
      .why = "few keys a query: a workgroup begins or ends while others multiply"},
+    {TILE(128, 128, 32, 8, 64, 64), COPIED, .plain = true, .own = {[PREFILL_SIDE] = 16},
+     .why = "an operand that LDS takes 4 clocks for serves two products of 8"},
+    {TILE(128, 128, 32, 8, 32, 128), COPIED, .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_SIDE] = 16}, .why = "whatever else is done to scores takes registers"},
+    {TILE(128, 128, 32, 8, 32, 256), .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
+     .why = "the same where pages pass through registers"},
+    {TILE(256, 256, 16, 8, 32, 256), .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
+     .why = "Q and O of 32 queries have no registers"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {

@@ -426,7 +426,7 @@ enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     keys[1] = 0;
     for (unsigned i = 0; i < PREFILL_N_TILES && keys[1] < INT32_MAX; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
@@ -445,7 +445,7 @@ static const struct att_tile *find_few(const struct att_variant *v, const struct
 static const struct att_tile *find_few_keys(const struct att_variant *v,
                                             const struct tir_machine *m)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
         if (is_for_few_keys(v, &prefill_tiles[i], m) && prefill_fits(v, &prefill_tiles[i], m, &why))
             return &prefill_tiles[i];
@@ -465,7 +465,7 @@ static bool halves_planned_tiles(const struct att_variant *v, const struct att_t
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
         if (!halves_planned_tiles(v, t) || !prefill_fits(v, t, m, &why))
@@ -512,7 +512,7 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
 static bool short_second(const struct att_variant *v, const struct tir_machine *m,
                          struct att_second *second)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     if (!find_short_calls(v, m, second))
         return false;
     for (unsigned i = 0; i < PREFILL_N_TILES && !second->tile; i++) {

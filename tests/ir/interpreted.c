@@ -230,7 +230,7 @@ void interpret_kernel(const struct interpreted *k)
 {
     const struct tir_machine *const m = &tgt_find(k->v->target)->machine;
     struct run r = {.k = k};
-    struct att_why reason;
+    struct att_why reason = {.text = ""};
     char why[128];
     if (!k->v->op->check(k->v, m, &reason))
         fail_msg("%s", reason.text);

@@ -21,7 +21,7 @@ static struct attnc_kernel compile(const struct att_variant *v)
     static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_LINKED};
     const struct tgt_blob no_hooks = {0};
     struct attnc_kernel k;
-    struct att_why reason;
+    struct att_why reason = {.text = ""};
     char why[ATTNC_WHY] = "";
     if (!v->op->check(v, &tgt_find(v->target)->machine, &reason))
         fail_msg("%s", reason.text);

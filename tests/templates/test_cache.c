@@ -36,7 +36,7 @@ static void check_caches(const struct att_template *op, const char *target)
     unsigned built = 0;
     for (int kind = 0; kind < KINDS; kind++) {
         const struct att_variant v = variant(op, target, 64, kind);
-        struct att_why why;
+        struct att_why why = {.text = ""};
         if (!op->check(&v, &tgt_find(target)->machine, &why)) {
             assert_true(strlen(why.text) > 10);
             continue;

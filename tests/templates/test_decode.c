@@ -375,7 +375,7 @@ static struct att_variant variant(const char *target, const struct setting *s, u
         v.loc[s[i].field].line = 1;
     }
     att_variant_resolve(&v);
-    struct att_why reason;
+    struct att_why reason = {.text = ""};
     if (!template_of("decode")->check(&v, &tgt_find(target)->machine, &reason))
         fail_msg("%s", reason.text);
     return v;

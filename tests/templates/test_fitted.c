@@ -147,7 +147,7 @@ static void words_that_nobody_has_are_refused(void **state)
 /* A row that names no family or no knob of it does nothing, and nobody would notice. */
 static void rows_of_targets_name_knobs(void **state)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     (void)state;
     for (int t = 0; tgt_all[t]; t++)
         for (const struct tir_fitted *row = tgt_all[t]->machine.fitted; row->kernels; row++)

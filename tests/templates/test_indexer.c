@@ -81,7 +81,7 @@ static void a_selection_beyond_lds_is_refused(void **state)
 {
     (void)state;
     struct att_variant v;
-    struct att_why why;
+    struct att_why why = {.text = ""};
     att_variant_init(&v, &att_template_indexer_topk, "gfx942");
     att_set(&v, ATT_TOP_K, 4096);
     att_set(&v, ATT_TOP_BLOCKS, 4096);
@@ -96,7 +96,7 @@ static void keys_of_mxfp4_are_for_gfx950(void **state)
         &att_template_indexer_rope_cache, &att_template_indexer_topk, &att_template_indexer_logits};
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
         struct att_variant v;
-        struct att_why why;
+        struct att_why why = {.text = ""};
         att_variant_init(&v, templates[i], "gfx942");
         att_set(&v, ATT_ROPE, ATT_ROPE_NEOX);
         att_set(&v, ATT_PAGED, 1);

@@ -152,7 +152,7 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
         for (int dim_v = 64; dim_v <= 512; dim_v += dim_v < 256 ? 8 : 64) {
             const struct tir_machine *m = &tgt_all[t]->machine;
             struct att_variant v = variant(m->name, (const int[2]){dim, dim_v});
-            struct att_why why;
+            struct att_why why = {.text = ""};
             struct att_kernel k;
             if (!v.op->check(&v, m, &why))
                 continue;

@@ -570,7 +570,7 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
 /* True if two choices clash for a reason of their own, and not because `a` needs a third one. */
 static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why *why)
 {
-    struct att_why other;
+    struct att_why other = {.text = ""};
     if (!clash(l, a, b, why))
         return false;
     const struct chain c = chain_of(l, a);

@@ -387,7 +387,7 @@ static void fit_rows(struct fit *f, bool all_values)
 /* Returns the row of the tile table that a variant takes under the table of fitted knobs. */
 static unsigned find_row(const struct att_variant *v, const struct tir_machine *m)
 {
-    struct att_why why;
+    struct att_why why = {.text = ""};
     unsigned row = 0;
     if (v->tile)
         return ((unsigned)v->tile - 1) % v->op->n_tiles;
