@@ -343,6 +343,8 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 40, d.cache.dtype = ATTN_FP8),
             "have a multiple of 16 tokens");
     REFUSED(d.head_dim = 100, "not a multiple of 8");
+    REFUSED((d.head_dim = 100, d.head_dim_v = 128), "head_dim 100 or head_dim_v 128");
+    REFUSED(d.head_dim_v = 100, "head_dim 128 or head_dim_v 100");
     REFUSED(d.q_dtype = ATTN_FP8, "q_dtype is ATTN_FP8, cache.dtype is not");
     REFUSED(d.q_scale = ATTN_Q_SCALE_TOKEN, "q_scale is set, q_dtype is not ATTN_FP8");
 #undef REFUSED

@@ -279,6 +279,8 @@ static void packed_rows_are_of_one_kind(void **state)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(handed(fake, AT_TOKEN, 8), 656);
     assert_int_equal(handed(fake, AT_PAGE, 8), 16 * 656);
+    a.cache.v_page_stride = a.cache.v_token_stride = a.cache.v_head_stride = -1; /* not read */
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
     d.cache.layout = ATTN_KV_SCALES_LAST;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
