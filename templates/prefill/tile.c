@@ -454,14 +454,20 @@ static bool fits_several(const struct att_variant *v, const struct att_tile *t, 
     return !t->late_power || att_reject(why, ATT_TILE, "has no eighths of the exponentials");
 }
 
+/* True unless the tile is for waves of fewer lanes. Keeps the reason of a row before. */
+static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
+{
+    if (!t->own[PREFILL_SIDE] || m->lane_bits < TIR_WAVE_BITS)
+        return true;
+    return why->text[0] ? false
+                        : att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
+}
+
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why)
 {
-    if (t->own[PREFILL_SIDE] &&
-        m->lane_bits == TIR_WAVE_BITS) /* keeps the reason of a row before */
-        return why->text[0]
-                   ? false
-                   : att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
+    if (!is_for_lanes(t, m, why))
+        return false;
     if (v->head_dim > t->head_dim || v->head_dim_v > t->head_dim_v)
         return att_reject(why, ATT_HEAD_DIM,
                           "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
