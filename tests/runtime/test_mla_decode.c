@@ -22,14 +22,15 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
                 const char *page_table, const char *kind)
 {
     const bool packed = !strcmp(kind, "packed"), fp8 = !strcmp(kind, "fp8");
+    const bool scaled = !strcmp(kind, "scaled");
     const struct attnc_pack_pair key[] = {
         {"dtype", "bf16"},
         {"gqa", "any"},
         {"head_dim", "576"},
         {"head_dim_v", "512"},
-        {"kv_dtype", packed || fp8 ? "fp8" : "same"},
+        {"kv_dtype", packed || fp8 || scaled ? "fp8" : "same"},
         {"kv_layout", packed ? "packed" : "nhd"},
-        {"kv_scale", "none"},
+        {"kv_scale", scaled ? "tensor" : "none"},
         {"lse", "false"},
         {"mask", "causal"},
         {"one_launch", strcmp(kind, "one_launch") ? "false" : "true"},
@@ -69,6 +70,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "once", "none", "blocks", "one_launch");
     add(w, "rows", "slots", "blocks", "same");
     add(w, "packed", "slots", "blocks", "packed");
+    add(w, "scaled", "slots", "blocks", "scaled");
     add(w, "blocks", "blocks", "blocks", "same");
     add(w, "lists", "slots", "indices", "same");
     add(w, "two", "slots", "indices", "two_sources");
@@ -290,8 +292,9 @@ static void packed_rows_are_of_one_kind(void **state)
     close_bench(&b);
 }
 
-/* DLPack has a packed row as its bytes: 512 elements, 4 scales and 64 elements of 16 bits. */
-static void packed_rows_are_tensors_of_656_bytes(void **state)
+/* DLPack has a packed row as its bytes: 512 elements, 4 scales and 64 elements of 16 bits. A cache
+ * with one scale takes that as a tensor too. */
+static void tensors_are_rows_of_the_cache_and_its_scale(void **state)
 {
     (void)state;
     fake_reset();
@@ -301,16 +304,13 @@ static void packed_rows_are_tensors_of_656_bytes(void **state)
     d.cache.layout = ATTN_KV_PACKED;
     d.cache.dtype = ATTN_FP8;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
-    enum { Q, OUT, CACHE, LENS, TABLE, N };
-    int64_t shape[N][4] = {{3, 8, 576}, {3, 8, 512}, {10, 16, 1, 656}, {3}, {3, 4}};
+    enum { Q, OUT, CACHE, LENS, TABLE, SCALE, N };
+    int64_t shape[N][4] = {{3, 8, 576}, {3, 8, 512}, {10, 16, 1, 656}, {3}, {3, 4}, {1}};
     static const struct {
         int ndim;
         DLDataType dtype;
-    } kind[N] = {{3, {kDLBfloat, 16, 1}},
-                 {3, {kDLBfloat, 16, 1}},
-                 {4, {kDLUInt, 8, 1}},
-                 {1, {kDLInt, 32, 1}},
-                 {2, {kDLInt, 32, 1}}};
+    } kind[N] = {{3, {kDLBfloat, 16, 1}}, {3, {kDLBfloat, 16, 1}}, {4, {kDLUInt, 8, 1}},
+                 {1, {kDLInt, 32, 1}},    {2, {kDLInt, 32, 1}},    {1, {kDLFloat, 32, 1}}};
     DLTensor t[N];
     for (int i = 0; i < N; i++)
         t[i] = (DLTensor){.data = tensor,
@@ -318,12 +318,12 @@ static void packed_rows_are_tensors_of_656_bytes(void **state)
                           .ndim = kind[i].ndim,
                           .dtype = kind[i].dtype,
                           .shape = shape[i]};
-    const struct attn_mla_decode_tensors given = {.size = sizeof(given),
-                                                  .q = &t[Q],
-                                                  .out = &t[OUT],
-                                                  .k_cache = &t[CACHE],
-                                                  .kv_lens = &t[LENS],
-                                                  .block_table = &t[TABLE]};
+    struct attn_mla_decode_tensors given = {.size = sizeof(given),
+                                            .q = &t[Q],
+                                            .out = &t[OUT],
+                                            .k_cache = &t[CACHE],
+                                            .kv_lens = &t[LENS],
+                                            .block_table = &t[TABLE]};
     struct attn_mla_decode_args a = {.size = sizeof(a)};
     assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_OK);
     assert_int_equal(a.cache.k_page_stride, 16 * 656);
@@ -332,6 +332,15 @@ static void packed_rows_are_tensors_of_656_bytes(void **state)
     shape[CACHE][3] = 576;
     assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT);
     says("k_cache: dimension 3 is 576, 656 is needed");
+    attn_op_destroy(op);
+    d.cache.layout = ATTN_KV_NHD;
+    d.cache.scale = ATTN_KV_SCALE_TENSOR;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT);
+    says("k_scale is NULL");
+    given.k_scale = &t[SCALE];
+    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_OK);
+    assert_ptr_equal(a.cache.k_scale, tensor);
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -473,7 +482,7 @@ int main(void)
         cmocka_unit_test(two_sources_are_of_lists_of_rows),
         cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
-        cmocka_unit_test(packed_rows_are_tensors_of_656_bytes),
+        cmocka_unit_test(tensors_are_rows_of_the_cache_and_its_scale),
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(blocks_are_checked_on_request),
