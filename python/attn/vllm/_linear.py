@@ -25,7 +25,7 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
     def __init__(self, config, vllm_config, *args, **kwargs):
         super().__init__(config, vllm_config, *args, **kwargs)
         backend = vllm_config.attention_config.backend
-        self.ours = getattr(backend, "name", None) == "ATTN"
+        self.ours, self.session = getattr(backend, "name", None) == "ATTN", None
         if not self.ours:
             return
         if vllm_config.cache_config.use_replayssm:
@@ -49,7 +49,8 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
         steps = get_forward_context().attn_metadata
         if not isinstance(steps, dict) or self.prefix not in steps:  # a run that measures memory
             return None
-        _common.session(self.vllm_config, mixed_qkv.device)
+        if self.session is None:  # a model without attention has nothing else that opens the device
+            self.session = _common.session(self.vllm_config, mixed_qkv.device)
         step, n = steps[self.prefix], steps[self.prefix].num_actual_tokens
         rows, a, b, out = mixed_qkv[:n], a[:n], b[:n], core_attn_out[:n]
         if step.spec_sequence_masks is None:
