@@ -498,8 +498,7 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 {
     if ((first | bytes) & 3)
         return false;
-    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
-                                                                 << USES_FLAGS;
+    const uint64_t kept = ~((uint64_t)SITE_READ_ATOMIC << USES_FLAGS);
     const uint64_t use = (uint64_t)a->self << USES_READERS | (uint64_t)WHOLE << USES_READ;
     const uint64_t timed = (uint64_t)clocks_run(&r->clocks) * SITE_READ_TIME << USES_FLAGS;
     for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {

@@ -51,6 +51,17 @@ static void a_load_needs_a_barrier(void **state)
                    "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT);
 }
 
+/* A wave that reads its own store leaves it recorded for the others. */
+static void a_load_of_the_own_store_does_not_hide_it(void **state)
+{
+    (void)state;
+#define OWN "ds_write_b32 v1, v0\nds_read_b32 v4, v1\n" WAIT
+    expect(OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER OWN
+                   "ds_read_b32 v3, v2\n" WAIT,
+           OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER OWN BARRIER
+                   "ds_read_b32 v3, v2\n" WAIT);
+}
+
 static void a_store_must_not_overtake_a_load(void **state)
 {
     (void)state;
@@ -311,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_load_needs_a_barrier),
+        cmocka_unit_test(a_load_of_the_own_store_does_not_hide_it),
         cmocka_unit_test(a_store_must_not_overtake_a_load),
         cmocka_unit_test(equal_stores_are_harmless),
         cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
