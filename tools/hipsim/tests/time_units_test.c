@@ -443,6 +443,13 @@ static void the_bound_adds_slots_that_do_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48);
     mix.packed_f32 = 24;
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
+    p = time_params_default(GFX1250); /* packed ones take two of the four open clocks of 8 */
+    mix = (struct time_mix){.matrix = 16, .closed = 8, .packed_f32 = 4};
+    assert_true(time_loop_bound(&p, &mix, 1) == 16);
+    mix.packed_f32 = 6;
+    assert_true(time_loop_bound(&p, &mix, 1) == 18);
+    mix.valu = 4;
+    assert_true(time_loop_bound(&p, &mix, 1) == 20);
 }
 
 /* The tables of parameters and of parts agree on each target's first part. Other parts differ by

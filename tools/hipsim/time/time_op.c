@@ -2,6 +2,7 @@
 /* Computes the cost of an instruction: its port, for how long, and when its result can be read. */
 #include "time_op.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "row.h"
@@ -366,9 +367,10 @@ void time_mix_add(struct time_mix *mix, const struct time_op *op)
 
 double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves)
 {
-    double open = (double)(mix->matrix - mix->closed);
-    double beyond = mix->valu > open ? mix->valu - open : 0;
-    return waves * (mix->matrix + beyond + p->valu_cycles * mix->packed_f32);
+    const double open = (double)(mix->matrix - mix->closed);
+    const double beyond = fmax(mix->valu - open, 0), room = fmax(open - mix->valu, 0);
+    const double fit = p->packed_f32_stalls > 0 ? 0 : room / p->packed_f32_shadow;
+    return waves * (mix->matrix + beyond + p->valu_cycles * fmax(mix->packed_f32 - fit, 0));
 }
 
 void time_classify(enum gfx_target target, struct inst *in)

@@ -93,7 +93,8 @@ const char *time_unit_name(enum time_unit unit);
 /*
  * The instruction mix of one wave's loop iteration, and the loop's lower bound in clocks for
  * `waves` waves on a SIMD. The bound is the matrix time, plus vector slots that do not fit into its
- * open clocks, plus packed instructions, which never overlap. Good kernels reach 93 to 96 % of it.
+ * open clocks, plus packed instructions: all of them where they stall, else those that do not fit
+ * either. Good kernels of gfx9 reach 93 to 96 % of it.
  */
 struct time_mix {
     unsigned matrix;     /* matrix unit clocks */
