@@ -47,7 +47,7 @@ static int check_range(const struct slots *s, const int32_t *data, int32_t *foun
     return ATTN_OK;
 }
 
-/* Checks slots, with the same dense strides as launches have. */
+/* Checks lists of slots. A stride of 0 is replaced by the dense one, as in launches. */
 static int check_slots(const struct attn_device *device, struct slots *s, void *stream)
 {
     s->column_stride = attn_stride(s->column_stride, s->columns, 1);

@@ -25,7 +25,7 @@ struct batch {
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
     int64_t payload;
-    int64_t piece; /* [p] 0: none, the batch is not cut into equal pieces */
+    int64_t piece; /* [p] units of a piece; 0: the batch is not cut into equal pieces */
     int64_t whole; /* [k] tiles of a list if none is cut; 0: the batch is cut as one line */
     int64_t items; /* [T] items per head */
 };
@@ -33,7 +33,7 @@ struct batch {
 /* A sequence of the batch, or with q_tile a tile of its queries. */
 struct sequence {
     int32_t b;            /* its number */
-    int32_t of;           /* the sequence that it is of; b where there are no tiles */
+    int32_t of;           /* number of the sequence whose tile it is; b where there are no tiles */
     int32_t before;       /* tiles of that sequence with smaller numbers */
     int64_t q_start;      /* first query token */
     int64_t q_end;        /* one past its last */
@@ -69,8 +69,8 @@ static bool is_there(const struct batch *p, const struct sequence *q)
     return q->of < p->shape->batch;
 }
 
-/* Returns how many of a sequence's keys a tile sees. Its last query is `queries_behind` before the
- * sequence's last one. */
+/* Returns the number of a sequence's keys that a tile sees. Its last query is `queries_behind`
+ * before the sequence's last one. */
 static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_behind)
 {
     const int32_t right = p->shape->window_right;

@@ -41,8 +41,8 @@ void tgt_blob_free(struct tgt_blob *b)
  * poison, since only loop counters are nsw and hooks wrap (compiler/hooks.c). N-ary reassociation
  * finds nothing that opt_cse has left.
  *
- * Pairs of vector instructions (gfx1250) are off. LLVM 22.1 inserts nothing before a pair whose
- * second instruction writes what a WMMA or a transcendental reads (CDNA5 ISA, 7.12.1). */
+ * Pairs of vector instructions (gfx1250) are off. LLVM 22.1 inserts no wait state before a pair
+ * whose second instruction writes what a WMMA or a transcendental reads (CDNA5 ISA, 7.12.1). */
 static void start_llvm(void)
 {
     static const char *const options[] = {

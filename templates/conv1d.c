@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution in front of
+ * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution before
  * linear attention, with the last W - 1 inputs of each sequence kept in a pool.
  *
- * A wave has 64 channels of one sequence. With one token a lane has a channel, its history in
- * registers. Where no sequence has more, a wave may have 256 channels. With more tokens a lane has
- * 8 channels of several, and each tap is a load of its own, shifted by a token: the L1 has all but
- * the first. The wave of a sequence's first tokens reads the history and then writes the state, and
- * no other wave touches either.
+ * A wave has 64 channels of one sequence. Of a single token a lane has a channel, its history in
+ * registers. Of more tokens a lane has 8 channels of several, and each tap is a load of its own,
+ * shifted by a token: the L1 has all but the first. The wave of a sequence's first tokens reads the
+ * history and then writes the state, and no other wave touches either.
+ *
+ * Further kernels, for calls with sequences of one token, have waves with all tokens of 64 or 256
+ * channels. They process the tokens of a longer sequence one by one.
  */
 #include "templates/linear/blocks.h"
 #include "templates/linear/conv.h"
@@ -19,8 +21,8 @@
 
 enum { ELEM = 2, CHANNELS = ATT_CONV_CHANNELS, ROWS = 32 };
 
-/* Members of att_tile.own: tiles of ROWS tokens that a wave takes; or, where a wave has all tokens
-   of a sequence, its blocks of CHANNELS channels. */
+/* Indices in att_tile.own. STEPS: tiles of ROWS tokens of a wave. BLOCKS: blocks of CHANNELS
+   channels of a wave that has all tokens of a sequence; 0: it has STEPS tiles. */
 enum { STEPS, BLOCKS };
 
 static const struct att_tile tiles[] = {
@@ -66,13 +68,14 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Names the kernels for sequences of one token. In modelled time more channels of a wave pay from
- * three waves a compute unit on. Calls of that size take the first one for short sequences too,
- * token by token: the kernel for all lengths has few waves at once. */
+/* Names the two kernels for sequences of one token: with 64 channels of a wave, and with 256. In
+ * modelled time 256 are faster from three such waves a compute unit on. Calls of that size use the
+ * kernel of 64 for short sequences too, token by token: the kernel for all lengths has few waves at
+ * once. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3, SHORT = 16 };
+    enum { FIRST = 3 /* candidate: the third row */, WAVES = 3, SHORT = 16 /* tokens, at most */ };
     const int64_t many = (int64_t)m->cus * WAVES;
     if (n > 1 || v->tree)
         return false;
@@ -176,8 +179,8 @@ static void store_outputs(struct conv *c, const struct target *to, struct tir_va
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
-/* Computes the sums of one token, all in registers, and stores the state after it. Weights are
- * converted after all is loaded. */
+/* Returns the sums of a sequence's only token, computed in registers, and stores the state after
+ * it. Weights are converted after all loads are issued. */
 static struct tir_value convolve_token(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -422,7 +425,7 @@ static void visit_tree(struct conv *c)
 
 /* ---- A sequence ---- */
 
-/* Chooses the output tensor and its first channel for CHANNELS channels from `channel` (i32) on. */
+/* Returns the output tensor and its first channel for CHANNELS channels from `channel` (i32) on. */
 static struct target choose_target(struct conv *c, struct tir_value channel)
 {
     struct tir_builder *b = &c->b;
@@ -468,8 +471,8 @@ static void open_sequence(struct conv *c)
     c->out = choose_target(c, c->own.channel);
 }
 
-/* Stores the outputs of token `first` (i32) by their sums y. Each CHANNELS of the wave's channels
- * have one output tensor. */
+/* Stores the outputs of token `first` (i32) by their sums y. Each block of CHANNELS channels has
+ * one output tensor. */
 static void store_token(struct conv *c, struct tir_value first, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -541,8 +544,8 @@ static void visit_tokens(struct conv *c)
     tir_end_for(b, &loop, &in[1], (unsigned)last);
 }
 
-/* Convolves a sequence's tokens one by one, CHANNELS channels after the other, up to channel `end`
- * (i32). */
+/* Convolves a sequence block by block of CHANNELS channels, up to channel `end` - 1 (i32), and in
+ * each block token by token. */
 static void visit_blocks(struct conv *c, struct tir_value end)
 {
     struct conv block = *c;
@@ -556,7 +559,8 @@ static void visit_blocks(struct conv *c, struct tir_value end)
     c->b = block.b;
 }
 
-/* Convolves all tokens of a sequence. Most have one token, and most waves all of their channels. */
+/* Convolves all tokens of a sequence. The usual case has a path of its own: one token, and a wave
+ * all of whose channels exist. */
 static void visit_sequence(struct conv *c)
 {
     struct tir_builder *b = &c->b;

@@ -415,9 +415,9 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* Appends a barrier for waves with one tile less than the first wave, `n` tiles: all waves then
- * have as many barriers. A part before the window has no visible key: its count is 0 or below, and
- * no wave has a barrier. */
+/* Appends a barrier for waves whose `n` tiles are one fewer than the first wave's, so that all
+ * waves have equally many barriers. A part before the window has no visible key: its count is 0 or
+ * below, and no wave has a barrier. */
 static void add_last_barrier(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->kv.b;

@@ -57,10 +57,10 @@ struct norm {
     /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
-    /* Or they are in the order of their scales; token and group are the run's first ones then. */
-    struct tir_value tokens;   /* i32: of the run */
-    struct tir_value number;   /* i32: of the tile in the run */
-    struct tir_value by_token; /* i32: 1 if the scales of a token are neighbours, 0: of a group */
+    /* Or rows are in the order of their scales, and `token` is the run's first one. */
+    struct tir_value tokens;   /* i32: tokens of the run */
+    struct tir_value number;   /* i32: number of the tile in the run */
+    struct tir_value by_token; /* i32: 1: scales of a token are neighbours; 0: of a group */
 };
 
 /* True if rows are in the order of their scales. */
@@ -163,7 +163,7 @@ static struct tir_type column_type(struct norm *k, unsigned i)
 
 /* Rows of a tile that are in the order of their scales. */
 struct places {
-    struct tir_value token, group; /* i32: counted in the run; token is an existing one */
+    struct tir_value token, group; /* i32: counted in the run; token: at most the run's last one */
     struct tir_value there;        /* i1: the row exists */
 };
 
@@ -213,7 +213,7 @@ static struct tir_value place_offsets(struct norm *k, const struct places *p,
     return tir_add(b, at, att_wide(b, token));
 }
 
-/* Returns the same for stores: -1 for rows that do not exist. */
+/* Returns place_offsets() for a store: -1 for rows that do not exist. */
 static struct tir_value store_offsets(struct norm *k, const struct places *p,
                                       const char *token_stride, const char *group_stride, int size)
 {
@@ -454,8 +454,8 @@ static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
     return tir_shr(b, att_plus(b, rows, (int)k->rows - 1), tir_i32(b, (int)tir_bits(k->rows)));
 }
 
-/* Visits as many rows as visit_tokens(), in the order of their scales. The tiles of a run are
- * divided evenly among its workgroups, and the last ones may have none. */
+/* Normalises the workgroup's share of a run, as many rows as visit_tokens(), in the order of their
+ * scales. A run's tiles are divided evenly among its workgroups. The last ones may have none. */
 static void visit_in_order(struct norm *k)
 {
     struct tir_builder *b = &k->b;

@@ -50,7 +50,7 @@ struct plan {
     struct tir_value least;                        /* m */
     struct tir_value payload;
     struct tir_value piece, equal; /* p, or 1 without such a piece; i1: there is one */
-    struct tir_value whole, uncut; /* of tiles: k, or 1 if tiles are cut; i1: none is */
+    struct tir_value whole, uncut; /* with tiles: k, or 1 if tiles are cut; i1: no tile is cut */
     struct tir_value items;        /* T */
     struct tir_value rows;         /* R[B], once all rows are written */
 };
@@ -278,7 +278,7 @@ static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
     return piece;
 }
 
-/* Decides whether tiles stay whole, and how many of them a list has. `longest`: units of the
+/* Sets `uncut`, true if tiles stay whole, and `whole`, the tiles of a list. `longest`: units of the
  * longest tile. */
 static void choose_whole(struct plan *p, struct tir_value longest)
 {

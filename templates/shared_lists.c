@@ -32,7 +32,7 @@ struct shared {
     struct tir_value wave;     /* i32 */
     struct tir_value tile;     /* i32: number of the tile */
     struct tir_value head;     /* i32: number of the KV head */
-    struct tir_value first, n; /* i32: first query of the tile, and how many it has */
+    struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
     struct tir_value most;     /* i32: tokens that the last query sees */
     struct tir_value groups;   /* i32: groups with such tokens */
     struct tir_value lds;      /* i32: address of the words */
@@ -65,7 +65,7 @@ static struct tir_value from(struct shared *s, struct tir_value first)
     return tir_add(&s->b, tir_row_index(&s->b, s->lane), number(s, first));
 }
 
-/* Returns the LDS addresses of words. */
+/* Returns the LDS addresses (i32) of words `index`, one a lane. */
 static struct tir_value words_at(struct shared *s, struct tir_value index)
 {
     return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
@@ -135,8 +135,8 @@ static void add_queries(struct shared *s)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns byte offsets of i32 elements as i64, and -1, where nothing is stored, of those without
- * the i1. */
+/* Returns the byte offsets (i64) of elements `index` of an i32 array; -1, which stores nothing, in
+ * lanes where `there` (i1) is false. */
 static struct tir_value where(struct shared *s, struct tir_value there, struct tir_value index)
 {
     struct tir_builder *b = &s->b;
@@ -144,8 +144,8 @@ static struct tir_value where(struct shared *s, struct tir_value there, struct t
     return tir_select(b, there, at, tir_int_like(b, at, -1));
 }
 
-/* Writes the pages of groups (a lane each) as entries of the tile's list: group u of the list has
- * entries u group_entries and on. */
+/* Writes the pages of `groups`, one a lane, to the tile's list, where `there` (i1) is true. Group u
+ * of the list has entries u group_entries and on. */
 static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
                         struct tir_value there)
 {
@@ -215,6 +215,7 @@ static struct tir_value tokens_of(struct shared *s, struct tir_value total)
                       zero);
 }
 
+/* Writes the tile's entry of list_lens, in the first wave. */
 static void write_length(struct shared *s, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;
@@ -227,7 +228,8 @@ static void write_length(struct shared *s, struct tir_value tokens)
                    number(s, tokens));
 }
 
-/* Writes the bytes of one group of the list, for a query that sees `limit` tokens. */
+/* Writes the mask bytes of group u of the list for query t of the tile, which sees `limit`
+ * tokens. */
 static void write_group_mask(struct shared *s, struct tir_value u, struct tir_value t,
                              struct tir_value limit, struct tir_view mask)
 {
@@ -245,7 +247,8 @@ static void write_group_mask(struct shared *s, struct tir_value u, struct tir_va
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Writes the mask's rows, which the waves divide. */
+/* Writes the rows of the mask, one for each query. The waves divide them. `total`: groups of the
+ * list. */
 static void write_mask(struct shared *s, struct tir_value total, struct tir_value tokens)
 {
     struct tir_builder *b = &s->b;

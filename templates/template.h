@@ -67,7 +67,7 @@ struct att_tile {
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
     bool exact;        /* prefill: only for heads of just this size, causal or without a mask */
-    uint16_t own[ATT_OWN_MAX]; /* what one family alone has, in the order of att_template.own */
+    uint16_t own[ATT_OWN_MAX]; /* knobs of one family only, in the order of att_template.own */
     const char *why;           /* what decided on it */
 };
 

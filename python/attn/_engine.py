@@ -206,7 +206,7 @@ class Steps:
 
 
 class LinearKind(typing.NamedTuple):
-    """The fields that choose the kernels of a gated delta net. Heads may be any."""
+    """The fields that choose the kernels of a gated delta net. Kernels take any number of heads."""
     dtype: str  # of queries and outputs: bf16 or fp16
     taps: int  # of the convolution
     head_dim: int  # of a key
@@ -246,8 +246,8 @@ class LatentKind(typing.NamedTuple):
 
 def latent_kernels(kinds, decode_queries=1, absorbed=False):
     """Entries of a description for layers of these kinds: absorbed decode, the cache's writes, work lists and sums of parts.
-    Without `absorbed`, which says that an engine absorbs prompts too, prefill of expanded keys with and without LSE is added.
-    Unless ATTN_FUSE is 0, absorbed decode and the cache's writes are then there with the products with W_UK and W_UV too."""
+    `absorbed`: the engine absorbs prompts too. For other engines there is also prefill of expanded keys, with and without LSE.
+    Unless ATTN_FUSE is 0, they also get absorbed decode and the cache's writes with the products with W_UV and W_UK."""
     out = [{"op": "plan"}]
     for kind in dict.fromkeys(kind._replace(scale=0.0) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
@@ -271,7 +271,7 @@ class LatentSteps:
 
     def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1):
         self.kind, self.queries = kind, decode_queries
-        self.decodes = False  # an engine's word on the planned step: run_products() may run all of it
+        self.decodes = False  # set by the engine: True if run_products() may run the whole planned step
         self.op = device.mla_decode(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent,
                                     heads=kind.heads, q_len=decode_queries, cache=kind.cache(page_size))
         split = choose_split(self.op, max_batch)

@@ -397,8 +397,8 @@ class BatchPrefill:
 
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
              block_table=None, kv_indptr=None, kv_indices=None, custom_mask=None, mask_indptr=None, stream=None):
-        """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and
-        pages; with mask="custom" its mask. The plan kernel runs on `stream`, where there is one."""
+        """Takes a step's lengths: cu_seqlens_k, by default cu_seqlens_q, or lengths and pages. With
+        mask="custom" it takes the mask too. The plan kernel, if there is one, runs on `stream`."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
         if custom_mask is not None:

@@ -142,9 +142,9 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     tir_end_if(b, &last, NULL);
 }
 
-/* Adds up the slices that a wave claims. Numbers of claims grow, so that a wave has no more of
- * them than slices follow its first one. Most waves have one or two, and skip the remaining rounds
- * in steps of ROUNDS. */
+/* Adds up the slices that a wave claims. The numbers of its claims grow, so that it has no more
+ * claims than there are slices from its first one on. Most waves have one or two, and skip the
+ * remaining rounds in steps of ROUNDS. */
 static void add_claimed(const struct att_share *s, const struct others *o, struct tir_value claims,
                         struct tir_value n)
 {

@@ -4,7 +4,7 @@
  * own page, so any page size will do, and every row has a 64-bit address, so any cache size.
  *
  * A tile passes three steps, which a pipeline puts into stages of their own: page numbers are
- * looked up, the bits of the cache are loaded, and they are turned into elements to compute with.
+ * looked up, the bits of the cache are loaded, and they are converted to elements to compute with.
  */
 #ifndef TEMPLATES_CACHE_PAGES_H
 #define TEMPLATES_CACHE_PAGES_H

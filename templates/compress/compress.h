@@ -27,7 +27,7 @@ struct compress {
     struct tir_type row;      /* f32, 1 x head_dim: a lane has neighbouring elements */
     struct tir_type raw;      /* the same of x's type */
     struct tir_value ratio;   /* i32 */
-    struct tir_value overlap; /* i32: 1: a row's window includes the group before its own; 0 */
+    struct tir_value overlap; /* i32: 1: a row's window includes the group before its own; 0: not */
     struct tir_value window;  /* i32: tokens that a row is made of */
     struct tir_value ring;    /* i32: rows of a slot */
     /* The sequence: tokens first to end - 1 of it are in the call, `start` is the row of the first.

@@ -56,7 +56,7 @@ struct member {
     struct tir_value token; /* i32: its position in the sequence */
     struct tir_value place; /* i32: its row of the ring */
     struct tir_value own;   /* i32: its number in its group */
-    struct tir_value byte;  /* i64: first of its columns */
+    struct tir_value byte;  /* i64: its first column in a tensor: 0 or head_dim */
     struct tir_value there; /* i1: false: no such token, and its weight is 0 */
 };
 

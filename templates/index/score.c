@@ -466,7 +466,7 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
  * busy. */
 struct pending {
     struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
-    const struct tir_value *weight_pairs;                 /* for all rows */
+    const struct tir_value *weight_pairs;                 /* of the whole block, with pairs */
     struct tir_value positive[2]; /* of the fourth that is added: max(0, products) */
     struct tir_value *sum;        /* to which the products are added */
     bool is;                      /* true: there are such products */

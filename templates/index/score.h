@@ -30,30 +30,32 @@ enum {
     ATT_INDEX_SLICES_MAX = 16, /* matrix instructions of a product */
     ATT_INDEX_FOURTHS = 4,     /* fourths of a product's rows, which are added one by one */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS_MAX + 2, /* values of a group in flight */
-    ATT_INDEX_BLOCKS_MAX = 4,
-    ATT_INDEX_ROWS_MAX = 2,
-    ATT_INDEX_AHEAD_MAX = 4,   /* groups in flight */
-    ATT_INDEX_GROUPS_MAX = 16, /* groups of a round */
+    ATT_INDEX_BLOCKS_MAX = 4,                    /* blocks of 32 heads */
+    ATT_INDEX_ROWS_MAX = 2,                      /* rows that are scored at once */
+    ATT_INDEX_AHEAD_MAX = 4,                     /* groups in flight */
+    ATT_INDEX_GROUPS_MAX = 16,                   /* groups of a round */
     ATT_INDEX_CARRIED_MAX = ATT_INDEX_AHEAD_MAX * ATT_INDEX_CARRIED,
 };
 
 /** The query of a row, by which keys are multiplied. */
 struct att_index_query {
-    struct tir_value row;
+    struct tir_value row; /* i32: number of the row */
     struct tir_value q[ATT_INDEX_BLOCKS_MAX][ATT_INDEX_SLICES_MAX];
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; with att_index.pairs in their place: */
-    struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_FOURTHS];
-    struct tir_value scale;   /* e8m0 in an i32: scale of products */
-    struct tir_value unscale; /* f32: factor for a sum */
+    struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_FOURTHS]; /* two f16 each */
+    struct tir_value scale;   /* with pairs: e8m0 in an i32, the scale of products */
+    struct tir_value unscale; /* with pairs: f32, the factor that removes it from a sum */
 };
 
+/** The scoring of keys by one wave. A group is the keys of one matrix product. Two lanes load each
+ * key, in chunks of 16 bytes. */
 struct att_index {
     struct tir_builder *b;
-    bool paged, shuffle;
+    bool paged, shuffle;      /* keys are in pages; in the order of ATT_KV_LAYOUT_SHUFFLE */
     bool listed;              /* keys come from a list of blocks */
-    unsigned block_size;      /* of the list */
-    bool by_lane;             /* a group may cross pages */
-    bool mxfp4;               /* keys in the cache */
+    unsigned block_size;      /* keys of a block of the list */
+    bool by_lane;             /* each lane finds its own page: a group may cross pages */
+    bool mxfp4;               /* keys are mxfp4 */
     bool scaled;              /* each key has a float32 scale */
     enum tir_dtype element;   /* of q, and of keys that are not mxfp4 */
     unsigned vector;          /* elements of a chunk */
@@ -62,7 +64,7 @@ struct att_index {
     unsigned lanes;           /* of a wave */
     unsigned group;           /* keys of a matrix product: half the lanes of a wave */
     unsigned parts;           /* loads of a lane for its part of a key */
-    unsigned heads, blocks;   /* heads, and blocks of the matrix product's rows */
+    unsigned heads, blocks;   /* query heads; blocks of 32 heads, the rows of a product */
     int mma;                  /* number of the matrix instruction */
     unsigned slices;          /* matrix instructions of a product of a block */
     unsigned ahead;           /* groups in flight */
@@ -76,7 +78,7 @@ struct att_index {
     unsigned rows; /* rows that are scored at once */
     struct att_index_query query[ATT_INDEX_ROWS_MAX];
     struct tir_value key_offset, scale_offset; /* bytes from a group's start, for each lane */
-    struct tir_value keys, scales;             /* addresses */
+    struct tir_value keys, scales;             /* i64: addresses */
     struct att_paging paging;                  /* with pages only */
     struct tir_value page_stride;              /* bytes, i64 */
     struct tir_value table;                    /* i64: block table of the row's sequence */

@@ -24,14 +24,14 @@ struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
     struct tir_value channel; /* i32: the first */
-    unsigned channels;        /* ATT_CONV_CHANNELS or, for single tokens, a multiple; C below */
+    unsigned channels;        /* C: ATT_CONV_CHANNELS, or a multiple where rows are single tokens */
     struct tir_value step;    /* i32: number of the draft; not read if args.step_stride is NULL */
 };
 
 /** The types of tiles with C channels, of the variant's dtype: `rows` x C, 1 x C, and C x 1 for
  * memory that has channels any distance apart. */
 struct att_conv_shape {
-    unsigned lanes; /* that share the channels */
+    unsigned lanes; /* lanes that share ATT_CONV_CHANNELS channels */
     struct tir_type tile, row, column;
 };
 struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_variant *v,
@@ -41,7 +41,8 @@ struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_var
 void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct att_conv_shape *s,
                    struct tir_value *taps);
 
-/** Loads the weights as memory has them, without waiting for it. */
+/** Issues the loads of the weights, as memory has them: one load for all taps if their number is a
+ * power of two, else one for each. */
 void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
                         const struct att_conv_shape *s, struct tir_value *loaded);
 

@@ -13,7 +13,7 @@ struct att_sequence {
     struct tir_value index;      /* i32: number of the sequence */
     struct tir_value start, end; /* i32: its first token, and one past its last */
     struct tir_value count;      /* i32: tokens */
-    struct tir_value accepted;   /* i32: drafts of the step before that were accepted */
+    struct tir_value accepted;   /* i32: accepted drafts of the previous step */
     struct tir_value verifies;   /* i1: `accepted` was given */
     struct tir_value has_state;  /* i1: false: its state before its first token is 0 */
 };

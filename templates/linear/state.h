@@ -57,7 +57,7 @@ struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state
 /** Loads 1 x K elements of `dtype` at `base` as they lie in memory: zeros where not `there`. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
-/** Turns what att_state_load_keys() loaded to f32, beside the state. */
+/** Converts what att_state_load_keys() loaded to f32, beside the state. */
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 

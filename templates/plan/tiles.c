@@ -80,8 +80,8 @@ static void store(struct tir_builder *b, enum att_plan_word word, struct tir_val
     tir_tile_scatter(b, att_plan_tile_words(b, word), at, tir_i32(b, 0), a);
 }
 
-/* Returns the numbers of tiles, of `tiles` in their sequence, that have `place` (as i32) tiles
- * before them in the order of queries. Numbers alternate between both ends: docs/planning.md. */
+/* Returns a tile's number (i32) in its sequence of `tiles` tiles. `place`: the tiles with earlier
+ * queries. Numbers alternate between both ends: docs/planning.md. */
 static struct tir_value number_of_tile(const struct att_scan *scan, struct tir_builder *b,
                                        struct tir_value place, struct tir_value tiles)
 {

@@ -11,7 +11,7 @@
 struct prefill_part {
     struct tir_value row; /* of partial_out for its first token; -1: the item is no partial */
     struct tir_value first_token, end_token; /* rows of q */
-    struct tir_value first_head;             /* of its KV head */
+    struct tir_value first_head;             /* first query head of its KV head */
     struct tir_value
         last; /* i1: the workgroup has no item after it, and may wait for other partials */
 };

@@ -28,9 +28,9 @@ struct prefill_shape {
  * narrower than a product's step is widened by columns before it: 88 is 64 + 16 + 16, where the
  * last panel repeats 8 columns. Q is zero in repeated columns. */
 struct prefill_panel {
-    unsigned first, width; /* columns of head_dim */
-    unsigned repeated;     /* leading columns that another panel has too; 0: none */
-    struct tir_contraction k;
+    unsigned first, width;         /* columns of head_dim */
+    unsigned repeated;             /* leading columns that another panel has too; 0: none */
+    struct tir_contraction k;      /* over these columns */
     struct tir_value buffer;       /* i32: LDS of the tiles of K */
     unsigned q_at;                 /* bytes from the beginning of staged Q */
     unsigned q_part;               /* number of the part of Q that is staged at once */
@@ -369,8 +369,8 @@ enum {
                                take no registers in the rest of it */
     PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
                                number. The next row that fits takes launches with more */
-    PREFILL_SIDE, /* columns of the matrix instruction, for waves of 32 lanes, whose queries several
-                     instructions share; 0: as many as the queries */
+    PREFILL_SIDE, /* rows and columns of the matrix instruction in tiles for waves of 32 lanes. One
+                     or several cover a wave's queries; 0: as many as the queries */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
@@ -413,7 +413,7 @@ static inline bool prefill_is_one_wave(const struct prefill *p)
     return p->tile->own[PREFILL_WORKGROUPS] && !prefill_shares_no_simd(p);
 }
 
-/** Returns the rows of O^T: head_dim_v, rounded up to a power of two. */
+/** Returns the rows of O^T: head_dim_v, rounded up to a power of two of at least 64. */
 static inline unsigned prefill_dv(const struct prefill *p)
 {
     unsigned dv = 64;
@@ -512,7 +512,7 @@ int prefill_rest_product(const struct prefill *p);
 /** Returns the LDS layout of a part of O that one key group hands to the other. */
 struct tir_layout prefill_merge_lds(const struct prefill *p);
 
-/** Returns the bytes of LDS of such a part, a multiple of 16. m and l of the queries follow it. */
+/** Returns the bytes of LDS of that part of O, a multiple of 16. m and l of the queries follow. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
 /* values.c */

@@ -443,8 +443,9 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
            att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
 }
 
-/* True if the variant's steps work on waves whose queries several instructions share. Halves and
- * eighths of a tile then are no runs of registers, and rows of items are not spread over them. */
+/* True if the variant has only steps that work where several instructions cover a wave's queries. A
+ * half or an eighth of such a tile is no run of registers. Rows of items are spread over one
+ * instruction only. */
 static bool fits_several(const struct att_variant *v, const struct att_tile *t, struct att_why *why)
 {
     if (v->planned)
@@ -454,7 +455,7 @@ static bool fits_several(const struct att_variant *v, const struct att_tile *t, 
     return !t->late_power || att_reject(why, ATT_TILE, "has no eighths of the exponentials");
 }
 
-/* True unless the tile is for waves of fewer lanes. Keeps the reason of a row before. */
+/* True unless the tile is for waves of fewer lanes. Leaves the reason of an earlier row in why. */
 static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
 {
     if (!t->own[PREFILL_SIDE] || m->lane_bits < TIR_WAVE_BITS)

@@ -37,7 +37,7 @@ struct rope_shape {
     unsigned n_spans, n_parts, n_pieces;
     unsigned n_turning; /* number of rotated pieces, which come first */
     bool packed;        /* the two elements of a pair are neighbours in memory (GPT-J) */
-    bool many;          /* there are many pieces */
+    bool many;          /* more than ROPE_FEW_PIECES pieces */
     struct rope_span spans[ROPE_MAX_SPANS];
 };
 

@@ -55,7 +55,7 @@ static inline bool rope_decode_is_narrow(const struct decode *d)
 
 /** Returns the bytes from a row of q to the next. */
 int rope_decode_q_bytes(const struct decode *d);
-/** Reserves LDS for the new tokens. The shapes are chosen. */
+/** Reserves LDS for the new tokens. It needs the shapes of `rope` and `kv`. */
 void rope_decode_reserve(struct decode *d);
 /** Returns the address of a token's first row of k or of v. Rows of `row_bytes` begin `area` bytes
  * after rope_decode.lds. */

@@ -39,7 +39,7 @@ static const struct shape {
     {{"decode", UNIFORM}, 64, 3, 1, 0, {0}},
     {{"decode in place", UNIFORM | OVER_X | PADDED}, 192, 4, 1, 0, {0}},
     {{"decode by column", UNIFORM | BY_COLUMN | SPLIT | WIDE_LISTS}, 384, 3, 1, 0, {0}},
-    /* enough channels for waves of 256 */
+    /* Enough channels for the kernel with 256 channels of a wave. */
     {{"decode of many channels", UNIFORM | OVER_X | PADDED}, 65536, 4, 1, 0, {0}},
     {{"many channels", FRESH | FORKS | BY_COLUMN | SPLIT | WIDE_LISTS},
      65536,

@@ -667,9 +667,9 @@ static double least_bytes(const struct call *c)
                 {"k", offsetof(struct shape, kv[0]), 1 << 20, "key tokens of each"},               \
                 {"q", offsetof(struct shape, q), 64, "query tokens of each"},                      \
                 {"heads", offsetof(struct shape, heads), 1024,                                     \
-                 "query heads; what the kernel's ratio asks for"},                                 \
+                 "query heads; left out: by the kernel's ratio"},                                  \
                 {"kv_heads", offsetof(struct shape, kv_heads), 1024,                               \
-                 "key/value heads; what the kernel's ratio asks for"},                             \
+                 "key/value heads; left out: by the kernel's ratio"},                              \
                 {"page_size", offsetof(struct shape, page_size), 65536,                            \
                  "for a kernel that takes any"},                                                   \
                 {"lists", offsetof(struct shape, lists), 1 << 20,                                  \

@@ -74,7 +74,7 @@ static uint8_t with_sign(uint8_t bits, bool negative)
     return negative && magnitude ? magnitude | 0x80 : magnitude;
 }
 
-/* Makes element i of q. */
+/* Makes element i of q: of fp8 its byte too. */
 static void make_query(struct index_data *d, size_t i, uint64_t *random)
 {
     if (d->bf16) {

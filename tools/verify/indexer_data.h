@@ -26,8 +26,8 @@ enum index_keys {
 enum { INDEX_SCALE_BYTES = 4 }; /* of a key */
 
 struct index_data {
-    struct call *call; /* owner of the memory */
-    const struct precision *fp8, *bf16_elements;
+    struct call *call;                           /* owner of the memory */
+    const struct precision *fp8, *bf16_elements; /* of q and keys; bf16_elements where bf16 */
     int heads, rows, sequences;
     bool paged, shuffle, has_starts;
     bool mxfp4;      /* keys are mxfp4 */

@@ -181,8 +181,8 @@ static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start,
         call_compare_int(c, info, AT(i, tile), words[i]);
 }
 
-/* Compares the tiles of sequence s from `tile` on, whose queries are q to last - 1. Tiles are taken
- * from both ends in turn. Returns the tile after them. */
+/* Compares the tiles of sequence s from `tile` on, whose queries are q to last - 1. Their numbers
+ * alternate between both ends. Returns the tile after them. */
 static int64_t compare_sequence(struct call *c, int64_t tile, int32_t s, int64_t q, int64_t last)
 {
     const int64_t size = c->args.plan.shape.q_tile;

@@ -42,11 +42,14 @@ struct shape {
         int q, k; /* tokens: queries, and keys */
     } sequences[SEQUENCES_MAX];
     struct {
-        int heads, page_size, growth, window;
-        int chunk_q, chunk_k; /* of one more sequence; 0: there is none */
+        int heads;            /* query heads */
+        int page_size;        /* tokens of a page */
+        int growth;           /* log2 of the growth of weights in 64 keys; 0: random keys */
+        int window;           /* keys of a window or chunk; 0: all, or chunks of 8,192 */
+        int chunk_q, chunk_k; /* tokens of one more sequence; 0: there is none */
         int prefix;           /* first keys, which a custom mask shows to all queries; 0: none */
-        int lists, q_tile, item_cost, merge_rate;
-    } trace;
+        int lists, q_tile, item_cost, merge_rate; /* of a plan; 0: its default */
+    } trace;                                      /* of a trace, and for some tests */
 };
 
 /** A call's own data, call->own. */
@@ -77,7 +80,8 @@ static inline int32_t prefill_items(const struct call *c)
     return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
 }
 
-/** Returns the scale of a head of sequence `s` in the tensor `number` of scales. */
+/** Returns the scale of a head of sequence `s` in operand `number`; 1 if the call lacks the
+ * operand. */
 double prefill_descale(struct call *c, unsigned number, int64_t s, int64_t head);
 
 /** Fills the tensors of a call: verify_op.fill. */

@@ -10,6 +10,7 @@
 #include "tools/verify/hook.h"
 #include "tools/verify/prefill.h"
 
+/* A call, and the reference with the call's inputs: comparison.problem. */
 struct expectation {
     struct call *call;
     struct ref_prefill reference;
@@ -40,6 +41,7 @@ static void compare_item(struct comparison *comparison, const int32_t *info, str
     free(r);
 }
 
+/* Compares a head's rows of one sequence item by item. */
 static void compare_items(struct comparison *comparison, struct place at, double *scratch)
 {
     struct call *c = ((const struct expectation *)comparison->problem)->call;
@@ -75,7 +77,8 @@ static void compare_head(struct comparison *comparison, int task)
     free(r);
 }
 
-/* Returns a dense copy of one of the call's tensors, or of the cache's pages. */
+/* Returns a dense copy of a tensor of the call, times its scales. `cu`: the sequences' first
+ * tokens. */
 static double *read_rows(struct call *c, unsigned number, unsigned descale, const int32_t *cu)
 {
     const struct operand *o = call_operand(c, number);
@@ -96,6 +99,7 @@ static double *read_rows(struct call *c, unsigned number, unsigned descale, cons
     return values;
 }
 
+/* Returns a dense copy of the keys or values that the cache has for all sequences. */
 static double *read_pages(struct call *c, const struct paged *p, enum cache_part part)
 {
     const struct own *own = c->own;

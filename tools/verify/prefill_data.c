@@ -20,8 +20,8 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
                                      : encode_element(o->precision, random_value(&c->random)));
 }
 
-/* Fills the scales of q and k, different for each head. Logits are then a few units for elements up
-   to 16. */
+/* Fills the scales of q, k and v, different for each head. Logits are then a few units for elements
+   up to 16. */
 static void fill_descales(struct call *c)
 {
     static const struct {
@@ -86,6 +86,7 @@ static void point_the_same_way(struct call *c)
     }
 }
 
+/* Hides the pages that no query sees, by the mask's window or chunks. */
 static void hide_pages(struct call *c)
 {
     struct own *own = c->own;

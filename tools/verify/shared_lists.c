@@ -19,7 +19,9 @@ static const struct shape {
     struct verify_shape is;
     int tiles, queries; /* queries of a tile, at most */
     int kv_heads, most; /* most: tokens that the last query of the first tile sees */
-    int ratio, group_entries, top_k;
+    int ratio;          /* tokens of a group */
+    int group_entries;  /* pages of a group */
+    int top_k;          /* groups that a query chooses, at most */
 } shapes[] = {
     {{"blocks of MiniMax-M3", NEAR | SHARE}, 5, 8, 1, 9000, 128, 1, 16},
     {{"small pages, KV heads", SHARE | VERIFY_VIEWS}, 3, 16, 3, 5000, 128, 8, 16},
@@ -31,11 +33,11 @@ static const struct shape {
 static const struct shape traced = {{"trace", NEAR}, 256, 8, 1, 16384, 128, 1, 16};
 
 struct own {
-    int32_t *first;         /* [tiles + 1]: of cu_tiles */
-    int32_t *lens;          /* [queries] */
-    int32_t *chosen;        /* [rows, top_k] */
-    int32_t *counts;        /* [rows] */
-    int sequences, columns; /* of block_table */
+    int32_t *first;         /* [tiles + 1]: cu_tiles */
+    int32_t *lens;          /* [queries]: kv_lens */
+    int32_t *chosen;        /* [rows, top_k]: groups */
+    int32_t *counts;        /* [rows]: groups of each row */
+    int sequences, columns; /* rows and columns of block_table */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -95,7 +97,7 @@ static void choose(struct call *c, int q, int row)
     own->counts[row] = is(c, NONE) && q % 3 == 1 ? 0 : n;
 }
 
-/* Returns true if query q of a tile chose group g for a KV head. */
+/* True if query q chose group g for a KV head. */
 static bool has_chosen(const struct call *c, int q, int head, int g)
 {
     const struct shape *s = c->shape;

@@ -152,8 +152,8 @@ def joined_of(desc):
 
 
 def prefill_shape(s, op, desc, call, batch):
-    """(shape of the plan of a prefill, its room): made once for a number of sequences, tokens, and keys rounded up to a
-    power of two."""
+    """Returns (shape of the plan of a prefill, its room). They are made once for a number of sequences, of tokens, and of
+    keys rounded up to a power of two."""
     tokens, longest = call["q"].shape[0], call["max_seqlen_q"]
     keys = 1 << (call["max_seqlen_k"] - 1).bit_length() if call["max_seqlen_k"] > 0 else 0
     window = call.get("window_left", -1) + 1 if desc["mask"] == "window" else 0

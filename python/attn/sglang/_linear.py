@@ -15,7 +15,7 @@ DTYPES = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def kernels(runner):
-    """The entries of a description for the gated delta nets of a model, none where it has none."""
+    """Returns the entries of a description for the gated delta nets of a model; none if it has no such layer."""
     layers = [module for module in runner.model.modules() if isinstance(module, RadixLinearAttention)]
     if not layers:
         return []
@@ -30,8 +30,9 @@ class LinearBackend(gdn_backend.GDNAttnBackend):
     """SGLang's backend with attnc's launches. Slots below 0 are padding."""
 
     def forward_decode(self, layer, forward_batch, mixed_qkv, a, b, **kwargs):
-        """A step of one token for each sequence, from packed rows of q, k and v and from the logits of the gates. Returns
-        [1, tokens, value heads, V], and z where the rows are the two projections that have it."""
+        """Runs a step of one token for each sequence. mixed_qkv has packed rows of q, k and v, or is a tuple of the two
+        projections that have z too; a and b are the logits of the gates. Returns [1, tokens, value heads, V], and z if
+        there is one."""
         z = None
         if isinstance(mixed_qkv, tuple):
             mixed_qkv, z, b, a = gdn_backend.fused_qkvzba_split_reshape_cat_contiguous(
@@ -44,7 +45,7 @@ class LinearBackend(gdn_backend.GDNAttnBackend):
         return out if z is None else (out, z)
 
     def forward_extend(self, layer, forward_batch, mixed_qkv, a, b, **kwargs):
-        """Prompts, pieces of them and mixed steps. Returns [1, tokens, value heads, V]."""
+        """Runs prompts, pieces of them and mixed steps. Returns [1, tokens, value heads, V]."""
         cache, step = self.cache(layer)
         if forward_batch.forward_mode.is_target_verify() or self.mis_metadata is not None:
             raise NotServed("attn", "drafts or several items of a prompt in a hybrid model")
@@ -57,7 +58,7 @@ class LinearBackend(gdn_backend.GDNAttnBackend):
         return self.recur("gated_delta_prefill", layer, cache.temporal, rows, a, b, slots, starts, **more)
 
     def cache(self, layer):
-        """A layer's states and the step's lists."""
+        """Returns a layer's states and the step's metadata."""
         cache = self.req_to_token_pool.mamba2_layer_cache(layer.layer_id)
         if cache.replayssm_d is not None:
             raise NotServed("attn", "records of tokens in place of states (ReplaySSM)")

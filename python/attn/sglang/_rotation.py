@@ -3,7 +3,7 @@
 
 SGLang's models on ROCm rotate queries and keys and write the cache by one call, fused_qk_rope_reshape_and_cache() of
 sglang.srt.layers.rotary_embedding.base. Attention is next. In decode steps of up to 64 sequences the call here keeps its
-arguments, and the launch of attention has its work. A pack of ATTN_PACKS needs a kernel of rope_decode."""
+arguments, and the launch of attention does its work. A pack of ATTN_PACKS needs a kernel of rope_decode."""
 from attn import _engine
 from attn.aiter import NotServed
 
@@ -17,8 +17,8 @@ class Rotations:
         self.backend, self.plain = backend, plain
 
     def __call__(self, **call):
-        """Takes SGLang's arguments by name. Returns queries, keys and caches; if attention has the work, these are as they
-        were."""
+        """Takes SGLang's arguments by name. Returns queries, keys and caches, which are unchanged if attention will do the
+        work."""
         q, table = call["q"], call["cos_sin"]
         kind = self.backend.rotated.get(call["key_cache"].data_ptr())
         rotation = _engine.Rotation("neox" if call["is_neox"] else "gptj", table.shape[-1], cos_sin_short=table.dtype == q.dtype)
@@ -43,7 +43,8 @@ class Pending:
 
 
 def install(backend, module):
-    """Makes `module`, SGLang's of rotations, call Rotations, if it has the call and a named pack has rope_decode."""
+    """Replaces the call in `module`, SGLang's module of rotations, by Rotations. It stays if no pack of ATTN_PACKS has
+    rope_decode."""
     plain = getattr(module, NAME, None)
     if plain is not None and _engine.fuses() and "rope_decode" in _engine.named_ops():
         setattr(module, NAME, Rotations(backend, getattr(plain, "plain", plain)))

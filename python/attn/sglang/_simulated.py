@@ -10,8 +10,8 @@ _device_module = torch.get_device_module
 
 
 def device_module(device=None):
-    """torch.get_device_module() with the CPU as the device of calls without one, for which PyTorch takes the kind of GPU
-    that it was built for. Models take the current device from it."""
+    """Like torch.get_device_module(), but a call without a device is for the CPU. PyTorch's own is for the kind of GPU that
+    it was built for. Models take the current device from it."""
     return _device_module(device or "cpu")
 
 

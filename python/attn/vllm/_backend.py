@@ -101,7 +101,7 @@ class Impl(AttentionImpl):
         self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
         self.fp8 = kv_cache_dtype.startswith("fp8")
         self.given, self.sinks, self.views = sinks, None, {}
-        self.steps = self.pending = None  # the planned steps; what forward() rotates and writes in its launch
+        self.steps = self.pending = None  # the layer's Steps; what forward() rotates and writes in its launch
         self.kind = _engine.Kind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
             head_dim_v=head_size, scale=float(scale), window=-1 if sliding_window is None else sliding_window - 1,

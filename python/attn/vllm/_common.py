@@ -55,15 +55,15 @@ def scale(layer, name):
 
 
 def in_piece():
-    """True if the step is run in pieces, graphs of their own with attention between them."""
+    """True if the step is several captured graphs, with attention between them."""
     from vllm.config import CUDAGraphMode
     from vllm.forward_context import get_forward_context, is_forward_context_available
     return is_forward_context_available() and get_forward_context().cudagraph_runtime_mode == CUDAGraphMode.PIECEWISE
 
 
 def table(cosines):
-    """A table of cosines and sines in a type that the packs of ATTN_PACKS have: its own, or float32, which is exact and
-    made once."""
+    """Returns a table of cosines and sines in a type that the packs of ATTN_PACKS read: its own, or else float32. That copy
+    is exact, and is made once."""
     if not hasattr(cosines, "attn_table"):
         short = {kernel["key"].get("cos_sin") for kernel in _engine.named_kernels() if "rope" in kernel["op"]}
         cosines.attn_table = cosines if "same" in short or not short else cosines.float()

@@ -65,7 +65,7 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
         return None
 
     def drafts(self, step, rows, a, b, out):
-        """Sequences that verify drafts. The state after each token goes to a slot of its own."""
+        """Runs sequences that verify drafts. The state after each token goes to a slot of its own."""
         count = step.num_spec_decodes
         slots, starts = step.spec_state_indices_tensor[:count], step.spec_query_start_loc[:count + 1]
         accepted = step.num_accepted_tokens[:count]
@@ -73,7 +73,7 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
         self.recur("gated_delta", rows, a, b, out, slots, starts, accepted=accepted, max_seqlen=slots.shape[1])
 
     def others(self, step, rows, a, b, out):
-        """Sequences without drafts: steps of one token, which are first in a batch, and prompts or pieces of them."""
+        """Runs sequences without drafts: steps of one token, which are first in a batch, and prompts or pieces of them."""
         starts, slots = step.non_spec_query_start_loc, step.non_spec_state_indices_tensor
         count = starts.shape[0] - 1 if step.num_prefills else step.num_decodes
         rows = self.convolve(rows, slots[:count], starts[:count + 1], has_state=flags(step.has_initial_state),

@@ -96,7 +96,7 @@ class Impl(MLACommonImpl):
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
             kv_dtype="fp8" if self.fp8 else "same")
-        self.steps = self.pending = None  # where products are served: the planned steps, and rows that are not written yet
+        self.steps = self.pending = None  # with products: the layer's LatentSteps; rows that are not in the cache yet
 
     def kernels(self):
         """The entries of a description that the layer needs."""
