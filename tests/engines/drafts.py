@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A proposer of drafts for vLLM (method custom_class): the best tokens by float32, at times with a wrong one at the end. A
-model of random weights has no draft model, and a step with drafts that are refused must be seen too."""
+"""A proposer of drafts for vLLM (method custom_class). A model of random weights has no draft model, so drafts are the best tokens by
+float32. The last one is wrong in every second step, so that the tests have steps with refused drafts too."""
 import models
 
 COUNT = 2  # drafts of a step
@@ -18,7 +18,7 @@ def learn(path, tokens):
 
 
 class Drafts:
-    """vLLM's interface of a proposer."""
+    """Proposes the known tokens, through vLLM's interface of a proposer."""
 
     def __init__(self, vllm_config):
         self.steps = 0

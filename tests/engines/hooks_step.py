@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """hooks_step.py CASE: calls what engines call on ROCm only. For the backend ATTN these are the hooks of vLLM's fusion
-passes, for attn the call with which SGLang's models rotate. Queries, keys and the
-cache are compared with the formula in double precision. A step of decode is run with a launch for the hook and one for
-attention, and in one launch: outputs and caches are compared. The last line of output has the largest error of each hook."""
+passes, for attn the call with which SGLang's models rotate. Queries, keys and the cache are compared with the formula in
+double precision. A decode step runs twice: with a launch for the hook and one for attention, and in one launch. Outputs and caches of
+both are compared. The last line of output has the largest error of each hook."""
 import json
 import os
 import sys
@@ -61,7 +61,7 @@ def hooks(impl):
 
 
 def steps(impl, device):
-    """Returns {hook: largest difference between a decode step in one launch and in two, of the largest value}."""
+    """Returns {hook: largest difference between a decode step in one launch and in two, over the largest value}."""
     torch.manual_seed(1)
     lengths = torch.tensor([40, 1, 64], dtype=torch.int32)
     table, tokens = torch.randperm(12, dtype=torch.int32).view(3, 4), len(lengths)
@@ -95,7 +95,7 @@ def steps(impl, device):
 
 
 def sglang_steps(device):
-    """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, of the largest value."""
+    """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, over the largest value."""
     from sglang.srt.layers.radix_attention import AttentionType
     from attn.sglang import _backend, _rotation
 

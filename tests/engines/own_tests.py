@@ -13,8 +13,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-# path: the list; rows: {target: [row() or script()]}; engine: whose tests they are, "aiter", "vllm" or "sglang"; tests: their
-# folder in AITER's checkout or in FOLDER, empty for SGLang's, which are in the environment
+# path: the list; rows: {target: [row() or script()]}; engine: the owner of the tests, "aiter", "vllm" or "sglang"; tests: their
+# folder in AITER's checkout or in FOLDER. It is empty for SGLang's tests, which are in the environment
 Suite = collections.namedtuple("Suite", "path rows engine tests")
 
 

@@ -53,7 +53,7 @@ CASES = [
     case("vllm", "ATTN", "gemma3", fp8=True, plans=16),
     case("vllm", "ATTN", "gpt-oss", plans=16),
     case("vllm", "ATTN", "qwen3-next", plans=8),
-    # Three steps are mixed; the net computes their two halves apart.
+    # Three steps are mixed: the net has a launch for their prompts and one for their decode.
     case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=8, plans=4),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=8, plans=4),

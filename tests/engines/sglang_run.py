@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sglang_run.py JOB: runs cases of SGLang's own tests of attention backends on the simulated GPU. It writes a JSON line of what became
-of each, as op_run.py does. JOB is JSON: the target, AITER's checkout, the file to write and rows, whose `file` is "BACKEND KIND".
+"""sglang_run.py JOB: runs cases of SGLang's own tests of attention backends on the simulated GPU. It writes the result of each case
+as a JSON line, like op_run.py. JOB is JSON: the target, AITER's checkout, the file to write and rows, whose `file` is "BACKEND KIND".
 
 SGLang's wheel has the cases, the fixtures and the references (sglang.test.kits.attention_unittest). SGLang's
 own sizes are heads of 16 or 32 elements; here heads have the sizes of real models. The comparison is SGLang's."""
@@ -29,12 +29,12 @@ LAYOUTS = ("shuffled_pages", "interleaved_pages", "non_monotonic_extend")  # of 
 
 
 def kit(name):
-    """A module of SGLang's tests."""
+    """Returns a module of SGLang's tests."""
     return importlib.import_module(KITS + name)
 
 
 class Launches:
-    """Counts kernels that the simulator launches, by what it writes to the standard error."""
+    """Counts the kernels that the simulator launches, by its lines on the standard error, which go to a file."""
 
     def __init__(self, path):
         self.path = path
@@ -47,7 +47,7 @@ class Launches:
 
 
 def dense_layers(runner):
-    """The attention layers of a model of SGLang's fixtures, which only have its configuration."""
+    """Returns the attention layers of a fixture's model. SGLang's fixtures only have its configuration."""
     from sglang.srt.layers.radix_attention import RadixAttention
     c = runner.model_config
     window = -1 if c.sliding_window_size is None else c.sliding_window_size
@@ -57,7 +57,7 @@ def dense_layers(runner):
 
 
 def linear_layers(case, k_dim, v_dim):
-    """A gated delta net with a convolution of two taps, as SGLang's fixture of it has."""
+    """Returns the layers of a gated delta net with a convolution of two taps, as SGLang's fixture has it."""
     from sglang.srt.layers.radix_linear_attention import RadixLinearAttention
     return [RadixLinearAttention(0, case.num_k_heads, case.num_k_heads, case.num_v_heads, k_dim, k_dim, v_dim,
                                  conv_weights=torch.empty(1, 2), activation=None)]
@@ -85,8 +85,8 @@ def aiter(original):
 
 
 def layouts(case):
-    """The layouts of a pool that a case is run with. The last one scatters tokens over pages, which only pages of one token
-    can have."""
+    """Returns the layouts of a pool that a case is run with. The last one scatters tokens over pages, which only pages of one
+    token can have."""
     return LAYOUTS[:2] if case.forward_mode.is_decode() or case.page_size > 1 else LAYOUTS
 
 

@@ -4,7 +4,7 @@
 simulated GPU.
 
 FOLDER has the environment that prepare.sh makes. SGLang's wheel has the cases, the fixtures and the references. They run
-the plugin's backends and SGLang's own backend `aiter` (sglang_run.py). sglang_tests.txt has what became of each kind. The program
+the plugin's backends and SGLang's own backend `aiter` (sglang_run.py). sglang_tests.txt has the results of each kind. The program
 fails if a case is wrong or the text differs; --write writes it. ROWs choose rows, such as "attn dense"."""
 import sys
 
@@ -13,7 +13,7 @@ from own_tests import row
 
 ROWS = {
     "gfx942": [row(f"attn {kind}") for kind in ("dense", "latent", "delta", "drafts")],
-    # SGLang's own backend takes latents and rotated keys of a prompt apart, which the fixture does not give it.
+    # SGLang's own backend takes a prompt's latents and rotated keys as two tensors; the fixture passes one.
     "gfx950": [row("attn delta"), row("aiter dense"), row("aiter latent", leave="extend")],
 }
 SUITE = own_tests.Suite(own_tests.HERE / "sglang_tests.txt", ROWS, "sglang", "")

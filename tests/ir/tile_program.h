@@ -10,7 +10,7 @@
 enum { ROWS = 16, COLS = 64, ELEMENTS = ROWS * COLS, BYTES = 64 * 1024, TILE_DTYPES = 5 };
 extern const unsigned tile_dtypes[TILE_DTYPES];
 
-/** A kernel that reads `in` and writes `out`, both of BYTES. */
+/** A kernel that reads `in` and writes `out`, BYTES bytes each. */
 struct tile_program {
     struct tir_func *f;
     struct tir_builder b;
@@ -22,7 +22,7 @@ struct tile_program {
 /** The input of all programs, and the output of the last one. */
 extern uint8_t tile_in[BYTES], tile_out[BYTES];
 
-/** Fills tile_in with each byte value at each alignment: a setup function of cmocka. */
+/** Fills tile_in with each byte value at each alignment, as a setup function of cmocka. */
 int tile_fill(void **state);
 
 /** Returns a layout of 16 elements in each lane, in one of the 4! orders of its register bits. */
@@ -46,7 +46,7 @@ struct tir_value tile_load(struct tile_program *p, struct tir_type t);
 /** Stores a tile in `out`, after what is stored there. */
 void tile_keep(struct tile_program *p, struct tir_value tile);
 
-/** Runs a function on tile_in, at either level. `out` has BYTES. */
+/** Runs a function on tile_in, at either level. `out` has BYTES bytes. */
 void tile_interpret(struct tir_func *f, uint8_t *out);
 
 /** Runs the program on tiles and in registers, compares the bytes that both write, and frees it.

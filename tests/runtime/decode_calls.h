@@ -7,7 +7,7 @@
 
 #include "tests/runtime/fixture.h"
 
-/** A decode kernel; NULL selects the defaults in brackets. */
+/** Fields of a decode kernel's description; NULL selects the default in brackets. */
 struct decode_kernel {
     const char *name;
     const char *gqa;        /* ["any"] */

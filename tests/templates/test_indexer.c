@@ -149,7 +149,7 @@ static void scores_of_mxfp4_fit_their_registers(void **state)
         }
 }
 
-/* Queries of bf16 take twice the registers of fp8. */
+/* Queries of bf16 take twice the registers of queries of fp8. */
 static void scores_of_bf16_fit_their_registers(void **state)
 {
     (void)state;

@@ -95,8 +95,8 @@ def write_launch(found, directory, heads, kv_heads, keys, batch, units):
 
 
 def compare(trace, calibrate, hsa, target, directory, units, shape):
-    """Returns the figures of a shape: ours as peer_decode.ours() does, theirs, and the us of adding up their parts, for
-    which our kernel is taken."""
+    """Returns the figures of a shape: ours as peer_decode.ours() does, theirs, and the us of our combine, which is
+    taken for the sum of their parts."""
     launch, parts = write_launch(find_object(hsa, target), directory, *shape, units)
     theirs = calibrate("object:" + launch)
     heads, _, _, batch = shape

@@ -65,8 +65,8 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
     return found;
 }
 
-/* Sets the fields of `v` whose default the op refuses, as it says which ones. An enumeration gets
- * its first other value with which another field or none is refused. */
+/* Sets the fields of `v` whose defaults the op refuses, in the order of its refusals. An enumeration
+ * gets its first value with which another field or none is refused. */
 static void set_refused_defaults(struct att_variant *v)
 {
     static const int numbers[] = {2, 4, 8, 1};
@@ -87,7 +87,7 @@ static void set_refused_defaults(struct att_variant *v)
 }
 
 /* Finds the required head sizes with which every target has a kernel of the op. False: there are
- * none. With `refused` defaults that the op refuses have other values. */
+ * none. With `refused`, fields whose defaults the op refuses have other values. */
 static bool find_sizes(struct op_limits *l, bool refused)
 {
     static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};

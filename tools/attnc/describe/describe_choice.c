@@ -96,7 +96,7 @@ static void write_group_decode(struct entry_writer *w, const struct model_group 
               "Prefill and decode over the lists: a sequence for each query.");
 }
 
-/* Writes what loads a prompt's chosen blocks once for neighbouring tokens. */
+/* Writes the launches that load a prompt's chosen blocks once for neighbouring tokens. */
 static void write_shared_prefill(struct entry_writer *w, const struct model_group *g)
 {
     char ratios[ENTRY_LIST];

@@ -272,6 +272,7 @@ static void set_conv(struct step_call *c, const struct model_mixer *x, const str
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",drafts=%ld", stored_states(l) - 1);
 }
 
+/* True if the recurrence belongs to GDN or KDA. */
 static bool is_delta(const struct model_mixer *x)
 {
     return x->recurrence == MODEL_DELTA_NET || x->recurrence == MODEL_KDA;

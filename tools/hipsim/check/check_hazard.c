@@ -149,6 +149,7 @@ static uint8_t longest_wait(const struct inst *in)
     return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
 }
 
+/* Returns the roles of an instruction, bits of enum hazard_part. */
 static uint8_t part_of(const struct inst *in)
 {
     const uint32_t flags = in->row->flags;

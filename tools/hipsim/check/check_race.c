@@ -492,8 +492,8 @@ static inline bool read_again(struct cell *cells, unsigned n, const struct again
     return true;
 }
 
-/* Fast path: records a read of whole LDS dwords that no other wave has written since the barrier;
- * dwords that the wave has written itself have no other readers. False if it does not apply. */
+/* Fast path: records a read of whole LDS dwords. Since the barrier no other wave has written them,
+ * nor read those that the wave itself has written. False if it does not apply. */
 static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
 {
     if ((first | bytes) & 3)
@@ -550,7 +550,7 @@ static bool write_plain(struct race *r, const struct probe *a, uint64_t first, u
     return true;
 }
 
-/* Enters a kept read of the current epoch. No store has met its dwords. */
+/* Enters a kept read of the current epoch in the cells. No store has met its dwords. */
 static void enter_read(struct race *r, const struct kept_read *k)
 {
     const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
@@ -566,8 +566,8 @@ static void enter_read(struct race *r, const struct kept_read *k)
     }
 }
 
-/* Keeps a read for later if that makes no difference: no store of this epoch and no outstanding
- * store can have met its bytes [first, end). */
+/* Keeps a read for later, and does not enter it in the cells. False where that could change a report:
+ * a store of this epoch, or an outstanding one, may have met its bytes [first, end). */
 static bool keep_read(struct race *r, const struct wave *w, const struct inst *in,
                       const struct lane_mem *m, unsigned bytes, uint32_t first, uint32_t end)
 {

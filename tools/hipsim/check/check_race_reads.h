@@ -9,15 +9,15 @@
 
 #include "check.h"
 
-#define READS_KEPT 1024u
-#define READS_WAVES 16u /* check_race.c watches no larger workgroups */
+#define READS_KEPT 1024u /* reads of a workgroup; others are entered at once */
+#define READS_WAVES 16u  /* check_race.c watches no larger workgroups */
 
 /* A read of whole dwords by a wave. */
 struct kept_read {
-    uint32_t at;         /* code offset */
-    uint32_t first, end; /* LDS bytes of all lanes */
-    uint8_t wave, dwords;
-    uint64_t lanes;
+    uint32_t at;          /* code offset */
+    uint32_t first, end;  /* LDS bytes of all lanes */
+    uint8_t wave, dwords; /* dwords per lane */
+    uint64_t lanes;       /* lanes that read, as a bit mask */
     uint32_t address[WAVE_LANES];
 };
 
@@ -34,7 +34,7 @@ struct race_reads {
     unsigned shift;         /* log2 of the bytes per bit of the masks */
     uint64_t written, read; /* masks: parts of LDS that were accessed in this epoch */
     struct stores_of_wave stores[READS_WAVES];
-    unsigned n;
+    unsigned n; /* reads in `kept` */
     struct kept_read kept[READS_KEPT];
 };
 
@@ -50,8 +50,8 @@ void reads_enter(struct race_reads *r, uint32_t epoch);
 /** Returns the mask of the parts that [first, end) touches; first < end. */
 uint64_t reads_parts(const struct race_reads *r, uint32_t first, uint32_t end);
 
-/** True if a store of another wave, from before the barrier, may be outstanding: the cells must be
- *  looked at. */
+/** True if a store of another wave, from before the barrier, may be outstanding. A read must then
+ *  be compared with the cells. */
 bool reads_unwaited(const struct race_reads *r, const struct wave *w);
 
 /** Keeps a read of `dwords` aligned dwords per lane in [first, end). False if there is no room. */

@@ -15,17 +15,17 @@
 
 /* A store of a wave. */
 struct late_store {
-    uint64_t low, end; /* addresses of all lanes */
-    uint64_t lanes;
-    uint32_t number; /* among the wave's STOREcnt operations */
-    uint32_t epoch;  /* barriers before it */
-    uint32_t at;     /* code offset */
-    uint8_t wave, bytes;
+    uint64_t low, end;   /* addresses of all lanes */
+    uint64_t lanes;      /* lanes that stored, as a bit mask */
+    uint32_t number;     /* among the wave's STOREcnt operations */
+    uint32_t epoch;      /* barriers before it */
+    uint32_t at;         /* code offset */
+    uint8_t wave, bytes; /* bytes per lane */
     uint64_t address[WAVE_LANES];
 };
 
 struct race_stores {
-    unsigned n;
+    unsigned n; /* stores in `out` */
     struct late_store out[STORES_OUT];
 };
 

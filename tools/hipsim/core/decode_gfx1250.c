@@ -539,7 +539,7 @@ static void choose_counter(struct inst *in)
         in->counter[0] = WAIT_STORE;
 }
 
-/* Sets sc1 of loads and stores of device scope or more, as of atomic ones; gfx9 has that bit. */
+/* Sets sc1, as gfx9 names the bit, for device scope or more. Such loads and stores count as atomic. */
 static void choose_scope(struct inst *in)
 {
     enum { SCOPE_DEV = 2 };

@@ -374,8 +374,8 @@ static void code_of_earlier_launches_is_cached(void **state)
 #define WMMA(d) "v_wmma_f32_16x16x32_bf16 v[" d "], v[0:7], v[8:15], v[" d "]\n"
 #define WMMAS WMMA("16:23") WMMA("24:31") WMMA("32:39") WMMA("40:47")
 
-/* Measured: 8.0 to 8.25 clocks; those that add to the one before 16.0 with a wave, 9.0 with two
- * and 8.0 with four on the SIMD. */
+/* Measured: a product takes 8.0 to 8.25 clocks. One that adds to the one before takes 16.0 with a
+ * wave on the SIMD, 9.0 with two and 8.0 with four. */
 static void products_of_gfx1250_take_8_clocks(void **state)
 {
     (void)state;
@@ -386,8 +386,8 @@ static void products_of_gfx1250_take_8_clocks(void **state)
     assert_true(clocks(GFX1250, WMMA("16:23") "v_add_f32 v100, v16, v16", 1) == 16 + 1);
 }
 
-/* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks, further ones
- * take 0.8 to 1 and 1.6; packed ones take about twice as long there. */
+/* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks. Further ones
+ * take 0.8 to 1 and 1.6 clocks. Packed ones take about twice as long there. */
 static void the_shadow_of_gfx1250_has_4_slots(void **state)
 {
     (void)state;
@@ -418,7 +418,7 @@ static void products_and_lds_of_gfx1250_keep_apart(void **state)
     assert_true(clocks(GFX1250, text, 5) / 20 < 1.1 * one); /* two waves on a SIMD */
 }
 
-/* Returns the bytes per clock of 8 waves that read from the segments 0, or 0 and 1 by SIMD pair. */
+/* Returns the bytes per clock of 8 waves. They read segment 0, or each pair of SIMDs its own. */
 static double lds_rate(unsigned segments)
 {
     char text[512];
@@ -444,7 +444,7 @@ static void lds_of_gfx1250_has_segments(void **state)
     assert_true(lds_rate(2) > 470 && lds_rate(2) < 512);
 }
 
-/* A result is there after 5 clocks, of scalars after 2, or 10 for a vector instruction. */
+/* A vector result is there after 5 clocks, a scalar one after 2, or 10 for a vector instruction. */
 static void results_of_gfx1250_have_a_latency(void **state)
 {
     (void)state;
@@ -457,7 +457,7 @@ static void results_of_gfx1250_have_a_latency(void **state)
     assert_true(clocks(GFX1250, "s_add_co_u32 s0, s1, s2\ns_set_vgpr_msb 0", 1) == 11);
 }
 
-/* A signal lets the waves pass 11 clocks later, however they wait. */
+/* Waves pass 11 clocks after the last signal, however long they have waited. */
 static void split_barriers_hold_the_workgroup(void **state)
 {
     (void)state;

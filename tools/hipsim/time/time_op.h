@@ -25,7 +25,7 @@ enum time_kind {
     KIND_NOP,
     KIND_WAITCNT,
     KIND_MSB,     /* s_set_vgpr_msb */
-    KIND_BARRIER, /* of gfx1250: the wait */
+    KIND_BARRIER, /* gfx1250: s_barrier_wait */
     KIND_SLEEP,
     KIND_END,
     KIND_WRITE_BACK, /* buffer_wbl2 of device or system scope */
@@ -57,9 +57,9 @@ struct time_op {
     uint8_t matrix_class; /* enum time_matrix */
     uint16_t closed;      /* part of `matrix` in which no VALU instruction can issue */
     uint16_t result;      /* clocks from issue until an instruction of the same unit may read the
-                           * result; 0: at the wave's next turn */
+                           * result; 0: at the wave's next issue */
     uint16_t late_scalar; /* clocks for which a scalar result is later for this instruction */
-    uint16_t late_vector; /* the same for a vector result */
+    uint16_t late_vector; /* clocks for which a vector result is later for it */
     bool wide_store;      /* LDS: the wave waits until its data have left */
     bool two;             /* LDS: two accesses */
     int32_t second;       /* offset of the second one in bytes */

@@ -13,7 +13,7 @@
 /* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
 struct time_counter {
     uint64_t done[COUNTER_RING];
-    uint64_t issued;
+    uint64_t issued; /* operations so far */
 };
 
 struct time_wave {
