@@ -22,18 +22,18 @@ struct compress {
     struct tir_builder b;
     struct att_tile tile;
     bool shared;              /* the waves of a workgroup share a group */
-    struct tir_value lds;     /* i32: sums of the waves that share a group */
+    struct tir_value lds;     /* i32: LDS of the sums of the waves that share a group */
     int size;                 /* bytes of an element of x */
     struct tir_type row;      /* f32, 1 x head_dim: a lane has neighbouring elements */
     struct tir_type raw;      /* the same of x's type */
-    struct tir_value ratio;   /* i32 */
+    struct tir_value ratio;   /* i32: tokens of a group */
     struct tir_value overlap; /* i32: 1: a row's window includes the group before its own; 0: not */
     struct tir_value window;  /* i32: tokens that a row is made of */
     struct tir_value ring;    /* i32: rows of a slot */
     /* The sequence: tokens first to end - 1 of it are in the call, `start` is the row of the first.
      * All i32. */
     struct tir_value start, first, end;
-    struct tir_value slot, slot_in; /* i32 */
+    struct tir_value slot, slot_in; /* i32: slots of the rings that are written, and read */
 };
 
 /** Returns the address (i64) of token `token` (i32) of the sequence: in the call, or in row `place`

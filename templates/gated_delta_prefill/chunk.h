@@ -78,7 +78,7 @@ struct delta_maps {
 
 /* Addresses in LDS (i32). */
 struct delta_lds {
-    struct tir_value k, q, turned; /* of 64 rows each */
+    struct tir_value k, q, turned; /* 64 rows of keys, of queries; keys as columns */
     struct tir_value n, p;         /* blocks up to the diagonal; on it n has the blocks of M */
     struct tir_value sums;         /* by wave, a line each: enum delta_line */
     struct tir_value scales;       /* lines r and s of all rows */
@@ -91,34 +91,35 @@ struct delta_lds {
  * that decay, and the decay from the row to the last. */
 enum delta_line { DELTA_BETA, DELTA_SUM, DELTA_FROM_FIRST, DELTA_TO_LAST, DELTA_LINES };
 
+/** A kernel of gated_delta_prefill, and the chunk that its workgroup has. */
 struct delta {
     struct tir_builder b;
     const struct att_variant *v;
     const struct tir_machine *m;
-    unsigned dtype;
+    unsigned dtype;                       /* of tokens */
     unsigned values;                      /* value elements of a wave */
     unsigned waves;                       /* of a workgroup */
     int over_keys, over_tokens, by_block; /* numbers of matrix instructions; by_block takes 16
                                              tokens, or 32 if the machine has no such one */
-    struct tir_contraction keys;
+    struct tir_contraction keys;          /* of products over K */
     struct delta_types t;
     struct delta_maps map;
     struct delta_lds lds;
 
     struct att_sequence sequence;
-    struct tir_value head, value_head, wave; /* i32 */
-    struct tir_value first;                  /* i32: value element of the wave */
+    struct tir_value head, value_head, wave; /* i32: head of q and k; head of v; wave */
+    struct tir_value first;                  /* i32: first value element of the wave */
     struct tir_value real;                   /* i1: false: the sequence is padding of a batch */
-    struct tir_value block_row;              /* i64: of att_block_row() */
+    struct tir_value block_row;              /* i64: att_block_row() of the sequence */
     struct tir_value a, bias;                /* exp(a_log); dt_bias, by channel 1 x K */
 
     struct tir_value token;  /* i32: first of the chunk */
     struct tir_value left;   /* i32: tokens from the chunk's first one on */
     struct tir_value loaded; /* i32: the same; 0 where `real` is false */
     struct tir_value seen;   /* i1: V is loaded, else it is 0; for segments */
-    struct tir_value decay;  /* of the state over the chunk, f32; not by channel */
+    struct tir_value decay;  /* f32: decay of the state over the chunk; not by channel */
     struct tir_value before; /* by channel, 1 x K: log2 of the decay up to this wave's block */
-    struct tir_value after;  /* likewise from the end of its block on */
+    struct tir_value after;  /* by channel, 1 x K: log2 of the decay from its block's end on */
     struct tir_value local;  /* by channel, 16 x K: log2 of the decay within the block */
 
     struct tir_value segment_row; /* i32: the segment's row in `segments` */
@@ -136,11 +137,11 @@ enum delta_part {
                       group g of tokens and key, four tokens of each of two blocks */
     DELTA_N,       /* blocks up to the diagonal, 16-bit, on it blocks of M: by pair of blocks, group
                       of columns and row, four columns of both */
-    DELTA_P,       /* blocks likewise */
+    DELTA_P,       /* blocks of P up to the diagonal, in the order of DELTA_N */
     DELTA_NUMBERS, /* enum delta_number: lines of 64 floats */
     DELTA_FADE,    /* decay of the state over the chunk, a float; by channel K floats */
     DELTA_STATE,   /* V x K of 16 bits: the state before the chunk */
-    DELTA_W,       /* V x 64 of 16 bits */
+    DELTA_W,       /* V x 64 of 16 bits: W of the chunk */
     DELTA_PARTS
 };
 

@@ -30,11 +30,11 @@ enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /** Part of a cache row: the latent, or the rotated key. */
 struct part {
-    unsigned first, width; /* columns of the row */
-    struct tir_layout lds; /* of a block */
-    unsigned bytes;        /* of a block in LDS, or of Q */
-    unsigned before;       /* bytes of the block before this part, if its parts share a buffer */
-    struct tir_value buffer;
+    unsigned first, width;   /* columns of the row */
+    struct tir_layout lds;   /* LDS layout of the part of a block */
+    unsigned bytes;          /* of LDS: of the part of a block, or of Q */
+    unsigned before;         /* bytes of the block before this part, if its parts share a buffer */
+    struct tir_value buffer; /* i32: LDS */
 };
 
 /** Columns of a cache row that one step of S^T = K Q^T takes. */
@@ -73,9 +73,9 @@ struct mla_flight {
     struct tir_value place, from, there;
 };
 
-/** The addresses from which lanes copy a wave's rows, i64 of each lane. */
+/** The addresses from which lanes copy a wave's pairs of rows, i64 in each lane. */
 struct mla_row_pairs {
-    struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
+    struct tir_value even, middle, odd; /* lines of the even row, the shared line, the odd row's */
 };
 
 /** The factors by which half of O's columns are rescaled. A register of O has a column in each half
@@ -137,7 +137,7 @@ struct mla_query {
     uint8_t n_panels, n_in_lds; /* panels in LDS are the last ones */
     uint8_t shared;             /* 1: waves load whole rows, and read their columns from LDS */
     struct part part[2];        /* of shared rows: query.c */
-    struct tir_value buffer;    /* of panels in LDS */
+    struct tir_value buffer;    /* i32: LDS of panels */
 };
 
 /** Types of values in registers. */

@@ -96,13 +96,13 @@ struct prefill_staging {
 /** The work tile of the workgroup: queries of one head. Scalars, uniform over the workgroup; i32
  * unless stated. */
 struct prefill_work {
-    struct tir_value sequence, head, kv_head;
-    struct tir_value q_begin, kv_begin; /* first token of the sequence in q; in k and v */
-    struct tir_value q_len, kv_len;     /* of the sequence */
-    struct tir_value row0;              /* first query of the work tile, in the sequence */
-    struct tir_value offset;            /* kv_len - q_len: the key at query 0's own position */
-    struct tir_value first_key;         /* of the tiles of keys */
-    struct tir_value group;             /* key group of the wave; none: there is one */
+    struct tir_value sequence, head, kv_head; /* their numbers */
+    struct tir_value q_begin, kv_begin;       /* first token of the sequence in q; in k and v */
+    struct tir_value q_len, kv_len;           /* queries and keys of the sequence */
+    struct tir_value row0;                    /* first query of the work tile, in the sequence */
+    struct tir_value offset;    /* kv_len - q_len: the key at query 0's own position */
+    struct tir_value first_key; /* first key of the first tile of keys */
+    struct tir_value group;     /* key group of the wave; none: there is one */
 };
 
 /** The way of K and V from memory to LDS. */
@@ -124,7 +124,7 @@ struct prefill_tensor {
 struct prefill_source {
     enum prefill_source_kind kind;
     struct prefill_tensor k, v;
-    struct tir_value q_scale;         /* f32; none */
+    struct tir_value q_scale;         /* f32: scale of Q; none: 1 */
     struct att_pages pages;           /* of pages only */
     struct tir_value first_seen;      /* i32: first key that any query sees; may be below 0 */
     struct att_paged_tile paged_v[2]; /* of pages through registers: prefill_v_parts() of them */
@@ -137,7 +137,7 @@ struct prefill_now {
     struct tir_value v_pages;          /* of V: such a page, or the page numbers of a tile */
     struct att_paged_data v_loaded[2]; /* V in registers: prefill_v_parts() of them */
     struct tir_value cleared_v;        /* V with rows of no key set to zero */
-    struct tir_value k[PREFILL_MAX_PANELS];
+    struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers */
 };
 
 /** An item of a work list: rows of a tile and a range of keys. A row is a query and one of the
@@ -145,12 +145,13 @@ struct prefill_now {
 struct prefill_item {
     struct tir_value partial; /* row of partial_out for first_token; -1: the result is written */
     struct tir_value first_token; /* row of q and out */
-    struct tir_value n_rows;      /* of the tile */
+    struct tir_value n_rows;      /* rows of the tile */
     struct tir_value end_key;     /* one past the item's last key */
     struct tir_value position;    /* the key at the first token's own position */
     struct tir_value gqa;         /* query heads of the KV head */
 };
 
+/** The state of a prefill kernel while it is built. */
 struct prefill {
     const struct att_variant *v;
     const struct tir_machine *m;

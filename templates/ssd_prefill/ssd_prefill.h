@@ -23,28 +23,29 @@ enum ssd_number {
 /* Tensors of a chunk that are loaded before it is multiplied. */
 enum { SSD_B, SSD_X, SSD_C, SSD_LOADED };
 
+/** A kernel of ssd_prefill. ssd_prefill.c defines M, S and out. */
 struct ssd_prefill {
     const struct att_variant *v;
     struct tir_builder b;
-    unsigned dtype, values, waves; /* of tokens; value elements of the workgroup */
-    bool shares_lds;               /* b and the state use one LDS buffer, one after the other */
-    int instr;
-    struct tir_waves by_token, by_key; /* of M^T and out^T; of S */
-    struct tir_contraction keys, tokens;
-    struct tir_type scores, out; /* M^T, 64 x 64, and out^T, values x 64; f32 */
+    unsigned dtype, values, waves;     /* of tokens; value elements of the workgroup */
+    bool shares_lds;                   /* b and the state use one LDS buffer, one after the other */
+    int instr;                         /* number of the matrix instruction */
+    struct tir_waves by_token, by_key; /* division of M^T and out^T by waves; of S */
+    struct tir_contraction keys, tokens; /* of products over N; over the tokens of a chunk */
+    struct tir_type scores, out;         /* M^T, 64 x 64, and out^T, values x 64; f32 */
     struct att_state state;
-    struct att_state entry; /* of a state in segment_states */
-    struct tir_layout b_map, x_map, s_map;
-    struct tir_value b_lds, x_lds, s_lds; /* i32: buffers */
-    struct tir_value numbers;             /* i32: LDS of the numbers of a group of chunks */
-    struct tir_value chunk_numbers;       /* i32: LDS of the chunk's numbers */
+    struct att_state entry;                /* the form of a state in segment_states */
+    struct tir_layout b_map, x_map, s_map; /* LDS layouts of b, x and S^T of a chunk */
+    struct tir_value b_lds, x_lds, s_lds;  /* i32: buffers */
+    struct tir_value numbers;              /* i32: LDS of the numbers of a group of chunks */
+    struct tir_value chunk_numbers;        /* i32: LDS of the chunk's numbers */
     struct att_sequence sequence;
     struct tir_value first_token, end;        /* i32: of the workgroup's tokens */
     struct tir_value segment;                 /* i32: number in the sequence */
     struct tir_value segment_row;             /* i32: its row in segment_states */
-    struct tir_value head, value_head, first; /* i32; first value element */
+    struct tir_value head, value_head, first; /* i32: head of b and c; of x; first value element */
     struct tir_value real;                    /* i1: false: the sequence is padding of a batch */
-    struct tir_value block_row;               /* i64: of att_block_row() */
+    struct tir_value block_row;               /* i64: att_block_row() of the sequence */
     struct tir_value rate, bias, skip;        /* f32 scalars; rate for exponents to the base 2 */
 };
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's attention backend "attn": heads with keys and values, whole prompts, chunks, decode and mixed steps.
 
-A step's lengths and pages are copied into tensors that stay, and planned once for each kind of layer; layers launch
-attention alone. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
+A step's lengths and pages are copied into tensors that stay, and planned once for each kind of layer; layers only launch
+attention. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.radix_attention import AttentionType, RadixAttention

@@ -2,7 +2,7 @@
 """vLLM's attention backend ATTN: heads with keys and values, whole prompts, chunks, decode and mixed steps.
 
 vLLM makes a builder for each group of layers that share page tables. It plans a step once for each kind of layer; layers
-then launch attention alone. Cache pages are [heads, P, 2 D], keys and values side by side; the kernels take strided views."""
+then only launch attention. Cache pages are [heads, P, 2 D], keys and values side by side; the kernels take strided views."""
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from attn.vllm import _common
 
 
 class Backend(AttentionBackend):
-    """The forms that the backend serves. vLLM reads them before it takes it for a layer."""
+    """The forms that the backend serves. vLLM reads them before it chooses the backend for a layer."""
     forward_includes_kv_cache_update = False
     supported_dtypes = [torch.float16, torch.bfloat16]
     supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
@@ -65,8 +65,8 @@ class Metadata:
 
 
 class Builder(AttentionMetadataBuilder):
-    """Plans steps for the layers of one group. Captured graphs have batches of equal query counts, as decode's: what
-    attention reads of a step is in the plan, which is made outside of the graph, in memory that stays."""
+    """Plans steps for the layers of one group. Graphs are captured of batches whose sequences have equally many queries, as
+    in decode. Attention reads a step from its plan, which is made outside of the graph, in memory that stays."""
     _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
 
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
@@ -91,7 +91,7 @@ class Builder(AttentionMetadataBuilder):
 
 
 class Impl(AttentionImpl):
-    """A layer."""
+    """The attention of a layer."""
 
     def __init__(self, num_heads, head_size, scale, num_kv_heads, alibi_slopes, sliding_window, kv_cache_dtype,
                  logits_soft_cap=None, attn_type=AttentionType.DECODER, kv_sharing_target_layer_name=None, sinks=None):
