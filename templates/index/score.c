@@ -91,8 +91,8 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
            tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
-/* Finds the instruction of the products: the one that multiplies most elements, since a lane has
- * two chunks of a slice, one, or half of one. */
+/* Returns the number of the products' instruction, the one with the longest contraction. A lane has
+ * two chunks of its operand, one, or half of one. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
     const unsigned side = x->group;

@@ -137,7 +137,8 @@ class Impl(MLACommonImpl):
         return out
 
     def forward_step(self, layer, plain, q, kv_c, k_pe, kv_cache, metadata, output, *args, **others):
-        """MLAAttention.forward_impl(), which is `plain`: a step of few tokens that only decodes has two launches."""
+        """Replaces MLAAttention.forward_impl(), which is `plain`. A step of few tokens that only decodes has two launches; for
+        all others plain() is called."""
         pending, self.pending = self.pending, None
         if metadata is None or not self.steps.decodes or any(x is not None for x in (*args, *others.values())):
             if pending and metadata is not None:
