@@ -382,7 +382,7 @@ void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[
     gpu_upload(a->in.kv_lens, kv_lens, sizeof(kv_lens));
     work_plan(&a->work, kv_lens);
     HIP(hipGraphLaunch(a->step, a->stream));
-    if (a->rotate_decode) /* it keeps its queries, which the checks read */
+    if (a->rotate_decode) /* stores no rotated queries, which the checks read */
         launch_rotate(a, a->no_slots, BATCH);
     read_output(a, BATCH, out);
 }
