@@ -233,8 +233,8 @@ static void a_barrier_has_two_halves(void **state)
     assert_int_equal(q.fault.kind, FAULT_BARRIER);
 }
 
-/* Runs two waves a workgroup with a buffer in s[2:3]. v1 is the offset of the lane's bytes, v2 of
- * those in the other wave; s[6:7] is a flag. */
+/* Prepares two waves a workgroup with a buffer in s[2:3]. v1 is the offset of the lane's dword, v2
+ * of the dword of that lane in the other wave. s[6:7] is the address of a flag. */
 #define GLOBAL                                                  \
     "v_mbcnt_lo_u32_b32 v1, -1, 0\nv_lshlrev_b32 v1, 2, v1\n"   \
     "s_lshl_b32 s4, s100, 7\nv_add_nc_u32 v1, s4, v1\n"         \
