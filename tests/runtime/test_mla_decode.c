@@ -292,8 +292,8 @@ static void packed_rows_are_of_one_kind(void **state)
     close_bench(&b);
 }
 
-/* A tensor of packed rows has bytes: 512 elements, 4 scales and 64 elements of 16 bits. A cache with
- * one scale takes the scale as a tensor too. */
+/* A tensor of packed rows has bytes: 512 elements, 4 scales and 64 elements of 16 bits. A cache
+ * with one scale takes the scale as a tensor too. */
 static void tensors_are_rows_of_the_cache_and_its_scale(void **state)
 {
     (void)state;

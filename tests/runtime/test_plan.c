@@ -411,8 +411,8 @@ static void pieces_of_tiles_may_exceed_the_payload(void **state)
     assert_memory_equal(c.work_info, expected, sizeof(expected));
 }
 
-/* 512 queries in tiles of 64 with a window of 64 keys: 8 tiles of 2 units. Lists of up to 3 tiles cost
- * 12, and the payload is 11. */
+/* 512 queries in tiles of 64 with a window of 64 keys: 8 tiles of 2 units. Lists of up to 3 tiles
+ * cost 12, and the payload is 11. */
 static void tiles_of_equal_length_stay_whole(void **state)
 {
     (void)state;

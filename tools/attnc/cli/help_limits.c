@@ -65,8 +65,8 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
     return found;
 }
 
-/* Sets the fields of `v` whose defaults the op refuses, in the order of its refusals. An enumeration
- * gets its first value with which another field or none is refused. */
+/* Sets the fields of `v` whose defaults the op refuses, in the order of its refusals. An
+ * enumeration gets its first value with which another field or none is refused. */
 static void set_refused_defaults(struct att_variant *v)
 {
     static const int numbers[] = {2, 4, 8, 1};

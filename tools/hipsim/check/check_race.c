@@ -566,8 +566,8 @@ static void enter_read(struct race *r, const struct kept_read *k)
     }
 }
 
-/* Keeps a read for later, and does not enter it in the cells. False where that could change a report:
- * a store of this epoch, or an outstanding one, may have met its bytes [first, end). */
+/* Keeps a read for later, and does not enter it in the cells. False where that could change a
+ * report: a store of this epoch, or an outstanding one, may have met its bytes [first, end). */
 static bool keep_read(struct race *r, const struct wave *w, const struct inst *in,
                       const struct lane_mem *m, unsigned bytes, uint32_t first, uint32_t end)
 {

@@ -539,7 +539,7 @@ static void choose_counter(struct inst *in)
         in->counter[0] = WAIT_STORE;
 }
 
-/* Sets sc1, as gfx9 names the bit, for device scope or more. Such loads and stores count as atomic. */
+/* Sets sc1, gfx9's name for the bit, at device scope or more. Such accesses count as atomic. */
 static void choose_scope(struct inst *in)
 {
     enum { SCOPE_DEV = 2 };
