@@ -35,6 +35,8 @@ struct shared {
     struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
     struct tir_value most;     /* i32: tokens that the last query sees */
     struct tir_value groups;   /* i32: groups with such tokens */
+    struct tir_value pages;    /* i32: pages with such tokens */
+    struct tir_value room;     /* i32: groups that a list has room for */
     struct tir_value lds;      /* i32: address of the words */
 };
 
@@ -92,6 +94,9 @@ static void open_tile(struct shared *s)
     tir_end_if(b, &any, &s->most);
     const struct tir_value all = tir_div(b, att_plus(b, tir_add(b, s->most, ratio), -1), ratio);
     s->groups = tir_min(b, all, tir_i32(b, GROUPS));
+    const struct tir_value each = argument(s, ARG_GROUP_ENTRIES), page = tir_div(b, ratio, each);
+    s->pages = tir_div(b, att_plus(b, tir_add(b, s->most, page), -1), page);
+    s->room = tir_div(b, argument(s, ARG_ENTRIES), each);
 }
 
 /* Sets the words of all groups to 0. */
@@ -145,7 +150,8 @@ static struct tir_value where(struct shared *s, struct tir_value there, struct t
 }
 
 /* Writes the pages of `groups`, one a lane, to the tile's list, where `there` (i1) is true. Group u
- * of the list has entries u group_entries and on. */
+ * of the list has entries u group_entries and on. The table may end after the last page that has a
+ * token, and the list within a group. */
 static void write_pages(struct shared *s, struct tir_value groups, struct tir_value u,
                         struct tir_value there)
 {
@@ -157,16 +163,17 @@ static void write_pages(struct shared *s, struct tir_value groups, struct tir_va
     const struct tir_value lists =
         tir_add(b, att_row(b, tir_arg(b, ARG_LISTS, TIR_I64), s->head, ARG_LISTS_HEAD_STRIDE, INT),
                 att_offset(b, s->tile, ARG_LISTS_TILE_STRIDE, INT));
+    const struct tir_value fits = tir_and(b, there, tir_cmp_lt(b, u, number(s, s->room)));
     struct tir_loop loop = tir_begin_for(b, zero, each, tir_i32(b, 1), NULL, 0);
     const struct tir_value from_entry =
         tir_add(b, tir_mul(b, groups, number(s, each)), number(s, loop.index));
     const struct tir_value to = tir_add(b, tir_mul(b, u, number(s, each)), number(s, loop.index));
-    const struct tir_value at = where(s, there, from_entry);
-    const struct tir_value safe = tir_select(b, there, at, tir_int_like(b, at, 0));
+    const struct tir_value exists =
+        tir_and(b, fits, tir_cmp_lt(b, from_entry, number(s, s->pages)));
+    const struct tir_value at = where(s, exists, from_entry);
+    const struct tir_value safe = tir_select(b, exists, at, tir_int_like(b, at, 0));
     const struct tir_value page = tir_tile_gather(b, table, safe, zero, s->lane);
-    const struct tir_value fits =
-        tir_and(b, there, tir_cmp_lt(b, to, number(s, argument(s, ARG_ENTRIES))));
-    tir_tile_scatter(b, lists, where(s, fits, to), zero, page);
+    tir_tile_scatter(b, lists, where(s, exists, to), zero, page);
     tir_end_for(b, &loop, NULL, 0);
 }
 
@@ -285,9 +292,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     write_list(&s);
     tir_end_if(b, &first, NULL);
     att_lds_barrier(b);
-    const struct tir_value room =
-        tir_div(b, argument(&s, ARG_ENTRIES), argument(&s, ARG_GROUP_ENTRIES));
-    const struct tir_value total = tir_min(b, word_of(&s, tir_i32(b, TOTAL)), room);
+    const struct tir_value total = tir_min(b, word_of(&s, tir_i32(b, TOTAL)), s.room);
     const struct tir_value tokens = tokens_of(&s, total);
     write_length(&s, tokens);
     write_mask(&s, total, tokens);

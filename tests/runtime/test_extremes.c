@@ -109,6 +109,7 @@ static const struct {
     {"kv_heads", 1, "chosen_lists"},
     {"kv_heads", 1, "shared_lists"},
     {"ratio", 64, "shared_lists"},
+    {"group_entries", 16, "shared_lists"},
     {"open_group", 0, "chosen_lists"},
     {"norm", ATTN_NORM_RMS, "rope_heads"},
     {"act", ATTN_ACT_SIGMOID, "rope_heads"},

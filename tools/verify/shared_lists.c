@@ -13,6 +13,7 @@ enum {
     UNEVEN = 1 << 2, /* tiles have from 0 to `queries` queries */
     NONE = 1 << 3,   /* some queries choose nothing, and some see nothing */
     BEYOND = 1 << 4, /* groups after the last query's are chosen too, and left out */
+    FULL = 1 << 5,   /* lists have room for half of the groups, and for a part of one */
 };
 
 static const struct shape {
@@ -28,6 +29,7 @@ static const struct shape {
     {{"uneven tiles", UNEVEN | NONE | BEYOND}, 9, 8, 2, 3000, 64, 1, 70},
     {{"a long context", NEAR | NONE}, 1, 3, 1, 1048576, 128, 1, 40},
     {{"a query each", BEYOND}, 4, 1, 1, 700, 192, 1, 3},
+    {{"full lists", FULL}, 3, 4, 2, 2000, 64, 4, 9},
 };
 
 static const struct shape traced = {{"trace", NEAR}, 256, 8, 1, 16384, 128, 1, 16};
@@ -52,6 +54,13 @@ static int sequence_of(const struct call *c, int tile)
 static int groups_of(const struct shape *s, int tokens)
 {
     return (tokens + s->ratio - 1) / s->ratio;
+}
+
+/* Returns the number of pages with tokens that such a query sees. */
+static int pages_of(const struct shape *s, int tokens)
+{
+    const int page = s->ratio / s->group_entries;
+    return (tokens + page - 1) / page;
 }
 
 /* Makes the tiles, and the tokens that each query sees: one more than the query before it. */
@@ -123,14 +132,14 @@ static void size(struct call *c)
     a->kv_heads = s->kv_heads;
     a->rows = a->queries * s->kv_heads;
     a->top_k = s->top_k;
-    a->entries = all * s->group_entries;
+    a->entries = is(c, FULL) ? (all / 2 + 1) * s->group_entries - 1 : all * s->group_entries;
     a->mask_stride = s->queries * all * s->ratio;
     a->ratio = s->ratio;
     a->group_entries = s->group_entries;
-    own->chosen = call_allocate(c, (size_t)(a->rows * s->top_k), sizeof(int32_t));
+    own->chosen = call_allocate(c, (size_t)a->rows * (size_t)s->top_k, sizeof(int32_t));
     own->counts = call_allocate(c, (size_t)a->rows, sizeof(int32_t));
     own->sequences = is(c, SHARE) ? 3 : s->tiles;
-    own->columns = (groups_of(s, s->most) + 1) * s->group_entries;
+    own->columns = pages_of(s, s->most);
 }
 
 static void place(struct call *c)
@@ -155,7 +164,9 @@ static void fill(struct call *c)
             operand_set_int(call_operand(c, SHARED_LISTS_COUNTS), AT(row), own->counts[row]);
             for (int i = 0; i < s->top_k; i++)
                 operand_set_int(call_operand(c, SHARED_LISTS_CHOSEN), AT(row, i),
-                                i < own->counts[row] ? own->chosen[row * s->top_k + i] : INT32_MAX);
+                                i < own->counts[row]
+                                    ? own->chosen[(size_t)row * (size_t)s->top_k + (size_t)i]
+                                    : INT32_MAX);
         }
     for (int i = 0; i < own->sequences; i++)
         for (int j = 0; j < own->columns; j++)
@@ -173,9 +184,10 @@ static void compare_tile(struct call *c, int tile, int head)
     const int first = own->first[tile], n = own->first[tile + 1] - first;
     const int most = n && own->lens[first + n - 1] > 0 ? own->lens[first + n - 1] : 0;
     const int sequence = sequence_of(c, tile);
+    const int room = c->args.shared_lists.entries / s->group_entries; /* groups */
     int *groups = call_allocate(c, (size_t)groups_of(s, most) + 1, sizeof(*groups));
     int count = 0;
-    for (int g = 0; g < groups_of(s, most); g++) {
+    for (int g = 0; g < groups_of(s, most) && count < room; g++) {
         bool is_chosen = false;
         for (int t = 0; t < n && !is_chosen; t++)
             is_chosen = has_chosen(c, first + t, head, g);
@@ -187,6 +199,8 @@ static void compare_tile(struct call *c, int tile, int head)
     call_compare_int(c, call_operand(c, SHARED_LISTS_LIST_LENS), AT(head, tile), tokens);
     for (int i = 0; i < count * s->group_entries; i++) {
         const int entry = groups[i / s->group_entries] * s->group_entries + i % s->group_entries;
+        if (entry >= pages_of(s, most))
+            break;
         call_compare_int(
             c, call_operand(c, SHARED_LISTS_LISTS), AT(head, tile, i),
             operand_int(call_operand(c, SHARED_LISTS_BLOCK_TABLE), AT(sequence, entry)));
