@@ -255,6 +255,11 @@ static void windows_have_columns(void **state)
     expect(f, &d, &a, "state_columns is below taps - 2 + max_seqlen");
     a.state_columns = 6;
     expect(f, &d, &a, NULL);
+    a.state_channel_stride = INT32_MAX / 512 / 2; /* a wave reaches 256 channels within 2 GiB */
+    expect(f, &d, &a, NULL);
+    a.state_channel_stride++;
+    expect(f, &d, &a, "state_channel_stride");
+    a.state_channel_stride = 0;
     a.q_channels = 64;
     expect(f, &d, &a, "do not add up to channels");
     a.out_channels = 128;
