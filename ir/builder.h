@@ -332,8 +332,8 @@ struct tir_if {
 };
 struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool cold,
                            const struct tir_type *results, unsigned n);
+enum { TIR_MOST_LIKE = 16 /* results of tir_begin_if_like() */ };
 /** Begins an if whose n results, at most TIR_MOST_LIKE, have the types of the values in `like`. */
-enum { TIR_MOST_LIKE = 16 };
 struct tir_if tir_begin_if_like(struct tir_builder *b, struct tir_value cond, bool cold,
                                 const struct tir_value *like, unsigned n);
 /** Begins an if that is rarely taken and needs no wait states at its head; see `bare` in

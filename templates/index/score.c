@@ -658,9 +658,9 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         prepare_rows(x, r, &at);
         for (int step = 0; step < STEPS; step++) {
             const unsigned end = ((unsigned)step + 1) * slices;
-            for (unsigned i = (unsigned)step * slices; i < end; i++)
-                if (i % STEPS == 0)
-                    s = multiply_slice(x, own, block, i / STEPS, keys, s);
+            for (unsigned part = (unsigned)step * slices; part < end; part++)
+                if (part % STEPS == 0)
+                    s = multiply_slice(x, own, block, part / STEPS, keys, s);
             fill_step(x, r, &at, step);
         }
         add_step(x, p, STEPS - 1);

@@ -125,8 +125,8 @@ void att_conv_taps(struct tir_builder *b, const struct att_conv *c, const struct
     att_conv_convert_taps(b, c, s, taps);
 }
 
-struct tir_value att_conv_load_bias(struct tir_builder *b, const struct att_conv *c,
-                                    const struct att_conv_shape *s)
+struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
+                               const struct att_conv_shape *s)
 {
     if (!c->v->bias)
         return tir_splat(b, tir_f32(b, 0), tir_with_dtype(s->row, TIR_F32));
@@ -134,13 +134,7 @@ struct tir_value att_conv_load_bias(struct tir_builder *b, const struct att_conv
     const struct tir_value base = tir_add(b, tir_arg(b, c->args.bias, TIR_I64), at);
     const struct tir_view view =
         att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), (int)c->channels * ELEM, 0);
-    return tir_tile_load(b, view, tir_i32(b, 0), s->row);
-}
-
-struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
-                               const struct att_conv_shape *s)
-{
-    return widen(b, att_conv_load_bias(b, c, s));
+    return widen(b, tir_tile_load(b, view, tir_i32(b, 0), s->row));
 }
 
 /* ---- The state ---- */

@@ -50,10 +50,6 @@ void att_conv_load_taps(struct tir_builder *b, const struct att_conv *c,
 void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
                            const struct att_conv_shape *s, struct tir_value *taps);
 
-/** Loads the bias, 1 x C, of the variant's dtype; f32 zeros where it has none. */
-struct tir_value att_conv_load_bias(struct tir_builder *b, const struct att_conv *c,
-                                    const struct att_conv_shape *s);
-
 /** Loads the bias, zeros where the variant has none: 1 x C, f32. */
 struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s);

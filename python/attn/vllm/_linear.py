@@ -4,7 +4,6 @@
 vLLM plans the steps itself (GDN_ATTN) and keeps the states; a layer launches the convolution of all tokens, and then the
 recurrence of steps, of drafts and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
 import torch
-from vllm.config import get_current_vllm_config
 from vllm.forward_context import get_forward_context
 from vllm.model_executor.custom_op import PluggableLayer
 from vllm.model_executor.layers.mamba.gdn.qwen_gdn_linear_attn import QwenGatedDeltaNetAttention
