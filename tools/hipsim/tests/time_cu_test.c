@@ -272,6 +272,23 @@ static void pairs_of_accesses_cost_both(void **state)
     assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
 }
 
+/* Two addresses have two accesses, each with its phases; an atomic has a read and a write. */
+static void conflicts_are_clocks_beyond_the_phases(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"ds_read_b32 v100, v0", "ds_add_u32 v0, v4",
+                                        "ds_read2_b32 v[100:101], v0 offset1:64"};
+    for (unsigned i = 0; i < 6; i++) {
+        char text[160];
+        struct marks m;
+        snprintf(text, sizeof(text), "v_lshlrev_b32 v0, %u, v0\ns_nop 4\n%s\ns_waitcnt lgkmcnt(0)",
+                 i < 3 ? 2 : 8, names[i % 3]);
+        const struct time_cu_result r = run(GFX950, text, 1, &m);
+        assert_true(r.lds_clocks > 0);
+        assert_int_equal(r.lds_conflicts > 0, i >= 3);
+    }
+}
+
 /* A wave that stores 16 bytes per lane to LDS sends them for 20 clocks (hardware.md 4) and issues
  * nothing meanwhile. A store of 4 bytes takes one issue slot. */
 static void wide_stores_hold_their_wave(void **state)
@@ -562,6 +579,7 @@ int main(void)
         cmocka_unit_test(blocks_of_lds_reads),
         cmocka_unit_test(lds_reads_in_steady_state),
         cmocka_unit_test(pairs_of_accesses_cost_both),
+        cmocka_unit_test(conflicts_are_clocks_beyond_the_phases),
         cmocka_unit_test(wide_stores_hold_their_wave),
         cmocka_unit_test(counters_go_down_in_order),
         cmocka_unit_test(fences_wait_for_their_caches),

@@ -227,6 +227,7 @@ static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time
     const struct time_lds_cost other =
         time_lds_cost(cu->p, cu->target, is_store, access->bytes, access->lanes, addr);
     cost.clocks += other.clocks;
+    cost.floor += other.floor;
     cost.bus_bytes += other.bus_bytes;
     return cost;
 }
@@ -251,8 +252,10 @@ static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint
     if (access->space == ACCESS_LDS) {
         is_store = access->is_store && !access->is_load;
         cost = lds_cost(cu, tw->op, access, is_store);
-        if (access->is_store && access->is_load)
-            cost.clocks *= 2; /* atomics read and write */
+        if (access->is_store && access->is_load) { /* atomics read and write */
+            cost.clocks *= 2;
+            cost.floor *= 2;
+        }
     }
     double bus = cost.bus_bytes / cu->p->lds_pair_bytes;
     uint64_t *bus_free = &pair->bus_free[is_store];
