@@ -63,6 +63,19 @@ static struct tir_value entry_or(struct lists *l, struct tir_value base, struct 
     return absent;
 }
 
+/* Returns the entries (i32) of the newest group that have none of its `rest` tokens: 0 if it is
+ * complete, or if lists have complete groups only. The table may end before these entries. */
+static struct tir_value empty_entries(struct lists *l, struct tir_value rest)
+{
+    struct tir_builder *b = &l->b;
+    const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
+    const struct tir_value tokens = tir_max(b, tir_div(b, argument(l, ARG_RATIO), l->each), one);
+    const struct tir_value used = tir_div(b, att_plus(b, tir_add(b, rest, tokens), -1), tokens);
+    const struct tir_value open =
+        tir_and(b, tir_cmp_gt(b, rest, zero), tir_cmp_ne(b, argument(l, ARG_APPENDS_OPEN), zero));
+    return tir_select(b, open, tir_sub(b, l->each, used), zero);
+}
+
 /* Computes the row's query, how many tokens the query sees, and how many groups the list has.
  * Counts the list's entries for the groups and for the window. */
 static void open_row(struct lists *l)
@@ -88,7 +101,8 @@ static void open_row(struct lists *l)
         tir_and(b, tir_cmp_gt(b, rest, zero), tir_cmp_ne(b, last, l->newest));
     l->open = tir_and(b, tir_select(b, adds, one, zero), argument(l, ARG_APPENDS_OPEN));
     l->each = argument(l, ARG_GROUP_ENTRIES);
-    l->of_groups = tir_mul(b, tir_add(b, l->groups, l->open), l->each);
+    l->of_groups =
+        tir_sub(b, tir_mul(b, tir_add(b, l->groups, l->open), l->each), empty_entries(l, rest));
     l->window = tir_min(b, l->tokens, argument(l, ARG_WINDOW));
 }
 

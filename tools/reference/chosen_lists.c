@@ -15,21 +15,22 @@ static void add(struct writer *w, int32_t entry)
     w->count++;
 }
 
-/* Adds the entries of a group, by the page table. */
-static void add_group(struct writer *w, const struct ref_chosen *c, int group)
-{
-    for (int e = 0; e < c->group_entries; e++) {
-        const int i = group * c->group_entries + e;
-        const int32_t unit = c->table[i / c->page_entries] * c->page_entries + i % c->page_entries;
-        add(w, unit * c->kv_heads + c->head);
-    }
-}
-
 /* Returns the tokens that the query sees in a group. */
 static int tokens_of(const struct ref_chosen *c, int group)
 {
     const int left = c->tokens - group * c->ratio;
     return left < c->ratio ? left : c->ratio;
+}
+
+/* Adds the entries of a group, by the page table; with open_group those that have tokens. */
+static void add_group(struct writer *w, const struct ref_chosen *c, int group)
+{
+    const int n = tokens_of(c, group) * c->group_entries;
+    for (int e = 0; e < c->group_entries && (!c->open_group || e * c->ratio < n); e++) {
+        const int i = group * c->group_entries + e;
+        const int32_t unit = c->table[i / c->page_entries] * c->page_entries + i % c->page_entries;
+        add(w, unit * c->kv_heads + c->head);
+    }
 }
 
 int ref_chosen_list(const struct ref_chosen *c, int32_t *list, int room, int *length)

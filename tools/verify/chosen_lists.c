@@ -64,6 +64,16 @@ static int tokens_of(struct call *c, int query)
     return 1 + (int)(random_bits(&c->random) % (unsigned)s->most);
 }
 
+/* Returns the entries of a sequence's complete groups; with OPEN all entries with tokens. */
+static int entries_of(const struct call *c)
+{
+    const struct shape *s = c->shape;
+    if (!is(c, OPEN))
+        return s->most / s->ratio * s->group_entries;
+    const int each = s->ratio / s->group_entries; /* tokens of an entry */
+    return (s->most + each - 1) / each;
+}
+
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -85,7 +95,8 @@ static void size(struct call *c)
     a->second_first = SECOND;
     a->entries = is(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
     own->sequences = is(c, SHARE) ? 3 : s->queries;
-    own->columns = (s->most / s->ratio + 1) * s->group_entries / s->page_entries + 2;
+    own->columns = entries_of(c) / s->page_entries + (entries_of(c) % s->page_entries != 0);
+    own->columns += own->columns == 0; /* a table has an entry */
 }
 
 static void place(struct call *c)
