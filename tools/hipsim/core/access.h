@@ -23,7 +23,7 @@ struct lane_mem {
     uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
     uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
     uint8_t *ptr[WAVE_LANES];
-    uint64_t low, span; /* the range of all lanes; span 0: unknown, as for private segments */
+    uint64_t low, span; /* bytes of addr that all lanes together touch; span 0: unknown */
     uint64_t bits;      /* LDS: all bits that are set in any lane's address */
     uint8_t bytes;      /* per lane, as passed to mem_resolve() */
     bool tracked;       /* some bytes may be uninitialised */
