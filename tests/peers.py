@@ -162,6 +162,40 @@ def check_delta(source, directory):
         fail("a row of linear attention is wrong", "%s %s" % (ratio, values))
 
 
+def ends(function, *arguments):
+    """Returns the sentence with which a call ends the program."""
+    try:
+        function(*arguments)
+    except SystemExit as e:
+        return str(e)
+    return "no error"
+
+
+def check_flydsl(directory):
+    """Tests code objects out of text, tensors of a launch, the choice of FlyDSL's kernels, and a folder that lacks one."""
+    import peer_flydsl
+
+    text = peer_flydsl.code_object(rb'bin = "no", "\7FELF\00\\A\"\5C\FF end", "\7FELF"')
+    if text != b'\x7fELF\0\\A"\\\xff end':
+        fail("a code object is wrong", repr(text))
+    lines = peer_flydsl.tensor(2, 3, 5, 128)
+    if lines != ["b 3840", "i 3", "i 5", "i 128", "i 640", "i 0", "i 128", "i 0"] or (
+            peer_flydsl.tensor(4, 1) != ["b 16", "i 1"]) or peer_flydsl.tensor(4, 9, path="p") != ["f p", "i 9"]:
+        fail("a FlyDSL tensor is wrong", "\n".join(lines))
+    launches = [("norm", 8), ("norm", 8), ("dots", 10), ("inverse", 20), ("scan", 30)]
+    parts = ("dots", "inverse")
+    if peer_flydsl.faster(launches, parts, ("one", 29)) != [*launches[:2], ("one", 29), launches[4]] or (
+            peer_flydsl.faster(launches, parts, ("one", 30)) != launches):
+        fail("not the faster launches", "%s" % launches)
+    if "no longer launches other" not in ends(peer_flydsl.faster, launches, ("scan", "other"), ("one", 1)):
+        fail("no error for a launch that is missing", "")
+    for path, _ in peer_flydsl.PIECES:
+        if "flydsl has no %s, the " % path not in ends(peer_flydsl.check_folder, directory + "/flydsl"):
+            fail("no error for a folder without", path)
+        write(os.path.join(directory, "flydsl", path), "")
+    peer_flydsl.check_folder(directory + "/flydsl")
+
+
 def check_split(source, directory):
     """Tests the lists of the persistent kernel: equal cuts of all pages, and each part once."""
     import peer_split
@@ -191,6 +225,7 @@ def main():
     peers = os.path.join(sys.argv[1], "tools/bench/peers")
     with tempfile.TemporaryDirectory() as d:
         check_delta(sys.argv[1], d)
+        check_flydsl(d)
         check_split(sys.argv[1], d)
         write(d + "/build/tools/attnc/attnc", ATTNC)
         write(d + "/build/tools/hipsim/calibration/calibrate", CALIBRATE)

@@ -25,20 +25,26 @@ CONFIGS = 6  # maximum of configurations that are compared for a kernel of fla's
 class Peer:
     """fla's kernels, each with the configuration that is fastest at the first shape."""
 
+    NAME = "fla"
+
     def __init__(self, time_object, target, directory):
         self.time_object, self.target = time_object, target
-        self.directory = os.path.join(directory, "fla-" + target)
+        self.directory = os.path.join(directory, self.NAME + "-" + target)
         os.makedirs(self.directory, exist_ok=True)
         self.picks = {}
+
+    def launches(self, call, batch, tokens):
+        """Returns (kernel, [(configuration, file of the launch)]) of each launch of a call."""
+        return peer_fla.launches(call, self.target, self.directory, CONFIGS, batch, tokens)
 
     def times(self, call, batch, tokens):
         """Returns (kernel, us) of each launch of a call."""
         with open(os.path.join(self.directory, "picks.json"), "w") as f:
             json.dump(self.picks, f)
         found = []
-        for kernel, ways in peer_fla.launches(call, self.target, self.directory, CONFIGS, batch, tokens):
+        for kernel, ways in self.launches(call, batch, tokens):
             if not ways:
-                sys.exit("peers: fla: no configuration of %s compiles" % kernel)
+                sys.exit("peers: %s: no configuration of %s compiles" % (self.NAME, kernel))
             us, config = min((self.time_object("object:" + file)["us"], config) for config, file in ways)
             self.picks.setdefault(kernel, config)
             found.append((kernel, us))
@@ -96,7 +102,7 @@ def share(reports):
     return "+".join("%.0f" % (100 * max(r["matrix_fraction"], r["memory_fraction"])) for r in reports)
 
 
-HEAD = "target layer B tokens | attnc us, of each launch, % of its roofline | fla us, launches | ratio"
+HEAD = "target layer B tokens | attnc us, of each launch, %% of its roofline | %s us, launches | ratio"
 
 
 def row(target, what, batch, tokens, reports, segment, peer):
@@ -113,14 +119,16 @@ def row(target, what, batch, tokens, reports, segment, peer):
             [us, each, share(reports), theirs, len(peer)])
 
 
-COLUMNS = ["us", "of each launch", "% of its roofline", "fla us", "launches"]
+def columns(name):
+    """Returns the heads of the page's columns for a peer."""
+    return ["us", "of each launch", "% of its roofline", name + " us", "launches"]
 
 
-def prompts(trace, time_object, build, target, directory, units, shapes=None):
-    """Yields the rows of prompts of a target."""
+def prompts(trace, make_peer, build, target, units, shapes):
+    """Yields the rows of prompts of a target. make_peer(): returns the peer of a layer."""
     for layer, (what, *_) in LAYERS.items():
-        peer = Peer(time_object, target, directory)
-        for batch, tokens in shapes or PROMPTS:
+        peer = make_peer()
+        for batch, tokens in shapes:
             segment, stages = planned(build, layer, batch, tokens, units, target)
             reports = prompt(trace, target, layer, batch, tokens, segment, stages)
             yield row(target, what, batch, tokens, reports, segment, peer.times(layer, batch, tokens))

@@ -12,7 +12,6 @@ name a kernel's configuration; no other is compiled then.
 """
 import json
 import os
-import subprocess
 import sys
 
 import peer_triton
@@ -185,27 +184,24 @@ def kda_step(batch, tokens):
 CALLS = {"gdn": gdn, "kda": kda, "kda_step": kda_step}
 
 
-def launches(call, target, directory, configs, batch, tokens):
-    """Returns the program's list for a call, which another process makes."""
-    environment = dict(os.environ, TRITON_CACHE_DIR=os.path.join(directory, "triton"), FLA_DISABLE_TENSOR_CACHE="1")
-    command = [sys.executable, "-B", os.path.abspath(__file__), call, target, directory]
-    done = subprocess.run(command + ["%d" % n for n in (configs, batch, tokens)], env=environment, capture_output=True,
-                          text=True)
-    if done.returncode:
-        sys.exit("peers: fla: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
-    return json.loads(done.stdout.splitlines()[-1])
+def launches(call, target, directory, configs, batch, tokens, what="fla", program=(__file__,)):
+    """Returns the list that `program` prints for a call in another process: this one, or one with the same last arguments."""
+    text = peer_triton.run_program(what, *program, call, target, directory, configs, batch, tokens,
+                                   TRITON_CACHE_DIR=os.path.join(directory, "triton"), FLA_DISABLE_TENSOR_CACHE="1")
+    return json.loads(text.splitlines()[-1])
 
 
-def main(call, target, directory, configs, batch, tokens):
+def record(calls, call, target, directory, configs, batch, tokens):
+    """Prints the launches of a function of `calls`."""
     import torch
 
     set_driver(target)
     recorder = Recorder(target, directory, int(configs))
     recorder.install()
     with torch.no_grad():
-        CALLS[call](int(batch), int(tokens))
+        calls[call](int(batch), int(tokens))
     print(json.dumps(recorder.launches))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    record(CALLS, *sys.argv[1:])

@@ -229,17 +229,20 @@ def mixed(checkout, target, directory, heads, kv_heads, ones, ones_keys, q, keys
     return files
 
 
+def run_program(what, path, *arguments, **environment):
+    """Runs a Python program in another process and returns what it prints. `what`: its name in errors."""
+    done = subprocess.run([sys.executable, "-B", os.path.abspath(path), *[str(a) for a in arguments]],
+                          env=dict(os.environ, **environment), capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("peers: %s: %s" % (what, (done.stderr.strip().splitlines() or ["no reason given"])[-1]))
+    return done.stdout
+
+
 def launches(op, hsa, target, directory, *numbers):
     """Returns the files of a call's launches, which another process writes."""
     checkout = os.path.dirname(os.path.abspath(hsa))
-    environment = dict(os.environ, TRITON_CACHE_DIR=os.path.join(directory, "triton"),
-                       TRITON_DEFAULT_FP_FUSION="1")
-    command = [sys.executable, "-B", os.path.abspath(__file__), op, checkout, target, directory]
-    done = subprocess.run(command + ["%d" % n for n in numbers], env=environment,
-                          capture_output=True, text=True)
-    if done.returncode:
-        sys.exit("peers: Triton: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
-    return done.stdout.split()
+    return run_program("Triton", __file__, op, checkout, target, directory, *map(int, numbers),
+                       TRITON_CACHE_DIR=os.path.join(directory, "triton"), TRITON_DEFAULT_FP_FUSION="1").split()
 
 
 if __name__ == "__main__":
