@@ -467,16 +467,31 @@ static void a_tile_of_the_past_is_an_error(void **state)
 static void a_knob_s_former_name_is_an_error(void **state)
 {
     (void)state;
-    struct reading r = read_text(HEAD "  - key: gfx950 prefill head_dim=128\n"
-                                      "    tile: rows=32 waves=4 alone=1\n",
-                                 true);
-    struct attnc_description desc =
-        describe_text("targets: [gfx950]\nkernels: [{ op: prefill, head_dim: 128 }]\n");
-    assert_false(attnc_tuning_apply(&r.t, &desc, &r.d));
-    assert_string_equal(r.d.messages[0].text,
-                        "prefill's knob 'alone' is named 'workgroups' now; run attnc tune again");
-    attnc_description_free(&desc);
-    end(&r);
+    static const struct {
+        const char *op, *key, *fields, *before, *now;
+    } cases[] = {
+        {"prefill", "head_dim=128", "head_dim: 128", "alone", "workgroups"},
+        {"mla_decode", "head_dim=576 head_dim_v=512 gqa=16 page_size=64",
+         "head_dim: 576, head_dim_v: 512, gqa: 16, page_size: 64", "alone", "one_wave"},
+        {"topk", "top_k=512", "top_k: 512", "turns", "steps"},
+        {"ssd_prefill", "head_dim=128 head_dim_v=64 act=silu",
+         "head_dim: 128, head_dim_v: 64, act: silu", "turns", "shared_lds"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[300], says[200];
+        snprintf(text, sizeof(text), HEAD "  - key: gfx950 %s %s\n    tile: waves=4 %s=1\n",
+                 cases[i].op, cases[i].key, cases[i].before);
+        struct reading r = read_text(text, true);
+        snprintf(text, sizeof(text), "targets: [gfx950]\nkernels: [{ op: %s, %s }]\n", cases[i].op,
+                 cases[i].fields);
+        struct attnc_description desc = describe_text(text);
+        snprintf(says, sizeof(says), "%s's knob '%s' is named '%s' now; run attnc tune again",
+                 cases[i].op, cases[i].before, cases[i].now);
+        assert_false(attnc_tuning_apply(&r.t, &desc, &r.d));
+        assert_string_equal(r.d.messages[0].text, says);
+        attnc_description_free(&desc);
+        end(&r);
+    }
 }
 
 /* Candidates past the rows are rows with changed members; each is found again by its text. */
