@@ -448,6 +448,47 @@ static void prefill_has_windows_and_chunks(void **state)
     lookup(&attn_family_prefill, &d, "q_dtype is ATTN_FP8, mask is ATTN_MASK_CUSTOM");
 }
 
+static void shared_lists_have_room_for_masks(void **state)
+{
+    (void)state;
+    const struct attn_family *const family = &attn_family_shared_lists;
+    const struct attn_shared_lists_desc d = {.size = sizeof(d)};
+    const struct attn_shared_lists_args eight = {.size = sizeof(eight),
+                                                 .cu_tiles = m,
+                                                 .kv_lens = m,
+                                                 .chosen = m,
+                                                 .counts = m,
+                                                 .block_table = m,
+                                                 .lists = m,
+                                                 .list_lens = m,
+                                                 .mask = m,
+                                                 .tiles = 3,
+                                                 .queries = 22,
+                                                 .rows = 44,
+                                                 .kv_heads = 2,
+                                                 .top_k = 16,
+                                                 .entries = 11,
+                                                 .mask_stride = 8 * 5 * 128,
+                                                 .ratio = 128,
+                                                 .group_entries = 2};
+    static const char words[] =
+        "mask_stride is below the product of queries / tiles and the tokens";
+    struct attn_shared_lists_args a = eight;
+    call(family, &d, &a, NULL);
+    a.mask_stride--;
+    call(family, &d, &a, words);
+    a = eight;
+    a.entries = 12;
+    call(family, &d, &a, words);
+    a = eight;
+    a.queries = 25;
+    a.rows = 50;
+    call(family, &d, &a, words);
+    a.queries = a.rows = 0;
+    a.mask_stride = 5 * 128;
+    call(family, &d, &a, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,6 +502,7 @@ int main(void)
         cmocka_unit_test(latent_decode_has_work_lists),
         cmocka_unit_test(rotated_queries_of_fp8_go_elsewhere),
         cmocka_unit_test(prefill_has_windows_and_chunks),
+        cmocka_unit_test(shared_lists_have_room_for_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
