@@ -66,7 +66,7 @@ struct race_shadow *race_shadow_begin(void);
 /** Calls `tell` for all pages that the launch has accessed and that were tracked. */
 void race_shadow_walk(struct race_shadow *shadow,
                       void (*tell)(void *ctx, const struct race_page *page), void *ctx);
-/** Ends the launch. True if it had too many accesses to track all of them. */
+/** Ends the launch. True if it had too many accesses or outstanding stores to track all of them. */
 bool race_shadow_end(struct race_shadow *shadow);
 
 /* A host thread's state for global memory. */

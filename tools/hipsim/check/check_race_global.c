@@ -630,8 +630,8 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     if (!t.self)
         return true;
     t.self |= atomic ? ATOMIC : in->sc0 ? LOCAL : 0;
-    if (in->counter[0] == WAIT_STORE)
-        stores_add(&g->stores, w, in, m, bytes);
+    if (in->counter[0] == WAIT_STORE && !stores_add(&g->stores, w, in, m, bytes))
+        atomic_store(&g->shadow->left_out, true);
     if (direction == MEM_WRITE) {
         lock_lanes(g, m, bytes);
         w->wg->unsettled = true;

@@ -64,7 +64,7 @@ struct race_shadow *race_shadow_begin(void)
         s->pages_used = 0;
     }
     s->splits_used = s->intervals_used = 1;
-    s->full = false;
+    s->full = s->left_out = false;
     s->clock = 1;
     memset(s->location, 0, sizeof(s->location));
     return s;
@@ -72,11 +72,11 @@ struct race_shadow *race_shadow_begin(void)
 
 bool race_shadow_end(struct race_shadow *s)
 {
-    bool full = s->full;
+    const bool incomplete = s->full || s->left_out;
     s = atomic_exchange(&spare, s);
     if (s)
         destroy(s);
-    return full;
+    return incomplete;
 }
 
 /* Adds the accesses in a cell, which covers `bytes` bytes from `first` on, to the page's bits. */

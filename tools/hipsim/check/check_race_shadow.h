@@ -58,7 +58,8 @@ struct cell {
 struct race_shadow {
     uint32_t launch;
     _Atomic uint32_t pages_used, splits_used, intervals_used;
-    _Atomic bool full;
+    _Atomic bool full;     /* accesses are tracked no more */
+    _Atomic bool left_out; /* an outstanding store was not recorded */
     _Atomic uint64_t clock;
     _Atomic uint64_t location[LOCATIONS];
     struct {

@@ -15,12 +15,14 @@ static void remove_waited(struct race_stores *s, const struct workgroup *wg)
     s->n = n;
 }
 
-void stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
+bool stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
                 const struct lane_mem *m, unsigned bytes)
 {
     remove_waited(s, w->wg);
-    if (s->n == STORES_OUT || !m->lanes)
-        return;
+    if (!m->lanes)
+        return true;
+    if (s->n == STORES_OUT)
+        return false;
     struct late_store *e = &s->out[s->n++];
     *e = (struct late_store){
         .low = UINT64_MAX,
@@ -38,6 +40,7 @@ void stores_add(struct race_stores *s, const struct wave *w, const struct inst *
         e->low = m->addr[l] < e->low ? m->addr[l] : e->low;
         e->end = m->addr[l] + bytes > e->end ? m->addr[l] + bytes : e->end;
     }
+    return true;
 }
 
 /* True if the bytes [address, address + bytes) are among the stored ones. */

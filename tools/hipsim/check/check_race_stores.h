@@ -11,7 +11,7 @@
 
 #include "check_race.h"
 
-#define STORES_OUT 256u /* stores of a workgroup; more are not recorded */
+#define STORES_OUT 256u /* recorded stores of a workgroup, at most */
 
 /* A store of a wave. */
 struct late_store {
@@ -29,8 +29,9 @@ struct race_stores {
     struct late_store out[STORES_OUT];
 };
 
-/** Records a store of `bytes` bytes per lane. */
-void stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
+/** Records a store of `bytes` bytes per lane. False if STORES_OUT stores of the workgroup are
+ *  outstanding: the store is not recorded then. */
+bool stores_add(struct race_stores *s, const struct wave *w, const struct inst *in,
                 const struct lane_mem *m, unsigned bytes);
 
 /** True if the access of `w` meets an outstanding store that another wave made before the last

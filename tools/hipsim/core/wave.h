@@ -412,7 +412,7 @@ struct launch {
     struct finding *first_finding; /* the first finding of each kind at each place of the code, in
                                     * the order found; launch_forget_findings() frees them */
     struct arrival_margins margins[MARGINS];
-    bool race_incomplete; /* the race check ran out of memory */
+    bool race_incomplete; /* the race check had no room for all accesses */
     bool stored;          /* a wave has stored to global memory */
     bool polls;           /* the deadlock may resolve (see may_wait): run the launch again */
     void *engine;         /* the engine that runs the launch */

@@ -248,8 +248,8 @@ static void say_incomplete(const struct launch *launch, const struct options *op
     if (!launch->race_incomplete || !asked || atomic_exchange(&said, true))
         return;
     snprintf(text, sizeof(text),
-             "the race check ran out of room in kernel %s: accesses to global "
-             "memory were compared up to then, those that came later were not",
+             "the race check ran out of room in kernel %s: of the accesses to global "
+             "memory that came later some or all were not compared",
              launch->kernel);
     hip_findings_note(&report);
     hip_report(&report);

@@ -276,6 +276,22 @@ static void stores_are_waited_for_before_a_barrier(void **state)
     expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT MEET GET("v1"), 1);
 }
 
+/* Waves have 60 stores outstanding each, to their own bytes. The check records 256 of a group. */
+static void the_check_says_that_stores_are_not_recorded(void **state)
+{
+    (void)state;
+    void *memory = device_alloc(256 * 4, NULL);
+    for (unsigned waves = 4; waves <= 5; waves++) {
+        struct program p = wave32();
+        p.block = 32 * waves;
+        program_s64_set(&p, 2, (uint64_t)(uintptr_t)memory);
+        program_try(&p, GLOBAL ".rept 60\n" PUT ".endr\n" STORED);
+        assert_int_equal(p.fault.kind, FAULT_NONE);
+        assert_int_equal(p.race_incomplete, waves == 5);
+    }
+    hipsim_mem_free(memory);
+}
+
 /* Wave 0 counts its workgroup after the barrier; the second workgroup reads what wave 1 of the
  * first one has stored. */
 static void a_release_covers_stores_that_were_waited_for(void **state)
@@ -750,6 +766,7 @@ int main(void)
         cmocka_unit_test(each_counter_is_waited_for_alone),
         cmocka_unit_test(a_barrier_has_two_halves),
         cmocka_unit_test(stores_are_waited_for_before_a_barrier),
+        cmocka_unit_test(the_check_says_that_stores_are_not_recorded),
         cmocka_unit_test(a_release_covers_stores_that_were_waited_for),
         cmocka_unit_test(waves_leave_a_barrier_together),
         cmocka_unit_test(named_barriers_join_some_waves),
