@@ -339,13 +339,14 @@ class BatchPrefill:
 
     With a cache, max_batch and max_tokens, keys are split over the compute units, and a step may have
     sequences of one query and of thousands. max_batch bounds the sequences of a step, max_tokens their
-    query tokens together. The pack needs kernels of prefill (planned: true), plan (q_tiles: true) and
+    query tokens together. choose_split() gets both, and kv_len: about how many keys a sequence has (0: not
+    known). The pack needs kernels of prefill (planned: true), plan (q_tiles: true) and
     combine (partials: csr), or of prefill with one_launch: true, which needs no combine. planned=True
     demands them, planned=False leaves them out, None uses them if the pack has them. Memory is allocated here; self.lists is None if they are not used."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
-                 logits=None, page_table="blocks", chunk=0, planned=None, max_batch=0, max_tokens=0):
+                 logits=None, page_table="blocks", chunk=0, planned=None, max_batch=0, max_tokens=0, kv_len=0):
         self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
         self.made = self.lists = self.tickets = None
         mask, more = mask_of(mask, window_left, chunk)
@@ -355,7 +356,7 @@ class BatchPrefill:
                     logits=logits, paged=self.paged, cache=cache, page_table=page_table)
         if planned or (planned is None and self.paged and max_batch and max_tokens):
             right = {"none": -1, "custom": -1}.get(mask, 0)
-            self._plan_tiles(device, desc, planned, batch=max_batch, q_len=max_tokens,
+            self._plan_tiles(device, desc, planned, kv_len, batch=max_batch, q_len=max_tokens,
                              total_q=max_tokens, window_right=right,
                              window=window_left + 1 if mask == "window" else chunk)
         if not self.lists:
@@ -363,11 +364,11 @@ class BatchPrefill:
         self.numbers = {"scale": scale, "soft_cap": soft_cap, **more}
         self._step = None
 
-    def _plan_tiles(self, device, desc, planned, **room):
+    def _plan_tiles(self, device, desc, planned, kv_len, **room):
         """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
         try:
             self._plan_ops(device, desc, room["batch"])
-            split = choose_split(self.op, room["batch"], tokens=room["total_q"],
+            split = choose_split(self.op, room["batch"], kv_len, tokens=room["total_q"],
                                  window=room["window"] if desc["mask"] == "window" else 0)
             self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
                                head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,

@@ -3,10 +3,11 @@
 for each KV head, Qwen3.8-Flash-Next's and GLM-5.3-Flash's groups of 4 tokens with the tokens after the last one."""
 import os
 import unittest
+from unittest import mock
 
 import attn
 import numpy as np
-from attn.attention import BatchPrefill
+from attn.attention import BatchPrefill, Split
 
 TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")
 TOP, BLOCK = 3, 128
@@ -122,6 +123,18 @@ class Chosen(unittest.TestCase):
             tokens = np.array([b * BLOCK + i for b in chosen[r, :counts[r]] for i in range(BLOCK) if b * BLOCK + i < lens[query]])
             at = pages[owner[query]][tokens // BLOCK], h, tokens % BLOCK
             self.close(out[h, query], attend(q[h, query], k[at], v[at], 128 ** -0.5))
+
+    def test_the_number_of_keys_chooses_the_tiles_of_a_plan(self):
+        shape = dict(dtype="fp16", head_dim=128, heads=4, kv_heads=1, mask="custom", planned=True, max_batch=2,
+                     cache=attn.CacheDesc(page_size=BLOCK), max_tokens=100)
+
+        def choose(op, batch, kv_len=0, tokens=0, window=0):
+            return Split(4, q_tile=32 if (batch, kv_len, tokens) == (2, 900, 100) else 64)
+
+        with mock.patch("attn.attention.choose_split", choose):
+            lists = [BatchPrefill(self.device, **shape, kv_len=n).lists for n in (0, 900)]
+        self.assertEqual([x.shape["q_tile"] for x in lists], [64, 32])
+        self.assertEqual([x.of(2)["tile_info"].shape[1] for x in lists], [3, 5])
 
     def groups_of_four(self, lens, pages):
         """Chooses random groups for each query. Returns the lists of pages of 4 tokens, their lengths in tokens, and the
