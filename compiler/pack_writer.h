@@ -56,7 +56,7 @@ struct attnc_pack_kernel {
     uint16_t workgroups_most; /* as in struct attn_pack_kernel */
     const struct attnc_pack_when *when;
     size_t when_count;
-    const struct attn_pack_split *splits; /* as in the file */
+    const struct attn_pack_split *splits; /* in the format of packs */
     size_t split_count;
     uint32_t workgroup[3];
 

@@ -302,7 +302,8 @@ void tir_align_code(struct tir_builder *b, unsigned words, unsigned of);
 /** Keeps order around a tile: ops that compute it stay before the anchor, and later ops stay after
  * it. */
 void tir_anchor(struct tir_builder *b, struct tir_value a);
-/** Builds an anchor for scalars that are loaded. All loads are issued before the first wait. */
+/** Builds one anchor, see tir_anchor(), for n scalars that are loaded. All of their loads are
+ * issued before the wait for the first. */
 void tir_anchor_all(struct tir_builder *b, const struct tir_value *values, unsigned n);
 /** Begins a phase of the schedule: kind 0 is a memory phase, 1 a matrix phase. */
 void tir_phase(struct tir_builder *b, int kind);

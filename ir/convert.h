@@ -36,7 +36,7 @@ struct tir_lane_steps {
     uint32_t reg[TIR_MAX_REG_BITS];     /* P */
     uint32_t move[TIR_MAX_LANE_BITS];   /* E */
     uint32_t after[TIR_MAX_LANE_BITS];  /* Y: result registers that a result lane bit exchanges */
-    bool exchanges;                     /* E is the identity */
+    bool exchanges;                     /* E is the identity: a lane only reads lane ^ constant */
 };
 
 /** Computes the map of a conversion of kind TIR_CONVERT_LANES or less. A register has 2^unit_bits

@@ -148,8 +148,8 @@ static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsign
     }
 }
 
-/* Reads v of the lane that steps->move and `offset` select. *address is the lanes' address for
-   offset 0. */
+/* Returns v as read from the lane s->move(lane) ^ offset. *address is 4 times s->move(lane), made
+   at the first call that needs it. */
 static struct tir_value move_lanes(struct tir_expander *x, const struct tir_lane_map *m,
                                    const struct tir_lane_steps *s, struct tir_value v,
                                    uint32_t offset, struct tir_value *address)

@@ -116,7 +116,7 @@ void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* Returns the register of `l` whose own contribution along `axis` is `part`. */
+/* Returns the register of `l` whose bits contribute `part` to the index along `axis`. */
 static unsigned find_reg(const struct tir_layout *l, int axis, unsigned part)
 {
     for (unsigned i = 0; i < 1u << l->reg_bits; i++)

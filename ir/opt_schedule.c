@@ -298,8 +298,8 @@ struct progress {
     unsigned long_work, long_done; /* of instructions that take several slots */
     unsigned aside_work, aside_done;
     unsigned loose, loose_done; /* of work that is no read for a matrix instruction */
-    unsigned loose_under;       /* of `loose`, placed after the last matrix instruction */
-    unsigned under, room;       /* placed after the last matrix instruction; what fits under it */
+    unsigned loose_under;       /* part of loose_done after the newest matrix instruction */
+    unsigned under, room;       /* placed after the newest matrix instruction; what fits under it */
     unsigned matrices, issued;
     unsigned left; /* slots that fit under matrix instructions not yet issued */
     bool full;     /* some work must follow the last matrix instruction: as little as possible */

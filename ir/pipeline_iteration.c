@@ -92,7 +92,7 @@ static bool keep_operands(void *context, struct tir_block *b, struct tir_ref ref
     return false;
 }
 
-/* Keeps an op and the ops that it needs. */
+/* Sets `kept` for the op of this place in the order, and for the ops of the loop that it needs. */
 static void keep(struct tir_rotation *r, unsigned place)
 {
     if (r->kept[place])

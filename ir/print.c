@@ -18,7 +18,7 @@ struct printer {
     const struct tir_func *f;
     FILE *out;
     uint32_t *numbers;        /* by value id: number + 1; 0: not defined */
-    uint32_t *layout_numbers; /* by layout index, in the same way */
+    uint32_t *layout_numbers; /* by layout index: number + 1; 0: not used */
     uint32_t *layouts;        /* the layouts in order of their numbers */
     uint32_t n_values, n_layouts;
     tir_remarks *remarks;

@@ -41,7 +41,7 @@ void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits);
  * the holder has room. */
 void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, unsigned cols);
 
-/** Returns how many bits the holder still has. */
+/** Returns how many bits of the holder are not assigned yet. */
 unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of);
 
 struct tir_layout tir_spread_layout(const struct tir_spread *s);

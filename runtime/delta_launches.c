@@ -60,8 +60,8 @@ static const struct costs *find_costs(const char *target, enum attn_decay decay)
     return found;
 }
 
-/* Returns the time of one launch. The pack's table takes the narrow kernel where its workgroups fit
-   a quarter of the compute units of the target's largest part. */
+/* Returns the time if one launch computes all, in hundredths of a microsecond. The pack's table
+   takes the narrow kernel if its workgroups fit a quarter of the largest part's compute units. */
 static int64_t time_of_one(const struct shape *s)
 {
     enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };

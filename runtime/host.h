@@ -25,8 +25,9 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
                        const struct attn_mla_rope_cache_args *a, union attn_value *v);
 
 /*
- * Returns the tokens in which a workgroup of cache_write searches for starts of runs, if workgroups
- * own whole runs. Larger pages give more tokens, since they contain fewer starts.
+ * Returns the number of tokens in which a workgroup of cache_write searches for starts of runs,
+ * which are successive tokens of one page. Applies if a workgroup writes whole runs. Larger pages
+ * give more tokens, since they contain fewer starts.
  */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens);
 
@@ -48,7 +49,8 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 
 int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
 
-/* The same, and that each position has a row of cos_sin. */
+/* Checks the items of a work list like attn_decode_check_work(), and that each position has a row
+ * of cos_sin. */
 int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope_decode_args *args);
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);

@@ -2,8 +2,9 @@
 /* Chooses how many columns of the indexer's scores a workgroup computes. */
 #include "runtime/host.h"
 
-/* A workgroup begins with a read of q. It gets as many columns as leave work for 256 compute
- * units, within bounds. In the timing model no other power of two is faster on either target. */
+/* Sets the columns of scores per workgroup, a power of two from 1024 to 8192, and the number of
+ * such parts of a row. Each workgroup reads q once, so it gets as many columns as leave work for
+ * 256 compute units. In the timing model no other power of two is faster on either target. */
 int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
                              const struct attn_indexer_logits_args *a, union attn_value *v)
 {

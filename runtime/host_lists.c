@@ -238,7 +238,7 @@ int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_
     return r || !d->one_launch ? r : check_tile_parts(op, a);
 }
 
-/* Each row counts as a sequence of one query and one head. */
+/* Checks the items of a plan. Each row counts as a sequence of one query and one head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {
     const struct work work = {

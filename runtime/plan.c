@@ -84,7 +84,7 @@ static int64_t tiles_of(const struct batch *p, int32_t of)
     return p->shape->q_tile ? larger(ceil_div(queries, p->shape->q_tile), 1) : 1;
 }
 
-/* Returns the tiles of a sequence that have earlier queries than tile `number` of `tiles`. Numbers
+/* Returns how many tiles of a sequence have earlier queries than tile `number` of `tiles`. Numbers
  * alternate between both ends: the first queries, the last ones, the second ones, ... */
 static int64_t place_of_tile(int64_t number, int64_t tiles)
 {

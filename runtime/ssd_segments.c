@@ -42,7 +42,8 @@ static const struct costs *find_costs(const char *target)
     return &all_costs[0];
 }
 
-/* Returns the modelled time of a call whose segments have up to `each` chunks. */
+/* Returns the modelled time of a call whose segments have up to `each` chunks, in hundredths of a
+ * microsecond. */
 static int64_t time_of(const struct load *l, int64_t each)
 {
     enum { PLACES = 2 /* workgroups that a compute unit has at once */ };

@@ -266,7 +266,8 @@ LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Inline assembly takes no vectors of bytes, so they become dwords. */
+/* Returns a vector of bytes as dwords, since inline assembly takes no bytes; other values as they
+ * are. */
 static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t)
 {
     const unsigned bits = tir_dtype_bits(t.dtype) * lower_count(t);

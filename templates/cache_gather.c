@@ -26,7 +26,7 @@ enum {
 /* Members of att_tile.own: the number of row accesses by all lanes. */
 enum { PASSES };
 
-/* 0: the layout decides. */
+/* Members that are 0, such as passes and waves, follow from the cache layout. */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way from both caches"},
 };

@@ -39,7 +39,7 @@ enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 /* Members of att_tile.own: the number of row accesses by all lanes. */
 enum { PASSES };
 
-/* 0: the layout decides, see choose_rows(). */
+/* Members that are 0, such as passes and waves, follow from the cache layout: choose_rows(). */
 static const struct att_tile tiles[] = {
     {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way to both caches"},
 };

@@ -50,7 +50,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Names the kernel for groups of many tokens. */
+/* Sets the second kernel: for groups of SHARED_TOKENS or more, which waves share. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

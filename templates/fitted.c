@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file gives a tile its knobs: by the family's rules, then by the fitted rows of the target
- * (targets/tuning/). A row is for the kernels whose tile and key have all of its words.
+ * (targets/tuning/). A row names an op and values, such as "prefill tile_head_dim=64 plain=1". It
+ * is for the op's kernels whose tile and key have all of these values.
  *
- * The trap: words are compared with the tile as the rules leave it. So no row depends on another.
+ * The trap: the values are compared with the tile after the rules and before the first row. So no
+ * row depends on another.
  */
 #include <stdio.h>
 #include <string.h>

@@ -51,7 +51,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
 
 /* ---- Records ---- */
 
-/* Records what a token does to the state: u of the wave's value elements; k and g by the first. */
+/* Stores the record of a token's update: u of the wave's value elements. The wave with the first
+ * value element also stores k and g. */
 static void record(struct att_delta *d, struct tir_value u, struct tir_value k, struct tir_value g)
 {
     struct att_recurrence *r = &d->r;

@@ -29,7 +29,7 @@ struct commit {
     struct att_state state;
     struct tir_value layer, value_head, first; /* i32: first: the wave's first value element */
     struct tir_value records;                  /* i64: address of the slot's records */
-    struct tir_value count;                    /* i32: records that the state takes */
+    struct tir_value count;                    /* i32: records to apply: accepted drafts */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

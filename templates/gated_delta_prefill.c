@@ -112,7 +112,9 @@ struct stage {
     /* Chooses sequence and tokens by the row; returns whether there are any. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);
     void (*visit)(struct delta *d);
-    enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns; /* that the workgroups of x have */
+    /* Division of columns between workgroups along x. SLICE: the columns of V; VALUES_AND_KEYS:
+     * also the columns of K; ALL_VALUES: one workgroup has all. */
+    enum { SLICE, ALL_VALUES, VALUES_AND_KEYS } columns;
 };
 
 static struct tir_value find_sequence(struct delta *d, struct tir_value row)

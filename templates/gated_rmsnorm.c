@@ -161,7 +161,7 @@ static struct tir_type column_type(struct norm *k, unsigned i)
     return tir_tile(k->b.f, TIR_F32, k->rows, 1, &layout);
 }
 
-/* Rows of a tile that are in the order of their scales. */
+/* Token and group of each row of a tile. Rows are in the order in which their scales are stored. */
 struct places {
     struct tir_value token, group; /* i32: counted in the run; token: at most the run's last one */
     struct tir_value there;        /* i1: the row exists */

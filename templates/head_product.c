@@ -50,7 +50,7 @@ struct product {
     unsigned wide;            /* columns of w that a load reads: a cache line, if w has as many */
     struct tir_type rows;     /* rows of w, as one wave loads them */
     struct tir_type finished; /* a wave's part of out, as it stores it */
-    struct tir_type taken;    /* a panel of w as operand, except its type */
+    struct tir_type taken;    /* a panel of w in an operand's layout, of type `stored` */
     struct tir_type left, right, result;
     struct tir_type part, total; /* of a shared contraction: a wave's part of x, and the whole
                                     out */

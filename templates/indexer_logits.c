@@ -33,7 +33,7 @@ struct logits {
     struct tir_type score; /* f32, lanes x 1 */
     struct tir_value row, wave;
     struct tir_value first, end; /* i32: range of the workgroup's columns */
-    struct tir_value scored, n;  /* i32: the first of them that has a score, and their number */
+    struct tir_value scored, n;  /* i32: the first column with a score; columns with one */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

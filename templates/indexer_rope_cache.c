@@ -112,7 +112,7 @@ static void hadamard(struct indexer_rope *k, struct rope_parts *x)
         x->v[i] = tir_mul(b, x->v[i], tir_float_like(b, x->v[i], 0x1.6a09e6p-4f));
 }
 
-/* Rotates a head, and multiplies it with the matrix. */
+/* Rotates the heads of a tile, and multiplies them with the Hadamard matrix if the op has one. */
 static void rotate(struct indexer_rope *k, struct rope_parts *x)
 {
     rope_rotate(&k->rope, x);

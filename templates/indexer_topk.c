@@ -35,7 +35,7 @@ struct indexer {
     struct tir_builder b;
     struct att_index index;
     struct own row[ROWS_MAX];
-    unsigned rows;            /* rows of the walk */
+    unsigned rows;            /* rows scored in one walk over the keys */
     struct att_select blocks; /* blocks of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
@@ -64,7 +64,7 @@ static const struct att_tile tiles[] = {
      .why = "scores as indexer_logits has them, and no clamp of v_cvt_pk_f16_f32"},
 };
 
-/* True if scores are made in pairs. */
+/* True if products are weighted two at a time, by packed operations. */
 static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
 {
@@ -209,7 +209,7 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
 struct open_block {
     struct tir_value maxima;   /* the largest of their scores, in all lanes; f32 */
     struct tir_value position; /* of each lane's first key */
-    struct tir_value there;    /* i1: that key exists */
+    struct tir_value there;    /* i1: the lane's first key exists */
 };
 
 struct round {

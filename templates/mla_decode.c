@@ -119,10 +119,10 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Returns the second kernel, in which two workgroups share a work list, where waves work in pairs.
- * Shared lists for more than half of the compute units would need a second round: each list then
- * has one workgroup, unless that round is nearly full. fp8, whose pairs start sooner, and lists of
- * slots have no second kernel. */
+/* Sets the second kernel of a variant whose first one has wave pairs: one wave per SIMD, with one
+ * workgroup for each work list. Wave pairs have two, so lists for more than half of the compute
+ * units need a second round of workgroups. The second kernel runs such launches, unless that round
+ * is nearly full. fp8, whose pairs start sooner, and lists of slots have no second kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {

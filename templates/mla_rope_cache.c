@@ -119,7 +119,8 @@ static struct heads find_heads(struct mla_rope *k, struct tir_value item)
     return h;
 }
 
-/* Returns what elements of q are multiplied with before they are stored, or no value. */
+/* Returns the inverse of q_out's scale, by which elements are multiplied before they are stored. No
+ * value: q_out has no scale. */
 static struct tir_value inverse(struct mla_rope *k, const struct heads *h)
 {
     return h->scale.id ? tir_rcp(&k->rope.b, h->scale) : h->scale;
@@ -212,7 +213,8 @@ static void load_cache_scale(struct mla_rope *k)
     k->kv_scale = tir_scalar_load(b, from, tir_i32(b, 0), TIR_F32);
 }
 
-/* Returns the factor of elements before they are stored, or no value. */
+/* Returns the inverse of the cache's scale, by which elements are multiplied before they are
+ * stored. No value: the cache has no scale. */
 static struct tir_value inverse_scale(const struct mla_rope *k, const struct att_cache *c)
 {
     return k->kv_scale.id ? att_cache_inverse(c, k->kv_scale) : k->kv_scale;

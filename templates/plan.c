@@ -46,10 +46,10 @@ struct plan {
     struct tir_value wave;
     bool tiles;                                    /* the plan is of tiles of queries */
     struct tir_value batch, parts, queries, heads; /* B, N, Q, H of docs/planning.md */
-    struct tir_value cost, rate;                   /* o, r */
+    struct tir_value cost, rate;                   /* o, r of docs/planning.md, as the rest */
     struct tir_value least;                        /* m */
     struct tir_value payload;
-    struct tir_value piece, equal; /* p, or 1 without such a piece; i1: there is one */
+    struct tir_value piece, equal; /* p, or 1 if there is no p; i1: there is a p: equal pieces */
     struct tir_value whole, uncut; /* with tiles: k, or 1 if tiles are cut; i1: no tile is cut */
     struct tir_value items;        /* T */
     struct tir_value rows;         /* R[B], once all rows are written */
@@ -323,8 +323,8 @@ static void place_on_line(struct plan *p, struct chunk *c)
     c->last = tir_max(b, tir_div(b, end, payload), c->part);
 }
 
-/* Finds the starts of a chunk's sequences and the parts that they cover. `start` counts the parts
- * taken, if each piece has its own. */
+/* Finds the starts of a chunk's sequences and the parts that they cover. `*start` is the start of
+ * the chunk's first sequence, and becomes the next chunk's. With p->equal starts count parts. */
 static struct chunk place(struct plan *p, struct tir_value first, struct tir_value *start)
 {
     struct tir_builder *b = &p->b;
@@ -580,7 +580,7 @@ static void end_lists(struct plan *p, struct tir_value last, struct tir_value si
     tir_end_for(b, &head, NULL, 0);
 }
 
-/* Returns an output's number of parts up to here, if there are fewer tiles than room for them. */
+/* Returns R[B], the number of partial rows of the batch, for tiles after its last one. */
 static struct tir_value all_rows(struct plan *p, struct tir_value index)
 {
     (void)index;

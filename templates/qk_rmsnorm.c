@@ -57,8 +57,8 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
-    bool shares;           /* workgroups are numbered as the host counts them */
-    struct tir_value wave; /* i32: number in such a workgroup */
+    bool shares;           /* waves may share weights in LDS: a workgroup has COUNTED waves */
+    struct tir_value wave; /* i32: number in its group of COUNTED waves */
 };
 
 /* True if the tile fits. Its head_dim is the widest row, of q or kv, that it is for. */
@@ -363,8 +363,8 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
  * copies some of them. */
 struct copies {
     unsigned n;
-    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 addresses; tiles, zeros after the last
-                                                          part */
+    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 LDS addresses; the weights, 0 after
+                                                          the last part */
 };
 
 /* Returns the parts of a side's weight: struct copies. */

@@ -34,8 +34,8 @@ struct shared {
     struct tir_value head;     /* i32: number of the KV head */
     struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
     struct tir_value most;     /* i32: tokens that the last query sees */
-    struct tir_value groups;   /* i32: groups with such tokens */
-    struct tir_value pages;    /* i32: pages with such tokens */
+    struct tir_value groups;   /* i32: groups with tokens that the last query sees */
+    struct tir_value pages;    /* i32: pages with tokens that the last query sees */
     struct tir_value room;     /* i32: groups that a list has room for */
     struct tir_value lds;      /* i32: address of the words */
 };

@@ -253,7 +253,7 @@ static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds
     return tir_tile_lds_load(&s->b, lds, tir_tile(f, s->dtype, rows, keys_of(s), &l), map);
 }
 
-/* Loads the transpose of a buffer of 64 tokens, rows x 64, likewise. */
+/* Loads the transpose of a buffer of 64 tokens, rows x 64, as the left operand of a product. */
 static struct tir_value turned_operand(struct ssd_prefill *s, struct tir_value lds,
                                        const struct tir_layout *map, unsigned rows,
                                        struct tir_waves waves)
@@ -331,7 +331,8 @@ static void store_out(struct ssd_prefill *s, struct tir_value token, struct tir_
     tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, tir_convert_short(b, out, s->dtype)));
 }
 
-/* Stages a chunk and loads the next one; returns what the chunk's tokens get of the state. */
+/* Stores the tensors `loaded` of a chunk to LDS, and loads `next` of the next chunk and the chunk's
+ * gates `z`. Returns the part of out^T that comes from `state`. */
 static struct tir_value stage_chunk(struct ssd_prefill *s, struct tir_value token,
                                     const struct tir_value *loaded, struct tir_value state,
                                     struct tir_value *next, struct tir_value *z)

@@ -68,7 +68,7 @@ struct att_tile {
     bool plain;        /* only without what takes registers of its own: hook, soft cap, pages */
     bool exact;        /* prefill: only for heads of just this size, causal or without a mask */
     uint16_t own[ATT_OWN_MAX]; /* knobs of one family only, in the order of att_template.own */
-    const char *why;           /* what decided on it */
+    const char *why;           /* the reason for the row: what decided on it */
 };
 
 /**
@@ -117,7 +117,7 @@ struct att_template {
     const struct att_knob *fitted;
     unsigned n_fitted;
 
-    /* Its software pipelines, NULL at the end; NULL: none is a value. */
+    /* Its software pipelines, with NULL after the last; NULL: the family has none. */
     const struct pipeline *const *pipelines;
 
     /* True if this tile fits the variant on this target; else `why` has the numbers that decide:

@@ -38,7 +38,7 @@ struct topk {
     struct att_select select;
     struct att_list list;
     struct tir_type score;                             /* f32, a row for each lane */
-    struct tir_value by_position, no_slots, no_values; /* i1: true if the argument is NULL */
+    struct tir_value by_position, no_slots, no_values; /* i1: source, block_table, values is NULL */
 };
 
 /* Returns the size of the buffer, which takes the rest of half of the LDS: two workgroups share a

@@ -39,7 +39,7 @@ enum { ATT_POWER_PARTS = 6 /* each is half of the rest; the last one is the rest
 /** The exponentials of a block's scores, computed in parts of its keys. */
 struct att_powers {
     struct tir_value part[ATT_POWER_PARTS]; /* exponents, powers, or powers in 16 bits */
-    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* part[i] has powers; has 16 bits */
+    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* part[i] has powers; has 16-bit ones */
     uint8_t eighths[ATT_POWER_PARTS];                    /* eighths of all keys in each part */
     unsigned n;                                          /* parts */
 };
@@ -68,7 +68,7 @@ struct att_position {
 /** Values that the steps of one block pass to each other: see attention/steps.h. */
 struct att_now {
     struct att_block block;
-    struct tir_value *carried; /* [ATT_MOST_CARRY] */
+    struct tir_value *carried; /* values that the loop carries: [ATT_MOST_CARRY] */
     struct tir_value s, exponent, p, top;
     struct tir_value v, v_rest; /* V^T of the part multiplied next; its last rows */
     struct att_softmax_step step;
@@ -92,7 +92,7 @@ struct att_attention {
     struct tir_value (*entries)(void *family, const struct att_block *block);
     struct att_now now;
     struct tir_value most;     /* with ATT_CHECK_WEIGHTS: 2^room in the type of the weights */
-    struct att_weight_sum sum; /* of fp8 weights, which replaces l; else without `ones` */
+    struct att_weight_sum sum; /* of fp8 weights: replaces l; without `ones`: l is used */
     bool wide_powers;     /* computes exp2(-x) of m - log2 p, whose encoding has 8 bytes like its
                          neighbours': for schedules with even_code */
     uint8_t room;         /* softmax.room; 0: the default of the weights' type */
@@ -107,10 +107,10 @@ struct att_attention {
     bool ties_any;          /* weights are rounded to the nearest with ties in either direction */
     bool cut;               /* weights are truncated, and l is their sum, with sum_row set */
     bool sum_pairs;         /* l is the sum of the rounded weights, which are added two at a time */
-    int rest_product;       /* instruction of mma_halves for the last 8 rows of O^T, */
-    struct tir_type rest; /* whose type this is; of no kind: they are rows like the others. Requires
-                             ATT_CHECK_PREVIOUS */
-    unsigned sum_row;     /* first of eight rows of O^T that hold l, which is then not carried; 0: l
+    int rest_product;       /* number of the instruction of mma_halves for `rest` */
+    struct tir_type rest;   /* type of the last 8 rows of O^T if they are a separate product; of no
+                             kind: they are rows like the others. Requires ATT_CHECK_PREVIOUS */
+    unsigned sum_row; /* first of eight rows of O^T that hold l, which is then not carried; 0: l
                              is carried */
 };
 

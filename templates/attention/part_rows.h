@@ -38,7 +38,7 @@ struct att_part_rows {
     bool tokens;                  /* rows are tokens of a head */
     bool lone;                    /* each wave has rows of its own, and no LDS is shared */
     bool no_sinks, no_lse;        /* the kernel has none; else their pointers say so */
-    struct att_part_type type;    /* att_parts_choose_type() */
+    struct att_part_type type;    /* set by att_parts_choose_type() */
     struct tir_value token, head; /* of the first row */
     struct tir_value n_rows;      /* rows from the first one on that exist */
 };
@@ -52,9 +52,9 @@ struct att_part_state {
 /** Parts as rows of partial_out [row, head, D] and partial_lse [row, head]. */
 struct att_part_list {
     struct tir_value count; /* i32: parts */
-    struct tir_value map;   /* i64: where the rows of parts' first tokens are; none: they follow
-                               `first` */
-    struct tir_value first; /* i32: row of the first part, */
+    struct tir_value map;   /* i64: address of entries of reduce_partial_map, a row for each part;
+                               none: rows are `first` + number * `step` */
+    struct tir_value first; /* i32: row of the first part */
     struct tir_value step;  /* i32: rows from a part to the next; none: 1 */
     struct tir_value token; /* i32: the summed token's number in the list; none: the first */
 };

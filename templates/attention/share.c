@@ -112,7 +112,8 @@ static struct tir_value claim(const struct att_share *s, struct tir_value claims
     return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
 }
 
-/* Adds up the slice that was claimed, if it is one, and claims another. */
+/* Adds up the claimed slice `own` and returns the next claim. Returns `own` if it is n or more,
+ * which no slice has. */
 static struct tir_value add_claim(const struct att_share *s, struct tir_value claims,
                                   struct tir_value own, struct tir_value n)
 {

@@ -10,12 +10,12 @@
 
 struct att_softmax {
     struct tir_type scores, vector; /* f32: keys x queries; 1 x queries */
-    struct tir_type folded;         /* type in which l is kept: one row for each row bit that lanes
-                                       hold */
+    struct tir_type folded;         /* type of l in a loop: scores with the rows in a lane's
+                                       registers folded to one */
     struct tir_value exponent;      /* p = 2^(s * exponent - m) */
-    struct tir_value exponents;     /* the same as 1 x queries, if a loop keeps it in lanes */
+    struct tir_value exponents;     /* `exponent` as 1 x queries, if a loop keeps it in lanes */
     float room;                     /* log2 of the largest p allowed; a larger one updates m */
-    struct tir_value threshold;     /* f32: room, if the loop keeps it in a register */
+    struct tir_value threshold;     /* f32: `room` in a register of the loop; none: a constant */
     float rise;     /* log2 of the largest p after an update: m is this far below the maximum */
     bool from_zero; /* l and O are 0 while m is the lowest, so alpha is 1 at the first update */
 };

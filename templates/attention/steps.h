@@ -68,7 +68,7 @@ extern const struct pipe_op att_rescale, att_rescale_previous, att_rescale_weigh
 extern const struct pipe_op att_sum;   /* l += p, if p is summed before it is rounded */
 extern const struct pipe_op att_round; /* rounds p for the product, and adds l if the rounded p are
                                           summed */
-extern const struct pipe_op att_round_fp8; /* the same for fp8, without l */
+extern const struct pipe_op att_round_fp8; /* rounds p to fp8, and adds nothing to l */
 extern const struct pipe_op att_product;   /* O += V p of part `part` of the keys */
 extern const struct pipe_op att_product_rest, att_product_sum;
 

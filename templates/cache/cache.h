@@ -53,8 +53,8 @@ enum { ATT_MIXED_FP8 = 448, ATT_MIXED_ROW = 576, ATT_MIXED_SCALES = 8 };
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
 bool att_is_packed(const struct att_variant *v);
 
-/** Returns the rotated elements of packed rows as a cache of their own: V, while K is the latent
- * part. */
+/** Returns a cache of only the rotated elements of packed rows, of type `dtype`. A kernel that
+ * reads both parts passes it as V, and the latent part as K. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 
 /** Returns the variant's cache for head `head` (i32): the arguments k or v, their strides and
@@ -126,7 +126,7 @@ bool att_cache_fits_passes(const struct att_variant *v, const struct tir_machine
  * each. */
 unsigned att_cache_run_elements(const struct att_variant *v, const struct tir_machine *m);
 
-/** Checks that these tiles cover the head dims. */
+/** Checks that att_cache_tiles() can hold rows of the variant's head dims. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 
 /** Checks the fields, head dims and tile of a family that moves rows of a cache: it is the family's
@@ -180,7 +180,8 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 
 /* Scales: element = stored number * scale. */
 
-/** Return the addresses of scales of tokens of pages, and of slots, as with rows above. */
+/** Return byte offsets of scales, i64: of tokens of pages, and of slots. A negative slot has a
+ * negative offset. */
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
@@ -188,7 +189,8 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
  * are in the order of split_blocks() of a tile of type `t`, as att_cache_dequantise() requires. */
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t);
-/** Quantises a panel of f32, and stores its scales in these rows. */
+/** Quantises the panel x (f32) of packed rows from column `first` on, and stores its scales in the
+ * rows at `row`. Returns the elements to store. */
 struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
                                      struct tir_value x);
 /** Convert scales of packed rows to their stored form, and back to f32. */
@@ -198,6 +200,7 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
 unsigned att_packed_scale_dtype(const struct att_cache *c);
 /** Loads the scales of existing rows, Mx1 f32; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
+/** Stores the scales of rows, Mx1 f32; not for a scale per tensor. */
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
                             struct tir_value scale);
 /** Returns the scale of a whole tensor, a scalar f32. */

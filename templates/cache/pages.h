@@ -26,7 +26,7 @@ struct att_pages {
                                      0 */
     struct tir_value second, second_stride; /* with two_sources: address of the second source's
                                                rows, and bytes between them; i64 */
-    struct tir_value second_first; /* with two_sources: the slot that names its first row; i32 */
+    struct tir_value second_first; /* with two_sources: slot of the second source's row 0; i32 */
 };
 
 /** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */
@@ -77,6 +77,9 @@ struct att_paged_data {
     struct tir_value bits, scale;
     struct tir_value rotated; /* of scales_last: the row's last 64 elements, in each of its runs */
 };
+
+/** Issues the loads of the tile whose first token is `key`. `page_numbers` are of
+ * att_page_numbers(). */
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page_numbers);

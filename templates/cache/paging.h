@@ -28,6 +28,7 @@ struct att_paging {
                                two */
 };
 
+/** Returns pages of the variant's page_size; if that is 0, the size is an argument. */
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
 /** Returns pages whose size is an argument, for an op without a field page_size. */
 struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);

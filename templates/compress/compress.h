@@ -25,7 +25,7 @@ struct compress {
     struct tir_value lds;     /* i32: LDS of the sums of the waves that share a group */
     int size;                 /* bytes of an element of x */
     struct tir_type row;      /* f32, 1 x head_dim: a lane has neighbouring elements */
-    struct tir_type raw;      /* the same of x's type */
+    struct tir_type raw;      /* `row` in x's type */
     struct tir_value ratio;   /* i32: tokens of a group */
     struct tir_value overlap; /* i32: 1: a row's window includes the group before its own; 0: not */
     struct tir_value window;  /* i32: tokens that a row is made of */

@@ -109,7 +109,8 @@ struct sum {
     struct tir_value top, weights, z;
 };
 
-/* Adds the members from i on to a sum. */
+/* Adds STEP members of the window, from member i on, to a sum. The window begins with token `from`
+ * at row `place` of the ring. */
 static struct sum add_members(struct compress *c, struct tir_value i, struct tir_value from,
                               struct tir_value place, const struct sum *before)
 {

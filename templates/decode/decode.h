@@ -36,7 +36,7 @@ struct decode_query {
     struct tir_value q;           /* head_dim x columns */
     struct tir_value scales;      /* 1 x columns; none: one scale for all queries and heads */
     struct tir_value lds;         /* i32: Q^T in LDS, for head dims that registers cannot hold */
-    struct tir_layout map;        /* of Q^T there */
+    struct tir_layout map;        /* address map of Q^T in LDS */
 };
 
 /** Values of the tile of keys that the pipeline's steps work on. */
@@ -95,7 +95,8 @@ extern const struct att_tile decode_tiles[DECODE_TILES];
 void decode_build(const struct att_variant *v, const struct tir_machine *m,
                   const struct decode_arrivals *arrivals, void *arriving, struct att_kernel *k);
 
-/** Returns the bytes of LDS that decode_build() would reserve with this tile. */
+/** Returns the bytes of LDS that decode_build() would reserve with this tile. The other arguments
+ * are as for decode_build(). */
 unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine *m,
                           const struct att_tile *t, const struct decode_arrivals *arrivals,
                           void *arriving);

@@ -188,7 +188,8 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 
 struct block {
     struct tir_value key, page; /* i32: its first key, and the page that has it */
-    struct tir_value rows;      /* i32: keys from it on; at most SPLIT_KV_BLOCK, may be below 0 */
+    struct tir_value rows;      /* i32: keys from `key` to the item's end, at most
+                                   SPLIT_KV_BLOCK; may be below 0 */
 };
 
 static struct block block_of(struct decode *d, struct tir_value key,

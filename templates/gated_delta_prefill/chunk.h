@@ -39,25 +39,25 @@ struct delta_rows {
 
 struct delta_types {
     struct tir_type strip;        /* 16 x K, 16-bit: rows in registers, columns in lanes */
-    struct tir_type keys;         /* 1 x K, f32, beside it */
+    struct tir_type keys;         /* 1 x K, f32, in the lanes of strip's columns */
     struct tir_type left, right;  /* 16 x K, 16-bit: operands of a product over K; right: its
                                      transpose is one */
     struct tir_type line;         /* 64 x 1, f32: a token a lane */
     struct tir_type block;        /* 16 x 16, f32: result of a product */
-    struct tir_type rows, cols;   /* 16 x 1 and 1 x 16 beside it */
+    struct tir_type rows, cols;   /* 16 x 1 and 1 x 16, in the layout of `block` */
     struct tir_type coefficients; /* 16 x 16, 16-bit: left operand over 16 tokens */
     struct tir_type values;       /* 16 x value elements of a wave, f32: result */
-    struct tir_type value_rows;   /* 16 x 1 beside it */
-    struct tir_type stored;       /* the same in 16 bits, as memory has it */
+    struct tir_type value_rows;   /* 16 x 1, in the layout of `values` */
+    struct tir_type stored;       /* `values` in 16 bits, as memory has it */
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
-    struct tir_type padded;       /* the same for 16 tokens, padded with 16 rows of zeros */
+    struct tir_type padded;       /* `tokens` of 16 tokens, padded with 16 rows of zeros */
     struct tir_type turned;       /* K x 32, 16-bit: left operand over tokens */
     struct tir_type packed_turned, packed_blocks; /* as records have these */
     struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
     struct tir_type state;         /* K x value elements, f32: result */
-    struct tir_type state_rows;    /* K x 1 beside it */
+    struct tir_type state_rows;    /* K x 1, in the layout of `state` */
     struct tir_type operand;       /* the state in 16 bits: right operand over K */
-    struct tir_type value_keys;    /* its transpose, as memory has it */
+    struct tir_type value_keys;    /* the transpose of `operand`, as memory has it */
     struct tir_type value_tokens;  /* value elements x 16, 16-bit: W of a block in memory */
     struct tir_type value_numbers; /* the transpose of value_rows */
     struct tir_type transition;    /* K x K, 16-bit: left operand over K */
@@ -83,7 +83,7 @@ struct delta_lds {
     struct tir_value sums;         /* by wave, a line each: enum delta_line */
     struct tir_value scales;       /* lines r and s of all rows */
     struct tir_value totals;       /* by channel: K floats for each block */
-    struct tir_value scratch;      /* by channel, of the wave: a strip */
+    struct tir_value scratch;      /* by channel: place for a strip of this wave */
     struct tir_value v;            /* of the wave: its value elements; for scans in stages */
 };
 
@@ -115,7 +115,7 @@ struct delta {
 
     struct tir_value token;  /* i32: first of the chunk */
     struct tir_value left;   /* i32: tokens from the chunk's first one on */
-    struct tir_value loaded; /* i32: the same; 0 where `real` is false */
+    struct tir_value loaded; /* i32: `left`, or 0 where `real` is false */
     struct tir_value seen;   /* i1: V is loaded, else it is 0; for segments */
     struct tir_value decay;  /* f32: decay of the state over the chunk; not by channel */
     struct tir_value before; /* by channel, 1 x K: log2 of the decay up to this wave's block */
@@ -126,7 +126,7 @@ struct delta {
     struct tir_value segment;     /* i32: its number in the sequence */
     struct tir_value end;         /* i32: one past its last token */
     struct tir_value row;         /* i32: the chunk's row in `chunks`; not with ATT_STAGE_ALL */
-    struct tir_value record;      /* i64: the address of its record there, of the value head */
+    struct tir_value record;      /* i64: the address of the chunk's record in `chunks` */
 };
 
 /* Parts of the record of a chunk and value head, in their order in memory. */
@@ -135,8 +135,8 @@ enum delta_part {
     DELTA_QUERIES, /* by channel: queries, decayed as the keys */
     DELTA_TURNED,  /* keys as columns, 16-bit, by channel decayed up to the chunk's end: by half,
                       group g of tokens and key, four tokens of each of two blocks */
-    DELTA_N,       /* blocks up to the diagonal, 16-bit, on it blocks of M: by pair of blocks, group
-                      of columns and row, four columns of both */
+    DELTA_N,       /* 16-bit blocks of N below the diagonal, and of M on it. Order: pair of blocks,
+                      group of four columns, row, block of the pair, column of the group */
     DELTA_P,       /* blocks of P up to the diagonal, in the order of DELTA_N */
     DELTA_NUMBERS, /* enum delta_number: lines of 64 floats */
     DELTA_FADE,    /* decay of the state over the chunk, a float; by channel K floats */
@@ -152,6 +152,7 @@ enum delta_number { DELTA_OF_KEYS, DELTA_OF_QUERIES, DELTA_OF_W, DELTA_NUMBER_LI
 /* True if the call is in several launches. */
 static inline bool delta_in_stages(const struct delta *d) { return d->v->stage != ATT_STAGE_ALL; }
 
+/* True if each channel of a key has a decay of its own. */
 static inline bool delta_by_channel(const struct delta *d)
 {
     return d->v->decay == ATT_DECAY_CHANNEL;
@@ -183,7 +184,7 @@ void delta_begin_chunk(struct delta *d, struct tir_value token);
  * 0. */
 void delta_load_factors(struct delta *d, struct delta_rows *rows);
 
-/** Loads the wave's value elements of the chunk likewise. */
+/** Loads the wave's value elements of the chunk's V; rows that the sequence does not have are 0. */
 void delta_load_values(struct delta *d, struct delta_rows *rows);
 
 /** Returns a view of the chunk's rows of V, at the wave's value elements. */
@@ -204,14 +205,15 @@ void delta_add_totals(struct delta *d);
 /** Multiplies the state with its decay over the chunk. */
 struct tir_value delta_fade(struct delta *d, struct tir_value state);
 
-/** Returns that decay by channel, as a tile of type `t` whose address map in LDS is `map`. */
+/** Returns the state's decay over the chunk by channel, as a tile of type `t` whose address map in
+ * LDS is `map`. */
 struct tir_value delta_fade_of_channels(struct delta *d, struct tir_type t,
                                         const struct tir_layout *map);
 
 /** Multiplies a strip with 2^exponent (16 x K, f32) and rounds it. */
 struct tir_value delta_decayed(struct delta *d, struct tir_value strip, struct tir_value exponent);
 
-/** Returns the last row of a tile. Its highest register bits number rows. */
+/** Returns the last row of a tile whose highest register bits number its rows. */
 struct tir_value delta_last_row(struct delta *d, struct tir_value a);
 
 /** Repeats 1 x K numbers for 16 rows. */
@@ -227,7 +229,7 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
 /* ---- scan.c ---- */
 
-/** Returns a strip as columns, K x 16, in registers as they are stored. */
+/** Transposes a strip to K x 16. A lane's registers hold adjacent tokens, as stores take them. */
 struct tir_value delta_turned(struct delta *d, struct tir_value strip);
 
 /** Stores this wave's keys as columns, which the state's product takes. */
@@ -267,8 +269,8 @@ struct tir_value delta_advance(struct delta *d, struct tir_value keys, const str
 /** Returns a view of the chunk's rows of `out`, at the wave's value elements. */
 struct tir_view delta_out_view(struct delta *d);
 
-/** Returns rows of 32 tokens in the order in which records have tokens: in each 32 the four of a
- * lane of both blocks of 16 side by side. */
+/** Returns rows of 32 tokens, two blocks of 16, in the token order of records: four tokens of the
+ * first block, the same four of the second block, then the next four. */
 struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a);
 
 /** Stores the outputs of block i of the chunk. */
@@ -285,6 +287,8 @@ void delta_store_factors(struct delta *d, const struct delta_rows *rows);
 struct delta_decayed {
     struct tir_value k, q, to_last;
 };
+
+/** Returns the strips of a wave, decayed by channel. */
 struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *rows);
 
 /** Computes all chunks of a sequence, and stores the state after them. */
@@ -349,14 +353,18 @@ struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int
  * each chunk and W are left for the launch of outputs. */
 struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool records);
 
-/** Build the kernels of the launches of a call. */
+/** Builds the kernel that computes a chunk's coefficients and stores its record. */
 void delta_make_chunk(struct delta *d);
+/** Builds the kernel that scans the chunks of a segment. It stores W and states to records, and the
+ * state after the sequence to the pool. */
 void delta_scan_segment(struct delta *d);
+/** Builds the kernel that computes a chunk's outputs from its record. */
 void delta_make_outputs(struct delta *d);
 
 /* ---- segments.c ---- */
 
-/** Builds the kernel that makes what the scan takes of the segments before each one. */
+/** Builds the kernel that stores, for each segment, its K x K transition A and the state B that it
+ * makes of 0. The state before a segment follows from A and B of the earlier ones. */
 void delta_make_segment(struct delta *d);
 
 /** Returns the state before the segment. */

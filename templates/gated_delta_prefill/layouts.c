@@ -214,8 +214,8 @@ unsigned delta_lds_bytes(const struct att_variant *v)
            totals_bytes(v);
 }
 
-/* Places the regions of LDS. By channel, decayed keys and the scratch share their place with what
- * the scan reads, since that is stored after them. */
+/* Places the regions of LDS. With ATT_DECAY_CHANNEL, the keys for other strips and the scratch are
+ * in lds.k and lds.q. Operands of the scan replace them, where a kernel has both. */
 static void choose_lds(struct delta *d)
 {
     struct tir_builder *b = &d->b;

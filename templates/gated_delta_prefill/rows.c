@@ -15,8 +15,9 @@ static const float log2_e = 1.44269504f;
 
 /* ---- Memory ---- */
 
-/* Returns a view of rows of a tensor [token, ...] from `row` of the chunk on, at `element` (i64)
- * of each. `tokens` of the chunk are there. */
+/* Returns a view of at most 64 rows of a tensor [token, ...] with elements of `size` bytes. It
+ * begins at `row` of the chunk, whose first token is `token`, and at `element` (i64) of each row.
+ * The chunk has `tokens` rows. */
 static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct att_tensor t,
                                int size, struct tir_value token, struct tir_value row,
                                struct tir_value element, int row_bytes)
@@ -168,7 +169,7 @@ struct tir_value delta_spread(struct delta *d, struct tir_value keys)
     return tir_broadcast(&d->b, keys, tir_with_dtype(d->t.strip, TIR_F32));
 }
 
-/* Computes g of some rows. */
+/* Returns g, the logarithm of the decay, as f32. `raw` are the gates as the tensor has them. */
 static struct tir_value log_decay(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;

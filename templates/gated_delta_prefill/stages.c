@@ -38,7 +38,7 @@ static void record_numbers(struct delta *d, enum delta_number line, struct tir_v
     tir_tile_store(b, view, att_plus(b, d->wave, line * DELTA_BLOCKS), numbers);
 }
 
-/* Stores factors of the wave's rows to the record. */
+/* Stores the lines of enum delta_number for the wave's rows to the record. */
 static void record_factors(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -101,7 +101,7 @@ void delta_make_chunk(struct delta *d)
 struct scan_rows {
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
     struct tir_value n[DELTA_TRIANGLE], turned[2], fade;
-    struct tir_value of_w[DELTA_BLOCKS]; /* not by channel */
+    struct tir_value of_w[DELTA_BLOCKS]; /* DELTA_OF_W; not loaded by channel */
 };
 
 enum { SCAN_ROWS = sizeof(struct scan_rows) / sizeof(struct tir_value) };
@@ -197,7 +197,8 @@ static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_val
     tir_wait(b, TIR_LDS_ORDER, 0);
 }
 
-/* Solves block by block for W. `last` becomes W, decayed up to the chunk's end. */
+/* Solves block by block for W. `left` has the right-hand sides, and is overwritten. `last` becomes
+ * W, decayed up to the chunk's end. With `records` W is stored to the record too. */
 static void solve(struct delta *d, const struct scan_rows *r, bool records, struct tir_value *left,
                   struct tir_value *last)
 {

@@ -35,7 +35,8 @@ struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *
     };
 }
 
-/* Stores what the scan takes by channel, in the place of the factors of coefficients. */
+/* Stores the decayed keys and queries that the scan reads with ATT_DECAY_CHANNEL. They replace the
+ * strips of delta_store_factors() in LDS. */
 static void store_decayed(struct delta *d, const struct delta_rows *rows)
 {
     const int bytes = DELTA_BLOCK * d->v->head_dim * DELTA_ELEM;

@@ -31,7 +31,7 @@
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* tails loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
-enum { LDS_CHUNK = 16 /* the same in bytes */ };
+enum { LDS_CHUNK = 16 /* CHUNK in bytes */ };
 enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
 enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
@@ -53,7 +53,7 @@ struct up {
     unsigned apart;                              /* buffers through which w does not pass */
     int instr;                                   /* matrix instruction */
     struct tir_type staged;                      /* a tile of x, over the workgroup */
-    struct tir_type tail;                        /* a tile of the tail, likewise */
+    struct tir_type tail;                        /* a tile of the tail, over the workgroup */
     struct tir_type rows;                        /* a panel of w, as one wave loads it */
     struct tir_type left, right, result;         /* panels of w and x as operands, and out^T */
     struct tir_layout x_map, x_panel_map, w_map; /* LDS maps */

@@ -32,8 +32,8 @@ enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32
 enum { LINE = 128 /* bytes of a row that a copy reads */, SCALED = 128, TAIL = 64 };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8, LDS_CHUNK = 16 /* bytes of it */ };
 enum {
-    PANEL = LINE / ELEM /* columns of x in a panel; columns that are read at once */,
-    STEP = 32 /* that are read at once */
+    PANEL = LINE / ELEM /* columns of x in a panel */,
+    STEP = 32 /* columns that are read at once */
 };
 enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
 enum { RING = HEAD_PRODUCT_RING };
@@ -117,8 +117,8 @@ static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned row
     return tir_tile(p->b.f, dtype, rows, cols, &l);
 }
 
-/* Returns the LDS map of a panel of w. 8 rows swizzle the chunks of their lines. Rows are ordered
- * so that each wave copies the rows that it reads: a copy gives waves the bits after a load's. */
+/* Returns the LDS map of a panel of w. 8 rows swizzle the chunks of their lines. The order of rows
+ * makes each wave copy the rows that it reads: row bits beyond one load number the waves. */
 static struct tir_layout weight_map(const struct stream *p)
 {
     enum { BITS = 6, SWIZZLED = 3 };
@@ -356,7 +356,7 @@ static struct tir_value scale_at(const struct stream *p, unsigned block, unsigne
 /* A sum of products with w, whose scales cover some columns each. */
 struct sum {
     struct tir_value part;   /* products of the columns since the last scale */
-    struct tir_value scaled; /* the scaled sum of all columns before them */
+    struct tir_value scaled; /* the scaled sum of all columns before the ones in `part` */
 };
 
 /* Adds the product of STEP columns, from `column` on, to a sum of a block of w. After the last

@@ -23,7 +23,7 @@ enum {
 };
 static_assert(STEPS == 2 * FOURTHS, "a fourth is added in two steps");
 
-/* Returns the keys of a product, and the rows and columns of its instruction. */
+/* Returns the number of keys of a product: the rows and columns of its matrix instruction. */
 static unsigned group_of(const struct tir_machine *m) { return tir_lanes(m) / 2; }
 
 /* Returns the type of q's elements, and of keys other than mxfp4. */
@@ -266,8 +266,8 @@ static struct tir_value behind(const struct att_index *x, struct tir_value base,
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
 }
 
-/* Returns the bytes of a group whose keys begin at `base`, or at its page's base, with `bytes` for
-   each key. */
+/* Returns a buffer resource of the group of `key`, or of the last group if that is before, with
+   `bytes` for each key. Keys begin at `base`, and in a cache at `base` plus the page's offset. */
 static struct tir_value find_group(const struct att_index *x, struct tir_value key,
                                    struct tir_value page, struct tir_value base, int bytes)
 {
@@ -467,8 +467,8 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 struct pending {
     struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
     const struct tir_value *weight_pairs;                 /* of the whole block, with pairs */
-    struct tir_value positive[2]; /* of the fourth that is added: max(0, products) */
-    struct tir_value *sum;        /* to which the products are added */
+    struct tir_value positive[2]; /* max(0, products) of the fourth that is added next */
+    struct tir_value *sum;        /* the sum that the products are added to */
     bool is;                      /* true: there are such products */
 };
 

@@ -44,7 +44,7 @@ struct att_index_query {
     struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; with att_index.pairs in their place: */
     struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_FOURTHS]; /* two f16 each */
     struct tir_value scale;   /* with pairs: e8m0 in an i32, the scale of products */
-    struct tir_value unscale; /* with pairs: f32, the factor that removes it from a sum */
+    struct tir_value unscale; /* with pairs: f32, the factor that removes `scale` from a sum */
 };
 
 /** The scoring of keys by one wave. A group is the keys of one matrix product. Two lanes load each
@@ -72,7 +72,7 @@ struct att_index {
     struct tir_layout halves; /* lanes x 2: a row for each lane */
     struct tir_type chunk;    /* data of one load of a lane: lanes x 16 bytes */
     struct tir_type products; /* f32, 32 x group */
-    uint8_t order[TIR_LAYOUT_MAX_BITS]; /* the product's rows by heads, for permutations */
+    uint8_t order[TIR_LAYOUT_MAX_BITS]; /* of a product's row bits: tir_layout_permute_rows() */
     struct tir_value lane_index,
         token;     /* of each lane: its number, and the number modulo `group` */
     unsigned rows; /* rows that are scored at once */
@@ -93,6 +93,7 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
 /** True if the machine has the instructions for scores in pairs. */
 bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m);
 
+/** Initialises the scoring of a variant's keys. `pairs`: att_index.pairs. */
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs);
 
 /** Selects n rows of one sequence. Keys `first` .. `end` - 1 of it may be read; there is at least

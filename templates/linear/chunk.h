@@ -14,13 +14,14 @@
 
 enum { ATT_CHUNK = 64 /* tokens */ };
 
-/** Returns the rows of a head of the chunk whose first token is `token`, `width` elements of 16
- * bits each from element `first` on; `left` (i32) tokens of the sequence are there. */
+/** Returns a view of a head's rows of the chunk whose first token is `token`: `width` elements of
+ * 16 bits each, from element `first` on. The sequence has `left` (i32) tokens from `token` on. */
 struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struct tir_value token,
                                struct tir_value left, struct tir_value head, struct tir_value first,
                                unsigned width);
 
-/** Returns the numbers of `size` bytes of one head of the chunk, a row each; `left` as above. */
+/** Returns a view of one number of `size` bytes for each token of a chunk: a head's, each in a row
+ * of its own. The sequence has `left` (i32) tokens from the chunk's first token `token` on. */
 struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
                                   struct tir_value token, struct tir_value left,
                                   struct tir_value head, int size);

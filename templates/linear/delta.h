@@ -10,12 +10,12 @@
 
 struct att_delta {
     struct att_recurrence r;  /* first: its functions are given this */
-    struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias like a decay */
+    struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias, 1 x 1 or 1 x K as the decay */
     bool late; /* true: q is divided by its length after the state has advanced. It takes fewer
                 * registers until then, and its sum of squares is not computed meanwhile */
 };
 
-/** The effect of a token on a state, beside it. */
+/** The update that a token makes to a state: S = exp(g) S + k u^T. */
 struct att_delta_update {
     struct tir_value u; /* rows x 1 */
     struct tir_value k; /* 1 x K */
@@ -39,7 +39,8 @@ struct att_delta_token {
     struct tir_value q, k, v, gate, beta;
 };
 
-/** Advances the state by a token; returns the output, rows x 1, and what the token did. */
+/** Advances the state by a token. Returns the output, rows x 1, and in `did` the update that the
+ * token made. */
 struct tir_value att_delta_advance(struct att_delta *d, const struct att_delta_token *t,
                                    struct tir_value *state, struct att_delta_update *did);
 

@@ -26,11 +26,11 @@ struct att_recurrence {
     struct tir_value first;            /* i32: the wave's first value element */
     struct tir_value real;             /* i1: false: the sequence is padding of a batch */
 
-    struct tir_value slot;  /* i32: that the state is read from */
-    struct tir_value token; /* i32: of advance() */
+    struct tir_value slot;  /* i32: slot that the state is read from */
+    struct tir_value token; /* i32: token that advance() processes */
     bool keeps_state;       /* nothing is written to the pool */
 
-    unsigned vectors; /* that load() loads of a token */
+    unsigned vectors; /* number of tiles that load() loads for a token */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
     /* Advances the state; returns the output, rows x 1. */
@@ -45,10 +45,10 @@ struct att_recurrence {
 void att_recurrence_build(struct att_recurrence *r, const struct tir_machine *m,
                           struct att_kernel *out);
 
-/** Returns the address of a head of a token, for q and k, and of the wave's part of one for v and
- * out. */
+/** Returns the address of a token's head in q or k. */
 struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
                                     struct tir_value token);
+/** Returns the address of the wave's value elements of a token's value head in v or out. */
 struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
                                       struct tir_value token);
 

@@ -116,7 +116,8 @@ static struct att_state state_of(const struct att_variant *v, int key, int value
     };
 }
 
-/* Sets the types of what is beside a state in registers of the layout `tile`. */
+/* Sets the types of a state in registers with the layout `tile`, and of its row, column and scalar
+ * operands. */
 static void set_types(struct tir_builder *b, struct att_state *s, const struct tir_layout *tile)
 {
     const unsigned key = (unsigned)s->key;

@@ -22,7 +22,7 @@ struct att_state {
     unsigned rows;                     /* value elements of the part */
     struct tir_type memory;            /* as it is loaded and stored */
     struct tir_type tile;              /* rows x K, f32 */
-    struct tir_type keys, values, one; /* f32: 1 x K, rows x 1 and 1 x 1 beside it */
+    struct tir_type keys, values, one; /* f32: 1 x K, rows x 1, 1 x 1 in the layout of `tile` */
 };
 
 /** Returns the least number of value elements (rows of a state [V, K]) that a wave must have, so
@@ -47,6 +47,7 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
 struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value base, struct tir_value first,
                                 struct tir_value there);
+/** Stores a part of a state where att_state_load() loads it; nothing where it is not `there`. */
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
@@ -57,11 +58,11 @@ struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state
 /** Loads 1 x K elements of `dtype` at `base` as they lie in memory: zeros where not `there`. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
-/** Converts what att_state_load_keys() loaded to f32, beside the state. */
+/** Converts what att_state_load_keys() loaded to f32, in the layout of att_state.keys. */
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 
-/** Stores keys beside the state, f32, as they lie in memory. */
+/** Stores keys of type att_state.keys in the order of memory; nothing where not `there`. */
 void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                           struct tir_value there, struct tir_value keys);
 
@@ -69,6 +70,7 @@ void att_state_store_keys(struct tir_builder *b, const struct att_state *s, stru
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there);
+/** Stores `rows` x 1 elements side by side at `base`; nothing where not `there`. */
 void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
                             struct tir_value a);
 

@@ -20,7 +20,7 @@
 
 enum {
     PARTS = 16 /* of the columns: those in different registers of O */,
-    ROWS = 4 /* blocks of the product's rows, which are columns */,
+    ROWS = 4 /* blocks of the product's rows, which are columns of O^T */,
     NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
                       the others */
     ,

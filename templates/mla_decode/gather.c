@@ -22,7 +22,7 @@
 #include <assert.h>
 
 enum {
-    COPY_BYTES = 1024 /* that a wave copies at once */,
+    COPY_BYTES = 1024 /* bytes that a wave copies at once */,
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
@@ -43,8 +43,8 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* Returns the wave's rows in the layout of copies of rotated keys or cache lines: a few lanes a
- * row. */
+/* Returns the cache rows of a block that this wave copies, for copies of rotated keys or of cache
+ * lines: a few lanes copy each row. */
 static struct att_paged_tile own_tile(struct mla *s)
 {
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);

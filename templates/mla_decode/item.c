@@ -119,8 +119,8 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
-/* Waits for the ends of parts when the first blocks are in flight. LLVM would load them at the end.
- */
+/* Waits for the loads of part_ends while the first blocks are in flight. LLVM would otherwise move
+ * these loads to the end of the kernel. */
 static void await_part_ends(struct mla *s)
 {
     s->d.b.stage = MLA_STAGE_ARRIVES;

@@ -16,9 +16,9 @@ enum {
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
-    MLA_STAGE_LOADS = 1 /* stages of tables whose waves share scores: their loads are in flight */,
-    MLA_STAGE_ARRIVES = 2 /* a block is stored to LDS */,
-    MLA_SCORES_PHASE = 3 /* of values_between */,
+    MLA_STAGE_LOADS = 1 /* stage of a block whose loads are in flight: tables of shared scores */,
+    MLA_STAGE_ARRIVES = 2 /* stage in which a block arrives and is stored to LDS */,
+    MLA_SCORES_PHASE = 3 /* number of the phase of S^T in pipeline values_between */,
     MLA_MAX_ROW_PARTS = 4 /* of the contraction of K Q^T, at most */,
     MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
     MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
@@ -83,7 +83,7 @@ struct mla_row_pairs {
 struct mla_alpha {
     struct tir_value of_lanes;  /* columns x 1: the factors */
     struct tir_value lanes;     /* i64: mask of lanes whose factor is not 1 */
-    struct tir_value registers; /* i32: mask of registers of O with such a lane */
+    struct tir_value registers; /* i32: mask of registers of O with a factor that is not 1 */
 };
 
 /** Types of numbers: enum tir_dtype. */
@@ -118,7 +118,7 @@ struct mla_source {
     struct piece piece[MAX_PIECES]; /* of blocks that pass through registers */
     uint8_t n_pieces;
     uint8_t lead;                /* iterations from a block's last barrier to its scores */
-    struct tir_value row_stride; /* i32, bytes between cache rows; none: a pipeline has no use */
+    struct tir_value row_stride; /* i32, bytes between cache rows; none: not used */
 };
 
 /** Places in LDS; n places of a buffer lie one after the other. */
@@ -165,22 +165,24 @@ struct mla_block {
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
     struct mla_alpha alpha[2];
     struct tir_value alpha_lanes;
-    struct tir_value other_exponent, pair_weights[2]; /* of a wave pair */
+    struct tir_value other_exponent, pair_weights[2]; /* wave pairs: exponents of the other wave; P
+                                                         by wave. fp8: exponents of both; [0]: P of
+                                                         both */
     struct tir_value scales;                          /* of fp8 weights, for the second product */
 };
 
 /** The passes of this workgroup over an item's rows, i32. */
 struct mla_passes {
-    struct tir_value first, step; /* rows */
+    struct tir_value first, step; /* first row of the first pass; rows from a pass to the next */
 };
 
 struct mla;
 
 /** The parts of a kernel outside of its loop, for a group of pipelines. NULL: nothing to do. */
 struct mla_form {
-    void (*choose_layouts)(struct mla *s); /* before any op is built */
+    void (*choose_layouts)(struct mla *s); /* sets types and layouts before any op is built */
     void (*take_lds)(struct mla *s);       /* allocates LDS and sets mla.plan */
-    void (*load_arguments)(struct mla *s); /* loads them together with an item */
+    void (*load_arguments)(struct mla *s); /* loads arguments together with an item */
     void (*find_source)(struct mla *s);    /* sets mla.source for an item's blocks */
     void (*begin_pass)(struct mla *s);     /* sets members of s->d.attention */
     void (*load_q)(struct mla *s);         /* issues the loads of Q before the loop */
@@ -264,6 +266,7 @@ void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value e
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
 /** True if panel n of Q is in LDS; `at` is set to its address. */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
+/** Returns the address map in LDS of a panel of Q. */
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 /** True if the second product is in fp8; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
@@ -342,7 +345,7 @@ void mla_divide_scores(struct mla *s, unsigned product_keys);
 /** Returns the bytes of LDS for what waves with the same columns of S^T exchange: row maxima, or
  * parts of S^T that they sum. 0: neither. */
 unsigned mla_shared_bytes(const struct mla *s);
-/** Returns the layout of these maxima or parts in LDS. */
+/** Returns the layout in LDS of the row maxima or parts of S^T of mla_shared_bytes(). */
 struct tir_layout mla_scores_map(const struct mla *s);
 /** Returns the type of a block's row maxima as they are read: for each column, one of each lane
  * that has scores of it. */
@@ -380,7 +383,7 @@ struct split_kv_state mla_walk(struct mla *s);
 void mla_walk_and_store(struct mla *s);
 /** Appends the work on item number `index` of the list, pass by pass. */
 void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes *passes);
-/** Returns the i64 bytes from the beginning of Q to each of these rows. */
+/** Returns the bytes (i64) from the beginning of Q to each of `rows`. */
 struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *rows);
 
 /** Loads the scales of Q and of the cache. */

@@ -16,8 +16,8 @@
 #include <assert.h>
 
 enum {
-    MOST_BYTES = 16, /* that a lane loads at once */
-    MOST_LOADS = 16  /* of a part of a row */
+    MOST_BYTES = 16, /* most bytes that a lane loads at once */
+    MOST_LOADS = 16  /* most loads of a part of a row */
 };
 
 /* Returns the map of a part of Q in LDS. Rows are 32 bytes apart from a multiple of all banks,

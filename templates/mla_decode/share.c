@@ -47,7 +47,8 @@ unsigned mla_shared_bytes(const struct mla *s)
     return s->split.depth ? part_bytes(s) << s->split.depth : 0;
 }
 
-/* Returns the layout of S^T folded to one maximum a lane. Sets *rows to the maxima of a column. */
+/* Returns the layout of S^T folded to one maximum a lane. Sets *rows to the number of maxima that a
+ * column then has. */
 static struct tir_layout folded_scores(const struct mla *s, unsigned *rows)
 {
     return tir_layout_fold_rows(tir_layout_of(s->d.b.f, s->type.product), rows);

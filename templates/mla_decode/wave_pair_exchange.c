@@ -23,7 +23,7 @@
 
 enum {
     PARTS = 2,
-    PART = 32 /* columns of the latent that an instruction makes of O */,
+    PART = 32 /* columns of the latent in an instruction's result, a part of O */,
     EARLY = 32 /* columns of c that are read in the phase before their product */,
     SETTLED_EARLY = 14 /* wait states that take as long as a store to LDS */,
     ALL_STATES = 20 /* at most */

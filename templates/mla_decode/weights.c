@@ -220,8 +220,8 @@ static struct tir_value half_of_columns(struct mla *s, unsigned which, struct ti
     return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
 }
 
-/* Multiplies O^T by alpha with one branch for the columns of each register. Seldom has more than
- * one of them grown. */
+/* Multiplies O^T by alpha with one branch for the columns of each register. Usually the maximum of
+ * at most one register's columns has grown. */
 static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
 {
     struct tir_builder *const b = &s->d.b;

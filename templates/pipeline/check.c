@@ -16,8 +16,8 @@
  *
  * The trap: iterations at both ends lack stages, and so the barriers of their rows. The epilogue
  * and drained iterations have no stages lower than the last tile's. The prologue has none higher
- * than the first tile's; it has a barrier after each group instead, where the table is not bare,
- * and is not checked there.
+ * than the first tile's; it has a barrier after each group instead, except in iterations that
+ * pipeline.bare counts. Iterations with these barriers are not checked.
  */
 #include "templates/pipeline/pipeline.h"
 
@@ -376,7 +376,7 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
 }
 
 /* Checks that barriers are between a tile's arrival and its reads. The last tile has the fewest
- * barriers, and so have the first tiles of a bare table. */
+ * barriers. With pipeline.bare the first tiles can have as few, so each is checked. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {

@@ -55,7 +55,8 @@ struct pipe_buffer {
     uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
     uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
                       code before the loop writes the first ones */
-    uint8_t early_wait; /* the same from the tile whose row waits for copies to the awaited one */
+    uint8_t early_wait; /* tiles from the one that a waiting step is at to the one whose copies it
+                           waits for */
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
@@ -89,7 +90,7 @@ struct pipe_op {
     uint32_t reads, writes; /* bits of slots */
     /** Appends a part of a step that is cut into parts: pipe_row.part. */
     void (*build_part)(void *context, unsigned part);
-    uint32_t reads_part, writes_part; /* the same of part 0; part n has the slots n places higher */
+    uint32_t reads_part, writes_part; /* slots of part 0; part n has the bits n places higher */
     uint8_t lds_reads, lds_writes;    /* bits of buffers */
     uint8_t flags;                    /* of enum pipe_flags */
     uint8_t kind;                     /* enum pipe_op_kind */
@@ -149,8 +150,8 @@ struct pipeline {
     uint8_t roles;        /* 1 or 2 equal groups of waves, each a group of phases apart */
     uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
                                     hide under its matrix instructions */
-    uint8_t bare;  /* iterations of the prologue without a barrier after each group, from the first
-                      on: they have the table's only; PIPE_ALL: all of them */
+    uint8_t bare;  /* first iterations of the prologue that have only the barriers of `rows`, none
+                      after each group; PIPE_ALL: all iterations of the prologue */
     uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
     uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
                                      drain_from run in phase drain_to */

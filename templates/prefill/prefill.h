@@ -64,7 +64,7 @@ struct prefill_value {
     unsigned room;           /* bytes of all tiles, or of a part of O if that is more */
 };
 
-/** Places in LDS of rows of Q and O. */
+/** Buffers of LDS through which rows of Q and O pass. */
 enum prefill_room {
     PREFILL_NO_ROOM,  /* rows do not pass through LDS */
     PREFILL_OWN_ROOM, /* a buffer of their own */
@@ -74,7 +74,7 @@ enum prefill_room {
 
 /** O in LDS, queries x columns, on its way to memory. */
 struct prefill_out_place {
-    struct tir_layout lds; /* of a part */
+    struct tir_layout lds; /* address map of a part of the columns */
     unsigned parts;        /* of the columns, one after the other; 0: none */
     unsigned at, step;     /* bytes: the first part in staging.buffer; from one to the next, 0 if
                               all use one place */
@@ -132,11 +132,11 @@ struct prefill_source {
 
 /** Values of the tile of keys that the pipeline's steps work on. */
 struct prefill_now {
-    struct tir_value copied_key;       /* i32: first key of the tile of K that is copied */
-    struct tir_value k_page;           /* i32: page of the rows of K that the wave copies next */
-    struct tir_value v_pages;          /* of V: such a page, or the page numbers of a tile */
-    struct att_paged_data v_loaded[2]; /* V in registers: prefill_v_parts() of them */
-    struct tir_value cleared_v;        /* V with rows of no key set to zero */
+    struct tir_value copied_key; /* i32: first key of the tile of K that is copied */
+    struct tir_value k_page;     /* i32: page of the rows of K that the wave copies next */
+    struct tir_value v_pages;    /* of V: page of the wave's rows, or pages of all rows of a tile */
+    struct att_paged_data v_loaded[2];      /* V in registers: prefill_v_parts() of them */
+    struct tir_value cleared_v;             /* V with rows of no key set to zero */
     struct tir_value k[PREFILL_MAX_PANELS]; /* panels of K in registers */
 };
 
@@ -357,7 +357,7 @@ enum {
     PREFILL_PERSISTENT, /* workgroups per compute unit of a persistent kernel; 0: not persistent */
     PREFILL_FP8,        /* 1: for Q, K and V of fp8 */
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at; 0: the loop's code is not aligned */
-    PREFILL_KEYS_FIRST, /* 1: K is read from LDS before V is stored there */
+    PREFILL_KEYS_FIRST, /* 1: an iteration reads K from LDS before it stores V to LDS */
     PREFILL_LATE_EIGHTHS, /* eighths of the exponentials that late_power moves; 0: four */
     PREFILL_SHIFT_EARLY,  /* tir_loop_plan.shift_early */
     PREFILL_KEY_GROUPS,   /* groups of waves that split the keys of a work tile; 0: one */
@@ -455,7 +455,7 @@ static inline unsigned prefill_main_rows(const struct prefill *p)
            (p->value.tail == PREFILL_TAIL_REST ? PREFILL_REST_ROWS : 0);
 }
 
-/** Returns the queries of a workgroup. */
+/** Returns the number of queries of a workgroup. */
 static inline unsigned prefill_queries(const struct prefill *p)
 {
     return p->tile->rows * p->tile->waves / prefill_groups(p);
@@ -513,7 +513,8 @@ int prefill_rest_product(const struct prefill *p);
 /** Returns the LDS layout of a part of O that one key group hands to the other. */
 struct tir_layout prefill_merge_lds(const struct prefill *p);
 
-/** Returns the bytes of LDS of that part of O, a multiple of 16. m and l of the queries follow. */
+/** Returns the bytes of LDS of the part of O in prefill_merge_lds(), a multiple of 16. m and l of
+ * the queries are stored after it. */
 unsigned prefill_merge_bytes(const struct prefill *p);
 
 /* values.c */
@@ -528,7 +529,7 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
 
 /** Returns the type of the rows of O^T that PREFILL_TAIL_REST computes. */
 struct tir_type prefill_rest(struct prefill *p);
-/** Reads the operand of mma_halves for these rows. */
+/** Reads the operand of mma_halves for the rows of PREFILL_TAIL_REST. */
 struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
 /** Sets rows of a tile of V to zero that are after the sequence's last token or before the first

@@ -239,7 +239,7 @@ static void set_work(struct prefill *p, const struct tir_value at[N_FIELDS])
 struct next_tile {
     struct tir_value exists;       /* i1 */
     struct tir_value number;       /* i32: among all tiles */
-    struct tir_value at[N_FIELDS]; /* the values of prefill.work for it */
+    struct tir_value at[N_FIELDS]; /* the values of prefill.work for the tile */
     struct tir_value rows, first;  /* queries of the tile, and the first one; none: all of it */
 };
 

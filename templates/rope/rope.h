@@ -60,12 +60,12 @@ struct rope {
     struct rope_shape rotated, values, gates;
     struct tir_value wave;          /* i32: number in the workgroup */
     struct tir_value keeps_vectors; /* i1, uniform over the workgroup: vectors are in LDS */
-    struct tir_value gathers;       /* i1, likewise: values of several tokens are stored at a
-                                       time */
+    struct tir_value gathers;       /* i1, uniform over the workgroup: values of several tokens are
+                                       stored at a time */
     struct att_cache cache[2];      /* k, v */
     struct tir_value token;         /* i32: row of q, k and v */
     struct tir_value slot;          /* i64: slot of the cache; negative: the token is not stored */
-    struct tir_value position[3];   /* i64: of the token, one or three */
+    struct tir_value position[3];   /* i64: of the token; three values if mrope is used */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
     struct tir_value inverse; /* inverse of a page's scales: a head column */
 };
@@ -110,6 +110,7 @@ void rope_choose_shapes(struct rope *p);
 /** Returns the elements of a tile in a lane. */
 unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s);
 
+/** Converts elements to f32. */
 struct tir_value rope_to_f32(struct rope *p, struct tir_value x);
 /** Returns an f32 from memory in which a NaN has a zero low half. Results of it and of 16-bit data
  * can then be rounded without a check. */
@@ -120,6 +121,7 @@ struct tir_value rope_repeat(struct rope *p, struct tir_value x, struct tir_valu
 /** Converts spans in the form of memory (`raw`, n_spans of them) to parts in f32. */
 struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
                               const struct tir_value *raw);
+/** Converts parts to `dtype`, in place. */
 void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x, unsigned dtype);
 /** Converts parts to the form of memory, span by span. */
 void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
@@ -160,10 +162,12 @@ struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
 
 /** Loads the weights [head_dim] for every head of a tile; nothing if the norm has none. */
 void rope_load_weights(struct rope *p, struct rope_source *s);
+/** Multiplies each head by its own 1 / rms and by the weights of rope_load_weights(). */
 void rope_normalise_heads(struct rope *p, const struct rope_source *s, struct rope_parts *x);
 /** Returns 1 / rms of the token, a scalar f32, from the caller's sum of squares over the heads of
  * all ranks. No value without norm full. */
 struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source *s);
+/** Multiplies the heads from `row` on by `inverse`, 1 / rms of the token, and by their weights. */
 void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_value row,
                         struct tir_value inverse, struct rope_parts *x);
 
@@ -171,7 +175,8 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 
 /** Loads cos and sin of the token, in f32. */
 void rope_find_angles(struct rope *p);
-/** Loads the token's position. This and the next two are rope_find_angles() of one position. */
+/** Loads the token's position. Without mrope, this and the next two functions are the steps of
+ * rope_find_angles(). */
 void rope_load_positions(struct rope *p);
 /** Loads cos and sin in the table's type. */
 void rope_load_angles(struct rope *p);
@@ -179,6 +184,7 @@ void rope_load_angles(struct rope *p);
 void rope_widen_angles(struct rope *p);
 /** Returns the table's type: enum tir_dtype. */
 unsigned rope_angle_dtype(const struct rope *p);
+/** Rotates the parts of heads by the token's cos and sin, in f32. */
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
 /* visit.c */
@@ -235,6 +241,7 @@ struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, uns
 struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
                              const struct rope_parts *x);
 
+/** Finds the token's slot in k, or in v if `value`. */
 struct rope_slot rope_open_slot(struct rope *p, bool value);
 /** Stores a tile of heads in the slot, if the token has one. `raw` is x in the op's dtype, for
  * caches without quantisation. */

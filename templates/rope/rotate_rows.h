@@ -11,7 +11,7 @@
 
 /** The angles of one position, and the elements that they rotate. */
 struct rope_angles {
-    const struct att_variant *v; /* its rope, and rotary_dim, a power of two */
+    const struct att_variant *v; /* has the kind of rope, and rotary_dim, a power of two */
     struct tir_value position;   /* i32: row of cos_sin */
     struct tir_value first;      /* i32: the first element that rotates, a multiple of rotary_dim */
     struct tir_value backwards;  /* i1: the angles are negated; none: they are not */

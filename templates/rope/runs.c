@@ -11,8 +11,8 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    SLOT = 8 /* elements of them that a lane holds */,
-    MOST = 96 /* elements that a lane holds of them */
+    SLOT = 8 /* bytes of an entry of slot_mapping */,
+    MOST = 96 /* most elements of V in SHUFFLE that a lane holds */
 };
 
 /* A tile of x tokens of `heads` heads: row r is token r % x of head r / x. */

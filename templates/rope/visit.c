@@ -105,8 +105,8 @@ void rope_visit_kv(struct rope *p, const struct rope_source *source, const struc
     end_walk(p, &w);
 }
 
-/* Copies the gate to the output of `gate`, or to the call's tensor `gate` if that has none. It is
- * the second half of each head of q. Its bias is added; it is neither normed nor rotated. */
+/* Copies the second half of each head of q to gate->out, or to argument `gate` if gate->out is not
+ * set. The half gets its bias, and is neither normed nor rotated. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate)
 {
     struct rope_source s = *gate;

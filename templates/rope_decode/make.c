@@ -248,7 +248,8 @@ static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *
     return att_cache_inverse(c, scale);
 }
 
-/* Leaves k and v in LDS as the cache stores them, and gives `raw` what that is to the products. */
+/* Quantises k and v, and stores them to LDS as the cache stores them. Sets `raw` to the quantised
+ * elements in the type of the products. */
 static void quantise(struct decode *d, struct rope_decode_news *w, int token,
                      const struct rope_parts *x, struct tir_value *raw)
 {

@@ -23,11 +23,11 @@ struct rope_decode_queries {
     struct tir_value bias[ROPE_DECODE_TILES][ROPE_MAX_SPANS];
 };
 
-/** A token's key and value, likewise. */
+/** A token's key and value, their biases, angles and weights, as loaded. */
 struct rope_decode_news {
     struct rope rope;
     struct rope_source source;
-    struct tir_value mine; /* i1: rope_decode_is_mine() */
+    struct tir_value mine; /* i1: true: the key is in a tile of this wave: rope_decode_is_mine() */
     struct tir_value raw[2][ROPE_MAX_SPANS], bias[2][ROPE_MAX_SPANS]; /* of the key, of the value */
 };
 
@@ -68,7 +68,7 @@ struct tir_type rope_decode_stored_type(const struct decode *d, const struct rop
 /** A span of a tile of heads in LDS. */
 struct rope_decode_place {
     struct tir_value at;   /* i32: its address */
-    struct tir_layout map; /* of its rows */
+    struct tir_layout map; /* its address map, relative to `at` */
 };
 
 /** Returns the place of a span in rows of head_dim elements of `size` bytes, from the address `row`

@@ -16,11 +16,11 @@ struct att_list {
     struct tir_value start;     /* first column of the row: row_starts */
     struct tir_value all;       /* scores of the row */
     struct tir_value first;     /* column of the part's first score */
-    struct tir_value position;  /* position of that score in its row */
+    struct tir_value position;  /* position of the part's first score in its row */
     struct tir_value n;         /* scores of the part; all members are i32 scalars */
     struct tir_value partial;   /* number of the part's list among a plan's; negative if the row has
                                   one part; id 0: there is no plan */
-    struct tir_value to;        /* number of the output list, if not `splits` row + part */
+    struct tir_value to;        /* number of the output list; id 0: splits * row + part */
 };
 
 /** The unit, in columns, in which rows are divided, unless wider blocks are selected too. */

@@ -14,12 +14,12 @@ enum {
     LOG_BITS = 3,
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
-    DIGITS = 5,     /* digits of a key: a logarithm, and at most 28 bits of an octave */
+    DIGITS = 5,     /* digits with a known limit: a logarithm, then 28 bits or fewer */
     KEY_DIGITS = 4, /* digits of a key without a known limit */
     HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
     BINS = 1 << DIGIT,
     BINS_A_LANE_MAX = 8, /* in waves of 32 lanes */
-    SELECTION = 2,       /* index of the third count */
+    SELECTION = 2,       /* index in att_select.counts of the counts for selections */
     N_COUNTS,
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
     HALF = 16,          /* two counts share a register, 16 bits each */
@@ -330,9 +330,9 @@ static void find_logarithm(const struct att_select *s, const struct held *h, str
     limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
 }
 
-/* Counts a digit of eight bits of the distance from `low`. All waves have read the first histogram
- * when they reach the barrier of the second. So the third one's barrier suffices for the next use
- * of the first. */
+/* Finds digit d, eight bits of the distance from limit->low, by the histogram of all candidates.
+ * Digit 4 uses histogram 0 again. All waves have read it at the barrier of digit 1, so digit 2
+ * clears it. */
 static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
 {
     struct tir_builder *b = s->b;
@@ -360,7 +360,7 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
  * it. */
 struct kept {
     struct tir_value above, ties;
-    struct tir_value n; /* entries of both kinds */
+    struct tir_value n; /* entries that stay: keys above `above`, and ties */
 };
 
 /* Finds the limit. It stops with the first digit that leaves at most `most` entries, among them the

@@ -70,7 +70,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there);
 
-/** Returns the key of a score that exists and is no NaN. */
+/** Returns att_select_key() of a score that is present and no NaN, without tests for these. */
 struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score);
 
 /** Returns the index in the chunk of the first lane's element `j`, a scalar. */

@@ -15,9 +15,9 @@ enum { WORK_WORDS = 8 };
 /* The treatment of an argument by split_kv_load_arguments(). */
 enum when {
     NEVER, /* nothing */
-    NOW,   /* declares and loads it */
-    LATER, /* declares it; the code that uses it loads it */
-    SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for it */
+    NOW,   /* declares and loads the argument */
+    LATER, /* declares the argument, which the code that uses it loads */
+    SPARED /* NOW, but LATER with one_launch, which lacks scalar registers for the argument */
 };
 
 /* The kernels that have an argument: has(). */

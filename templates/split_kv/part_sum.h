@@ -32,17 +32,17 @@ struct split_kv_part_sum {
     struct tir_type lanes, slice;  /* f32: a part a lane, 64 x 1; elements of a row, 1 x n */
     struct tir_type one;           /* f32 1 x 1 */
     enum split_kv_part_way way;
-    struct tir_value rows; /* one by one, i32 as `lanes`: the rows of the first parts */
+    struct tir_value rows; /* one by one, i32 in the layout of `lanes`: rows of the first parts */
     /* At once: byte offsets (i64) of each part's lse and O; parts after the last one repeat it. */
     struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
     /* Side by side, and of rows. */
     struct tir_type some, parts; /* f32: eight parts x elements of a slice; eight parts x 1 */
     struct tir_value
-        rows_at[SPLIT_KV_PART_LOADS]; /* i64 as `parts`: byte offsets of the first parts' lse */
+        rows_at[SPLIT_KV_PART_LOADS]; /* i64 as type `parts`: byte offsets of first parts' lse */
 };
 
-/** Returns the sum of entries `first` to `first` + `count` - 1 of reduce_partial_map, without a way
- * yet. */
+/** Initialises the sum of the parts in entries `first` to `first` + `count` - 1 of
+ * reduce_partial_map. split_kv_part_sum_find() sets its `way`. */
 struct split_kv_part_sum split_kv_part_sum(struct split_kv *d, struct tir_value first,
                                            struct tir_value count);
 /** Returns the number of parts whose loads SPLIT_KV_PARTS_OF_ROWS has in flight together. */

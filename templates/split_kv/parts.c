@@ -18,7 +18,7 @@
 
 enum {
     ALONE_PARTS = 16, /* the most parts that one workgroup adds up as fast as many would */
-    ALONE_ROWS = 512  /* the most rows of O, over all parts, that it adds up as fast */
+    ALONE_ROWS = 512  /* the most rows of O, over all parts, for ALONE_PARTS */
 };
 
 static const float LOG2E = 1.4426950408889634f;
@@ -35,11 +35,11 @@ struct partial {
 struct parts {
     struct tir_value first, count; /* i32: the first entry, and the number of entries */
     struct tir_value map;          /* i64: address of the first entry */
-    struct tir_type o;             /* of O as it is loaded: split_kv_parts() of them are an O */
-    bool by_column;                /* waves have columns of their own */
+    struct tir_type o; /* type of a part of O as it is loaded; O has split_kv_parts() parts */
+    bool by_column;    /* waves have columns of their own */
     struct partial lses, outs;
     struct split_kv_places places;
-    struct tir_value lse_at; /* of lses, as i32 */
+    struct tir_value lse_at; /* i32: lses.at */
 };
 
 static struct tir_value load_word(struct split_kv *d, const char *array, struct tir_value index)

@@ -12,7 +12,8 @@ enum {
     POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one workgroup takes to
                        add up all parts */
     SLEEP = 2,      /* times 64 clocks between polls, since many workgroups wait at one ticket */
-    FEW_POLLS = 28, /* for the last of few parts, 260 to 400 clocks each, without sleep */
+    FEW_POLLS = 28, /* the same with SPLIT_KV_PARTS_AT_ONCE: 260 to 400 clocks each, without
+                       sleep */
     FEW_ROWS = 16   /* the most rows with waves enough for slices of 32 elements */
 };
 
@@ -26,7 +27,7 @@ static struct tir_type word_type(struct split_kv *d)
 
 static void add_slice(void *sum, struct tir_value number) { split_kv_part_sum_slice(sum, number); }
 
-/* Waits for all parts and adds them up, if this workgroup is there then. */
+/* Waits up to a limit for all parts, and adds them up unless the limit was reached. */
 static void await_and_sum_up(struct split_kv *d, struct split_kv_part_sum sum,
                              enum split_kv_part_way way)
 {

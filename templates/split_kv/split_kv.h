@@ -221,7 +221,8 @@ void split_kv_load_part_ends(struct split_kv *d);
 /** Loads a word of the ticket's cache line, so that it is in the L2 when partials are counted. Sets
  * `touched`, which split_kv_share_parts() waits for. */
 void split_kv_touch_ticket(struct split_kv *d);
-/** Returns `touched` of an item that has not loaded it. */
+/** Returns an undefined value for `touched`, of an item that does not call
+ * split_kv_touch_ticket(). */
 struct tir_value split_kv_untouched(struct split_kv *d);
 /** Adds up partials as split_kv_join_parts() does, with all workgroups that end at about the same
  * time. Needs 4 free bytes at `lds`. */

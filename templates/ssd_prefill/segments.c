@@ -55,7 +55,7 @@ static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENT_STATES, TIR_I64), tir_mul(b, number, bytes));
 }
 
-/* Returns the address of the sum of g of that row. */
+/* Returns the address of the sum of g of row `row` (i32) of segment_sums for the value head. */
 static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
 {
     struct tir_builder *b = &s->b;
@@ -82,7 +82,8 @@ static struct tir_value load_from_slot(struct ssd_prefill *s)
                                            tir_and(b, s->real, s->sequence.has_state)));
 }
 
-/* Returns the state before the segment, of the rows of its sequence up to its own. */
+/* Returns the state before the segment. It folds the rows of segment_states and segment_sums of all
+ * earlier segments of the sequence, in their order. */
 static struct tir_value fold_segments(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;

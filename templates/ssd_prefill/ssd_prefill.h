@@ -13,8 +13,8 @@ enum { SSD_ELEM = 2, SSD_FLOAT = 4 }; /* bytes */
 
 /* Numbers of each token of a chunk, in LDS. */
 enum ssd_number {
-    SSD_SUMS,    /* G, of logarithms to the base 2 */
-    SSD_WEIGHTS, /* w */
+    SSD_SUMS,    /* G to the base 2: sums of g times log2(e) */
+    SSD_WEIGHTS, /* w: the time step, or 1 without steps; 0 after the last token */
     SSD_GROWN,   /* exp(G) */
     SSD_LEFT,    /* exp(G[63] - G) w */
     SSD_NUMBERS
@@ -37,8 +37,8 @@ struct ssd_prefill {
     struct att_state entry;                /* the form of a state in segment_states */
     struct tir_layout b_map, x_map, s_map; /* LDS layouts of b, x and S^T of a chunk */
     struct tir_value b_lds, x_lds, s_lds;  /* i32: buffers */
-    struct tir_value numbers;              /* i32: LDS of the numbers of a group of chunks */
-    struct tir_value chunk_numbers;        /* i32: LDS of the chunk's numbers */
+    struct tir_value numbers;              /* i32: LDS of enum ssd_number of a group of chunks */
+    struct tir_value chunk_numbers;        /* i32: LDS of the chunk's part of `numbers` */
     struct att_sequence sequence;
     struct tir_value first_token, end;        /* i32: of the workgroup's tokens */
     struct tir_value segment;                 /* i32: number in the sequence */

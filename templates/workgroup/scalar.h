@@ -82,7 +82,8 @@ static inline struct tir_value att_offset(struct tir_builder *b, struct tir_valu
     return tir_mul(b, att_wide(b, index), att_stride(b, arg, size));
 }
 
-/** Returns the address of that row of a tensor at `base` (i64). */
+/** Returns the address of row `index` (i32) of a tensor at `base` (i64). `arg` is as for
+ * att_offset(). */
 static inline struct tir_value att_row(struct tir_builder *b, struct tir_value base,
                                        struct tir_value index, const char *arg, int size)
 {

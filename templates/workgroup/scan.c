@@ -30,7 +30,8 @@ struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
     return tir_tile_lds_load(b, att_plus(b, numbers, -distance * 4), s->lane, &s->map);
 }
 
-/* Hillis and Steele, Data parallel algorithms, CACM 29 (1986). */
+/* Adds up rows at doubling distances: Hillis and Steele, Data parallel algorithms, CACM 29
+ * (1986). */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a)
 {

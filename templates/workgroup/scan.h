@@ -12,7 +12,7 @@ enum { ATT_SCAN_ROWS = 64 };
 
 struct att_scan {
     struct tir_type lane;  /* i32, ATT_SCAN_ROWS x 1: numbers in the lanes of the wave */
-    struct tir_layout map; /* LDS map of those rows */
+    struct tir_layout map; /* LDS address map of the ATT_SCAN_ROWS numbers */
     struct tir_value lds;  /* LDS of this wave: 64 zeros, then 64 numbers */
 };
 

@@ -25,7 +25,7 @@ void end_run(struct run *r);
 /** Runs attnc and checks its exit code, and words of standard output and standard error. */
 void expect(const char *args, int status, const char *out, const char *err);
 
-/** For cmocka: every test runs in a fresh directory. */
+/** Creates a fresh directory and enters it; teardown() removes it. Both are cmocka's fixtures. */
 int setup(void **state);
 int teardown(void **state);
 

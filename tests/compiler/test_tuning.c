@@ -20,7 +20,7 @@
 #include "targets/tgt.h"
 
 #define KEY "gfx950 decode head_dim=64 gqa=1 page_size=16"
-/* The same key in version 1. */
+/* KEY as a tuning file of version 1 has it, with all fields. */
 #define LONG_KEY                                                                                  \
     "gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor head_dim=64 head_dim_v=64 gqa=1 "       \
     "q_len=1 "                                                                                    \

@@ -45,7 +45,7 @@ struct input {
     size_t size;
 };
 
-/* All that was handed out, alive or not. */
+/* All handles that HIP has returned, by kind, alive or not. */
 static struct {
     void *items[SLOTS];
     unsigned count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Out of memory: creating a function returns NULL; later the hook is called, which may not return.
+ * Tests the builder without memory. tir_func_create() returns NULL. Later allocations that fail
+ * call tir_out_of_memory, which must not return.
  */
 #include "tests/ir/fixture.h"
 

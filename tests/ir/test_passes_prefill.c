@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places a wrong result: prefill as the template writes it and after each pass runs in the
- * interpreter, against softmax(scale Q K^T) V in double. A template that is wrong fails at
- * "building", a pass that breaks something at its own name; what comes out right here and wrong on
- * a device is the lowering's fault.
+ * Finds the pass that makes a result wrong. Prefill runs in the interpreter as the template writes
+ * it and after each pass, against softmax(scale Q K^T) V in double. A template that is wrong fails
+ * at "building", a pass that breaks something at its own name. If a result is right here and wrong
+ * on a device, the lowering to LLVM is at fault.
  */
 #include <math.h>
 

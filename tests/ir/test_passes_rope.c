@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places a wrong result: rope_qk_norm_cache as the template writes it and after each pass runs in
- * the interpreter, against the formulas in double.
+ * Finds the pass that makes a result wrong. rope_qk_norm_cache runs in the interpreter as the
+ * template writes it and after each pass, against the formulas in double.
  */
 #include <math.h>
 

@@ -136,8 +136,8 @@ def main(fakehip):
 
 
 def report(name, rows, nothing):
-    """Prints the rows. The limit of an operator counts from the row before it, an operator of the same
-    schema that does nothing: torch's own time is not attn's."""
+    """Prints the rows. True if a time exceeds LIMIT. The row before an operator's has one of the same schema
+    that does nothing; only the difference counts, since torch's own time is not attn's."""
     base = max(rows[1][1] - rows[0][1], 0)
     print(f"tensors: {name}; libattn's launch itself takes about {base:.0f} ns")
     bad = False

@@ -82,7 +82,7 @@ class Again(unittest.TestCase):
         return OnGpu(self.device, values, **more)
 
     def taken(self):
-        """Returns whether the function that was made is still the one."""
+        """Returns whether the function made by the first calls is still in use."""
         return self.known in self.op._calls.values()
 
     def check(self, q=None, k=None, v=None, lens=KEYS, out=None, table=None, **more):

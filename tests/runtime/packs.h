@@ -17,7 +17,7 @@ struct made {
     const char *symbol;    /* ["kernel"] */
     const char *code;      /* [its name] */
     const char *extra_arg; /* one more kernel argument, after the others */
-    bool extra_narrow;     /* it has 4 bytes */
+    bool extra_narrow;     /* extra_arg has 4 bytes; false: 8 */
     const struct attnc_pack_when *when;
     size_t when_count;
     const struct attn_pack_split *splits;

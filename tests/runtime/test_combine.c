@@ -176,7 +176,7 @@ static void nothing_to_do_needs_no_pointers(void **state)
     assert_true(fill(&csr, &no_tiles).empty);
 }
 
-/* The fake's device memory is host memory. */
+/* The device memory of the fake HIP is host memory, so the lists are arrays of this test. */
 static void lists_are_checked_on_request(void **state)
 {
     (void)state;

@@ -320,7 +320,8 @@ static void drive(const struct attn_family *family, unsigned variant, const stru
     }
 }
 
-/* Sets a member to its n-th extreme value; a pointer becomes an odd address. */
+/* Sets member r of the descriptor d or the arguments a to the n-th extreme value; a pointer becomes
+ * an odd address. Returns the integer among these values, for messages. */
 static long long disturb(const struct row *r, unsigned n, union call *d, union call *a)
 {
     static const size_t count = sizeof(integers) / sizeof(integers[0]);

@@ -93,7 +93,8 @@ static void plan(struct step *s)
     assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
 }
 
-/* Some rows are padding: no queries, no keys. */
+/* Makes a new step of random lengths, tensors and pages, and copies it to the device. Some rows are
+ * padding: no queries, no keys. */
 static void change(struct bench *b, struct step *s, uint64_t *random)
 {
     memset(s, 0, sizeof(*s));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of the softmax, interpreted: a lane a query, four keys in its registers.
+ * Tests the parts of the softmax in the interpreter: a lane per query, four keys in its registers.
  */
 #include "ir/interp.h"
 #include "ir/ir.h"

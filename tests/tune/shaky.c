@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A HIP library over the simulator whose clock is as bad as a real machine's. It stands before
- * hipsim on the library path, overrides launches and events, and leaves all else to hipsim. A
- * launch takes what the timing model says, known after the first time, and SHAKY says what is wrong
- * with it:
+ * A HIP library over the simulator that makes times as unsteady as a real machine's. It comes
+ * before hipsim on the library path, overrides launches and events, and leaves all else to hipsim.
+ * A launch takes the time of the timing model, which is kept after the first launch. The
+ * environment variable SHAKY lists what is wrong:
  *
  *   noise=P      times vary by a normal deviate of P percent, and every 16th is three times as long
  *   drift=P      the clock gets slower by P percent with every hundred launches
@@ -12,7 +12,7 @@
  *   execute=N    every launch of at most N workgroups is executed, and all in whole; else only the
  *                first of a kernel and grid is, and of that a sample, which is enough for times
  *
- * SHAKY_PARAMETERS changes the timing model: a GPU that is not as ours has it.
+ * SHAKY_PARAMETERS changes parameters of the timing model, for a GPU that differs from it.
  */
 #include <dlfcn.h>
 #include <math.h>

@@ -85,7 +85,7 @@ def step(words, status=0, **environment):
 
 
 def is_whole(way):
-    """True if a way does the work of the stage before it, too."""
+    """True if the kernel of a way also does the work of the stage before."""
     return way["way"].startswith("rope_decode") or way["way"].startswith("with the ") or way["stage"] == "Output" and (
         way["way"] != "head_product")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The race against false devices: noise, outliers, a clock that drifts, launches that fail. The
- * right one wins, and nobody's figure is lost.
+ * Tests the race on simulated times with noise, outliers, a clock that drifts and launches that
+ * fail. The fastest runner wins, and each runner keeps its figure.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -35,7 +35,7 @@ struct comparison {
     double error, norm, rounded, arithmetic;
     double closest, largest, largest_bound;
     struct mean means[MEAN_KINDS], to_largest,
-        lse; /* of elements, see struct ref_row; of the LSE */
+        lse; /* errors of elements; times ref_row.to_largest; of the LSE */
 };
 
 /**

@@ -275,8 +275,8 @@ static void size_work(struct call *c)
     ARG(c, partial_rows) = own->sizes.partial_rows;
 }
 
-/* Returns 1 / sqrt of the head size. Latent attention uses the size before absorption, not the size
- * of a cache row. DeepSeek-V3 has 128 + 64 elements, and the square of YaRN's mscale. */
+/* Returns the scale of the logits, 1 / sqrt of the head size. Latent attention uses DeepSeek-V3's
+ * head size before absorption, 128 + 64, and multiplies by the square of YaRN's mscale. */
 static float model_scale(const struct call *c)
 {
     const float mscale = 0.1f * logf(40) + 1;
@@ -652,7 +652,8 @@ static double least_bytes(const struct call *c)
     return bytes;
 }
 
-/* After the name follow the shapes that `attnc tune` measures. */
+/* Initialises the struct verify_op of an op `name`. The other arguments are the shapes that
+ * `attnc tune` measures. */
 #define VERIFY_OP(name, ...)                                                                       \
     {                                                                                              \
         .op = name,                                                                                \

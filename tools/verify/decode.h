@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what making calls of decode, rope_decode and mla_decode (decode.c), the new
- * tokens of rope_decode (rope_decode.c) and comparing results (decode_compare.c) share.
+ * This file declares what the verification of decode, rope_decode and mla_decode shares. decode.c
+ * makes calls, rope_decode.c new tokens of rope_decode, decode_compare.c compares results.
  */
 #ifndef TOOLS_VERIFY_DECODE_H
 #define TOOLS_VERIFY_DECODE_H
@@ -40,7 +40,7 @@ static inline bool is_step(const struct call *c) { return c->op == &verify_rope_
 #define PLAIN_ARG(c, name) (*(is_step(c) ? &(c)->args.rope_decode.name : &(c)->args.decode.name))
 #define PLAIN_OPERAND(c, name) call_operand(c, is_step(c) ? ROPE_DECODE_##name : DECODE_##name)
 
-/* Those that mla_decode has too. */
+/* Members and tensors that decode, rope_decode and mla_decode have. */
 #define DESC(c, name) (*(is_latent(c) ? &(c)->desc.mla_decode.name : &PLAIN_DESC(c, name)))
 #define ARG(c, name) (*(is_latent(c) ? &(c)->args.mla_decode.name : &PLAIN_ARG(c, name)))
 #define OPERAND(c, name) \
@@ -85,7 +85,7 @@ double decode_q_scale(struct call *c, int64_t token, int64_t head);
 /** Returns the call as a problem for the reference. */
 struct ref_attention decode_attention(struct call *c);
 
-/** The member `compare` of all ops. */
+/** Compares a call's results with the reference: struct verify_op.compare of all three ops. */
 void decode_compare(struct call *c);
 
 /* rope_decode.c: the new tokens. */

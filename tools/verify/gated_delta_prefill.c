@@ -167,7 +167,8 @@ struct chunk {
     double fade[CHUNK + 1]; /* of the largest decays of all tokens before each */
 };
 
-/* The relative error of one more rounding of keys and queries with their decays, by channel. */
+/* Returns the relative error of one more rounding, which keys and queries times their decays have
+ * if decays are by channel; else 0. */
 static double of_factor(const struct chunk *x) { return x->channels ? x->unit : 0; }
 
 /* Returns 1 / length, and 0 for the length of zeros. */
@@ -189,8 +190,8 @@ static void add_gates(struct chunk *x)
     }
 }
 
-/* The decay of channel k from token j, or with -1 from the chunk's start, to token i; *off becomes
- * its relative error. By channel sums begin with the block of j. */
+/* Returns the decay of channel k from token j, or with -1 from the chunk's start, to token i. *off
+ * becomes its relative error. By channel sums begin with the block of j. */
 static double decay_between(const struct chunk *x, int j, int i, int k, double *off)
 {
     const int from = x->channels && j >= 0 ? j / BLOCK * BLOCK : 0;
@@ -199,8 +200,8 @@ static double decay_between(const struct chunk *x, int j, int i, int k, double *
     return exp(log);
 }
 
-/* The coefficient of u of token j in token i for a vector of i, a key or query; *off becomes how
- * far it may be off before it is stored. */
+/* Returns the coefficient of u of token j in token i for a vector of i, a key or query. *off
+ * becomes how far it may be off before it is stored. */
 static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
                           int i, int j, double *off)
 {
@@ -235,7 +236,7 @@ static void find_coefficients(struct chunk *x)
     }
 }
 
-/* The inverse of 1 + beta A of the block of token `first`, by substitution. */
+/* Computes the inverse of 1 + beta A of the block of token `first`, by substitution. */
 static void invert_block(const struct chunk *x, int first, int n, double inverse[BLOCK][BLOCK])
 {
     for (int i = 0; i < n; i++)
@@ -287,7 +288,8 @@ static void prepare(struct chunk *x)
 
 /* ---- A value element ---- */
 
-/* The product of a token's vector with the decayed state before the chunk. */
+/* Returns the product of a token's vector with the decayed state before the chunk; *off is how far
+ * it may be off. */
 static double of_state(const struct chunk *x, const double *vector, double length, double own,
                        const double *column, int i, double *off)
 {
@@ -304,7 +306,7 @@ static double of_state(const struct chunk *x, const double *vector, double lengt
     return sum;
 }
 
-/* y of token i, where u of the blocks before is known. */
+/* Finds y of token i and how far it may be off. u of the tokens of earlier blocks is known. */
 static void find_rest(struct chunk *x, int i)
 {
     double sum = x->v[i] - x->known[i],
@@ -452,7 +454,7 @@ static void begin_segment(const struct chunk *x, struct segment *s, const struct
     s->fade = 1;
 }
 
-/* Takes A and B over a chunk. */
+/* Updates A and B of a segment, and the bounds of their errors, by the tokens of a chunk. */
 static void pass_segment(struct chunk *x, struct segment *s, int values)
 {
     for (int v = 0; v < values; v++) {
@@ -555,7 +557,7 @@ static void compare(struct call *c)
     allow_records(call_operand(c, GATED_DELTA_PREFILL_SEGMENTS));
 }
 
-/* Bytes of the states in and out, and the rows of all tokens. */
+/* Returns the bytes of the states in and out, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct delta_layer l = of((struct call *)c);

@@ -24,7 +24,7 @@ enum { BY_COLUMN = 1 << 10 }; /* states of the convolution are [slot, column, ch
 static const struct shape {
     struct verify_shape is;
     int heads, batch;
-    int extra; /* columns of a state of the convolution beyond the least */
+    int extra; /* columns of a convolution state beyond the taps - 2 + steps that it needs */
     int steps; /* the most tokens of a sequence; without drafts a sequence has one */
 } shapes[] = {
     {{"decode", UNIFORM}, 1, 3, 0, 1},
@@ -175,7 +175,8 @@ static void fill_states(struct call *c)
         operand_set_random(states[i], &c->random);
 }
 
-/* With EXTREMES gates are far beyond both ends, and one sequence has inputs of zeros. */
+/* Fills the inputs of token t. With EXTREMES the gates of tokens 0 and 1 are far beyond the ends of
+ * their range, and x of token 2 is 0. */
 static void fill_token(struct call *c, int t)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
@@ -419,7 +420,8 @@ static void compare_row(struct call *c, int row, int head, const double *y, cons
     }
 }
 
-/* The norm of what is rounded first: no output changes faster than by 1 / rms. */
+/* Compares a row of the output after norm and gate. The kernel rounds the output before the norm,
+ * which multiplies an error by at most 1 / rms. */
 static void normalise(struct call *c, int row, int head, struct head *h)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;

@@ -342,7 +342,7 @@ void index_data_place(const struct index_data *d, struct operand *q)
     operand_leave_out(&q[ROW_SEQUENCES]);
 }
 
-/* Table entries of pages that no row sees are far outside the cache. */
+/* Fills the table of pages. Entries of pages that no row sees are far outside the cache. */
 static void fill_table(const struct index_data *d, struct operand *table)
 {
     for (int i = 0; i < d->pages; i++)

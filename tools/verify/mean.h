@@ -9,9 +9,9 @@
 /** A sum of errors and the data of its bound. */
 struct mean {
     double sum;
-    double drift;   /* largest sum of the errors that may have the same sign everywhere */
-    double squares; /* of independent roundings with their mean in `drift`: sum of the squares of
-                     their maxima */
+    double drift;   /* largest magnitude of the part of `sum` that may have one sign */
+    double squares; /* sum of the squares of the largest independent roundings, whose mean is part
+                     of `drift` */
     double scale;   /* messages divide the sum by it */
 };
 

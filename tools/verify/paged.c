@@ -24,8 +24,8 @@ static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_
 
 static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_SCALES_LAST; }
 
-/* Returns the cache with the element types of packed rows. Every op's descriptor begins with its
-   size and its dtype. */
+/* Returns p with the sizes and element types of packed rows, whose tensor is number `first`. Every
+   op's descriptor begins with its size and its dtype, so cache_write's may be read for any op. */
 static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
@@ -121,7 +121,8 @@ static const int64_t *byte_at(const struct paged *p, struct slot s, int64_t firs
     return memcpy(at, is_mixed(p) ? page : row, sizeof(row));
 }
 
-/* Returns `bytes` bytes from byte `first` on, as an integer. */
+/* Returns `bytes` bytes of a slot's row from byte `first` on, as a little-endian integer. `of`
+ * reads a byte of the tensor. */
 static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
                          uint32_t (*of)(const struct operand *, const int64_t *))
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what making calls of prefill (prefill.c), their inputs (prefill_data.c) and
- * comparing results (prefill_compare.c) share.
+ * This file declares what the verification of prefill shares. prefill.c makes calls, prefill_data.c
+ * their inputs, prefill_compare.c compares results.
  */
 #ifndef TOOLS_VERIFY_PREFILL_H
 #define TOOLS_VERIFY_PREFILL_H

@@ -48,7 +48,7 @@ static void size(struct call *c)
     a->dt_max = is(c, EXTREMES) ? 2 : 0;
 }
 
-/* x, dt, b and c are parts of one row. */
+/* Places x, dt, b and c of a token in one row, in this order. */
 static void place_fused(struct call *c)
 {
     const struct attn_selective_scan_desc *d = &c->desc.selective_scan;
@@ -178,7 +178,8 @@ static double advance(struct call *c, int t, int head, int p, struct head *h, do
     return y;
 }
 
-/* The product with scale, d x and their sum have 3 f more, and silu(z) (2 |z| + 7) f. */
+/* Compares an element of the output. The product with scale, d x and their sum add errors of 3 f,
+ * and silu(z) (2 |z| + 7) f. */
 static void compare_channel(struct call *c, int t, int head, int p, struct head *h)
 {
     struct operand *out = call_operand(c, SELECTIVE_SCAN_OUT);
@@ -236,7 +237,7 @@ static void compare(struct call *c)
     }
 }
 
-/* States in and out, rates, and the rows of all tokens. */
+/* Returns the bytes of states in and out, rates, and the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_selective_scan_desc *d = &c->desc.selective_scan;

@@ -27,7 +27,7 @@ void ssd_layer_size(const struct ssd_layer *l)
     *l->dt_max = is(l, EXTREMES) ? 2 : 0;
 }
 
-/* x, b and c are parts of one row. */
+/* Places x, b and c of a token in one row, in this order. */
 static void place_fused(const struct ssd_layer *l)
 {
     struct operand *const parts[] = {l->b, l->c};
@@ -155,7 +155,7 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
  * rounded S and of x with rounded M. They have u and off of both L and A, and (N + 70) f.
  */
 struct chunk_bound {
-    double added, before;       /* A, L */
+    double added, before;       /* A and L of the comment above */
     double error;               /* of S before the chunk, faded */
     double x_sum;               /* of |x| of the chunk's tokens */
     double g_sum, g_off, w_off; /* of |g|; of their errors; the largest error of a time step */
@@ -183,7 +183,8 @@ static double bound_of_token(const struct ssd_layer *l, struct head *h, int p, d
     return s->c_length * h->of.error[p] + l->head_dim * STORED_F * terms;
 }
 
-/* The same for a token of a chunk; `first`: the chunk begins. */
+/* Returns and sets the same bounds as bound_of_token(), for a token of a chunk. `first`: the chunk
+ * begins with this token. */
 static double bound_of_chunk(const struct ssd_layer *l, struct head *h, int p, bool first, double x,
                              double old)
 {

@@ -56,8 +56,8 @@ void ssd_layer_size(const struct ssd_layer *l);
 /** Places tensors: for FUSED in one row, for PLAIN without d and dt_bias. */
 void ssd_layer_place(const struct ssd_layer *l);
 
-/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. The recurrence makes
- * the states of segments. */
+/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. For a kernel that
+ * reads states of segments, computes these by the reference. */
 void ssd_layer_fill(const struct ssd_layer *l);
 
 /** Compares outputs and states with the recurrence. */

@@ -20,7 +20,7 @@ static const struct recurrent_shape shapes[] = {
     {{"65,536 tokens", UNIFORM}, 1, 1, 1, 1 << 16, 64, {0}},
 };
 
-/* `steps` are the chunks of a segment. */
+/* The shape of a trace. Member `steps` has the chunks of a segment. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 16, 8, 2048, 4, {0}};
 
 static bool is_long(const struct call *c)
@@ -53,7 +53,8 @@ static void size(struct call *c)
     a->segment_rows = a->batch * ((a->max_seqlen + a->segment_tokens - 1) / a->segment_tokens);
 }
 
-/* 65,536 tokens take the reference seconds. */
+/* True if the shape is for this kernel: long ones are for one kernel only, since the reference
+ * takes seconds for 65,536 tokens. */
 static bool takes(const struct call *c)
 {
     const struct attn_ssd_prefill_desc *const d = &c->desc.ssd_prefill;

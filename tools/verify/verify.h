@@ -65,7 +65,7 @@ struct verify_row {
     const char *kernel;
     const char *shape;
     double relative, relative_bound;
-    double largest, largest_bound; /* of the element that is closest to its bound */
+    double largest, largest_bound; /* error and bound of the element closest to its bound */
     char fault[400];               /* why it fails; "": it passes */
     bool elsewhere; /* the pack's table selects another kernel for these arguments, so the row is
                        omitted */

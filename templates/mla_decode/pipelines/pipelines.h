@@ -28,11 +28,12 @@ enum {
     MLA_LDS_S,
     MLA_LDS_FIRST_PIECE /* K's first panels are read when it is there */
 };
-/** Buffers of blocks in halves of columns or cache lines. P of row_pairs is after its entries. */
+/** Buffers of pipelines that copy a block in two halves, of its columns or cache lines. Pipeline
+ * row_pairs has P after MLA_LDS_ENTRIES. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
 /** dv_split has alpha in the padding of a block's rows. */
 enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* places for P */ };
-/** Queues of copies. */
+/** Queues of copies to LDS: a wait is for all copies of one queue. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */

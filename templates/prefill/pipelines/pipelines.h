@@ -17,13 +17,13 @@ enum prefill_feature {
     PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
     PREFILL_HAS_PANELS,                 /* K has more than one slice */
     PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
-    PREFILL_HAS_V_QUARTERS,             /* in four */
-    PREFILL_HAS_LATE_EXP2,              /* moves: see the tables */
-    PREFILL_HAS_EARLY_MASK,
-    PREFILL_HAS_KEYS_FIRST,
-    PREFILL_HAS_WHOLE_KEYS,
-    PREFILL_HAS_LATE_V,
-    PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS without registers */
+    PREFILL_HAS_V_QUARTERS,             /* V is read and multiplied in four parts or more */
+    PREFILL_HAS_LATE_EXP2,              /* att_tile.late_power */
+    PREFILL_HAS_EARLY_MASK,             /* the mask is applied in phase EDGE */
+    PREFILL_HAS_KEYS_FIRST,             /* att_tile.own[PREFILL_KEYS_FIRST] */
+    PREFILL_HAS_WHOLE_KEYS,             /* att_tile.whole_keys */
+    PREFILL_HAS_LATE_V,                 /* K and V have q's type: V is loaded late from pages */
+    PREFILL_HAS_PAGE_COPIES,            /* K and V of a cache are copied to LDS without registers */
     PREFILL_N_FEATURES
 };
 extern const char *const prefill_features[];

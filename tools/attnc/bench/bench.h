@@ -13,8 +13,8 @@ enum { BENCH_NAME = 256 };
 
 /** A kernel on a shape. */
 struct bench_pair {
-    struct attn_pack *pack; /* of one key's kernels: libattn takes the shape's own */
-    const char *shape;      /* as --shape says it, or NULL: the family's own */
+    struct attn_pack *pack; /* the kernels of one key; libattn chooses one by the shape */
+    const char *shape;      /* in the form of --shape; NULL: the default of the op */
 };
 
 /** The least that a launch computes and moves. 0: not known for this op. */

@@ -48,7 +48,7 @@ void child_result(struct child_report *report, const size_t *results, size_t cou
 /** Calls `take` with each line that a child printed, without its end. */
 void each_printed_line(FILE *printed, void (*take)(void *context, char *line), void *context);
 
-/** Copies what a child printed to standard output. */
+/** Copies the output of a child, the file `printed`, to standard output. */
 void copy_printed(FILE *printed);
 
 #endif

@@ -168,7 +168,8 @@ static struct att_variant with_choice(const struct op_limits *l, int choice)
     return sized;
 }
 
-/* Finds a second choice beside which a choice exists, if it does not exist by itself. */
+/* Finds the helper of choice n: another choice with which n has kernels. Does nothing if n has
+ * kernels by itself. */
 static void find_helper(struct op_limits *l, int n)
 {
     struct choice *c = &l->choices[n];
@@ -547,7 +548,9 @@ static void print_flags(const struct op_limits *l)
         text_print(&t, "- true or false: ", "  ");
 }
 
-/* True if two choices have no kernel together; `why` says why not. */
+/* True if choices a and b set different fields and no target compiles a kernel with both; `why`
+ * says why not. False too if a helper, a third choice that one of them needs, sets a field of the
+ * others. */
 static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
 {
     const struct choice *x = &l->choices[a], *y = &l->choices[b];

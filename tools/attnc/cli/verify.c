@@ -71,7 +71,7 @@ enum {
     PART_KERNELS = 8, /* the most that a child verifies on a simulated GPU */
 };
 
-/* Kernels of one target that stand next to each other in the pack: a child verifies them. */
+/* Successive kernels of one target in the pack, which one child verifies. */
 struct part {
     const char *target;
     uint32_t first, end;
@@ -469,7 +469,8 @@ static void finish_json(struct plan *plan)
     json_end(&plan->json);
 }
 
-/* Kernels of a child that died, or whose device did not open, are counted by themselves. */
+/* Prints the sums. A child that died, or whose device did not open, leaves kernels that are not
+ * verified; they have a count of their own. */
 static void print_sums(const struct plan *plan)
 {
     const size_t left = plan->kernels - plan->hooked - plan->sums[0];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settings of a config.json that concern attention and that nobody read: without this a
- * description that leaves one of them out looks like a whole one.
+ * Reports the settings of a config.json that concern attention and that nobody read. Without the
+ * report, a description that lacks one of them would look complete.
  */
 #ifndef TOOLS_ATTNC_CONFIG_UNREAD_H
 #define TOOLS_ATTNC_CONFIG_UNREAD_H

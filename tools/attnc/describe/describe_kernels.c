@@ -111,7 +111,8 @@ static void write_paged_prefill(struct entry_writer *w, const struct model_group
                 planned;
 }
 
-/* Prompts with images or a prefix, whose tokens see each other. */
+/* Writes prefill with a custom mask, for prompts with images or a prefix, whose tokens see each
+ * other. */
 static void write_prefix(struct entry_writer *w, const struct model_group *g)
 {
     char label[80];

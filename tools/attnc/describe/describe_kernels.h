@@ -19,8 +19,8 @@ struct deployment {
     const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
     long draft_tokens;                                       /* speculative tokens of a step */
     bool draft_tree; /* they may be a tree: kernels with custom masks and parents are added */
-    bool one_launch; /* decode is to be had as one launch too, without a combine */
-    bool whole;      /* steps beside decode are to be had in its launch, or two in one launch */
+    bool one_launch; /* adds decode in one launch, without a combine */
+    bool whole;      /* adds kernels that do a step beside decode, or two steps, in one launch */
 };
 
 /** A rank's share; kv_heads is 1 where more ranks than KV heads have copies of one. */

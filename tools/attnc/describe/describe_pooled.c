@@ -41,7 +41,8 @@ static void write_heads(struct entry_writer *w, const struct model_group *g)
                                   : "The rotation of the output, backwards.");
 }
 
-/* Writes the maker of rows: of the window, where each token is a group, and of groups. */
+/* Writes the op `compress` that makes the cached rows: one per token of the window, and one per
+ * group of tokens. */
 static void write_rows(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");
@@ -56,7 +57,8 @@ static void write_rows(struct entry_writer *w, const struct model_group *g)
               "(rotary_first).");
 }
 
-/* Writes the maker of the indexer's keys from projections of their own, as DeepSeek-V4 has them. */
+/* Writes the op `compress` that makes the indexer's keys from projections of their own, as
+ * DeepSeek-V4 has them. */
 static void write_index_keys(struct entry_writer *w, const struct model_group *g)
 {
     entry_begin(w, "compress");

@@ -219,7 +219,8 @@ static void read_latent(struct reader *r)
 
 static bool is_size(long value, long most) { return value > 0 && value <= most; }
 
-/* Checks what every model needs. Layers may differ, so each is checked once more. */
+/* Checks heads, KV heads and head sizes of a group of layers; records a fault for the first that is
+ * missing or out of range. Layers may differ, so each is checked once more. */
 static void check_heads(const struct reader *r, const struct model_group *g)
 {
     char heads[CONFIG_PATH], kv_heads[CONFIG_PATH];

@@ -80,7 +80,8 @@ bool machine_find_gpu(const char *simulator, const char *target, struct machine_
     return child_call(call_find, &call, gpu, sizeof(*gpu), SECONDS, why);
 }
 
-/* Writes a file of a line or a few as a string; null where it cannot be read. */
+/* Writes the text of the first file that matches `pattern` as a JSON string; null if none can be
+ * read. */
 static void write_file(struct json *j, const char *key, const char *pattern)
 {
     char text[1024] = "";

@@ -44,9 +44,10 @@ static const struct option_row options[] = {
 };
 
 /*
- * Launches of an op: of a kernel the first two are modelled that the pack gives to it, since
- * kernels of one key are for different numbers of queries. %d is the number of query heads. Other
- * ops have what `attnc trace` launches by itself.
+ * Shapes of the launches that are modelled, by op. Kernels of one key are for different numbers of
+ * queries. So a kernel has the first two shapes for which libattn chooses it; the first two of all
+ * if there are none. %d is the number of query heads. For other ops `attnc trace` chooses the
+ * shape.
  */
 static const struct op_shapes {
     const char *op, *shapes[MAX_SHAPES];

@@ -214,7 +214,7 @@ static bool time_combine(struct work *w, struct step_way *way, const struct att_
     return pack && time_launch(w, pack, l, way->fault);
 }
 
-/* Times the launches of a way without a split after its first one. */
+/* Times all launches but the first of a way that has no split. */
 static bool time_rest(struct work *w, struct step_way *way)
 {
     for (unsigned i = 1; !way->split && i < way->count; i++) {

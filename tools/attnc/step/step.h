@@ -91,7 +91,7 @@ struct step_plan {
 /** All launches of a step. */
 struct step {
     struct step_load load;
-    char gpu[160];             /* that was measured; "": none */
+    char gpu[160];             /* name of the GPU that was measured; "": times are modelled */
     double launch_us, node_us; /* overhead of the first kernel of a graph, and of each other one */
     struct step_kind kinds[STEP_KINDS];
     unsigned kind_count;

@@ -9,7 +9,7 @@
 #include "tools/hipsim/time/hipsim_time.h"
 #include "tools/verify/call.h"
 
-/** One launch. */
+/** A launch of one kernel on one shape, with its data. */
 struct trace_run {
     const struct attn_pack *pack;
     uint32_t n; /* number of the kernel in the pack */

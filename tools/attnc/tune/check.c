@@ -205,7 +205,8 @@ static void own_done(void *context, size_t i, const uint8_t *result, size_t size
     }
 }
 
-/* Takes what the database knows. True where that is all. */
+/* Sets, for each shape, the candidate that libattn chooses, from the database; 0 if it is not
+ * there. True if all are there. */
 static bool recall_own(struct check *c)
 {
     bool all = true;

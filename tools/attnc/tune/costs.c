@@ -83,7 +83,8 @@ struct trial {
     struct part own, combine;
 };
 
-/* Puts a shape after the swept ones of a key. False: out of memory. */
+/* Adds a shape after the swept ones of a key, and sets *p to its launch by the tile that the tuning
+ * chooses. False: out of memory. */
 static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
                      const struct tune_shape *s)
 {
@@ -129,7 +130,8 @@ static size_t find_trials(const struct tune_shape *base, struct trial trials[TRI
     return count;
 }
 
-/* Times a part, where it has one. */
+/* Times the launch of a part; nothing if it has no key or no compiled kernel. False: the
+ * database could not be written. */
 static bool time_part(struct tune_sweep *sweep, struct part *p)
 {
     const struct tune_item item = {p->key, p->candidate, p->shape, sweep->parameters, &p->value};

@@ -120,7 +120,8 @@ void tune_db_close(struct tune_db *db)
     free(db);
 }
 
-/* Binds the id to parameters 1 to 5; without a shape to 1 to 4. */
+/* Prepares a statement. Its parameters 1 to 5 are key, device, shape, tile and source of the id;
+ * if `shape` is false, 1 to 4 are the others. NULL after an error. */
 static sqlite3_stmt *prepare(struct tune_db *db, const char *sql, const struct tune_id *id,
                              bool shape)
 {

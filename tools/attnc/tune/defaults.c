@@ -399,7 +399,7 @@ static unsigned find_row(const struct att_variant *v, const struct tir_machine *
     return row;
 }
 
-/* Joins the words that are left. */
+/* Writes the op and the words that are not empty, except number `without`, to `text`. */
 static void join(char words[][64], unsigned count, const char *op, unsigned without,
                  char text[ATT_TEXT_MAX])
 {

@@ -23,7 +23,7 @@ struct heat {
     struct tune_key *key;
     size_t shape;
     struct tune_value
-        *alone; /* where the time of one candidate goes; NULL: its place of the shape */
+        *alone; /* result, if only one candidate is timed; NULL: results go to `measured` */
     size_t candidates[RACE_RUNNERS]; /* the first is what a build takes, unless it cannot run */
     size_t count;
     volatile size_t *running; /* shared with the child: who is at work */

@@ -30,8 +30,8 @@ struct batch {
     struct tune_sweep *sweep;
     struct tune_item *items;
     size_t count, done;
-    double until;   /* of steady_seconds(): no launch starts later; 0: none */
-    size_t skipped; /* because of it */
+    double until;   /* time of steady_seconds() after which no launch starts; 0: none */
+    size_t skipped; /* launches that did not start because of `until` */
     bool broken;    /* the database cannot be written */
 };
 
@@ -391,7 +391,7 @@ static bool measure_halves(struct tune_sweep *sweep, struct tune_key *key, doubl
     return good;
 }
 
-/* Launches of a key that are left to do. */
+/* Returns how many launches of a key are still to be timed by this share. */
 static size_t count_left(const struct tune_sweep *sweep, const struct tune_key *key)
 {
     size_t left = 0;

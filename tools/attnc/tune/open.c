@@ -70,7 +70,8 @@ static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *r
     return t->shape_count && t->rival_count > 1;
 }
 
-/* True if the winner still wins with these parameters, or is as fast as another. */
+/* True if no rival of the winner is faster with these parameters. *good is false if the database
+ * could not be written. */
 static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *parameters,
                   bool *good)
 {

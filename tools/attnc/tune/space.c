@@ -77,7 +77,8 @@ static bool is_new(const struct tune_sweep *sweep, const char *text)
     return true;
 }
 
-/* A candidate's place in the list of all. */
+/* A sort key: a candidate's number among all candidates, and how far its tile is from the table's.
+ * */
 struct place {
     unsigned number, knobs; /* knobs that differ from its row of the table */
     bool other_row;         /* than the one that a build takes */

@@ -161,7 +161,8 @@ static double whole_time(const struct tune_sweep *sweep, const struct attnc_tuni
     return own > 0 && more > 0 ? own + more : 0;
 }
 
-/* Takes the fastest of a key's shapes that are this call. */
+/* Updates `best` by the times of a key's shapes whose call is best->call: the fastest one, and the
+ * time without lists. */
 static void offer(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                   const struct tune_key *key, struct attnc_split *best)
 {

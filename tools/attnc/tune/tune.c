@@ -101,7 +101,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* Everything of one run. */
+/* The state of one run of the command. */
 struct tuning_run {
     struct tune_sweep sweep;
     struct tune_shapes shapes;

@@ -26,10 +26,10 @@ struct tune_shape {
     struct tune_launch_value values[TUNE_VALUES];
     unsigned value_count;
     unsigned own;   /* 1 + the candidate that libattn takes from a plain build; 0: not known */
-    bool any_lists; /* "lists=*": how keys are split is to be found */
-    int lists;      /* where it was: of this shape */
-    int item_cost, merge_rate;  /* of its plan; 0: the usual ones */
-    char call[TUNE_SHAPE_TEXT]; /* where it was: the shape without them; else empty */
+    bool any_lists; /* "lists=*": the sweep tries several numbers of work lists */
+    int lists;      /* work lists of this shape, if it comes from "lists=*" */
+    int item_cost, merge_rate;  /* costs of its plan; 0: the planner's defaults */
+    char call[TUNE_SHAPE_TEXT]; /* the shape without its lists, if from "lists=*"; else empty */
 };
 
 struct tune_shapes {
@@ -79,7 +79,7 @@ struct tune_sweep {
     const struct attnc_build_options *build; /* how candidates are compiled */
     unsigned jobs;
     size_t verify_shapes;          /* of each winner; 0: all */
-    const char *parameters;        /* of the timing model, or NULL */
+    const char *parameters;        /* of the timing model, as --parameters; NULL: defaults */
     const char *hooks;             /* where users' logits functions are, or NULL */
     double started, deadline;      /* of steady_seconds(); deadline 0: none */
     unsigned max_kernels;          /* of a key */
@@ -90,8 +90,8 @@ struct tune_sweep {
     unsigned finalists;            /* of the model's fastest, in a race on a GPU */
     double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */
     size_t flush;                  /* bytes that are overwritten before each launch there */
-    char gpu[160];                 /* the name of the one that was opened last */
-    const char *gpu_target;        /* the target that it was looked for; NULL: none yet */
+    char gpu[160];                 /* name of the GPU that was opened last */
+    const char *gpu_target;        /* target that this GPU was opened for; NULL: none yet */
     size_t place;                  /* from 1: of the key at work, for messages */
     size_t measured, known, skipped, failed, wrong, pruned;
     size_t refused; /* keys whose result was slower than a build, or another than was chosen */
@@ -127,7 +127,8 @@ bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tun
  * written. */
 bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** The plan of a shape with lists. Tiles of queries see the keys that a causal mask leaves. */
+/** The planner's result for a shape with work lists. With q_tile, a tile of queries has the keys
+ * that a causal mask shows it. */
 struct tune_plan {
     int tiles;     /* sequences, or with q_tile tiles of queries */
     int parts;     /* partial rows of all its sequences; 0: nothing is cut */
@@ -167,7 +168,8 @@ bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, si
 /** Times these, or takes them from the database. False when it could not be written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
 
-/** Seconds after which a launch that has not ended counts as hung, or as left out by the budget. */
+/** Returns the seconds after which a launch that has not ended is stopped. It counts as hung, or as
+ * left out if the budget has ended by then. */
 double tune_launch_patience(const struct tune_sweep *sweep);
 
 /** Writes the device of a modelled time, "model gfx950" and the parameters that were changed, or
@@ -241,9 +243,10 @@ bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candid
 /** Returns the times of a candidate that decide: measured if there are any, else modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
-/** A pack in memory with the candidate alone, for the rest of this process's life; NULL: no
- * memory. */
 struct attn_pack;
+
+/** Returns a pack in memory that has only the candidate; it is never closed. NULL: out of
+ * memory. */
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
 /** Opens a pack of a build's own kernels of the key, among which libattn chooses. */
@@ -281,7 +284,7 @@ typedef int tune_write_fn(void *context);
 int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_fn *write,
              void *context);
 
-/** Prints how much there is to do to standard error: keys, tiles, launches, about how long. */
+/** Prints the size of a sweep to standard error: keys, tiles, launches, and the estimated time. */
 void tune_print_estimate(const struct tune_sweep *sweep);
 
 /** Prints what was found: a table, or with `json` a JSON object. */

@@ -31,7 +31,7 @@ static const struct decode_row {
     bool short_launch;
     const char *source;
     uint32_t rows;       /* rows per sequence that the host passes; 0: heads */
-    uint32_t kv_element; /* bytes per KV element; 0: element */
+    uint32_t kv_element; /* bytes per KV element; 0: as many as `element` */
     uint32_t tile;       /* rows per workgroup for kernels without a work list; 0: with a work
                           * list */
 } rows[] = {

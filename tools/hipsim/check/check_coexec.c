@@ -67,9 +67,10 @@ static unsigned llvm_distance(const struct inst *wmma)
     return strstr(wmma->row->name, "_iu8") ? 8 : 4;
 }
 
-/* Returns how many the hardware needs, which is LLVM's number except for fp8. AITER's kernels of
- * latent attention read results of products of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4),
- * 16x16x128 after 3 (qh128_1tg_16mx4). */
+/* Returns how many vector instructions the hardware needs between a WMMA and one that uses its
+ * registers: LLVM's number except for fp8. AITER's kernels of latent attention read results of
+ * products of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4), 16x16x128 after 3
+ * (qh128_1tg_16mx4). */
 static unsigned distance(const struct inst *wmma)
 {
     const char *name = wmma->row->name;
@@ -102,11 +103,11 @@ static unsigned required(const struct inst *from, const struct inst *in)
     return runs_beside(in) && used ? distance(from) : 0;
 }
 
-/* Returns the same for the check `strict`: what LLVM inserts. The manual requires the one after a
- * transcendental, too. AITER's kernels lack them: forward attention with sinks
- * (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next instruction. Sparse latent
- * attention swaps registers that a WMMA two instructions before it reads. LLVM inserts none before
- * a pair (V_DUAL) that writes what a WMMA reads. */
+/* Returns how many vector instructions LLVM inserts between `from` and `in`, for the check
+ * `strict`. The manual requires the one after a transcendental, too. AITER's kernels lack them:
+ * forward attention with sinks (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next
+ * instruction. Sparse latent attention swaps registers that a WMMA two instructions before it
+ * reads. LLVM inserts none before a pair (V_DUAL) that writes what a WMMA reads. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     if (!is_wmma(from))

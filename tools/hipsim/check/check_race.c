@@ -454,7 +454,7 @@ typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
 
 /* Masks with which a read updates a cell that has the read's epoch and no writers. */
 struct again {
-    cell_words want, test; /* the cell is such a one if it equals `want` in the bits of `test` */
+    cell_words want, test; /* these apply to a cell that equals `want` in the bits of `test` */
     cell_words kept, use;  /* bits of the old cell that stay; bits that the read sets */
 };
 

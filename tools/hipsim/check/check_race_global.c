@@ -55,7 +55,7 @@ struct race_global {
     uint64_t acquired[WAVES_MAX]; /* by wave: releases up to this stamp are ordered before its
                                    * accesses */
     struct {
-        uint64_t number; /* + 1 */
+        uint64_t number; /* number of the page + 1; 0: empty */
         uint32_t page;
     } recent[RECENT];
     struct collision collisions[COLLISIONS_MAX];

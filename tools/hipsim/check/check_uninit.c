@@ -100,7 +100,7 @@ struct piece {
     uint32_t *row;
     unsigned n;      /* 64 lanes, or 1 for a scalar */
     unsigned source; /* source number; SOURCE_DST: the destination, which the result partly keeps */
-    int slot;        /* bit of the combination that gives its undefined bits; -1: fully defined */
+    int slot;        /* its undefined bits become bit `slot` of `combination`; -1: it has none */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
     uint64_t data; /* lanes with data, not only the zeros of a mask */
 };

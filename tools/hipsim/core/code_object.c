@@ -50,7 +50,8 @@ static struct kernel_descriptor read_descriptor(const uint8_t bytes[64])
     return d;
 }
 
-/* User SGPRs that the enabled properties take, AMDGPUUsage "Initial Kernel Execution State". */
+/* Returns the number of user SGPRs that the enabled properties take, AMDGPUUsage "Initial Kernel
+ * Execution State". */
 static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
 {
     static const struct {

@@ -75,7 +75,7 @@ static void row_insert(struct row_slot *slots, const char *name, const struct op
     *slot_of(slots, name, strlen(name)) = (struct row_slot){name, row};
 }
 
-/* gfx1250 has the rows of gfx950, most of them under other names, and its own. */
+/* Collects the rows of gfx1250: its own, and some of gfx950, most of them under other names. */
 static void collect_gfx1250(void)
 {
     struct row_slot *slots = row_slots[2];

@@ -10,7 +10,8 @@
  */
 bool decode_fields(struct inst *in);
 
-/* The same for gfx1250. The VGPR numbers follow from in->vgpr_msb; sets in->takes_msb. */
+/* Fills in an instruction of gfx1250 like decode_fields(). The upper bits of VGPR numbers come from
+ * in->vgpr_msb; sets in->takes_msb. */
 bool decode_fields_gfx1250(struct inst *in);
 
 /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords, which AMD's assembler leaves 0 and

@@ -181,7 +181,8 @@ static void put32(uint8_t *p, uint32_t value) { memcpy(p, &value, 4); }
 
 static void put64(uint8_t *p, uint64_t value) { memcpy(p, &value, 8); }
 
-/* hsa_kernel_dispatch_packet_t, HSA Runtime Programmer's Reference Manual 1.2, 2.9.6. */
+/* Writes the launch's hsa_kernel_dispatch_packet_t (HSA Runtime Programmer's Reference Manual 1.2,
+ * 2.9.6). */
 static void write_packet(const struct dispatch_request *r, struct dispatch *d)
 {
     const uint32_t header = 2 /* kernel dispatch */ | 2 << 9 | 2 << 11 /* system scope fences */;

@@ -132,10 +132,10 @@ struct wave {
      * destination, from bit 0 on. */
     uint8_t vgpr_msb;
     bool signalled; /* gfx1250: it has signalled the workgroup's barrier and not waited yet */
-    uint64_t signalled_at; /* number of openings of the barrier at that time */
+    uint64_t signalled_at; /* number of the barrier's openings at the time of that signal */
     uint64_t cluster_seen; /* gfx1250: openings of the cluster's barrier that it has waited for */
-    uint64_t named_seen;   /* gfx1250: the same for the named barrier that it has joined */
-    uint8_t named;         /* gfx1250: number of that barrier, 0: none */
+    uint64_t named_seen;   /* gfx1250: openings of barrier `named` that it has waited for */
+    uint8_t named;         /* gfx1250: number of the named barrier that it has joined; 0: none */
 
     /* WAVE_AT_GRID_BARRIER: the barrier, and its count of openings at arrival. */
     const struct grid_barrier *grid_barrier;

@@ -193,7 +193,8 @@ static void wait_cluster(struct wave *w, const struct grid_barrier *b)
     w->state = WAVE_AT_GRID_BARRIER;
 }
 
-/* Likewise; open_named() resumes the wave. */
+/* Stops the wave unless the named barrier has opened since the wave last passed it. open_named()
+ * resumes the wave. */
 static void wait_named(struct wave *w, const struct named_barrier *b)
 {
     if (b->opened == w->named_seen)
@@ -217,7 +218,7 @@ static void exec_wait(struct wave *w, const struct inst *in)
 
 /* -- named barriers ---------------------------------------------------------------------------- */
 
-/* Sets the number of members, and clears the signals. */
+/* Clears the signals of a named barrier, and sets its member count unless the operand has 0. */
 static void exec_init(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);

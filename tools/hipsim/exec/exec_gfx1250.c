@@ -52,7 +52,8 @@ enum hwreg {
     HWREG_IB_STS2 = 28,
 };
 
-/* MODE has the upper bits of VGPR numbers at 19:12, the destination's first. */
+/* Returns the upper bits of VGPR numbers in MODE, in the order of wave->vgpr_msb. MODE has them at
+ * 19:12, the destination's lowest. */
 static uint32_t msb_of_mode(uint32_t mode)
 {
     const uint32_t field = mode >> 12 & 0xff;

@@ -14,8 +14,8 @@
 /* Sources of an operation. */
 struct sfloat {
     double a, b, c;
-    uint32_t u; /* the bits of the first one */
-    uint32_t v; /* and of the second one */
+    uint32_t u; /* the bits of source 0 */
+    uint32_t v; /* the bits of source 1 */
 };
 
 typedef double (*sfloat_fn)(const struct sfloat *s);

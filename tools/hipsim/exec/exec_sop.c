@@ -264,7 +264,8 @@ static uint64_t magnitude_bits(const struct sop *s)
     const uint64_t zeros = value; \
     a = s->a | ~s->va;            \
     s->vd = ~(zeros ^ (value))
-/* The same if the second source selects the bits; `selectors` are the bits of it that matter. */
+/* Like MOVED, if the second source selects the bits. `selectors` are its bits that matter: the
+ * result is undefined unless all of them are defined. */
 #define SHIFTED(selectors, value) \
     MOVED(value);                 \
     s->vd = (s->vb & (selectors)) == (selectors) ? s->vd : 0

@@ -328,7 +328,8 @@ static bool is_runtime_memory(const struct lane_mem *m)
            (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
 }
 
-/* True if it is defined for all lanes whether they store to global memory. Otherwise reports it. */
+/* True if EXEC is defined in all lanes of a store to global memory, or for other accesses. Reports
+ * the undefined lanes; false if the report stops the wave. */
 static bool exec_defined(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     const uint64_t bad = w->lanes & ~sgpr_valid64(w, SGPR_EXEC);

@@ -43,7 +43,7 @@ struct nans {
 struct step {
     const float *a;
     const uint32_t *ea;
-    const float *b;   /* from the first of 16 columns on */
+    const float *b;   /* points to the first of 16 columns */
     const int8_t *eb; /* of all columns */
     const uint8_t *lines;
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
@@ -383,8 +383,8 @@ static inline __attribute__((always_inline)) vec_f settle_special(const struct s
 }
 
 /*
- * Special handling of products below E_MIN, infinities and NaNs, and cases that need
- * step_exactly(). `result` assumes that everything is in range.
+ * Corrects `result`, which was computed as if everything were in range: for products below E_MIN,
+ * infinities and NaNs, and cases that need step_exactly().
  */
 static __attribute__((noinline)) void look_again(const struct step *s, const struct exponents *x,
                                                  unsigned row, unsigned j, const uint32_t *c,

@@ -37,7 +37,8 @@ static float chain(const struct element *e, float c)
     return c;
 }
 
-/* Adds the scale exponents for 32 k. False if a scale is NaN. */
+/* Sets *scale to the sum of the exponents of A's and B's scales; 0 without scales. Each scale
+ * belongs to the block of 32 that has element k of the contraction. False if a scale is NaN. */
 static bool scale_of(const struct element *e, unsigned k, int *scale)
 {
     const struct mfma_job *job = e->job;

@@ -95,7 +95,8 @@ static inline uint64_t ieee64(uint64_t a, uint64_t b, bool max)
     return snan64(a) ? a | QUIET64 : r;
 }
 
-/* 16-bit floats, which the upper half of a dword orders as f32 does; `inf` is their infinity. */
+/* Returns the minimum or maximum "num" of two 16-bit floats, whose infinity is `inf`. In the upper
+ * half of a dword they have the order of f32. */
 static inline uint32_t num16(uint32_t a, uint32_t b, bool max, uint32_t inf)
 {
     const bool na = (a & 0x7fff) > inf, nb = (b & 0x7fff) > inf;
@@ -186,7 +187,7 @@ static inline int32_t clamped(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-/* With the clamp bit a signed result is not negative. */
+/* Returns v, or 0 if the clamp bit is set and v is negative. */
 static inline int32_t relu(int32_t v, bool clamp) { return clamp && v < 0 ? 0 : v; }
 
 /* Rounds a double that is exact, or odd if inexact, to bf16. */

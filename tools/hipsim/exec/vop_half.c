@@ -115,8 +115,8 @@ static inline float flushed16(float a)
     return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
 }
 
-/* V_MAD_F16 and related instructions always flush denormals: LLVM,
- * SITargetLowering::isFMADLegal(). */
+/* Computes a * b + c with two roundings, for V_MAD_F16 and related instructions. These always flush
+ * denormals (LLVM, SITargetLowering::isFMADLegal()). */
 static inline float unfused(float a, float b, float c, enum rounding mode)
 {
     float product = flushed16(through_f16(flushed16(a) * flushed16(b), mode));

@@ -195,7 +195,8 @@ static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c)
     return r;
 }
 
-/* V_PACK_B32_F16 canonicalises its halves: LLVM selects it if they are known to be canonical. */
+/* Returns an f16 with a signalling NaN made quiet, as V_PACK_B32_F16 does with its halves: LLVM
+ * selects it if they are known to be canonical. */
 static inline uint32_t quiet_f16(uint32_t h)
 {
     return (h & 0x7fff) > 0x7c00 ? h | 0x200 : h;

@@ -100,7 +100,8 @@ static inline uint32_t short_log_f32(uint32_t u, uint32_t *doubt)
     return (int32_t)(u & 0x7fffffff) < 0x00800000 ? 0xff800000 : r;
 }
 
-/* Subnormal results are rounded elsewhere. */
+/* Computes the sine of u revolutions in double. Sets *doubt to nonzero where the rounding to
+ * binary32 may be wrong, and where the result may be subnormal: those are computed elsewhere. */
 static inline uint32_t short_sin_f32(uint32_t u, uint32_t *doubt)
 {
     const double y = short_sin_quarter(fold_turns((double)as_f32(u)));

@@ -369,7 +369,8 @@ struct hip_batch *hip_batch_copy(const struct hip_batch *batch);
 hipError_t hip_allocate(void **pointer, size_t size);
 hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);
 hipError_t hip_release(void *pointer);
-/** The pools' part of freeing memory, by any call: they keep count. */
+/** Subtracts freed memory from its pool's count, if a pool allocated it. Every call that frees
+ * memory calls it. */
 void hip_pool_forget(const void *pointer);
 
 /* -- modules and kernels ----------------------------------------------------------------------- */
@@ -471,14 +472,16 @@ struct ihipGraph {
     struct hip_nodes nodes;             /* in the order of creation */
     const void *origin;                 /* the graph that it was cloned from */
     bool captured;                      /* a capture still adds to it */
-    bool is_child;                      /* a node's own, which ends with the node */
-    struct hip_user_reference *objects; /* of the program's, that must live as long */
+    bool is_child;                      /* a node owns it; it ends with the node */
+    struct hip_user_reference *objects; /* user objects that must live as long as the graph */
 };
 
-/** A graph's copy holds what the graph holds. False: no memory. Both under hip_graph_lock(). */
+/** Makes the copy of a graph hold the program's objects that the graph holds. False: out of memory.
+ * Call both functions under hip_graph_lock(). */
 bool hip_user_references_copy(const struct hip_user_reference *from,
                               struct hip_user_reference **to);
-/** Calls the program back for what nothing else holds. */
+/** Releases the objects of a list. For those that nothing else holds, calls the program's
+ * destructor. */
 void hip_user_references_release(struct hip_user_reference *list);
 
 void hip_graph_lock(void);

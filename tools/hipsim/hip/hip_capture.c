@@ -245,7 +245,8 @@ HIP_EXPORT hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCapture
     return HIP_CALL(hipStreamBeginCapture, begin(stream, mode));
 }
 
-/* A node that nothing depends on must have reached the origin stream, or its work would be lost. */
+/* True if every node that no node depends on has reached the origin stream. The work of any other
+ * would be lost. */
 static bool is_joined(const struct hip_capture *capture)
 {
     const struct hip_nodes *nodes = &capture->graph->nodes;

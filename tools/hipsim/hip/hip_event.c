@@ -19,7 +19,8 @@ static hipError_t invalid(hipEvent_t handle)
     return hip_fail(hipErrorInvalidHandle, "the event handle %p is invalid", (void *)handle);
 }
 
-/* hip_runtime_api.h: an event for other processes "also must" have hipEventDisableTiming. */
+/* True if these are valid flags of an event. One for other processes "also must" have
+ * hipEventDisableTiming (hip_runtime_api.h). */
 static bool are_flags(unsigned flags)
 {
     enum { DISABLE_SYSTEM_FENCE = 0x20000000 }; /* HIP 5.6 added it */

@@ -200,7 +200,7 @@ void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module
     launch->suppress_ctx = module;
 }
 
-/* The report with its source lines. */
+/* Writes the text of a finding with its source lines. */
 static void write_text(char *text, size_t size, const struct fault *fault,
                        const struct finding_place *place)
 {

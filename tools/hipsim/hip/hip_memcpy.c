@@ -116,7 +116,8 @@ HIP_EXPORT hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *
         submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), stream, false));
 }
 
-/* The numbers of HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
+/* Returns the memory type that a program's number means. Numbers of HIP 6: 0 unregistered, 1 host,
+ * 2 device, 3 managed, 10 array, 11 unified. Older programs use the enum's own numbers. */
 hipMemoryType hip_memory_type(unsigned given)
 {
     static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost, hipMemoryTypeDevice,

@@ -449,7 +449,7 @@ HIP_EXPORT hipError_t hipMemAdvise(const void *pointer, size_t size, hipMemoryAd
     return HIP_CALL(hipMemAdvise, hint(pointer, size));
 }
 
-/* The HIP 7 form, with locations instead of devices. */
+/* Implements hipMemAdvise() of HIP 7, which takes locations instead of devices. */
 hipError_t hipMemAdvise_v2(const void *pointer, size_t size, hipMemoryAdvise advice,
                            hipMemLocation place);
 hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, hipMemLocation place,

@@ -87,7 +87,8 @@ static double rate(size_t blend, uint32_t mode)
     return best;
 }
 
-/* The kernels are chosen once per process, so each variant runs in a child. */
+/* Measures the rates of all blends with an instruction set of the host. Kernels are chosen once per
+ * process, so this runs in a child. */
 static void measure(enum host_isa isa, double *rates)
 {
     int ends[2];

@@ -486,7 +486,7 @@ static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
     return true;
 }
 
-/* Resumes the waves of a group whose barrier has opened. */
+/* Notes when a group's barrier has opened and resumes its waves. False after a fault. */
 static bool barrier_opened(struct time_cu *cu, unsigned group, uint64_t now)
 {
     cu->opened[group] = now + (uint64_t)cu->p->barrier_cycles;

@@ -495,7 +495,8 @@ static double start_cost(const struct timed *t, bool idle)
     return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
 }
 
-/* Returns the clocks of a workgroup in the first round, by instruction count or by position. */
+/* Estimates the clocks of workgroup `index` as if it ran in the first round, from samples: by its
+ * instruction count if the launch has such, else by its position in the grid. */
 static double sampled_clocks(const struct timed *t, uint64_t index)
 {
     double clocks = t->whole.first.clocks;

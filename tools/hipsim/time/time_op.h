@@ -62,7 +62,7 @@ struct time_op {
     uint16_t late_vector; /* clocks for which a vector result is later for it */
     bool wide_store;      /* LDS: the wave waits until its data have left */
     bool two;             /* LDS: two accesses */
-    int32_t second;       /* offset of the second one in bytes */
+    int32_t second;       /* LDS: offset of the second access in bytes */
     uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
     struct time_regs reads[INST_MAX_SRC + 1]; /* registers; A and B of a matrix instruction */
     struct time_regs acc;                     /* SrcC of a matrix instruction */

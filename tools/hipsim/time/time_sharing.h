@@ -7,7 +7,7 @@
 
 struct time_lines;
 
-/* An empty set of lines, filled through its observer with the lines that workgroups load. NULL
+/* Creates an empty set of cache lines. Its observer adds the lines that workgroups load. NULL
  * without memory. */
 struct time_lines *time_lines_create(void);
 void time_lines_destroy(struct time_lines *lines);

@@ -75,7 +75,7 @@ static void check_trace(const std::string &json)
     CHECK(json.find("thread_name") != std::string::npos);
 }
 
-// A kernel of a graph after another one is at hand: it costs less than a launch by itself.
+// Tests the launch cost in a graph: the second kernel of a graph costs less than a single launch.
 static void check_graph(double by_itself, int n, float *a, float *b, float *c, long long *clocks)
 {
     struct hipsim_time_options options = {sizeof(options)};
