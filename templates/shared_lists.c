@@ -306,8 +306,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
 const struct att_template att_template_shared_lists = {
     .name = "shared_lists",
-    .description =
-        "what neighbouring queries have chosen, as one list for a tile of them, and a mask",
+    .description = "pages of all groups that a tile of queries chose, and the mask of each query",
     .takes = OP_TAKES_SHARED_LISTS,
     .check = check,
     .build = build,
