@@ -25,11 +25,11 @@ static int check_tile(const struct attn_combine_args *a, int32_t tile, const int
     if (indptr[tile] == indptr[tile + 1])
         return ATTN_OK;
     const int32_t first = tokens[2 * tile], end = tokens[2 * tile + 1];
-    if (first < 0 || end < first || end > a->total_q || end - first > queries(a))
+    if (first < 0 || end < first || end > a->tokens || end - first > queries(a))
         return attn_fail(ATTN_BAD_DATA,
                          "reduce_final_map[%d] is %d to %d of %d tokens, at most "
                          "%d in a tile",
-                         tile, first, end, a->total_q, queries(a));
+                         tile, first, end, a->tokens, queries(a));
     for (int32_t i = indptr[tile]; a->partial_rows && i < indptr[tile + 1]; i++) {
         if (map[i] < 0 || map[i] > a->partial_rows - (end - first))
             return attn_fail(ATTN_BAD_DATA,
@@ -77,7 +77,7 @@ struct work {
     void *stream;
     const int32_t *indptr, *info; /* work_indptr, or NULL without a list; work_info */
     int32_t lists;
-    int32_t batch, total_q;
+    int32_t batch, tokens;
     int32_t q_len;        /* most queries of an item */
     int32_t heads;        /* query heads; no item's range ends after them */
     int64_t keys;         /* that all pages have room for; 0: not known */
@@ -100,9 +100,9 @@ static int check_item(const struct work *work, int32_t i, const int32_t *w)
     const int32_t heads = w[7] & 0xffff, heads_end = w[7] >> 16 & 0xffff;
     if (w[0] < 0 || w[0] >= work->batch)
         return bad_item(i, 0, w[0], "sequences are", work->batch);
-    if (w[2] < 0 || w[2] > w[3] || w[3] > work->total_q)
+    if (w[2] < 0 || w[2] > w[3] || w[3] > work->tokens)
         return bad_item(i, 3, w[3], "queries begin at 0, end in order, and their room is",
-                        work->total_q);
+                        work->tokens);
     if (w[3] - w[2] > work->q_len)
         return bad_item(i, 3, w[3], "and a sequence's queries are at most", work->q_len);
     if (w[1] < -1 || (w[1] >= 0 && w[1] > rows - (w[3] - w[2])))
@@ -173,11 +173,11 @@ static int check_work(const struct work *work)
 }
 
 /* Members of struct work that decode, mla_decode and rope_decode have under the same names. */
-#define DECODE_WORK(op, d, a)                                                                    \
-    .device = (op)->device, .stream = (a)->stream, .indptr = (a)->work_indptr,                   \
-    .info = (a)->work_info, .lists = (a)->work_lists, .batch = (a)->batch,                       \
-    .total_q = (a)->total_q, .q_len = (a)->q_len ? (a)->q_len : (d)->q_len, .heads = (d)->heads, \
-    .partial_rows = (a)->partial_rows, .reduce_indptr = (a)->reduce_indptr,                      \
+#define DECODE_WORK(op, d, a)                                                                     \
+    .device = (op)->device, .stream = (a)->stream, .indptr = (a)->work_indptr,                    \
+    .info = (a)->work_info, .lists = (a)->work_lists, .batch = (a)->batch, .tokens = (a)->tokens, \
+    .q_len = (a)->q_len ? (a)->q_len : (d)->q_len, .heads = (d)->heads,                           \
+    .partial_rows = (a)->partial_rows, .reduce_indptr = (a)->reduce_indptr,                       \
     .tickets = (d)->one_launch ? (a)->tickets : NULL
 
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *a)
@@ -228,7 +228,7 @@ int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_
         .info = a->work_info,
         .lists = a->work_lists,
         .batch = a->batch,
-        .total_q = a->total_q,
+        .tokens = a->tokens,
         .q_len = q_tile < a->max_seqlen_q ? q_tile : a->max_seqlen_q,
         .heads = d->heads,
         .keys = (int64_t)a->pages.entries * d->cache.page_size,
@@ -248,7 +248,7 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
         .info = a->work_info,
         .lists = a->work_lists,
         .batch = a->rows,
-        .total_q = a->rows,
+        .tokens = a->rows,
         .q_len = 1,
         .heads = 1,
         .partial_rows = a->partials,
@@ -291,7 +291,7 @@ int attn_rope_decode_check_work(const struct attn_op *op, const struct attn_rope
                                             .ticket_words = TICKET_LINE * d->kv_heads});
     if (r || d->rope == ATTN_ROPE_NONE || !a->max_position)
         return r;
-    return check_stream(op, a->positions, a->total_q, a->max_position, a->stream);
+    return check_stream(op, a->positions, a->tokens, a->max_position, a->stream);
 }
 
 int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metadata_args *a)

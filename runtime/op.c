@@ -349,7 +349,7 @@ ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, u
                            integer(values, ATTN_ARG_MAX_SEQLEN_Q, true);
     if (layer <= most && layer * grid[2] <= most)
         return true;
-    if (!whole || !is_even(values, ATTN_ARG_TOTAL_Q, ATTN_ARG_MAX_SEQLEN_Q) ||
+    if (!whole || !is_even(values, ATTN_ARG_TOKENS, ATTN_ARG_MAX_SEQLEN_Q) ||
         !(alone || of_itself || is_even(values, ATTN_ARG_TOTAL_K, ATTN_ARG_MAX_SEQLEN_K)))
         return grid[1] <= ATTN_GRID_YZ_MAX && grid[2] <= ATTN_GRID_YZ_MAX;
     values[ATTN_ARG_WORKGROUPS].i64 = most;

@@ -326,8 +326,8 @@ int64_t attn_plan_tiles(const struct attn_decode_plan_shape *s)
     if (!s->q_tile)
         return s->batch;
     const int64_t each = ceil_div(s->q_len, s->q_tile) * s->batch;
-    const int64_t all = s->batch + s->total_q / s->q_tile;
-    return s->total_q && all < each ? all : each;
+    const int64_t all = s->batch + s->tokens / s->q_tile;
+    return s->tokens && all < each ? all : each;
 }
 
 int attn_plan_check(const struct attn_decode_plan_shape *s)
@@ -347,11 +347,11 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
                          "plan: %d heads are not a multiple of %d kv_heads, or "
                          "above %d",
                          s->heads, s->kv_heads, HEADS_MAX);
-    if (s->q_tile < 0 || s->total_q < 0 || s->window_right < -1 || (s->window_right && !s->q_tile))
+    if (s->q_tile < 0 || s->tokens < 0 || s->window_right < -1 || (s->window_right && !s->q_tile))
         return attn_fail(ATTN_BAD_ARGUMENT,
-                         "plan: q_tile %d, total_q %d, window_right %d: none may be below 0, but "
+                         "plan: q_tile %d, tokens %d, window_right %d: none may be below 0, but "
                          "for a window_right of -1, and without q_tile that is 0",
-                         s->q_tile, s->total_q, s->window_right);
+                         s->q_tile, s->tokens, s->window_right);
     const int64_t pieces = attn_plan_tiles(s) + parts_of(s) - 1;
     if (pieces * s->kv_heads > INT32_MAX || pieces * attn_plan_numbers(s).queries > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 2^31 items or partial rows");

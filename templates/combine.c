@@ -183,7 +183,7 @@ static void build_pair(struct combine *c)
     struct att_part_rows *const r = &c->part_rows;
     c->part_rows.token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->part_rows.head = tir_block_id(b, 1);
-    c->part_rows.n_rows = tir_sub(b, tir_arg(b, ARG_TOTAL_Q, TIR_I32), c->part_rows.token);
+    c->part_rows.n_rows = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), c->part_rows.token);
     struct att_part_state s[3];
     s[0] = load_state(c, ATT_HEADS(PREFIX), ATT_HEADS(PREFIX_LSE));
     s[1] = load_state(c, ATT_HEADS(SUFFIX), ATT_HEADS(SUFFIX_LSE));
@@ -200,7 +200,7 @@ static void build_pair(struct combine *c)
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);
-    grid[0] = (struct att_grid){csr ? ARG_REDUCE_TILES : ARG_TOTAL_Q, pair ? (int)c->rows : 1, 1};
+    grid[0] = (struct att_grid){csr ? ARG_REDUCE_TILES : ARG_TOKENS, pair ? (int)c->rows : 1, 1};
     grid[1] = (struct att_grid){ARG_HEADS, pair ? 1 : (int)c->rows, 1};
     grid[2] = (struct att_grid){csr ? ARG_MAX_SEQLEN_Q : NULL, 1, 1};
 }

@@ -78,7 +78,7 @@ int main(int argc, char **argv)
         .cu_seqlens_q = upload(cu_seqlens, sizeof(cu_seqlens)),
         .cu_seqlens_k = upload(cu_seqlens, sizeof(cu_seqlens)),
         .batch = 1,
-        .total_q = TOKENS,
+        .tokens = TOKENS,
         .max_seqlen_q = TOKENS,
         .max_seqlen_k = TOKENS,
     };

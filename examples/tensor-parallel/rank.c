@@ -233,7 +233,7 @@ static void launch_prefill(const struct rank *r, int layer, int tokens, int long
         .sinks = l->sinks,
         .cu_seqlens_q = r->cu_seqlens,
         .batch = BATCH,
-        .total_q = tokens,
+        .tokens = tokens,
         .max_seqlen_q = longest,
         .max_seqlen_k = longest,
         .window_left = kind ? WINDOW - 1 : 0,
@@ -264,7 +264,7 @@ static void launch_decode(const struct rank *r, int layer)
         .reduce_partial_map = w->device.reduce_partial_map,
         .tickets = r->tickets[kind],
         .batch = BATCH,
-        .total_q = BATCH,
+        .tokens = BATCH,
         .window_left = kind ? WINDOW - 1 : 0,
         .stream = r->stream,
     };

@@ -125,7 +125,7 @@ static struct attn_prefill_args prefill_args(const struct layer *l, const struct
         .lse_token_stride = 1,
         .cu_seqlens_q = l->memory.in.q_ends,
         .batch = BATCH,
-        .total_q = call_tokens(call),
+        .tokens = call_tokens(call),
         .scale = (float)softmax_scale(l->shape),
         .stream = l->stream,
     };
@@ -140,7 +140,7 @@ void launch_prefill(const struct layer *l, const struct call *call)
     args.out = l->memory.t.out;
     args.lse = l->memory.lse;
     args.cu_seqlens_k = args.cu_seqlens_q;
-    args.total_k = args.total_q;
+    args.total_k = args.tokens;
     args.max_seqlen_k = args.max_seqlen_q;
     ATTN(attn_prefill_launch(l->kernels.prefill, &args));
 }
@@ -194,7 +194,7 @@ void launch_chunk(const struct layer *l, const struct call *call)
         .prefix_lse_token_stride = 1,
         .suffix_lse_head_stride = TOKENS,
         .suffix_lse_token_stride = 1,
-        .total_q = args.total_q,
+        .tokens = args.tokens,
         .stream = l->stream,
     };
     ATTN(attn_combine_launch(l->kernels.merge, &merge));
@@ -258,7 +258,7 @@ static void launch_decode(const struct layer *l)
         .product_out = m->t.out,
         .product_tickets = m->product_tickets,
         .batch = BATCH,
-        .total_q = STEP,
+        .tokens = STEP,
         .scale = (float)softmax_scale(l->shape),
         .stream = l->stream,
     };

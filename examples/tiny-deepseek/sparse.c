@@ -210,7 +210,7 @@ static void launch_attend(const struct layer *l)
         .q = l->memory.t.absorbed,
         .out = l->memory.t.latent,
         .batch = TOKENS,
-        .total_q = TOKENS,
+        .tokens = TOKENS,
         .scale = (float)softmax_scale(l->shape),
         .stream = l->stream,
     };

@@ -213,7 +213,7 @@ static void launch_prefill(const struct attention *a, int tokens, int longest)
         .cu_seqlens_q = a->in.cu_seqlens,
         .cu_seqlens_k = a->in.cu_seqlens,
         .batch = BATCH,
-        .total_q = tokens,
+        .tokens = tokens,
         .total_k = tokens,
         .max_seqlen_q = longest,
         .max_seqlen_k = longest,
@@ -238,7 +238,7 @@ static void launch_decode(const struct attention *a)
         .partial_lse = w->partial_lse,
         .partial_rows = w->sizes.partial_rows,
         .batch = BATCH,
-        .total_q = BATCH,
+        .tokens = BATCH,
         .stream = a->stream,
     };
     ATTN(attn_decode_launch(a->decode, &args));
@@ -258,7 +258,7 @@ static void launch_combine(const struct attention *a)
         .reduce_final_map = w->device.reduce_final_map,
         .reduce_partial_map = w->device.reduce_partial_map,
         .reduce_tiles = BATCH,
-        .total_q = BATCH,
+        .tokens = BATCH,
         .stream = a->stream,
     };
     ATTN(attn_combine_launch(a->combine, &args));
@@ -295,7 +295,7 @@ static void launch_rotate_decode(const struct attention *a)
         .reduce_partial_map = w->device.reduce_partial_map,
         .tickets = a->tickets,
         .batch = BATCH,
-        .total_q = BATCH,
+        .tokens = BATCH,
         .stream = a->stream,
     };
     ATTN(attn_rope_decode_launch(a->rotate_decode, &args));

@@ -234,7 +234,7 @@ class Op:
         a = self._args
         for name, value in zip(self.NUMBERS, numbers):
             if name == "max_seqlen_q" and not value:
-                a.max_seqlen_q = a.total_q
+                a.max_seqlen_q = a.tokens
             elif name == "max_seqlen_k" and not value:
                 cache = self.desc.get("cache")
                 paged = cache is not None and hasattr(a, "pages") and a.pages.entries

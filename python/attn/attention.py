@@ -69,13 +69,13 @@ def choose_split(op, batch, kv_len=0, tokens=0, window=0):
 class Lists:
     """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
     results of heads x head_dim_v among them. With q_tile sequences are planned as tiles of q_tile
-    query tokens; a batch has at most total_q of them. The plan kernel fills them, in the stream, so
+    query tokens; a batch has at most `tokens` of them. The plan kernel fills them, in the stream, so
     that a captured graph plans anew in each replay."""
 
     def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
-                 item_cost=0, merge_rate=0, q_tile=0, total_q=0, window_right=0):
+                 item_cost=0, merge_rate=0, q_tile=0, tokens=0, window_right=0):
         self.lists = lists or max(device.compute_units, kv_heads)
-        self.tiles = {"q_tile": q_tile, "total_q": total_q, "window_right": window_right}
+        self.tiles = {"q_tile": q_tile, "tokens": tokens, "window_right": window_right}
         sizes = room_of(batch, q_len, heads, kv_heads, self.lists, window, **self.tiles)
         self.rows, self.partials = sizes.partial_rows, sizes.partials
         self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window,
@@ -357,7 +357,7 @@ class BatchPrefill:
         if planned or (planned is None and self.paged and max_batch and max_tokens):
             right = {"none": -1, "custom": -1}.get(mask, 0)
             self._plan_tiles(device, desc, planned, kv_len, batch=max_batch, q_len=max_tokens,
-                             total_q=max_tokens, window_right=right,
+                             tokens=max_tokens, window_right=right,
                              window=window_left + 1 if mask == "window" else chunk)
         if not self.lists:
             self.op = device.prefill(**desc)
@@ -368,7 +368,7 @@ class BatchPrefill:
         """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
         try:
             self._plan_ops(device, desc, room["batch"])
-            split = choose_split(self.op, room["batch"], kv_len, tokens=room["total_q"],
+            split = choose_split(self.op, room["batch"], kv_len, tokens=room["tokens"],
                                  window=room["window"] if desc["mask"] == "window" else 0)
             self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
                                head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,

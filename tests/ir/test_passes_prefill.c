@@ -112,7 +112,7 @@ static int64_t argument(const void *problem, const char *name)
         {"gqa", HEADS / KV_HEADS},
         {"batch", BATCH},
         {"workgroups", INT32_MAX},
-        {"total_q", cu_q[BATCH]},
+        {"tokens", cu_q[BATCH]},
         {"max_seqlen_q", MAX_Q},
         {"workgroups", INT32_MAX},
         {"max_seqlen_k", MAX_K},

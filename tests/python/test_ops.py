@@ -158,7 +158,7 @@ class Decode(unittest.TestCase):
         for name, value, words in (
                 ("kv_lens", np.array([40, 7]), "kv_lens is of int64; int32 is needed"),
                 ("q", q[:, :4], "q: dimension 1 is 4, 8 is needed"),
-                ("q", q[:1], "total_q|out"),
+                ("q", q[:1], "tokens|out"),
                 ("q", q.astype(np.float32), "^q"),
                 ("out", None, "out is NULL"),
                 ("out", out.transpose(0, 2, 1).copy().transpose(0, 2, 1), "last dimension has stride"),

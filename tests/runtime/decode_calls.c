@@ -96,6 +96,6 @@ struct attn_decode_args decode_args(void)
         .cache = {.k = decode_tensor, .v = decode_tensor, .page_count = 10},
         .pages = {.kv_lens = decode_lens, .block_table = decode_table[0], .entries = 4},
         .batch = 3,
-        .total_q = 3,
+        .tokens = 3,
     };
 }

@@ -27,12 +27,12 @@ struct made {
 
 enum { MADE_KERNARG_SIZE = 56 };
 
-/* Offsets of the generated kernels' arguments: q, k, out, total_q, scale, q_token_stride. */
+/* Offsets of the generated kernels' arguments: q, k, out, tokens, scale, q_token_stride. */
 enum {
     MADE_Q = 0,
     MADE_K = 8,
     MADE_OUT = 16,
-    MADE_TOTAL_Q = 24,
+    MADE_TOKENS = 24,
     MADE_SCALE = 28,
     MADE_Q_STRIDE = 32,
     MADE_LEFT = 40,

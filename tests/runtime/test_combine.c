@@ -44,7 +44,7 @@ static struct attn_combine_args call_args(void)
         .suffix = m,
         .prefix_lse = m,
         .suffix_lse = m,
-        .total_q = 3,
+        .tokens = 3,
         .reduce_tiles = 2,
         .splits = 4,
     };
@@ -139,8 +139,8 @@ static void counts_and_strides_are_checked(void **state)
     (void)state;
     struct attn_combine_desc d = layer(ATTN_PARTIALS_DENSE);
     struct attn_combine_args a = call_args();
-    a.total_q = -1;
-    fails(&d, &a, "total_q is negative");
+    a.tokens = -1;
+    fails(&d, &a, "tokens is negative");
     a = call_args();
     a.splits = 0;
     fails(&d, &a, "splits is not positive");
@@ -171,7 +171,7 @@ static void nothing_to_do_needs_no_pointers(void **state)
     (void)state;
     const struct attn_combine_desc csr = layer(ATTN_PARTIALS_CSR);
     const struct attn_combine_args no_tokens = {.size = sizeof(no_tokens), .reduce_tiles = 4};
-    const struct attn_combine_args no_tiles = {.size = sizeof(no_tiles), .total_q = 4};
+    const struct attn_combine_args no_tiles = {.size = sizeof(no_tiles), .tokens = 4};
     assert_true(fill(&csr, &no_tokens).empty);
     assert_true(fill(&csr, &no_tiles).empty);
 }

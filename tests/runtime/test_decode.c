@@ -249,7 +249,7 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     assert_int_equal(a.pages.block_table_stride, 4);
     assert_int_equal(a.pages.entries, 4);
     assert_int_equal(a.batch, 3);
-    assert_int_equal(a.total_q, 3);
+    assert_int_equal(a.tokens, 3);
     assert_null(a.qo_indptr);
     assert_true(a.scale == 0.5f); /* set by the caller */
     attn_op_destroy(op);
@@ -394,14 +394,14 @@ static void bad_arguments_are_refused(void **state)
     float scale[2];
     struct attn_decode_args good = decode_args();
     good.cache.k_scale = good.cache.v_scale = scale;
-    good.total_q = 6;
+    good.tokens = 6;
     assert_int_equal(attn_decode_launch(op, &good), ATTN_OK);
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q is NULL");
     REFUSED(a.out = (char *)a.out + 2, "not aligned to 16");
     REFUSED(a.batch = -1, "batch is negative");
     REFUSED(a.q_len = 3, "above desc.q_len");
-    REFUSED(a.total_q = 5, "total_q is below batch * q_len");
+    REFUSED(a.tokens = 5, "tokens is below batch * q_len");
     REFUSED(a.q_head_stride = 4, "q_token_stride or q_head_stride is negative");
     REFUSED(a.scale = INFINITY, "scale is not 0 to 1e30");
     REFUSED(a.cache.k = NULL, "k or v is NULL");

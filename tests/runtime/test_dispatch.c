@@ -178,7 +178,7 @@ static void a_grid_has_a_limit(void **state)
     (void)state;
     static const struct {
         uint16_t most;
-        int32_t batch, total_q, longest_k, total_k;
+        int32_t batch, tokens, longest_k, total_k;
         uint32_t grid[3];
     } cases[] = {
         {0, 2, 400, 200, 400, {4, 3, 2}},
@@ -211,7 +211,7 @@ static void a_grid_has_a_limit(void **state)
         assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
         struct attn_prefill_args a = plain_args();
         a.batch = cases[i].batch;
-        a.total_q = cases[i].total_q;
+        a.tokens = cases[i].tokens;
         a.max_seqlen_k = cases[i].longest_k;
         a.total_k = cases[i].total_k;
         assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
@@ -329,7 +329,7 @@ static void a_launch_packs_what_the_record_asks_for(void **state)
     assert_int_equal(i64_at(f, MADE_Q), (intptr_t)a.q);
     assert_int_equal(i64_at(f, MADE_K), (intptr_t)a.k);
     assert_int_equal(i64_at(f, MADE_OUT), (intptr_t)a.out);
-    assert_int_equal(i32_at(f, MADE_TOTAL_Q), 300);
+    assert_int_equal(i32_at(f, MADE_TOKENS), 300);
     assert_true(f32_at(f, MADE_SCALE) == 1 / sqrtf(128));
     assert_int_equal(i64_at(f, MADE_Q_STRIDE), INT64_C(1) << 21);
     assert_int_equal(i32_at(f, MADE_LEFT), 1 << 30);
@@ -621,7 +621,7 @@ static void a_stride_of_one_element_has_no_range(void **state)
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_prefill_args a = plain_args();
     a.lse = (float *)a.out;
-    a.total_q = 1100;
+    a.tokens = 1100;
     a.lse_token_stride = 1 << 20;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     assert_int_equal(i64_at(f, MADE_EXTRA), INT32_MAX >> 2);
@@ -634,11 +634,11 @@ static void a_stride_of_one_element_has_no_range(void **state)
     d.heads = d.kv_heads = 2;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
     a.lse_token_stride = a.lse_head_stride = 0;
-    a.batch = a.total_q = 1;
+    a.batch = a.tokens = 1;
     a.q_head_stride = 1 << 24;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     assert_int_equal(i64_at(f, MADE_Q_STRIDE), 1 << 21);
-    a.total_q = 2;
+    a.tokens = 2;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
     says("q_token_stride or q_head_stride is negative, above");
     attn_op_destroy(op);

@@ -106,7 +106,7 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     assert_int_equal(a.lse_head_stride, 300);
     assert_int_equal(a.lse_token_stride, 1);
     assert_int_equal(a.batch, 2);
-    assert_int_equal(a.total_q, 300);
+    assert_int_equal(a.tokens, 300);
     assert_int_equal(a.total_k, 300);
     assert_int_equal(a.max_seqlen_q, 200); /* set by the caller */
 }

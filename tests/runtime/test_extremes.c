@@ -162,7 +162,7 @@ static const struct {
     {"norm", ATTN_NORM_FULL, NULL},
     {"q_len", 2, NULL},
     {"kind", ATTN_METADATA_KV_INDICES, NULL},
-    {"total_q", 6, NULL},
+    {"tokens", 6, NULL},
     {"table_of_slots", 0, NULL},
     {"q_out_dtype", ATTN_FP8, NULL},
     {"out_dtype", ATTN_FP8, NULL},

@@ -108,7 +108,7 @@ static void *capture(const struct attn_op *op, const struct step *s, void *strea
         .cu_seqlens_q = s->cu,
         .cu_seqlens_k = s->cu,
         .batch = BATCH,
-        .total_q = ROOM,
+        .tokens = ROOM,
         .total_k = ROOM,
         .max_seqlen_q = LONGEST,
         .max_seqlen_k = LONGEST,

@@ -107,7 +107,7 @@ static struct attn_mla_decode_args args(enum attn_page_table table)
         .cache = {.k = tensor, .page_count = 10},
         .pages = {.kv_lens = lens, .entries = 4},
         .batch = 3,
-        .total_q = 3,
+        .tokens = 3,
         .scale = 0.07f,
     };
     a.pages.block_table = table == ATTN_PAGES_BLOCKS ? rows[0] : NULL;

@@ -314,7 +314,7 @@ static void decode_has_work_lists_and_windows(void **state)
         .partial_out = m,
         .partial_lse = m,
         .batch = 1,
-        .total_q = 1,
+        .tokens = 1,
         .scale = 1,
         .window_left = -1,
         .window_right = -1};
@@ -329,7 +329,7 @@ static void decode_has_work_lists_and_windows(void **state)
     a.work_indptr = a.work_info = m;
     call(&attn_family_decode, &d, &a, "work_indptr is set, work_lists is 0");
     a = one;
-    a.batch = a.total_q = INT32_MAX / 2 + 1;
+    a.batch = a.tokens = INT32_MAX / 2 + 1;
     call(&attn_family_decode, &d, &a, "more than 2^31 workgroups");
     d.mask = ATTN_MASK_CHUNK;
     static const int32_t chunks[] = {0, 3, 96, -8, INT32_MIN};
@@ -359,7 +359,7 @@ static void latent_decode_has_work_lists(void **state)
         .q = m,
         .out = m,
         .batch = 1,
-        .total_q = 1,
+        .tokens = 1,
         .scale = 1};
     call(&attn_family_mla_decode, &d, &a, NULL);
     a.work_indptr = a.work_info = m;
@@ -412,7 +412,7 @@ static void prefill_has_windows_and_chunks(void **state)
                                           .cu_seqlens_q = m,
                                           .cu_seqlens_k = m,
                                           .batch = 1,
-                                          .total_q = 1,
+                                          .tokens = 1,
                                           .total_k = 1,
                                           .max_seqlen_q = 1,
                                           .max_seqlen_k = 1,

@@ -79,7 +79,7 @@ static struct attn_prefill_args arguments(const struct problem *p)
         .cu_seqlens_q = p->cu,
         .cu_seqlens_k = p->cu,
         .batch = 1,
-        .total_q = 1,
+        .tokens = 1,
         .total_k = 1,
         .max_seqlen_q = 1,
         .max_seqlen_k = 1,

@@ -218,7 +218,7 @@ static void compare_row(struct call *c, int token, int head)
 /* Compares all tokens. The tokens of a tile without parts must be unchanged. */
 static void compare(struct call *c)
 {
-    for (int token = 0; token < c->args.combine.total_q; token++) {
+    for (int token = 0; token < c->args.combine.tokens; token++) {
         const bool none = scheme(c, ATTN_PARTIALS_CSR) && count_parts(c, token) == 0;
         for (int head = 0; head < c->desc.combine.heads && !none; head++)
             compare_row(c, token, head);
@@ -245,7 +245,7 @@ static void make_tiles(struct call *c)
         for (int end = token + tokens; token < end; token++)
             own->of_token[token] = t;
         own->longest = own->longest > tokens ? own->longest : tokens;
-        c->args.combine.total_q = token;
+        c->args.combine.tokens = token;
         if (c->args.combine.splits < parts)
             c->args.combine.splits = parts;
     }
@@ -306,7 +306,7 @@ static void fill_unwritten(struct call *c)
     struct operand *lse = call_operand(c, COMBINE_PARTIAL_LSE);
     if (!scheme(c, ATTN_PARTIALS_DENSE) || is(c, COUNTS))
         return;
-    for (int token = 0; token < c->args.combine.total_q; token++)
+    for (int token = 0; token < c->args.combine.tokens; token++)
         for (int split = 0; split < c->args.combine.splits; split++)
             for (int head = 0; head < c->desc.combine.heads; head++)
                 operand_set(lse, AT(token, split, head), -INFINITY);
@@ -316,7 +316,7 @@ static void fill_unwritten(struct call *c)
 static void fill_parts(struct call *c)
 {
     const int heads = c->desc.combine.heads, dim = c->desc.combine.head_dim;
-    for (int token = 0; token < c->args.combine.total_q; token++) {
+    for (int token = 0; token < c->args.combine.tokens; token++) {
         for (int i = 0; i < count_parts(c, token) * heads; i++) {
             const struct place p = place_of(c, token, i / heads);
             int64_t at[ATTN_DIMENSIONS_MAX] = {0};
@@ -353,7 +353,7 @@ static void fill(struct call *c)
         operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);
     if (scheme(c, ATTN_PARTIALS_CSR))
         fill_lists(c);
-    for (int t = 0; is(c, COUNTS) && t < c->args.combine.total_q; t++)
+    for (int t = 0; is(c, COUNTS) && t < c->args.combine.tokens; t++)
         operand_set_int(call_operand(c, COMBINE_SPLIT_COUNTS), AT(t), count_parts(c, t));
 }
 

@@ -189,7 +189,7 @@ static void set_lengths(struct call *c)
     }
     ARG(c, batch) = batch;
     ARG(c, q_len) = shape->q;
-    ARG(c, total_q) = own->qo[batch] + (is(c, PADDED) ? 3 : 0);
+    ARG(c, tokens) = own->qo[batch] + (is(c, PADDED) ? 3 : 0);
 }
 
 static void size_lists(struct call *c)
@@ -628,7 +628,7 @@ static double least_bytes(const struct call *c)
     const struct own *own = c->own;
     const struct attn_cache_desc *cache = &DESC(c, cache);
     const int dim = DESC(c, head_dim), dim_v = DESC(c, head_dim_v), batch = ARG(c, batch);
-    const double rows = (double)ARG(c, total_q) * DESC(c, heads);
+    const double rows = (double)ARG(c, tokens) * DESC(c, heads);
     const enum attn_dtype q_dtype = is_latent(c) ? c->desc.mla_decode.q_dtype
                                     : is_step(c) ? c->desc.rope_decode.dtype
                                                  : c->desc.decode.q_dtype;

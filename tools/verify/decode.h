@@ -95,7 +95,7 @@ void rope_decode_size(struct call *c);
 void rope_decode_fill(struct call *c);
 /** Returns the new tokens of a sequence whose keys are in the cache after the launch. */
 int rope_decode_cached(const struct call *c, int s);
-/** Returns an element of q after norm and rotation, of [total_q, heads, head_dim], not rounded. */
+/** Returns an element of q after norm and rotation, of [tokens, heads, head_dim], not rounded. */
 double *rope_decode_queries(struct call *c);
 /** Compares the rows that a launch added to the cache. */
 void rope_decode_compare_cache(struct call *c);

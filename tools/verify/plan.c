@@ -23,7 +23,7 @@ enum {
 static const struct shape {
     struct verify_shape is;
     int keys, batch, q_len, heads, kv_heads, lists, window, longest, item_cost, merge_rate;
-    int q_tile, total_q, right;
+    int q_tile, tokens, right;
 } shapes[] = {
     {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0},
     {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0, 0, 0, 0, 0, 0},
@@ -80,7 +80,7 @@ static void size(struct call *c)
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
         .q_tile = s->q_tile,
-        .total_q = s->total_q,
+        .tokens = s->tokens,
         .window_right = s->right,
     };
     if (c->traced && c->desc.plan.q_tiles && !s->q_tile)

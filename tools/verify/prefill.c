@@ -114,9 +114,9 @@ static void set_lengths(struct call *c)
         a->max_seqlen_k = a->max_seqlen_k > k ? a->max_seqlen_k : k;
     }
     a->batch = batch;
-    a->total_q = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
+    a->tokens = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
     if (is(c, PERSISTENT)) /* room for all, as if each sequence had the longest's length */
-        a->total_q = batch * a->max_seqlen_q;
+        a->tokens = batch * a->max_seqlen_q;
     a->total_k = own->cu_k[batch];
 }
 

@@ -32,7 +32,7 @@ static void fill_angles(struct call *c)
     const int rotary = desc_of(c)->rotary_dim, half = rotary / 2;
     struct operand *positions = call_operand(c, ROPE_DECODE_POSITIONS);
     struct operand *table = call_operand(c, ROPE_DECODE_COS_SIN);
-    for (int t = 0; positions->given && t < ARG(c, total_q); t++) {
+    for (int t = 0; positions->given && t < ARG(c, tokens); t++) {
         const int64_t row = t == 0 ? POSITIONS - 1 : t * INT64_C(37) % POSITIONS;
         operand_set_int(positions, AT(t), row);
         for (int i = 0; i < rotary; i++) {

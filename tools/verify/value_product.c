@@ -59,5 +59,5 @@ double value_product_bytes(const struct call *c)
     const struct attn_mla_decode_desc *d = &c->desc.mla_decode;
     if (!has_product(c))
         return 0;
-    return 2.0 * d->heads * d->product_dim * (d->head_dim_v + c->args.mla_decode.total_q);
+    return 2.0 * d->heads * d->product_dim * (d->head_dim_v + c->args.mla_decode.tokens);
 }

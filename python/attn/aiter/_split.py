@@ -163,7 +163,7 @@ def prefill_shape(s, op, desc, call, batch):
     if kept is None:
         split = choose_split(op, batch, keys, tokens=tokens, window=window)
         shape = dict(q_len=longest, heads=desc["heads"], kv_heads=desc["kv_heads"], window=window,
-                     q_tile=split.q_tile, total_q=tokens, window_right=right, item_cost=split.item_cost,
+                     q_tile=split.q_tile, tokens=tokens, window_right=right, item_cost=split.item_cost,
                      merge_rate=split.merge_rate)
         kept = s.sizes[key] = shape, split.lists, room_of(batch, lists=split.lists, **shape)
     return kept

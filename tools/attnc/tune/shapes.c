@@ -165,8 +165,6 @@ static void add_counts(struct tune_shape *s, const struct verify_op *op, const i
     add_value(s, "rows", dimension(op, sizes, "rows"));
     add_value(s, "pairs", dimension(op, sizes, "pairs"));
     add_value(s, "tokens", tokens);
-    if (!strcmp(s->op, "combine"))
-        add_value(s, "total_q", tokens);
     if (!strcmp(s->op, "cache_gather") || !strcmp(s->op, "indexer_gather"))
         add_value(s, "max_seqlen_k", tokens);
 }
