@@ -8,14 +8,23 @@
 
 #include "debug_show.h"
 #include "decode.h"
+#include "gdb.h"
 
-enum { BREAKS_MAX = 32, ADDRESSES_MAX = 64, WATCHES_MAX = 16, LINE_BYTES = 256, TRAIL_SHOWN = 10 };
+enum {
+    BREAKS_MAX = 32,
+    ADDRESSES_MAX = 64,
+    WATCHES_MAX = 16,
+    LINE_BYTES = 256,
+    TRAIL_SHOWN = 10,
+    POLL_PERIOD = 4096 /* instructions between looks at the client's connection */
+};
 
 /* A place to stop at, as given, and its addresses in the present launch. */
 struct place {
     char kernel[128]; /* part of the kernel's name; empty: any */
     unsigned line;    /* source line; 0: `offset` is meant */
     int64_t offset;   /* bytes from the kernel's entry */
+    bool fixed;       /* the addresses hold for every launch */
     uint64_t addresses[ADDRESSES_MAX];
     unsigned naddresses;
 };
@@ -27,6 +36,8 @@ struct watched {
 
 struct debugger {
     FILE *in, *out;
+    struct gdb *gdb;      /* converses in place of `in` and `out`; NULL: nobody does */
+    uint64_t observed;    /* instructions, for POLL_PERIOD */
     pthread_mutex_t lock; /* held during a launch */
     struct observer observer;
     const struct launch *launch;
@@ -80,6 +91,8 @@ static bool read_place(const char *text, struct place *p)
 /* Finds the place's addresses in the present launch. */
 static void resolve(const struct debugger *d, struct place *p)
 {
+    if (p->fixed)
+        return;
     p->naddresses = 0;
     if (!d->launch || (*p->kernel && !strstr(d->launch->kernel, p->kernel)))
         return;
@@ -162,14 +175,19 @@ static bool take_focus(struct debugger *d, const char *text)
     return true;
 }
 
-static bool step(struct debugger *d, const struct wave *w, const char *text)
+static void step(struct debugger *d, const struct wave *w, uint64_t instructions)
+{
+    d->steps = instructions;
+    d->stepped_workgroup = w->wg->index;
+    d->stepped_wave = w->id;
+}
+
+static bool read_step(struct debugger *d, const struct wave *w, const char *text)
 {
     uint64_t unused, n = 1;
     if (!read_numbers(text, &n, &unused) || !n)
         return false;
-    d->steps = n;
-    d->stepped_workgroup = w->wg->index;
-    d->stepped_wave = w->id;
+    step(d, w, n);
     return true;
 }
 
@@ -192,7 +210,7 @@ static bool execute(struct debugger *d, const struct wave *w, char command, cons
     uint64_t n = TRAIL_SHOWN, unused;
     switch (command) {
     case 'c': *resumes = true; return true;
-    case 's': return *resumes = step(d, w, text);
+    case 's': return *resumes = read_step(d, w, text);
     case 'b': return add_place(d, text);
     case 'd': d->nplaces = d->nwatches = 0; return true;
     case 'w': return add_watch(d, text);
@@ -232,6 +250,75 @@ static void converse(struct debugger *d, const struct wave *w)
     }
 }
 
+/* -- a client of GDB's protocol ---------------------------------------------------------------- */
+
+static bool change_place(void *ctx, uint64_t address, bool add)
+{
+    struct debugger *d = ctx;
+    for (unsigned i = 0; i < d->nplaces; i++) {
+        if (!d->places[i].fixed || d->places[i].addresses[0] != address)
+            continue;
+        if (!add)
+            d->places[i] = d->places[--d->nplaces];
+        return true;
+    }
+    if (!add || d->nplaces == BREAKS_MAX)
+        return false;
+    d->places[d->nplaces++] =
+        (struct place){.fixed = true, .addresses = {address}, .naddresses = 1};
+    return true;
+}
+
+static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, bool add)
+{
+    struct debugger *d = ctx;
+    for (unsigned i = 0; i < d->nwatches; i++) {
+        const struct watched *w = &d->watches[i];
+        if (w->lds != lds || w->address != address || w->bytes != bytes)
+            continue;
+        if (!add)
+            d->watches[i] = d->watches[--d->nwatches];
+        return true;
+    }
+    if (!add || d->nwatches == WATCHES_MAX || !bytes)
+        return false;
+    d->watches[d->nwatches++] = (struct watched){.lds = lds, .address = address, .bytes = bytes};
+    return true;
+}
+
+/* Executes a command of the prompt for the client; those that resume are the client's own. */
+static void execute_for_client(void *ctx, const struct wave *w, const char *text, FILE *out)
+{
+    struct debugger *d = ctx;
+    FILE *const usual = d->out;
+    const char *rest = text + strcspn(text, " ");
+    bool resumes;
+    d->out = out;
+    if (strchr("csq", *text))
+        fputs("the client's own commands resume and end the program\n", out);
+    else if (!execute(d, w, *text, rest + (*rest == ' '), &resumes))
+        fprintf(out, "not understood: %s (h lists the commands)\n", text);
+    d->out = usual;
+}
+
+static void converse_remotely(struct debugger *d, const struct wave *w,
+                              const struct watched *watched, bool interrupted)
+{
+    const struct gdb_ops ops = {d, change_place, change_watch, execute_for_client};
+    const struct gdb_stop why = {
+        .interrupted = interrupted,
+        .stored = watched != NULL,
+        .address = watched ? watched->address + (watched->lds ? SHARED_APERTURE : 0) : 0};
+    d->steps = 0;
+    const struct gdb_wish wish = gdb_converse(d->gdb, w, &why, &ops);
+    switch (wish.action) {
+    case GDB_CONTINUE: break;
+    case GDB_STEP: step(d, wish.wave, 1); break;
+    case GDB_DETACH: d->nplaces = d->nwatches = 0; break;
+    case GDB_KILL: exit(EXIT_FAILURE);
+    }
+}
+
 /* -- observing --------------------------------------------------------------------------------- */
 
 static bool is_focus(const struct debugger *d, const struct wave *w)
@@ -240,9 +327,18 @@ static bool is_focus(const struct debugger *d, const struct wave *w)
            (d->only_wave < 0 || (uint64_t)d->only_wave == w->id);
 }
 
-static void stop(struct debugger *d, const struct wave *w, const char *why)
+/* Stops after a store to `watched`, or without one before the next instruction. */
+static void stop(struct debugger *d, const struct wave *w, const struct watched *watched)
 {
-    fputs(why, d->out);
+    if (d->gdb) {
+        converse_remotely(d, w, watched, false);
+        return;
+    }
+    if (watched)
+        fprintf(d->out, "%s 0x%llx was stored to; now at ", watched->lds ? "lds" : "address",
+                (unsigned long long)watched->address);
+    else
+        fputs("stopped before ", d->out);
     debug_show_place(d->out, w, &d->lines);
     converse(d, w);
 }
@@ -255,19 +351,17 @@ static void after(void *ctx, const struct wave *w, const struct inst *in,
         d->steps && d->stepped_workgroup == w->wg->index && d->stepped_wave == w->id;
     (void)in;
     if (w->state == WAVE_ENDED) {
-        if (stepped)
+        if (stepped && !d->gdb)
             fputs("the wave has ended\n", d->out);
         d->steps = stepped ? 0 : d->steps;
         return;
     }
     const struct watched *watched = is_focus(d, w) ? touched(d, access) : NULL;
-    if (watched) {
-        fprintf(d->out, "%s 0x%llx was stored to; ", watched->lds ? "lds" : "address",
-                (unsigned long long)watched->address);
-        stop(d, w, "now at ");
-    } else if ((stepped && --d->steps == 0) || (is_focus(d, w) && is_place(d, w->pc))) {
-        stop(d, w, "stopped before ");
-    }
+    const bool ends_step = stepped && --d->steps == 0;
+    if (watched || ends_step || (is_focus(d, w) && is_place(d, w->pc)))
+        stop(d, w, watched);
+    else if (d->gdb && ++d->observed % POLL_PERIOD == 0 && gdb_interrupted(d->gdb))
+        converse_remotely(d, w, NULL, true);
 }
 
 static void begin(void *ctx, struct workgroup *wg)
@@ -275,7 +369,7 @@ static void begin(void *ctx, struct workgroup *wg)
     struct debugger *d = ctx;
     for (uint32_t i = 0; i < wg->nwaves; i++)
         if (is_focus(d, wg->waves[i]) && is_place(d, wg->waves[i]->pc))
-            stop(d, wg->waves[i], "stopped before ");
+            stop(d, wg->waves[i], NULL);
 }
 
 struct debugger *debug_create(const char *place, FILE *in, FILE *out)
@@ -298,8 +392,21 @@ void debug_destroy(struct debugger *d)
 {
     if (!d)
         return;
+    free(d->gdb);
     pthread_mutex_destroy(&d->lock);
     free(d);
+}
+
+bool debug_listen(struct debugger *d, const char *address, char *why, size_t why_size)
+{
+    d->gdb = gdb_listen(address, d->out, why, why_size);
+    return d->gdb != NULL;
+}
+
+void debug_hang_up(struct debugger *d, int status)
+{
+    if (d->gdb)
+        gdb_close(d->gdb, status);
 }
 
 bool debug_begin(struct debugger *d, struct launch *launch, const struct debug_lines *lines)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The debugger: breakpoints, watched bytes and single steps of one launch at a time, with commands
- * from standard input. It observes the engine, so that a wave stops after an instruction and the
- * prompt shows the next one.
+ * from standard input or from a client of GDB's protocol. It observes the engine, so that a wave
+ * stops after an instruction and the prompt shows the next one.
  */
 #ifndef HIPSIM_DEBUG_H
 #define HIPSIM_DEBUG_H
@@ -25,6 +25,12 @@ struct debug_lines {
  *  "KERNEL+BYTES". It reads commands from `in` and writes to `out`. */
 struct debugger *debug_create(const char *place, FILE *in, FILE *out);
 void debug_destroy(struct debugger *d);
+
+/** Listens for a client of GDB's protocol, which then converses in place of `in` and `out` (see
+ *  gdb_listen()). False with a sentence in `why`. */
+bool debug_listen(struct debugger *d, const char *address, char *why, size_t why_size);
+/** Tells the client that the program has ended with `status`. */
+void debug_hang_up(struct debugger *d, int status);
 
 /** Makes the debugger observe a launch, on one host thread. Copies `lines`, whose `ctx` must
  *  outlive the launch. False if another thread's launch is debugged now. */

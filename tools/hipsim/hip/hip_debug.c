@@ -3,6 +3,7 @@
 #include "hip_debug.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "debug.h"
@@ -11,16 +12,31 @@
 /* Created before the first launch, and kept until the process ends. */
 static struct debugger *debugger;
 
+static void at_exit(int status, void *unused)
+{
+    (void)unused;
+    debug_hang_up(debugger, status);
+}
+
 bool hip_debug_configure(const struct options *options, char *why, size_t why_size)
 {
-    if (!*options->break_at || debugger)
+    if (debugger || !(*options->break_at || *options->gdb))
         return true;
-    debugger = debug_create(options->break_at, stdin, stderr);
-    if (!debugger)
+    /* Without a place, waves stop at the first instruction of every kernel. */
+    debugger = debug_create(*options->break_at ? options->break_at : "+0", stdin, stderr);
+    if (!debugger) {
         snprintf(why, why_size,
                  "option break does not take \"%.60s\": KERNEL, KERNEL:LINE or KERNEL+BYTES",
                  options->break_at);
-    return debugger != NULL;
+        return false;
+    }
+    if (!*options->gdb)
+        return true;
+    if (debug_listen(debugger, options->gdb, why, why_size) && on_exit(at_exit, NULL) == 0)
+        return true;
+    debug_destroy(debugger);
+    debugger = NULL;
+    return false;
 }
 
 static uint64_t base_of(const struct ihipModule_t *module)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the debugger of option `break`, which stops launches at source lines. */
+/* This file declares the debugger of the options `break` and `gdb`, which stops launches at
+ * source lines. */
 #ifndef HIPSIM_HIP_DEBUG_H
 #define HIPSIM_HIP_DEBUG_H
 
 #include "hip.h"
 
-/** Creates the process's debugger if options->break_at names a place. False with a sentence in
- *  `why` if the text is no place. */
+/** Creates the process's debugger if options->break_at names a place or options->gdb an
+ *  address for a client. False with a sentence in `why` if one of them does not. */
 bool hip_debug_configure(const struct options *options, char *why, size_t why_size);
 
 /** Makes the debugger observe the launch of a kernel of `module`. False: there is no debugger, or

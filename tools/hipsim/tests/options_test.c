@@ -25,7 +25,7 @@ static void every_key_sets_its_field(void **state)
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
                                     "threads=3,budget=0,fail=7,error=719,stats=on,"
                                     "time=on,suppress=a/b,json=c d,write_suppress=e,summary=off,"
-                                    "exitcode=3,sample=5,latency=9,break=k:3,patch=k+0:1,"
+                                    "exitcode=3,sample=5,latency=9,break=k:3,gdb=/s,patch=k+0:1,"
                                     "counters=f");
 
     assert_int_equal(options_part(&o, 0)->target, GFX950);
@@ -42,6 +42,7 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.sample, 5);
     assert_int_equal(o.latency, 9);
     assert_string_equal(o.break_at, "k:3");
+    assert_string_equal(o.gdb, "/s");
     assert_string_equal(o.patch, "k+0:1");
     assert_string_equal(o.counters, "f");
     assert_int_equal(o.time, 1);

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gdb.py HIPSIM CLANG: a client of GDB's remote protocol stops a kernel, reads it, steps it, and lets it end."""
+import os
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+HIPSIM, CLANG = (os.path.realpath(path) for path in sys.argv[1:3])
+SHARED_APERTURE = 0x1000000000000
+SECONDS = 60
+
+SOURCE = """
+__kernel void axpy(const __global float *x, __global float *y, float a, int n)
+{
+    __local int shared[128];
+    const int lane = __builtin_amdgcn_workitem_id_x(), i = 128 * __builtin_amdgcn_workgroup_id_x() + lane;
+
+    shared[lane] = 100 + lane;
+    __builtin_amdgcn_s_barrier();
+    if (i < n)
+        y[i] += a * x[i] + shared[lane ^ 1];
+}
+__kernel void spin(__global int *x)
+{
+    for (unsigned i = 0; i < 2000000000; i++)
+        __builtin_amdgcn_s_sleep(0);
+    *x = 1;
+}
+"""
+
+
+class Client:
+    """Sends packets to a server and reads its replies."""
+
+    def __init__(self, address):
+        family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket.settimeout(SECONDS)
+        self.socket.connect(address)
+        self.bytes, self.quiet = b"", False
+
+    def byte(self):
+        if not self.bytes:
+            self.bytes = self.socket.recv(1 << 16)
+        first, self.bytes = self.bytes[:1], self.bytes[1:]
+        return first
+
+    def send(self, text, total=None):
+        total = sum(text.encode()) % 256 if total is None else total
+        self.socket.sendall(b"$%s#%02x" % (text.encode(), total))
+        return "+" if self.quiet else self.byte().decode()
+
+    def reply(self):
+        """Returns the next packet's text; None: the connection is closed."""
+        while (mark := self.byte()) != b"$":
+            if not mark:
+                return None
+        text = b""
+        while (one := self.byte()) != b"#":
+            text += one
+        total = int(self.byte() + self.byte(), 16)
+        assert total == sum(text) % 256, text
+        if not self.quiet:
+            self.socket.sendall(b"+")
+        return text.decode()
+
+    def ask(self, text):
+        assert self.send(text) == "+", text
+        return self.reply()
+
+    def monitor(self, command):
+        reply = self.ask("qRcmd," + command.encode().hex())
+        return "" if reply == "OK" else bytes.fromhex(reply).decode()
+
+
+class Server(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        source, cls.object = (os.path.join(cls.folder.name, name) for name in ("k.cl", "k.co"))
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(SOURCE)
+        subprocess.run([CLANG, "-O1", "-g", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-mcode-object-version=5",
+                        source, "-o", cls.object, "-w"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def start(self, address, kernel="axpy", options=()):
+        """Starts the program. Returns a client; self.program is the process."""
+        arguments = ["--arg", "f32:384=ramp", "--arg", "f32:384=1", "--arg", "f32=0.5", "--arg", "i32=384", "--print", "1:3"]
+        command = [HIPSIM, "--gdb", address, *options, "run", self.object, "--kernel", kernel, "--grid", "3", "--block", "128",
+                   *(arguments if kernel == "axpy" else ["--arg", "i32:1=0"])]
+        self.program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+        self.addCleanup(self.program.wait, SECONDS)
+        self.addCleanup(self.program.kill)
+        self.addCleanup(self.program.stdout.close)
+        line = self.program.stdout.readline()
+        where = re.fullmatch(r"hipsim: gdb may connect to (127\.0\.0\.1:)?(.*)\n", line)
+        self.assertTrue(where, line)
+        client = Client(("127.0.0.1", int(where[2])) if where[1] else where[2])
+        self.addCleanup(client.socket.close)
+        return client
+
+    def path(self):
+        return os.path.join(self.folder.name, self.id().split(".")[-1])
+
+    def read_description(self, client):
+        """Returns the registers of the target description, in their order, as (name, bits)."""
+        text, more = "", "m"
+        while more == "m":
+            part = client.ask(f"qXfer:features:read:target.xml:{len(text):x},ffb")
+            more, text = part[0], text + part[1:]
+        target = xml.fromstring(text)
+        self.assertEqual(target.findtext("architecture"), "amdgcn:gfx942")
+        vector = target.find("feature/vector")
+        self.assertEqual((vector.get("type"), vector.get("count")), ("uint32", "64"))
+        return [(r.get("name"), int(r.get("bitsize"))) for r in target.iter("reg")]
+
+    def test_a_stopped_wave_is_read_and_resumed(self):
+        client = self.start(self.path())
+        self.assertIn("qXfer:features:read+", client.ask("qSupported:xmlRegisters=i386"))
+        self.assertEqual(client.ask("?"), "T05thread:1;")
+        self.assertEqual(client.ask("qfThreadInfo"), "m1,2")
+        self.assertEqual(client.ask("qsThreadInfo"), "l")
+        self.assertEqual(bytes.fromhex(client.ask("qThreadExtraInfo,2")), b"workgroup (0, 0, 0), wave 1")
+        registers = self.read_description(client)
+        number = {name: i for i, (name, _) in enumerate(registers)}
+        self.assertEqual([name for name, _ in registers[6:8] + registers[-1:]], ["s0", "s1", "a255"])
+        read = lambda name: client.ask(f"p{number[name]:x}")
+        scalars = client.ask("g")
+        self.assertEqual(len(scalars), sum(bits for _, bits in registers[:6 + 106]) // 4)
+        self.assertEqual(scalars[16:32], "f" * 16)  # EXEC
+        self.assertEqual(scalars[:16], read("pc"))
+        self.assertEqual(struct.unpack("<64I", bytes.fromhex(read("v0"))), tuple(range(64)))
+        self.assertEqual(read("v9"), "x" * 512)
+        self.assertEqual(read("a0"), "x" * 512)
+        self.assertEqual(client.ask("Hg2"), "OK")
+        self.assertEqual(struct.unpack("<64I", bytes.fromhex(read("v0"))), tuple(range(64, 128)))
+        # A step that another wave's place interrupts is over.
+        self.assertEqual(client.ask("vCont;s:1"), "T05thread:2;")
+        self.assertEqual(client.monitor("d"), "")
+        self.assertEqual(client.ask("vCont;s:2"), "T05thread:2;")
+        self.assertEqual(self.pc(client) % 4, 0)
+        self.assertEqual(client.ask("D"), "OK")
+        self.assertIsNone(client.reply())
+        self.assertIn("argument 1: 102 101.5 105", self.program.stdout.read())
+        self.assertEqual(self.program.wait(), 0)
+
+    def pc(self, client):
+        return int.from_bytes(bytes.fromhex(client.ask("p0")), "little")
+
+    def test_places_stores_and_memory(self):
+        client = self.start("0")
+        self.assertEqual(client.ask("QStartNoAckMode"), "OK")
+        client.quiet = True
+        entry = self.pc(client)
+        self.assertEqual(client.ask("d"), "")
+        self.assertIn("axpy", client.monitor("i"))
+        client.monitor("d")
+        self.assertEqual(client.ask(f"Z2,{SHARED_APERTURE + 4 * 3:x},4"), "OK")
+        self.assertEqual(client.ask("c"), f"T05thread:1;watch:{SHARED_APERTURE + 12:x};")
+        after = self.pc(client)
+        self.assertGreater(after, entry)
+        words = struct.unpack("<4I", bytes.fromhex(client.ask(f"m{SHARED_APERTURE:x},10")))
+        self.assertEqual(words, (100, 101, 102, 103))
+        self.assertEqual(client.ask(f"z2,{SHARED_APERTURE + 4 * 3:x},4"), "OK")
+        self.assertEqual(client.ask(f"Z0,{after:x},4"), "OK")
+        self.assertEqual(client.ask("c"), "T05thread:2;")
+        self.assertEqual(self.pc(client), after)
+        code = client.ask(f"m{entry:x},8")
+        with open(self.object, "rb") as f:
+            self.assertIn(bytes.fromhex(code), f.read())
+        self.assertEqual(client.ask("s"), "T05thread:2;")
+        self.assertNotEqual(self.pc(client), after)
+        self.assertEqual(client.ask(f"z0,{after:x},4"), "OK")
+        self.assertEqual(client.ask("vCont;c"), "W00")
+        self.assertIn("argument 1: 102 101.5 105", self.program.stdout.read())
+
+    def test_bad_requests_are_refused_by_a_sentence(self):
+        client = self.start(self.path(), options=["--break", "axpy"])
+        for request, why in [
+                ("pfff", "no such register"), ("pz", "no such register"), ("Hg99", "no such wave"), ("T99", "no such wave"),
+                ("Hx0", "no such wave"), ("qThreadExtraInfo,z", "no such wave"), ("m10,4", "no memory of the device"),
+                ("m10", "address and length"), ("m,4", "address and length"), ("M10,1:00", "can only be read"),
+                ("G00", "can only be read"), ("P1=00", "can only be read"), ("Z0,10,4", "no instruction of this kernel"),
+                ("Z0,zz,4", "type, address and kind"), ("z0,10,4", "was not set"), ("z2,10,4", "was not set"),
+                ("Z2,10,0", "no room"), ("c100", "goes on where it has stopped"), ("vCont;s:99", "no such action"),
+                ("vCont;t", "no such action"), ("qXfer:features:read:target.xml:zz,1", "offset and length"),
+                ("qXfer:features:read:target.xml:ffffff,1", "no such offset"), ("m" + "0" * 5000, "packets of 4096 bytes")]:
+            reply = client.ask(request)
+            self.assertRegex(reply, r"^E\." + ".*" + why, request)
+        self.assertIn("client's own commands", client.monitor("c"))
+        self.assertIn("not understood", client.monitor("z"))
+        self.assertEqual(client.ask("Z4,10,4"), "")
+        self.assertEqual(client.ask("vMustReplyEmpty"), "")
+        self.assertEqual(client.send("?", total=0), "-")
+        self.assertEqual(client.send("?"), "+")
+        self.assertEqual(client.reply(), "T05thread:1;")
+        client.socket.close()
+        self.assertIn("argument 1: 102 101.5 105", self.program.stdout.read())
+
+    def test_a_running_program_is_interrupted_and_killed(self):
+        client = self.start(self.path(), kernel="spin")
+        self.assertEqual(client.ask("?"), "T05thread:1;")
+        client.monitor("d")
+        self.assertEqual(client.send("c"), "+")
+        client.socket.sendall(b"\x03")
+        self.assertRegex(client.reply(), "^T02thread:[0-9a-f]+;$")
+        self.assertEqual(client.send("k"), "+")
+        self.assertIsNone(client.reply())
+        self.assertEqual(self.program.wait(), 1)
+
+    def test_addresses_that_are_none(self):
+        for address, why in [("here", "a port, or a path with /"), ("70000", "a port, or a path with /"),
+                             ("/no/folder/socket", "No such file or directory"), ("/" + "a" * 200, "a port, or a path with /")]:
+            done = subprocess.run([HIPSIM, "--gdb", address, "run", self.object, "--kernel", "spin", "--grid", "1", "--block", "64",
+                                   "--arg", "i32:1=0"], capture_output=True, text=True, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(why, done.stderr + done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
