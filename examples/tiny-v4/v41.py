@@ -2,7 +2,8 @@
 """Three layers of DeepSeek-V4.1 that share rows of groups of 2 tokens. The first layer makes the rows, and chooses both
 rows and blocks of rows. The second uses its rows and its choice. The third chooses rows again, in the first one's blocks.
 The calls are prompts in chunks, and steps of one token and of several. Outputs and choices are compared with formulas in
-doubles. Exit status: 0 all right, 1 wrong results.
+doubles. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
+Exit status: 0 all right, 1 wrong results.
 
 Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
 import sys
@@ -10,47 +11,55 @@ import sys
 import attn
 import numpy as np
 
-from layers import (COS_SIN, DIM, EPS, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PAGE, PAGES, RING, ROTARY, ROWS, SCALE,
-                    WINDOW, Pooled, length, norm, numbers, rotate)
-from v4 import BOUND, Sequence, Step
+from formulas import COS_SIN, EPS, ROTARY, attend, inversion, length, norm, numbers, rotate, score_error
+from layers import BOUND, DIM, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PAGE, PAGES, RING, SCALE, WINDOW, WindowStep
+from pooled import Pooled
+from steps import ROWS, Sequence
 
 INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS blocks of BLOCK rows each, and TOP rows
 ENTRIES = TOP + WINDOW
-KERNELS = [
-    {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
-    {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
-    {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True},
-    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True,
-     "top_blocks": BLOCKS, "block_size": BLOCK},
-    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True, "listed": True,
-     "block_size": BLOCK},
-    {"op": "chosen_lists"},
-    {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots",
-     "two_sources": [False, True]},
-]
+KEYS = {"gfx942": ("fp8", INDEX_DIM + 4, 2.0 ** -4), "gfx950": ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)}  # type, bytes, rounding
 
 
-class Groups(Step):
-    RATIOS, CHOSEN = (RATIO,), RATIO
+def kernels(keys):
+    """The kernels, if the indexer's keys are of type `keys`."""
+    return [
+        {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
+        {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
+        {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True, "index_keys": keys},
+        {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True,
+         "top_blocks": BLOCKS, "block_size": BLOCK, "index_keys": keys},
+        {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True, "listed": True,
+         "block_size": BLOCK, "index_keys": keys},
+        {"op": "chosen_lists"},
+        {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots",
+         "two_sources": [False, True]},
+    ]
+
+
+class Groups(WindowStep):
+    PAGE_ROWS, CHOSEN = {RATIO: PAGE}, RATIO
 
 
 class Maker:
     """Makes rows of groups, and the indexer's keys: a projection of the rows before they rotate."""
 
     def __init__(self, device):
-        self.rows = Pooled(device, 90, DIM, RATIO, False, True, "fp16", ape=False)
-        self.rope = device.indexer_rope_cache(dtype="fp16", heads=INDEX_HEADS, rope="gptj", hadamard=True)
+        self.rows = Pooled(device, 90, DIM, RATIO, first=DIM - ROTARY, ape=False)
+        self.keys_type, key_bytes, self.rounding = KEYS[device.target]
+        self.rope = device.indexer_rope_cache(dtype="fp16", heads=INDEX_HEADS, rope="gptj", hadamard=True,
+                                              index_keys=self.keys_type)
         self.weight = np.float32(1 + numbers((INDEX_DIM,), 91) / 8)
         self.project = numbers((DIM, INDEX_DIM), 92) * DIM ** -0.5
         self.latent = np.zeros((LONGEST, DIM), np.float16)
-        self.stride = INDEX_PAGE * (INDEX_DIM + 4)
+        self.stride = INDEX_PAGE * key_bytes
         self.keys = np.zeros(ROWS * PAGES * self.stride, np.uint8)
 
     def launch(self, step, given, pool):
         n = step.tokens
         self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * DIM * 2, self.latent[:n])
         k = np.float16(np.float64(self.latent[:n]) @ self.project)  # the engine's own product
-        self.rope(k=k, k_weight=self.weight, slot_mapping=step.index_rows, positions=step.positions // RATIO * RATIO,
+        self.rope(k=k, k_weight=self.weight, slot_mapping=step.group_rows[RATIO], positions=step.positions // RATIO * RATIO,
                   cos_sin=COS_SIN, keys=self.keys, page_size=INDEX_PAGE, page_stride=self.stride, eps=EPS)
 
     def index_keys(self, given):
@@ -65,7 +74,8 @@ class Chooser:
     def __init__(self, number, device, maker, source=None):
         self.number, self.maker, self.source = number, maker, source
         level = dict(listed=True) if source else dict(top_blocks=BLOCKS)
-        self.op = device.indexer_topk(top_k=TOP, heads=INDEX_HEADS, paged=True, small_pages=True, block_size=BLOCK, **level)
+        self.op = device.indexer_topk(top_k=TOP, heads=INDEX_HEADS, paged=True, small_pages=True, block_size=BLOCK,
+                                      index_keys=maker.keys_type, **level)
         self.rope = maker.rope
         self.q, self.weights = np.zeros((LONGEST, INDEX_HEADS, INDEX_DIM), np.uint8), np.zeros((LONGEST, INDEX_HEADS), np.float32)
         self.chosen, self.counts = np.full((LONGEST, TOP), -1, np.int32), np.zeros(LONGEST, np.int32)
@@ -90,13 +100,11 @@ class Chooser:
                 page_size=INDEX_PAGE, page_stride=m.stride, **level)
 
     def scores(self, token, position, keys):
-        """Returns the scores of the rows that a query sees, and a bound of their error: elements of fp8 are off by 2^-4 of
-        themselves."""
+        """Returns the scores of the rows that a query sees, and a bound of their error."""
         g = self.inputs(token)
-        q = rotate(np.float64(np.float16(g["q"])), position, 0)
+        q = rotate(np.float64(np.float16(g["q"])), position)
         w = np.float64(np.float16(g["weights"])) * (INDEX_DIM * INDEX_HEADS) ** -0.5
-        off = length(w) * length(q).max() * length(keys).max() * INDEX_DIM ** -0.5 * 2.0 ** -4 * 6
-        return w @ np.maximum(q @ keys.T, 0), off
+        return w @ np.maximum(q @ keys.T, 0), score_error(w, q, keys, self.maker.rounding)
 
 
 class Layer:
@@ -104,7 +112,7 @@ class Layer:
 
     def __init__(self, number, device, pool, first, chooser):
         self.number, self.pool, self.first, self.chooser = number, pool, first, chooser
-        self.window = Pooled(device, 10 * number + 1, DIM, 1, False, False, "fp16")
+        self.window = Pooled(device, 10 * number + 1, DIM, 1, scored=False, first=DIM - ROTARY)
         self.heads = device.rope_heads(dtype="fp16", head_dim=DIM, heads=HEADS, rope="gptj", rotary_dim=ROTARY)
         self.lists_op = device.chosen_lists()
         attend = dict(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
@@ -150,23 +158,21 @@ class Layer:
         """Returns the output of token t by the formula, and the sum of p |v|, by which its error is bounded."""
         q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
         keys = np.concatenate([rows[chosen], window[max(t + 1 - WINDOW, 0):t + 1]])
-        scores, sinks = q @ keys.T * SCALE, np.float64(self.sinks)[:, None]
-        most = np.maximum(scores.max(-1, keepdims=True), sinks)
-        p = np.exp(scores - most)
-        p /= p.sum(-1, keepdims=True) + np.exp(sinks - most)
-        return rotate(p @ keys, t, DIM - ROTARY, back=True), p @ length(keys)
+        out, size = attend(q, keys, keys, SCALE, self.sinks)
+        return rotate(out, t, DIM - ROTARY, back=True), size
 
 
 class Engine:
     def __init__(self, target):
-        device = attn.Device(attn.build({"targets": [target], "defaults": {"dtype": "fp16"}, "kernels": KERNELS}), hip="sim")
+        pack = attn.build({"targets": [target], "defaults": {"dtype": "fp16"}, "kernels": kernels(KEYS[target][0])})
+        device = attn.Device(pack, hip="sim")
         self.first = ROWS * PAGES * PAGE  # rows of groups come before the rings of the layers' windows
         pool = np.zeros((self.first + 3 * ROWS * RING, DIM), np.float16)
         maker = Maker(device)
         full = Chooser(0, device, maker)
         choosers = [full, full, Chooser(2, device, maker, full)]
         self.layers = [Layer(i, device, pool, self.first + i * ROWS * RING, c) for i, c in enumerate(choosers)]
-        self.sequences, self.worst, self.choice = [Sequence(i) for i in range(ROWS - 1)], [0.0] * 3, [0.0] * 3
+        self.sequences, self.worst, self.choice = [Sequence(i, PAGES) for i in range(ROWS - 1)], [0.0] * 3, [0.0] * 3
 
     def step(self, pieces, chunk=False):
         """Makes a step and compares its results. `pieces` has the new tokens of each sequence."""
@@ -204,21 +210,16 @@ class Engine:
         n, chosen = len(keys), c.chosen[at][:c.counts[at]]
         scores, off = c.scores(token, t, keys)
         blocks = (c.source or c).blocks[at][:(c.source or c).block_counts[at]]
-        newest, seen = (n - 1) // BLOCK, np.arange(n)
-        worst = 0.0
-        if len(blocks) != min(newest + 1, BLOCKS) or newest not in blocks or list(blocks) != sorted(set(blocks)):
-            return np.inf
+        newest, seen, worst = (n - 1) // BLOCK, np.arange(n), 0.0
         if c.source:
             seen = seen[np.isin(seen // BLOCK, blocks)]
-        else:
-            best = np.array([scores[b * BLOCK:(b + 1) * BLOCK].max() for b in range(newest)])
-            left, kept = np.setdiff1d(np.arange(newest), blocks), blocks[blocks < newest]
-            if len(left):
-                worst = (best[left].max() - best[kept].min()) / off
-        if list(chosen) != sorted(set(chosen)) or len(chosen) != min(len(seen), TOP) or not np.isin(chosen, seen).all():
+        if newest not in blocks:
             return np.inf
-        left = np.setdiff1d(seen, chosen)
-        return max(worst, (scores[left].max() - scores[chosen].min()) / off) if len(left) else worst
+        if not c.source:
+            best = np.array([scores[b * BLOCK:(b + 1) * BLOCK].max() for b in range(newest + 1)])
+            best[newest] = np.inf
+            worst = inversion(best, blocks, np.arange(newest + 1), BLOCKS, off)
+        return max(worst, inversion(scores, chosen, seen, TOP, off))
 
 
 def main(target):
