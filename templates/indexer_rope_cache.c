@@ -54,8 +54,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
-    if (v->index_keys == ATT_INDEX_KEYS_BF16)
-        return att_reject(why, ATT_INDEX_KEYS, "compress and rope_heads make keys and q of bf16");
+    if (v->index_keys != ATT_INDEX_KEYS_FP8 && v->index_keys != ATT_INDEX_KEYS_MXFP4)
+        return att_reject(why, ATT_INDEX_KEYS,
+                          "compress and rope_heads make keys and q of 16 bits");
     if (v->index_keys == ATT_INDEX_KEYS_MXFP4 &&
         tir_find_mma_scaled(m, 32, 32, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
         return att_reject(why, ATT_INDEX_KEYS,

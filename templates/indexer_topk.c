@@ -122,11 +122,12 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
 }
 
 /* True if the tile fits. Two waves of a SIMD have 256 registers each, and q and weights of 128
-   heads take half of them; q of bf16 takes twice as many. */
+   heads take half of them; q of 16 bits takes twice as many. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const int heads = v->index_keys == ATT_INDEX_KEYS_BF16 ? 64 : 96;
+    const bool wide = v->index_keys == ATT_INDEX_KEYS_BF16 || v->index_keys == ATT_INDEX_KEYS_FP16;
+    const int heads = wide ? 64 : 96;
     if (v->index_heads > heads && t->waves_per_simd > 1)
         return att_reject(why, ATT_TILE, "%d waves a SIMD have no registers for the q of %d heads",
                           t->waves_per_simd, v->index_heads);

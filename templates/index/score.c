@@ -29,7 +29,11 @@ static unsigned group_of(const struct tir_machine *m) { return tir_lanes(m) / 2;
 /* Returns the type of q's elements, and of keys other than mxfp4. */
 static enum tir_dtype element_of(const struct att_variant *v)
 {
-    return v->index_keys == ATT_INDEX_KEYS_BF16 ? TIR_BF16 : TIR_FP8;
+    switch (v->index_keys) {
+    case ATT_INDEX_KEYS_BF16: return TIR_BF16;
+    case ATT_INDEX_KEYS_FP16: return TIR_F16;
+    default: return TIR_FP8;
+    }
 }
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -45,13 +49,11 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     if (v->small_pages && !v->paged)
         return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
-    if (v->index_keys == ATT_INDEX_KEYS_FP8)
+    if (v->index_keys != ATT_INDEX_KEYS_MXFP4)
         return true;
     if (!v->paged)
-        return att_reject(why, ATT_INDEX_KEYS, "index_keys %s is for pages: paged is false",
-                          v->index_keys == ATT_INDEX_KEYS_BF16 ? "bf16" : "mxfp4");
-    if (v->index_keys == ATT_INDEX_KEYS_MXFP4 &&
-        tir_find_mma_scaled(m, side, side, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
+        return att_reject(why, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
+    if (tir_find_mma_scaled(m, side, side, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
         return att_reject(why, ATT_INDEX_KEYS,
                           "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
                           m->name);
@@ -170,7 +172,7 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
         x.paging = att_paging_by_argument(b, !x.by_lane);
         x.scales = tir_add(b, x.keys,
                            att_wide(b, att_times(b, att_page_tokens(&x.paging), key_bytes(&x))));
-    } else {
+    } else if (x.scaled) {
         x.scales = tir_arg(b, ARG_KEY_SCALES, TIR_I64);
     }
     return x;
@@ -231,7 +233,7 @@ void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned 
 {
     assert(n <= ATT_INDEX_ROWS_MAX);
     x->rows = n;
-    const bool few = n * x->blocks > 2 || x->element == TIR_BF16;
+    const bool few = n * x->blocks > 2 || tir_dtype_bits(x->element) > 8;
     x->ahead = few ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x->first = first;
     x->last = att_plus(x->b, end, -1);
@@ -376,12 +378,13 @@ static struct tir_value listed_key(const struct att_index *x, struct tir_value a
 static struct places find_lanes(const struct att_index *x, struct tir_value first)
 {
     struct tir_builder *b = x->b;
+    const unsigned bytes = (unsigned)key_bytes(x);
     struct tir_value key = tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
     if (x->listed)
         key = listed_key(x, key);
     if (!x->paged)
         return (struct places){
-            .keys = tir_add(b, tir_shl(b, wide(x, key), wide(x, constant(x, (int)tir_bits(DIM)))),
+            .keys = tir_add(b, tir_shl(b, wide(x, key), wide(x, constant(x, (int)tir_bits(bytes)))),
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };

@@ -4,10 +4,10 @@
  *
  *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
  *
- * or the same without relu. q and k are fp8, or both are bf16, or q is fp8 and k mxfp4; ks is 1
- * unless k is fp8. The row's q is the left operand of the matrix product and stays in registers.
- * Each wave has keys of its own, which go from memory to the right operand as they are. Two rows of
- * one sequence can share the keys that a wave reads.
+ * or the same without relu. q and k are of one type, fp8, bf16 or fp16, or q is fp8 and k mxfp4; ks
+ * is 1 unless k is fp8. The row's q is the left operand of the matrix product and stays in
+ * registers. Each wave has keys of its own, which go from memory to the right operand as they are.
+ * Two rows of one sequence can share the keys that a wave reads.
  *
  * With `pairs` products are scaled by a power of two, so that none is above 1, and rounded to f16.
  * One instruction does that and the relu for two products. Another one multiplies two of them by

@@ -192,7 +192,7 @@ static void indexers_read_pages_of_their_kind(void **state)
     a = indexer_args();
     call(family, &d, &a,
          "page_stride is below 132 bytes for each token of a page, 68 of ATTN_INDEX_KEYS_MXFP4, or "
-         "256 of ATTN_INDEX_KEYS_BF16");
+         "256 of keys of 16 bits");
     a.page_stride = 256 * (int64_t)a.page_size;
     call(family, &d, &a, NULL);
     d = paged;
@@ -206,7 +206,7 @@ static void indexers_read_pages_of_their_kind(void **state)
     lookup(family, &d, "layout is not ATTN_KV_NHD, and paged is false");
     d.layout = ATTN_KV_NHD;
     d.index_keys = ATTN_INDEX_KEYS_MXFP4;
-    lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
+    lookup(family, &d, "index_keys is ATTN_INDEX_KEYS_MXFP4, and paged is false");
 }
 
 static void logits_are_of_pages_of_their_kind(void **state)
@@ -236,7 +236,7 @@ static void logits_are_of_pages_of_their_kind(void **state)
     lookup(family, &d, "layout is not ATTN_KV_NHD, and paged is false");
     d.layout = ATTN_KV_NHD;
     d.index_keys = ATTN_INDEX_KEYS_MXFP4;
-    lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
+    lookup(family, &d, "index_keys is ATTN_INDEX_KEYS_MXFP4, and paged is false");
 }
 
 /* Sixteen tokens of a page are interleaved; other page layouts are tested above. */

@@ -31,13 +31,14 @@ struct index_data index_data_of(struct call *c, int heads, int rows,
                                 const struct index_cache *cache, enum index_keys kind)
 {
     const bool mxfp4 = cache->keys == ATTN_INDEX_KEYS_MXFP4;
-    const bool bf16 = cache->keys == ATTN_INDEX_KEYS_BF16;
-    const int key_bytes = mxfp4 ? DIM / 2 : bf16 ? 2 * DIM : DIM;
-    const int scale_bytes = bf16 ? 0 : INDEX_SCALE_BYTES;
+    const bool fp16 = cache->keys == ATTN_INDEX_KEYS_FP16;
+    const bool wide = fp16 || cache->keys == ATTN_INDEX_KEYS_BF16;
+    const int key_bytes = mxfp4 ? DIM / 2 : wide ? 2 * DIM : DIM;
+    const int scale_bytes = wide ? 0 : INDEX_SCALE_BYTES;
     struct index_data d = {
         .call = c,
         .fp8 = find_cache_precision(ATTN_FP8, c->target),
-        .bf16_elements = find_cache_precision(ATTN_BF16, c->target),
+        .wide_elements = find_cache_precision(fp16 ? ATTN_FP16 : ATTN_BF16, c->target),
         .heads = heads,
         .rows = rows,
         .paged = cache->page > 0,
@@ -45,7 +46,7 @@ struct index_data index_data_of(struct call *c, int heads, int rows,
         .page_bytes = (cache->page * (key_bytes + scale_bytes) + 15) / 16 * 16,
         .shuffle = cache->layout == ATTN_KV_SHUFFLE,
         .mxfp4 = mxfp4,
-        .bf16 = bf16,
+        .wide = wide,
         .key_bytes = key_bytes,
         .scale_bytes = scale_bytes,
         .kind = kind,
@@ -77,7 +78,7 @@ static uint8_t with_sign(uint8_t bits, bool negative)
 /* Makes element i of q: of fp8 its byte too. */
 static void make_query(struct index_data *d, size_t i, uint64_t *random)
 {
-    if (d->bf16) {
+    if (d->wide) {
         const double value = random_value(random);
         d->q[i] = d->kind == KEYS_NEGATIVE ? fabs(value) : value;
         return;
@@ -145,11 +146,25 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* ---- Keys in bf16 ---- */
+/* ---- Keys of 16 bits ---- */
 
-/* Makes the 256 bytes of a bf16 key and the values of its elements: a model's elements or random
- * ones, times a scale, cut to bf16. A kernel scores an infinity as a NaN. Returns its class. */
-static int make_bf16_key(const struct index_data *d, int key, uint8_t models[2][DIM],
+/* Returns v cut to 16 bits. In fp16 a number below 2^-14 becomes 0. A finite one from 65,536 on
+ * becomes the largest number. */
+static uint16_t cut_to_16_bits(const struct index_data *d, float v)
+{
+    enum { LARGEST = 0x7bff, INFINITE = 0x7c00, NOT_A_NUMBER = 0x7e00, SIGN = 0x8000 };
+    if (d->wide_elements->dtype == ATTN_BF16)
+        return encode_element(d->wide_elements, (double)v);
+    if (isnan(v))
+        return NOT_A_NUMBER;
+    if (fabsf(v) >= 65536.0f)
+        return (uint16_t)((signbit(v) ? SIGN : 0) | (isinf(v) ? INFINITE : LARGEST));
+    return encode_element(d->wide_elements, fabsf(v) < 0x1p-14f ? 0 : (double)v);
+}
+
+/* Makes the 256 bytes of a key and the values of its elements: a model's elements or random ones,
+ * times a scale, cut. A kernel scores an infinity as a NaN. Returns its class. */
+static int make_wide_key(const struct index_data *d, int key, uint8_t models[2][DIM],
                          uint64_t *random, uint8_t out[2 * DIM], double value[DIM])
 {
     const int model = d->kind == KEYS_TWO ? random_bits(random) % 3 == 0 : 0;
@@ -158,11 +173,10 @@ static int make_bf16_key(const struct index_data *d, int key, uint8_t models[2][
         const double model_value = decode_element(d->fp8, models[model][i]) / 64;
         const double own = are_alike(d->kind) ? model_value : random_value(random);
         const float v = scale * (float)(d->kind == KEYS_NEGATIVE ? -fabs(own) : own);
-        uint32_t bits;
-        memcpy(&bits, &v, sizeof(bits));
-        out[2 * i] = (uint8_t)(bits >> 16);
-        out[2 * i + 1] = (uint8_t)(bits >> 24);
-        value[i] = decode_element(d->bf16_elements, (uint16_t)(bits >> 16));
+        const uint16_t bits = cut_to_16_bits(d, v);
+        out[2 * i] = (uint8_t)bits;
+        out[2 * i + 1] = (uint8_t)(bits >> 8);
+        value[i] = decode_element(d->wide_elements, bits);
         if (!isfinite(value[i]))
             value[i] = NAN;
     }
@@ -236,8 +250,8 @@ static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM
 {
     double *const value = d->k[s] + (size_t)i * DIM;
     d->scales[s][i] = 1;
-    if (d->bf16)
-        return make_bf16_key(d, i, models, random, key, value);
+    if (d->wide)
+        return make_wide_key(d, i, models, random, key, value);
     if (d->mxfp4)
         return make_mxfp4_key(d, i, models, random, key, scale, value);
     const int class = make_key(d, i, models, random, key);
@@ -300,12 +314,12 @@ static void make_image(struct index_data *d, uint64_t *random)
         d->table[other] = i;
     }
     const int pages = d->call->traced && d->paged ? number_pages(d) : d->pages;
-    d->image_bytes =
-        d->paged ? (size_t)pages * (size_t)d->page_bytes : (size_t)d->keys[0] * DIM + DIM;
+    d->image_bytes = d->paged ? (size_t)pages * (size_t)d->page_bytes
+                              : (size_t)((d->keys[0] + 1) * d->key_bytes);
     if (d->call->traced)
         return;
     d->image = allocate(d, d->image_bytes, 1);
-    memset(d->image, d->mxfp4 || d->bf16 ? UINT8_MAX : nan_of(d), d->image_bytes);
+    memset(d->image, d->mxfp4 || d->wide ? UINT8_MAX : nan_of(d), d->image_bytes);
 }
 
 void index_data_make(struct index_data *d)
@@ -334,10 +348,10 @@ void index_data_place(const struct index_data *d, struct operand *q)
     operand_resize(&q[BLOCK_TABLE], 1, d->table_stride);
     if (!d->has_starts)
         operand_leave_out(&q[ROW_STARTS]);
-    if (d->paged) {
+    if (d->paged || d->wide)
         operand_leave_out(&q[KEY_SCALES]);
+    if (d->paged)
         return;
-    }
     operand_leave_out(&q[BLOCK_TABLE]);
     operand_leave_out(&q[ROW_SEQUENCES]);
 }
@@ -370,7 +384,7 @@ static void fill_keys(const struct index_data *d, struct operand *q)
 /* Sets an element of q, which is element i of the data. */
 static void set_query(const struct index_data *d, struct operand *q, const int64_t at[], int i)
 {
-    if (d->bf16)
+    if (d->wide)
         operand_set(q, at, d->q[i]);
     else
         operand_set_int(q, at, d->q_bytes[i]);
@@ -400,12 +414,12 @@ double index_data_bytes(const struct index_data *d)
     double keys = 0;
     for (int s = 0; s < d->sequences; s++)
         keys += d->keys[s];
-    const int q_bytes = d->bf16 ? 2 * DIM : DIM;
+    const int q_bytes = d->wide ? 2 * DIM : DIM;
     return keys * (d->key_bytes + d->scale_bytes) + (double)d->rows * d->heads * (q_bytes + 4);
 }
 
 /*
- * Bounds the error of a score. Products of fp8 are exact in float32, and so are products of bf16.
+ * Bounds the error of a score. Products of fp8 or of 16 bits are exact in float32.
  * Products with e2m1 are too, as are products with the scales of mxfp4, which are powers of two.
  * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
  * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no

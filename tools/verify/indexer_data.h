@@ -19,23 +19,23 @@ enum index_keys {
     KEYS_RISING,     /* equal but for scales, which increase */
     KEYS_FALLING,    /* the same with decreasing scales */
     KEYS_HUGE_RANGE, /* fp8 of both signs with scales from 1e-20 to 1e10 */
-    KEYS_NANS,       /* fp8: NaNs in keys and scales, infinite scales; mxfp4: NaNs in scales; bf16:
-                        NaNs and infinities in keys */
+    KEYS_NANS,       /* fp8: NaNs in keys and scales, infinite scales; mxfp4: NaNs in scales; 16
+                        bits: NaNs and infinities in keys */
 };
 
 enum { INDEX_SCALE_BYTES = 4 }; /* of a key */
 
 struct index_data {
     struct call *call;                           /* owner of the memory */
-    const struct precision *fp8, *bf16_elements; /* of q and keys; bf16_elements where bf16 */
+    const struct precision *fp8, *wide_elements; /* of q and keys; wide_elements where wide */
     int heads, rows, sequences;
     bool paged, shuffle, has_starts;
     bool mxfp4;      /* keys are mxfp4 */
-    bool bf16;       /* q and keys are bf16 */
+    bool wide;       /* q and keys are bf16 or fp16 */
     bool pairs;      /* the kernel rounds products and weights to f16 */
     bool all_signs;  /* scores have no relu */
     int key_bytes;   /* without its scale */
-    int scale_bytes; /* of a key's scales; 0: bf16 keys have none */
+    int scale_bytes; /* of a key's scales; 0: keys of 16 bits have none */
     int page;        /* tokens of a page */
     int page_bytes;  /* a multiple of 16 */
     enum index_keys kind;
@@ -44,12 +44,12 @@ struct index_data {
     double *q;                              /* [rows, heads, 128] */
     float *weights;
     double **k;       /* of each sequence: [keys, 128]; mxfp4: scales included */
-    float **scales;   /* of each sequence: [keys]; of mxfp4 and bf16: 1 */
+    float **scales;   /* of each sequence: [keys]; of other keys than fp8: 1 */
     int **classes;    /* of each sequence: [keys]; keys of one class are equal */
     int32_t *table;   /* [sequences, table_stride] */
     int table_stride; /* pages */
     int pages;
-    uint8_t *q_bytes; /* fp8; bf16: unused */
+    uint8_t *q_bytes; /* fp8; wide: unused */
     uint8_t *image;   /* of the cache or the keys; NULL in a trace */
     size_t image_bytes;
 };
