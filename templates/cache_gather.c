@@ -97,9 +97,11 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
 }
 
 /* Returns the scale of the stored numbers: a scalar, one for each row, or none. For packed rows it
- * is the panel's. */
+ * returns the places of the scales. */
 static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
 {
+    if (c->packed)
+        return att_packed_scale_row(c, slot);
     if (c->scaling == ATT_KV_SCALE_NONE)
         return (struct tir_value){0};
     if (c->scaling == ATT_KV_SCALE_TENSOR)
@@ -128,7 +130,7 @@ static struct panel load_panel(const struct att_cache *c, struct tir_value row,
 {
     return (struct panel){
         .a = att_cache_load(c, row, t->first[i], att_cache_load_type(c, t->panel[i])),
-        .scale = c->packed ? att_packed_load_scales(c, row, t->first[i], t->panel[i]) : scale,
+        .scale = c->packed ? att_packed_load_scales(c, scale, t->first[i], t->panel[i]) : scale,
     };
 }
 

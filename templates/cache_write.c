@@ -170,7 +170,7 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
 static void quantise_packed(struct side *s)
 {
     const struct att_cache *c = &s->cache;
-    const struct tir_value row = att_cache_slot_row(c, s->slot);
+    const struct tir_value row = att_packed_scale_row(c, s->slot);
     for (unsigned i = 0; i < s->tiles.n; i++)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
@@ -231,7 +231,7 @@ static bool is_apart(const struct write *w)
 
 static bool scales_tokens(const struct write *w)
 {
-    return w->v->kv_scale == ATT_KV_SCALE_TOKEN || w->v->kv_layout == ATT_KV_LAYOUT_PACKED;
+    return w->v->kv_scale == ATT_KV_SCALE_TOKEN || att_is_packed(w->v);
 }
 
 static void choose_rows(struct write *w, const struct att_tile *t)

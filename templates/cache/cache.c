@@ -7,7 +7,7 @@
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 
-static const float LEAST_SCALE = 1e-12f;
+static const float LEAST_SCALE = 1e-12f, LEAST_MIXED_SCALE = 1e-4f;
 
 enum {
     CHUNK = 16 /* bytes */,
@@ -58,7 +58,8 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
     if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
-        return att_reject(why, ATT_KV_LAYOUT, "rows of scales_last are read by mla_decode alone");
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "scales_last is for mla_decode, compress, cache_write and cache_gather");
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
@@ -126,6 +127,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .dim = value ? v->head_dim_v : v->head_dim,
         .widest = ATT_CACHE_DIM_MAX,
         .largest = dtype == TIR_I8 ? 127 : att_largest_fp8(m),
+        .least_scale = mixed ? LEAST_MIXED_SCALE : LEAST_SCALE,
     };
     const struct tir_value head_at =
         tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
@@ -163,7 +165,8 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
     rotated.dtype = dtype;
     rotated.size = (int)tir_dtype_bits(dtype) / 8;
     rotated.x = CHUNK / rotated.size;
-    rotated.base = tir_add(c->b, c->base, tir_i64(c->b, ATT_PACKED_ROTATED));
+    const int at = c->scales_last ? ATT_MIXED_FP8 : ATT_PACKED_ROTATED;
+    rotated.base = tir_add(c->b, c->base, tir_i64(c->b, at));
     return rotated;
 }
 
@@ -289,10 +292,23 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+/* Checks that rows of scales_last are seen as two parts, each with one type of elements. */
+static bool check_mixed_parts(const struct att_variant *v, struct att_why *why)
+{
+    return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&
+            v->kv_dtype == ATT_KV_DTYPE_FP8 && v->kv_scale == ATT_KV_SCALE_NONE) ||
+           att_reject(why, ATT_KV_LAYOUT,
+                      "rows of scales_last are moved as 448 + 64 elements, kv_dtype fp8 and "
+                      "kv_scale none");
+}
+
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why)
 {
-    return att_cache_check_dims(v, why) && att_cache_check(v, why) && att_check_tile(v, m, why);
+    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    return att_cache_check_dims(v, why) &&
+           (mixed ? check_mixed_parts(v, why) : att_cache_check(v, why)) &&
+           att_check_tile(v, m, why);
 }
 
 /* Returns a scalar in the shape of `like`. */
@@ -587,9 +603,24 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
     return unless_negative(c->b, slot, att_cache_scale_at(c, s.page, s.token));
 }
 
+struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_value slot)
+{
+    struct tir_builder *b = c->b;
+    const struct att_slot s = att_slot_of(&c->pages, slot);
+    if (!c->scales_last) {
+        const struct tir_value row = att_cache_row(c, s.page, s.token);
+        return unless_negative(b, slot, tir_add(b, row, tir_int_like(b, row, ATT_PACKED_SCALES)));
+    }
+    const struct tir_value rows = att_times(b, att_page_tokens(&c->pages), ATT_MIXED_ROW);
+    const struct tir_value page =
+        tir_add(b, times(b, s.page, c->page_stride), shaped(b, att_wide(b, rows), s.page));
+    const struct tir_value own = tir_mul(b, s.token, tir_int_like(b, s.token, ATT_MIXED_SCALES));
+    return unless_negative(b, slot, tir_add(b, page, own));
+}
+
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
-    return tir_i32(c->b, ATT_PACKED_SCALES + first / c->run * c->scale_size);
+    return tir_i32(c->b, first / c->run * c->scale_size);
 }
 
 /* Returns the addresses of the scales of a panel's runs, without packed_scale_byte(). */
@@ -683,7 +714,7 @@ struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value 
         return scale;
     /* The next exponent, except for a power of 2. */
     const struct tir_value bits =
-        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, LEAST_SCALE)));
+        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, c->least_scale)));
     const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
     const struct tir_value up = tir_add(b, bits, ones);
     return float_of(b, tir_and(b, up, tir_int_like(b, up, ~((1 << MANTISSA_BITS) - 1))));

@@ -72,7 +72,7 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct own *own = c->own;
     struct attn_cache_gather_desc *d = &c->desc.cache_gather;
-    d->kv_heads = d->cache.layout == ATTN_KV_PACKED ? 1 : s->kv_heads;
+    d->kv_heads = paged_has_rows(&d->cache) ? 1 : s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     set_lengths(c);
     own->lists = (struct page_lists){
@@ -113,7 +113,7 @@ static double bound_of(const struct call *c, const struct operand *out, double e
 {
     const struct precision *p = out->precision;
     const struct attn_cache_desc *cache = &c->desc.cache_gather.cache;
-    if (cache->scale == ATTN_KV_SCALE_NONE && cache->layout != ATTN_KV_PACKED)
+    if (cache->scale == ATTN_KV_SCALE_NONE && !paged_has_rows(cache))
         return 0;
     return fmax(p->unit * fabs(expected), p->tiny) + 0x1p-24 * fabs(expected);
 }

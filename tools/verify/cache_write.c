@@ -115,7 +115,7 @@ static void compare_element(struct call *c, struct paged *p, enum cache_part par
                             int d, double x)
 {
     double bound;
-    const bool packed = p->desc.layout == ATTN_KV_PACKED;
+    const bool packed = paged_has_rows(&p->desc);
     const struct precision *type = packed && part == CACHE_V ? p->rotated : p->precision;
     const double scale =
         packed && part == CACHE_K ? packed_result_scale(p, s, d) : paged_result_scale(p, part, s);
@@ -145,7 +145,7 @@ static void compare_token(struct call *c, struct paged *p, enum cache_part part,
             const double x = operand_value(input(c, part), AT(token, head, d));
             compare_element(c, p, part, s, d, x);
             largest = fmax(largest, fabs(x));
-            if (p->desc.layout != ATTN_KV_PACKED || part == CACHE_V || (d + 1) % packed_run(p) != 0)
+            if (!paged_has_rows(&p->desc) || part == CACHE_V || (d + 1) % packed_run(p) != 0)
                 continue;
             packed_compare_scale(c, p, s, d + 1 - packed_run(p), largest, 0x1p-23 * largest);
             largest = 0;
@@ -217,7 +217,7 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct own *own = c->own;
     struct attn_cache_write_desc *d = &c->desc.cache_write;
-    d->kv_heads = d->cache.layout == ATTN_KV_PACKED ? 1 : s->kv_heads;
+    d->kv_heads = paged_has_rows(&d->cache) ? 1 : s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     own->used = 0;
     for (int i = 0; i < s->count; i++) {

@@ -107,8 +107,12 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     return memcpy(at, from, sizeof(nhd));
 }
 
-/* True if rows have elements of one byte and of two. */
-static bool has_rows(const struct paged *p) { return is_packed(p) || is_mixed(p); }
+bool paged_has_rows(const struct attn_cache_desc *desc)
+{
+    return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST;
+}
+
+static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
 
 /* Returns which index of element_at() counts the bytes of packed rows. */
 static int byte_axis(const struct paged *p) { return is_mixed(p) ? 1 : 3; }
@@ -180,8 +184,9 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
 {
     const enum ref_scale kind = scale_kind(p);
     const double got = packed_result_scale(p, s, d), limit = p->precision->limit;
-    const double least = fmax((largest - off) / limit, 1e-12),
-                 most = fmax((largest + off) / limit, 1e-12);
+    const double least_scale = is_mixed(p) ? 1e-4 : 1e-12;
+    const double least = fmax((largest - off) / limit, least_scale),
+                 most = fmax((largest + off) / limit, least_scale);
     int64_t at[ATTN_DIMENSIONS_MAX];
     int exponent;
     for (int i = 0; i < ref_packed_scale_size(kind); i++)
@@ -333,10 +338,11 @@ void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct
 double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim)
 {
     const double scales =
-        desc->scale == ATTN_KV_SCALE_TOKEN   ? 2 * sizeof(float)
-        : desc->scale == ATTN_KV_SCALE_BLOCK ? 2.0 * sizeof(float) / desc->page_size
-        : desc->layout == ATTN_KV_PACKED     ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
-                                             : 0;
+        desc->scale == ATTN_KV_SCALE_TOKEN    ? 2 * sizeof(float)
+        : desc->scale == ATTN_KV_SCALE_BLOCK  ? 2.0 * sizeof(float) / desc->page_size
+        : desc->layout == ATTN_KV_PACKED      ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
+        : desc->layout == ATTN_KV_SCALES_LAST ? REF_MIXED_SCALES + PACKED_ROTATED
+                                              : 0;
     return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
 }
 

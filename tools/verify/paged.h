@@ -25,6 +25,9 @@ struct paged {
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent);
 
+/** True if rows of the cache have elements of one byte and of two. */
+bool paged_has_rows(const struct attn_cache_desc *desc);
+
 /** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
 
