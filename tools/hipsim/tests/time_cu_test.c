@@ -3,6 +3,7 @@
  * hand. */
 #include "tools/hipsim/tests/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,12 @@ static void mark(void *ctx, const struct time_event *e)
 /* Models the cost of fetch windows, which depends on code positions. Off in most tests. */
 static bool fetch_windows;
 
+/* A parameter with another value than the target's; no name: none. */
+static struct {
+    const char *name;
+    double value;
+} changed;
+
 /* Runs `text`. Programs compute their addresses from v0, the lane; exec is full. */
 static struct time_cu_result run(enum gfx_target target, const char *text, unsigned waves,
                                  struct marks *marks)
@@ -56,6 +63,7 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
     };
     struct time_params p = time_params_default(target);
     p.fetch_bytes = fetch_windows ? p.fetch_bytes : 0;
+    assert_true(!changed.name || time_params_set(&p, changed.name, changed.value));
     struct time_code *tc = time_code_create(code, &p);
     assert_non_null(tc);
     struct time_cu_result result;
@@ -286,6 +294,84 @@ static void conflicts_are_clocks_beyond_the_phases(void **state)
         const struct time_cu_result r = run(GFX950, text, 1, &m);
         assert_true(r.lds_clocks > 0);
         assert_int_equal(r.lds_conflicts > 0, i >= 3);
+    }
+}
+
+#define NO_LANE "s_mov_b32 exec_lo, 0\n"
+#define LOAD "global_load_b32 v100, v10, s[4:5]"
+#define OWN_WMMA "v_wmma_f32_16x16x32_bf16 v[16:23], v[40:47], v[48:55], v[16:23]\n"
+
+/* Each rule of the model has a parameter. One more repetition takes `later` clocks more if the
+ * parameter has this value instead of the target's: a rule that is gone takes none. */
+static void every_rule_delays_its_instructions(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gfx_target target;
+        const char *parameter;
+        double value, later;
+        unsigned waves;
+        const char *text;
+    } rows[] = {
+        {GFX942, "valu_cycles", 8, 4, 1, ADD},
+        {GFX942, "valu_f64_cycles", 8, 4, 1, "v_add_f64 v[100:101], v[102:103], v[104:105]"},
+        {GFX942, "valu_mul32_cycles", 12, 8, 1, "v_mul_lo_u32 v100, v101, v102"},
+        {GFX942, "trans_cycles", 32, 16, 1, "v_exp_f32 v100, v101"},
+        {GFX950, "lane_swap_cycles", 24, 4, 1, "v_permlane16_swap_b32 v100, v101"},
+        {GFX942, "scalar_cycles", 8, 4, 1, "s_mov_b32 s4, s5"},
+        {GFX942, "nop_cycles", 8, 16, 1, "s_nop 3"},
+        {GFX942, "sleep_cycles", 128, 128, 1, "s_sleep 2"},
+        {GFX942, "wait_cycles", 8, 4, 1, "s_waitcnt lgkmcnt(0)"},
+        {GFX942, "branch_taken_cycles", 26, 10, 1, "s_branch 1f\ns_nop 0\n1:"},
+        {GFX942, "branch_fall_cycles", 18, 10, 1, "s_cbranch_scc1 1f\n1:"},
+        {GFX942, "branch_taken_cycles", 26, 0, 1, "s_cbranch_scc1 1f\n1:"},
+        {GFX942, "barrier_cycles", 26, 10, 4, "s_barrier"},
+        {GFX942, "lds_latency", 74, 10, 1, "ds_read_b32 v100, v0\ns_waitcnt lgkmcnt(0)"},
+        {GFX942, "lds_pair_bytes", 16, 12, 1, "ds_read_b32 v100, v0"},
+        {GFX942, "lds_pair_bytes", 16, 12, 1, "ds_bpermute_b32 v100, v0, v101"},
+        {GFX942, "lds_pair_bytes", 16, 27.5, 1, "ds_read_b64 v[100:101], v0"},
+        {GFX942, "lds_write_b128_issue", 30, 10, 1, "ds_write_b128 v0, v[4:7]\n" ADDS(20)},
+        {GFX942, "scalar_latency", 60, 10, 1, "s_memtime s[4:5]\ns_waitcnt lgkmcnt(0)"},
+        {GFX942, "matrix_closed", 12, 8, 1, MFMA942 ADDS(7)},
+        {GFX942, "matrix_result_states", 5, 8, 1, MFMA942 "v_add_f32 v100, v16, v16"},
+        {GFX942, "packed_f32_hazard", 20, 8, 1,
+         MFMA942 "v_pk_add_f32 v[100:101], v[102:103], v[104:105]"},
+        {GFX1250, "valu_latency", 9, 4, 1, "v_add_f32 v100, v100, v101"},
+        {GFX1250, "trans_latency", 12, 4, 1, "v_exp_f32 v100, v100"},
+        {GFX1250, "salu_latency", 6, 4, 1, "s_add_co_u32 s4, s4, s5"},
+        {GFX1250, "salu_valu_latency", 14, 4, 1, "s_mov_b32 s4, s5\nv_add_f32 v100, s4, v101"},
+        {GFX1250, "salu_branch_latency", 13, 4, 1, "s_cmp_eq_u32 s4, s4\ns_cbranch_scc0 1f\n1:"},
+        {GFX1250, "valu_memory_latency", 36, 4, 1, NO_LANE "v_mov_b32 v10, v0\n" LOAD},
+        {GFX1250, "salu_memory_latency", 12, 4, 1, NO_LANE "s_mov_b32 s5, s6\n" LOAD},
+        {GFX1250, "matrix_lds_cycles", 33, 4, 1, OWN_WMMA "ds_load_b32 v100, v0"},
+        {GFX1250, "msb_scalar_cycles", 13, 4, 1, "s_mov_b32 s4, s5\ns_set_vgpr_msb 0"},
+        {GFX1250, "msb_memory_cycles", 7, 4, 1, "ds_load_b32 v100, v0\ns_set_vgpr_msb 0"},
+        {GFX1250, "msb_memory_cycles", 7, 4, 1, NO_LANE LOAD "\ns_set_vgpr_msb 0"},
+        {GFX1250, "barrier_cycles", 21, 10, 4, "s_barrier_signal -1\ns_barrier_wait -1"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const double before = each(rows[i].target, rows[i].text, rows[i].waves);
+        changed.name = rows[i].parameter, changed.value = rows[i].value;
+        const double after = each(rows[i].target, rows[i].text, rows[i].waves);
+        changed.name = NULL;
+        if (fabs(after - before - rows[i].later) > 0.4) /* of 32, some wait for the first */
+            fail_msg("%s %g: %g -> %g clocks for %s", rows[i].parameter, rows[i].value, before,
+                     after, rows[i].text);
+    }
+}
+
+/* Lanes exchange registers through the LDS crossbar: no bank, so no conflict whatever the lanes'
+ * indices are, and 256 bytes on the bus of the SIMD pair. */
+static void exchanges_of_lanes_meet_no_bank(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"ds_bpermute_b32 v100, v0, v101",
+                                        "ds_swizzle_b32 v100, v101 offset:0x1f"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct marks m;
+        const struct time_cu_result r = run(GFX942, texts[i], 1, &m);
+        assert_int_equal(r.lds_clocks, 2);
+        assert_int_equal(r.lds_conflicts, 0);
     }
 }
 
@@ -580,6 +666,8 @@ int main(void)
         cmocka_unit_test(lds_reads_in_steady_state),
         cmocka_unit_test(pairs_of_accesses_cost_both),
         cmocka_unit_test(conflicts_are_clocks_beyond_the_phases),
+        cmocka_unit_test(every_rule_delays_its_instructions),
+        cmocka_unit_test(exchanges_of_lanes_meet_no_bank),
         cmocka_unit_test(wide_stores_hold_their_wave),
         cmocka_unit_test(counters_go_down_in_order),
         cmocka_unit_test(fences_wait_for_their_caches),
