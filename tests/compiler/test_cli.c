@@ -502,6 +502,29 @@ static void packs_are_compared(void **state)
     expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
 }
 
+/* The tile is part of a kernel's name, not of its dispatch key. */
+static void packs_are_compared_by_key(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"auto", "8", "9"};
+    for (int i = 0; i < 3; i++) {
+        char text[128], command[64];
+        snprintf(text, sizeof(text),
+                 "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 80, tile: %s }]\n",
+                 names[i]);
+        write_file("tile.yaml", text);
+        snprintf(command, sizeof(command), "build tile.yaml -o %s.pack -q --cache c", names[i]);
+        expect(command, 0, "", "");
+    }
+    expect("diff auto.pack 8.pack", 1, "+ prefill_bf16_d80_tile8_gfx942\n2 kernels differ, 0 ", "");
+    expect("diff auto.pack 8.pack --by-key", 0, "0 kernels differ, 1 are the same", "");
+    expect("diff 8.pack 9.pack --by-key", 1, "8_gfx942 -> prefill_bf16_d80_tile9_gfx942: code", "");
+    expect_json("diff 8.pack 9.pack --by-key --json", 1, "\"new_name\": \"prefill_bf16_d80_tile9");
+    write_file("wide.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 96 }]\n");
+    expect("build wide.yaml -o wide.pack -q --cache c", 0, "", "");
+    expect("diff wide.pack auto.pack --by-key", 1, "2 kernels differ, 0 are the same", "");
+}
+
 /* The page is self-contained and has the launches and hot loops of every kernel. */
 static void a_report_is_one_page(void **state)
 {
@@ -698,6 +721,7 @@ int main(int argc, char **argv)
         TEST(a_file_that_is_no_description_is_told_apart),
         TEST(every_command_speaks_json),
         TEST(packs_are_compared),
+        TEST(packs_are_compared_by_key),
         TEST(a_report_is_one_page),
         TEST(the_cache_is_kept_small),
         TEST(a_depfile_names_every_input),

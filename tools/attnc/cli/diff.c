@@ -2,20 +2,25 @@
  *
  * attnc diff: which kernels two packs have, and what has changed in those that both have.
  */
+#include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/attn.h"
+#include "targets/elf_image.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/json.h"
 #include "tools/attnc/cli/pack_file.h"
 
 static struct {
-    bool json;
+    bool json, by_key;
 } args;
 
 static const struct option_row options[] = {
+    {"by-key", 0, NULL,
+     "pair kernels by target, op and dispatch key, whatever their names, and compare machine code",
+     NULL, &args.by_key},
     {"json", 0, NULL, "print a JSON object", NULL, &args.json},
     {0},
 };
@@ -23,6 +28,8 @@ static const struct option_row options[] = {
 /* The resources that a kernel takes, and its machine code. */
 struct facts {
     const char *name;
+    char
+        *key; /* what kernels of both packs are paired by; several kernels of a pack may share it */
     int64_t values[8];
     uint64_t code;
     bool damaged; /* its code object does not match its checksum */
@@ -35,17 +42,85 @@ enum { VALUES = sizeof(value_names) / sizeof(value_names[0]) };
 
 struct side {
     struct attn_pack *pack;
-    struct facts *kernels; /* by name */
+    struct facts *kernels; /* by key, then by name */
     size_t count;
 };
 
-static int compare_names(const void *a, const void *b)
+static int compare_kernels(const void *a, const void *b)
 {
-    return strcmp(((const struct facts *)a)->name, ((const struct facts *)b)->name);
+    const struct facts *f = a, *g = b;
+    const int order = strcmp(f->key, g->key);
+    return order ? order : strcmp(f->name, g->name);
 }
 
-/* Sets the kernel's FNV-1a number, which equal code objects share. A damaged one is reported and
- * marked. Returns an exit_code. */
+static int compare_fields(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Returns "field=value" of the i-th field of a kernel's dispatch key, which the caller frees. NULL:
+ * out of memory. */
+static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
+{
+    const char *field = "", *value = "";
+    attn_pack_kernel_field(pack, n, i, &field, &value); /* the record was checked before */
+    const size_t size = strlen(field) + strlen(value) + 2;
+    char *text = malloc(size);
+    if (text)
+        snprintf(text, size, "%s=%s", field, value);
+    return text;
+}
+
+/* Returns target, op and the dispatch key, its fields in the order of their names. The order of
+ * fields in a record may differ between packs. The caller frees it. NULL: out of memory. */
+static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
+                          const struct attn_kernel_info *k)
+{
+    char **fields = calloc(k->field_count + 1, sizeof(*fields)), *key = NULL;
+    size_t size = strlen(k->target) + strlen(k->op) + 2;
+    bool good = fields != NULL;
+    for (uint32_t i = 0; good && i < k->field_count; i++) {
+        fields[i] = field_text(pack, n, i);
+        good = fields[i] != NULL;
+        size += good ? strlen(fields[i]) + 1 : 0;
+    }
+    if (good)
+        key = malloc(size);
+    if (key) {
+        qsort(fields, k->field_count, sizeof(*fields), compare_fields);
+        size_t used = (size_t)snprintf(key, size, "%s %s", k->target, k->op);
+        for (uint32_t i = 0; i < k->field_count; i++)
+            used += (size_t)snprintf(key + used, size - used, " %s", fields[i]);
+    }
+    for (uint32_t i = 0; fields && i < k->field_count; i++)
+        free(fields[i]);
+    free(fields);
+    return key;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* Hashes the executable sections of a code object. Names of symbols and metadata do not count. */
+static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t size)
+{
+    Elf *elf = tgt_open_elf(object, size);
+    for (Elf_Scn *s = elf ? elf_nextscn(elf, NULL) : NULL; s; s = elf_nextscn(elf, s)) {
+        GElf_Shdr header;
+        Elf_Data *data = elf_getdata(s, NULL);
+        if (data && gelf_getshdr(s, &header) && header.sh_flags & SHF_EXECINSTR)
+            hash = hash_bytes(hash, data->d_buf, data->d_size);
+    }
+    elf_end(elf);
+    return hash;
+}
+
+/* Sets the kernel's FNV-1a number, which equal code objects share; with --by-key, equal machine
+ * code. A damaged one is reported and marked. Returns an exit_code. */
 static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n, size_t size,
                      struct facts *f)
 {
@@ -58,8 +133,8 @@ static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n,
         f->damaged = true;
         size = 0;
     }
-    for (size_t i = 0; i < size; i++)
-        f->code = (f->code ^ code[i]) * UINT64_C(1099511628211);
+    f->code =
+        args.by_key ? hash_machine_code(f->code, code, size) : hash_bytes(f->code, code, size);
     free(code);
     return EXIT_GOOD;
 }
@@ -81,13 +156,24 @@ static int open_side(struct side *s, const char *path)
             .name = k.name,
             .values = {k.vgprs, k.agprs, k.sgprs, (int64_t)k.lds_static + k.lds_dynamic, k.spills,
                        k.scratch, k.occupancy, k.code_bytes},
+            .key = args.by_key ? dispatch_key(s->pack, n, &k) : strdup(k.name),
         };
+        if (!s->kernels[n].key)
+            return complain(EXIT_ENVIRONMENT, "out of memory");
         code = hash_code(s->pack, path, n, k.object_bytes, &s->kernels[n]);
         if (code != EXIT_GOOD)
             return code;
     }
-    qsort(s->kernels, s->count, sizeof(*s->kernels), compare_names);
+    qsort(s->kernels, s->count, sizeof(*s->kernels), compare_kernels);
     return EXIT_GOOD;
+}
+
+/* True if both kernels have the same code and resources, and neither is damaged. Equal code
+ * objects have equal resources. */
+static bool is_same(const struct facts *a, const struct facts *b)
+{
+    return a->code == b->code && !a->damaged && !b->damaged &&
+           memcmp(a->values, b->values, sizeof(a->values)) == 0;
 }
 
 static void print_change(const struct facts *a, const struct facts *b)
@@ -99,7 +185,10 @@ static void print_change(const struct facts *a, const struct facts *b)
                                         : "the second pack");
         return;
     }
-    printf("~ %s:", a->name);
+    printf("~ %s", a->name);
+    if (strcmp(a->name, b->name) != 0)
+        printf(" -> %s", b->name);
+    putchar(':');
     bool any = false;
     for (int i = 0; i < VALUES; i++) {
         if (a->values[i] == b->values[i])
@@ -115,6 +204,8 @@ static void change_json(struct json *j, const struct facts *a, const struct fact
 {
     json_begin_object(j, NULL);
     json_string(j, "kernel", (a ? a : b)->name);
+    if (a && b && strcmp(a->name, b->name) != 0)
+        json_string(j, "new_name", b->name);
     const bool damaged = (a && a->damaged) || (b && b->damaged);
     json_string(j, "change", damaged ? "corrupted" : !a ? "added" : !b ? "removed" : "changed");
     for (int i = 0; a && b && i < VALUES; i++) {
@@ -149,12 +240,12 @@ static int compare(const struct side *a, const struct side *b)
     for (size_t x = 0, y = 0; x < a->count || y < b->count;) {
         const struct facts *f = x < a->count ? &a->kernels[x] : NULL;
         const struct facts *g = y < b->count ? &b->kernels[y] : NULL;
-        const int order = !f ? 1 : !g ? -1 : strcmp(f->name, g->name);
+        const int order = !f ? 1 : !g ? -1 : strcmp(f->key, g->key);
         f = order <= 0 ? f : NULL;
         g = order >= 0 ? g : NULL;
         x += f != NULL;
         y += g != NULL;
-        if (f && g && f->code == g->code && !f->damaged && !g->damaged) {
+        if (f && g && is_same(f, g)) {
             same++;
             continue;
         }
@@ -184,6 +275,8 @@ static int run(int argc, char **argv)
     if (code == EXIT_GOOD)
         code = compare(&sides[0], &sides[1]);
     for (int i = 0; i < 2; i++) {
+        for (size_t n = 0; sides[i].kernels && n < sides[i].count; n++)
+            free(sides[i].kernels[n].key);
         free(sides[i].kernels);
         attn_pack_close(sides[i].pack);
     }
@@ -192,13 +285,19 @@ static int run(int argc, char **argv)
 
 const struct command command_diff = {
     .name = "diff",
-    .usage = "PACK PACK [--json]",
+    .usage = "PACK PACK [--by-key] [--json]",
     .summary = "Say which kernels of two packs differ",
     .options = options,
     .details =
         "+ is a kernel of the second pack alone, - one of the first, ~ one that both have with\n"
         "other code, ! one whose code is corrupted in either. Exit code: 0 all are the same, 1 "
         "some\n"
-        "differ. `attnc report A B` draws both.\n",
+        "differ. `attnc report A B` draws both.\n"
+        "\n"
+        "With --by-key a kernel whose name alone is new, as after tiles were numbered anew, is "
+        "the\n"
+        "same. Kernels of one dispatch key, which differ in their conditions, are paired in the "
+        "order\n"
+        "of their names.\n",
     .run = run,
 };
