@@ -242,13 +242,13 @@ static void emit_epilogue(struct tir_rotation *r, struct tir_builder *b, struct 
 }
 
 /* Appends the ops after the loop that have a stage. */
-static void append_behind(struct tir_rotation *r, struct tir_block *block)
+static void append_after(struct tir_rotation *r, struct tir_block *block)
 {
-    for (unsigned i = 0; i < r->n_behind; i++) {
-        struct tir_op *const op = tir_op(r->f, r->behind[i]);
+    for (unsigned i = 0; i < r->n_after; i++) {
+        struct tir_op *const op = tir_op(r->f, r->after[i]);
         op->stage = TIR_NO_STAGE;
         op->phase = 0;
-        tir_append(r->f, block, r->behind[i]);
+        tir_append(r->f, block, r->after[i]);
     }
 }
 
@@ -262,7 +262,7 @@ static void emit_loop(struct tir_rotation *r, struct tir_builder *b)
         offset_groups(b, true);
     emit_steady(r, b, nested);
     emit_drain(r, b, nested);
-    append_behind(r, b->block);
+    append_after(r, b->block);
     emit_epilogue(r, b, nested);
     if (s->loop.roles > 1)
         offset_groups(b, false);
@@ -287,7 +287,7 @@ static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_
     struct tir_value *const begun = tir_alloc(r->f, (n + 1) * sizeof(begun[0]));
     struct tir_value *const known = tir_alloc(r->f, (n + 1) * sizeof(known[0]));
     unsigned n_known = 0;
-    assert(!r->schedule->loop.drain && !r->n_behind);
+    assert(!r->schedule->loop.drain && !r->n_after);
     for (unsigned i = 0; i < n; i++) {
         if (tir_def_stage(r, r->yield->operands[i]) + 1 < r->last)
             continue;
@@ -310,10 +310,10 @@ static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_
             made[i] = known[k++];
 }
 
-static bool is_behind(const struct tir_rotation *r, struct tir_ref op)
+static bool is_after(const struct tir_rotation *r, struct tir_ref op)
 {
-    for (unsigned i = 0; i < r->n_behind; i++)
-        if (r->behind[i].id == op.id)
+    for (unsigned i = 0; i < r->n_after; i++)
+        if (r->after[i].id == op.id)
             return true;
     return false;
 }
@@ -343,10 +343,10 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     const unsigned n_rest = outer->n_ops - index - 1;
     struct tir_ref *rest = tir_alloc(f, (n_rest + 1) * sizeof(rest[0]));
     memcpy(rest, outer->ops + index + 1, n_rest * sizeof(rest[0]));
-    r.behind = tir_alloc(f, (n_rest + 1) * sizeof(r.behind[0]));
+    r.after = tir_alloc(f, (n_rest + 1) * sizeof(r.after[0]));
     for (unsigned i = 0; i < n_rest; i++)
         if (tir_op(f, rest[i])->stage != TIR_NO_STAGE)
-            r.behind[r.n_behind++] = rest[i];
+            r.after[r.n_after++] = rest[i];
     hold(&r, outer, index);
 
     struct tir_builder b = tir_at_end(f, outer);
@@ -357,7 +357,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
         get_yielded(&r, made);
     }
     for (unsigned i = 0; i < n_rest; i++)
-        if (!is_behind(&r, rest[i]))
+        if (!is_after(&r, rest[i]))
             tir_append(f, outer, rest[i]);
     for (unsigned i = 0; i < r.yield->n_operands; i++)
         tir_replace_uses(f, outer, tir_result(r.loop, i), made[i]);

@@ -28,8 +28,8 @@ struct tir_rotation {
     unsigned n_order;
     struct tir_ref *held; /* ops before the loop that have a stage */
     unsigned n_held;
-    struct tir_ref *behind; /* ops after the loop that have a stage */
-    unsigned n_behind;
+    struct tir_ref *after; /* ops after the loop that have a stage */
+    unsigned n_after;
     bool *kept;        /* by index in `order`; all true except in loops that only copy */
     bool *is_op_value; /* by value id: defined by an op of the body */
     unsigned max_id;

@@ -87,7 +87,7 @@ static void check_order(struct tir_verifier *v, const struct tir_block *body, ui
         const struct tir_op *const end = tir_op(v->f, body->ops[i]);
         const bool ends = end->opcode == TIR_wait || end->opcode == TIR_barrier;
         tir_check(v, !ends || end->phase != op->phase || stage_of(end) != stage_of(op),
-                  "stands behind a %s that ends its phase", tir_ops[end->opcode].name);
+                  "comes after a %s that ends its phase", tir_ops[end->opcode].name);
     }
 }
 

@@ -71,7 +71,7 @@ static int check_sections(const struct attn_pack *pack)
             return bad("pack %s: offset %llu overlaps what precedes or is misaligned",
                        section_names[i], (unsigned long long)s->offset);
         if (s->offset > pack->size || s->size > pack->size - s->offset)
-            return bad("pack %s: %llu bytes at %llu end behind the file", section_names[i],
+            return bad("pack %s: %llu bytes at %llu end after the file", section_names[i],
                        (unsigned long long)s->size, (unsigned long long)s->offset);
         end = s->offset + s->size;
     }

@@ -111,7 +111,7 @@ static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
     const struct attn_pack_section *s = &pack->sections[ATTN_PACK_KERNELS];
     uint64_t at = pack->record_offsets[n];
     if (at % 8 || at > s->size || s->size - at < sizeof(struct attn_pack_kernel))
-        return bad("pack index: the record of kernel %u at %llu ends behind its section", n,
+        return bad("pack index: the record of kernel %u at %llu ends after its section", n,
                    (unsigned long long)at);
     *offset = s->offset + at;
     return ATTN_OK;
@@ -146,8 +146,7 @@ static int check_record(const struct attn_pack *pack, uint32_t n, const struct a
     uint64_t code_size = pack->sections[ATTN_PACK_CODE].size;
     if (k->code_offset % ATTN_PACK_CODE_ALIGN || k->code_size == 0 || k->code_offset > code_size ||
         k->code_size > code_size - k->code_offset)
-        return bad("pack kernels: kernel %u (%s): its code ends behind the code section", n,
-                   r.name);
+        return bad("pack kernels: kernel %u (%s): its code ends after the code section", n, r.name);
     r.op = attn_pack_text(pack, k->op);
     r.target = attn_pack_text(pack, k->target);
     *record = r;
@@ -194,7 +193,7 @@ static int copy_record(const struct attn_pack *pack, uint32_t n, struct attn_pac
 }
 
 static_assert(sizeof(struct attn_pack_record) % _Alignof(struct attn_pack_kernel) == 0,
-              "the copied bytes behind a record are aligned");
+              "the copied bytes after a record are aligned");
 
 static int make_record(const struct attn_pack *pack, uint32_t n, struct attn_pack_record **out)
 {

@@ -69,12 +69,12 @@ static bool is_there(const struct batch *p, const struct sequence *q)
     return q->of < p->shape->batch;
 }
 
-/* Returns the number of a sequence's keys that a tile sees. Its last query is `queries_behind`
+/* Returns the number of a sequence's keys that a tile sees. Its last query is `queries_after`
  * before the sequence's last one. */
-static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_behind)
+static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_after)
 {
     const int32_t right = p->shape->window_right;
-    return right < 0 ? all : smaller(all, larger(all - queries_behind + right, 0));
+    return right < 0 ? all : smaller(all, larger(all - queries_after + right, 0));
 }
 
 /* Returns the number of a sequence's tiles, at least 1. */

@@ -81,10 +81,10 @@ static void clear_others(struct logits *x)
 {
     struct tir_builder *b = &x->b;
     const struct tir_value clears = tir_cmp_ne(b, tir_arg(b, ARG_CLEAR, TIR_I32), tir_i32(b, 0));
-    const struct tir_value behind = tir_add(b, x->scored, x->n);
+    const struct tir_value scored_end = tir_add(b, x->scored, x->n);
     struct tir_if clean = tir_begin_if(b, clears, false, NULL, 0);
     clear_columns(x, x->first, tir_sub(b, x->scored, x->first));
-    clear_columns(x, behind, tir_sub(b, x->end, behind));
+    clear_columns(x, scored_end, tir_sub(b, x->end, scored_end));
     tir_end_if(b, &clean, NULL);
 }
 

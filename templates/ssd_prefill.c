@@ -123,14 +123,14 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* Chooses the types of the pool's state and of one in segment_states, which is float in the order
  * [P, N]. */
-static void choose_states(struct ssd_prefill *s, const struct tir_layout *turned)
+static void choose_states(struct ssd_prefill *s, const struct tir_layout *transposed)
 {
     struct att_variant entry = *s->v;
     const int n = s->v->head_dim, p = s->v->head_dim_v;
     entry.state_dtype = ATT_STATE_DTYPE_F32;
     entry.state_layout = ATT_STATE_LAYOUT_V_MAJOR;
-    s->state = att_state_of_layout(&s->b, s->v, n, p, s->values, turned);
-    s->entry = att_state_of_layout(&s->b, &entry, n, p, s->values, turned);
+    s->state = att_state_of_layout(&s->b, s->v, n, p, s->values, transposed);
+    s->entry = att_state_of_layout(&s->b, &entry, n, p, s->values, transposed);
 }
 
 static void choose_layouts(struct ssd_prefill *s)
@@ -144,11 +144,11 @@ static void choose_layouts(struct ssd_prefill *s)
     const struct tir_layout scores = tir_mma_result(mma, ATT_CHUNK, ATT_CHUNK, s->by_token);
     const struct tir_layout out = tir_mma_result(mma, p, ATT_CHUNK, s->by_token);
     const struct tir_layout state = tir_mma_result(mma, n, p, s->by_key);
-    const struct tir_layout turned = tir_layout_transpose(&state);
+    const struct tir_layout transposed = tir_layout_transpose(&state);
     s->tokens = tir_contract_acc(&scores, tir_bits(BLOCK));
     s->scores = tir_tile(f, TIR_F32, ATT_CHUNK, ATT_CHUNK, &scores);
     s->out = tir_tile(f, TIR_F32, p, ATT_CHUNK, &out);
-    choose_states(s, &turned);
+    choose_states(s, &transposed);
     s->b_map = rows_map(f->machine, ATT_CHUNK, n);
     s->x_map = rows_map(f->machine, ATT_CHUNK, p);
     s->s_map = rows_map(f->machine, p, n);
@@ -261,8 +261,8 @@ static struct tir_value turned_operand(struct ssd_prefill *s, struct tir_value l
     struct tir_builder *b = &s->b;
     const struct tir_layout l =
         tir_mma_left(&b->f->machine->mma[s->instr], rows, &s->tokens, waves);
-    const struct tir_layout turned = tir_layout_transpose(&l);
-    const struct tir_type t = tir_tile(b->f, s->dtype, ATT_CHUNK, rows, &turned);
+    const struct tir_layout transposed = tir_layout_transpose(&l);
+    const struct tir_type t = tir_tile(b->f, s->dtype, ATT_CHUNK, rows, &transposed);
     return tir_transpose(b, tir_tile_lds_load(b, lds, t, map));
 }
 

@@ -17,7 +17,7 @@
 
 /* The other workgroups, as a workgroup counts them when it stops waiting; all i32. */
 struct others {
-    struct tir_value behind; /* parts that were counted after the workgroup's own */
+    struct tir_value after; /* parts that were counted after the workgroup's own */
     struct tir_value
         left; /* workgroups that did not wait for the last part; -1: this one did not */
 };
@@ -61,14 +61,14 @@ static struct others await_parts(const struct att_share *s)
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);
-    const struct tir_value behind =
+    const struct tir_value after =
         tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, TIR_ARRIVED)));
     struct tir_value left = tir_sar(b, was, left_bit);
-    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, behind, tir_i32(b, 0)), false, &i32, 1);
+    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, after, tir_i32(b, 0)), false, &i32, 1);
     const struct tir_value seen = await(s);
     tir_else(b, &early, &seen);
     tir_end_if(b, &early, &left);
-    const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), behind);
+    const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), after);
     tir_tile_lds_store(b, s->lds, tir_splat(b, said, t), &map);
     tir_end_if(b, &first, NULL);
     att_lds_barrier(b);
@@ -76,7 +76,7 @@ static struct others await_parts(const struct att_share *s)
     att_lds_barrier(b);
     return (struct others){
         .left = tir_sar(b, all, left_bit),
-        .behind = tir_and(b, all, tir_i32(b, TIR_ARRIVED)),
+        .after = tir_and(b, all, tir_i32(b, TIR_ARRIVED)),
     };
 }
 
@@ -89,7 +89,7 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
 {
     struct tir_builder *b = s->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value first = tir_add(b, tir_mul(b, s->wave, s->count), o->behind);
+    const struct tir_value first = tir_add(b, tir_mul(b, s->wave, s->count), o->after);
     const struct tir_value waves = att_times(b, s->count, (int)s->waves);
     struct tir_loop slice = tir_begin_for(b, first, n, waves, NULL, 0);
     s->add(s->family, slice.index);

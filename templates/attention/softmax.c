@@ -74,12 +74,12 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
     const struct tir_type t[] = {s->vector, s->vector};
     struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
     const struct tir_value next = att_softmax_next(b, s, top, *m);
-    struct tir_value behind = tir_exp2(b, tir_sub(b, *m, next));
+    struct tir_value factor = tir_exp2(b, tir_sub(b, *m, next));
     if (s->from_zero) {
         const struct tir_value first = tir_cmp_lt(b, *m, tir_float_like(b, *m, LOWEST / 2));
-        behind = tir_select(b, first, tir_float_like(b, behind, 1.0f), behind);
+        factor = tir_select(b, first, tir_float_like(b, factor, 1.0f), factor);
     }
-    tir_else(b, &follow, (struct tir_value[]){next, behind});
+    tir_else(b, &follow, (struct tir_value[]){next, factor});
     struct tir_value both[] = {*m, alpha};
     tir_end_if(b, &follow, both);
     *m = tir_named(b, "m", both[0]);

@@ -106,8 +106,8 @@ static void store_fp8(struct compress *c, const struct place *p, struct tir_valu
     const struct tir_value at = att_index_key_byte(b, p->inside, c->v->head_dim, shuffle);
     const struct tir_type one = tir_with_dtype(tir_typeof(b->f, scale), TIR_I64);
     att_cache_store(&cache, tir_splat(b, att_wide(b, at), one), 0, bytes);
-    const struct tir_value behind = att_index_scale_byte(&p->paging, p->inside, c->v->head_dim);
-    const struct tir_value to = tir_add(b, p->page, att_wide(b, behind));
+    const struct tir_value scale_byte = att_index_scale_byte(&p->paging, p->inside, c->v->head_dim);
+    const struct tir_value to = tir_add(b, p->page, att_wide(b, scale_byte));
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 

@@ -51,7 +51,7 @@ struct delta_types {
     struct tir_type stored;       /* `values` in 16 bits, as memory has it */
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
     struct tir_type padded;       /* `tokens` of 16 tokens, padded with 16 rows of zeros */
-    struct tir_type turned;       /* K x 32, 16-bit: left operand over tokens */
+    struct tir_type transposed;   /* K x 32, 16-bit: left operand over tokens */
     struct tir_type packed_turned, packed_blocks; /* as records have these */
     struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
     struct tir_type state;         /* K x value elements, f32: result */
@@ -68,7 +68,7 @@ struct delta_types {
 struct delta_maps {
     struct tir_layout strip;       /* 16 x K of 16 bits */
     struct tir_layout panel;       /* K x 16 of 16 bits: the keys of one strip, transposed */
-    struct tir_layout turned;      /* K x 32 of 16 bits: two such panels */
+    struct tir_layout transposed;  /* K x 32 of 16 bits: two such panels */
     struct tir_layout block;       /* 16 x 16 of 16 bits */
     struct tir_layout line;        /* 64 x 1 floats */
     struct tir_layout rows, cols;  /* 16 x 1 and 1 x 16 floats */
@@ -78,13 +78,13 @@ struct delta_maps {
 
 /* Addresses in LDS (i32). */
 struct delta_lds {
-    struct tir_value k, q, turned; /* 64 rows of keys, of queries; keys as columns */
-    struct tir_value n, p;         /* blocks up to the diagonal; on it n has the blocks of M */
-    struct tir_value sums;         /* by wave, a line each: enum delta_line */
-    struct tir_value scales;       /* lines r and s of all rows */
-    struct tir_value totals;       /* by channel: K floats for each block */
-    struct tir_value scratch;      /* by channel: place for a strip of this wave */
-    struct tir_value v;            /* of the wave: its value elements; for scans in stages */
+    struct tir_value k, q, transposed; /* 64 rows of keys, of queries; keys as columns */
+    struct tir_value n, p;             /* blocks up to the diagonal; on it n has the blocks of M */
+    struct tir_value sums;             /* by wave, a line each: enum delta_line */
+    struct tir_value scales;           /* lines r and s of all rows */
+    struct tir_value totals;           /* by channel: K floats for each block */
+    struct tir_value scratch;          /* by channel: place for a strip of this wave */
+    struct tir_value v;                /* of the wave: its value elements; for scans in stages */
 };
 
 /* Lines of `sums`: betas. Not by channel also log2 of the decay from the chunk's first token on,
@@ -131,10 +131,10 @@ struct delta {
 
 /* Parts of the record of a chunk and value head, in their order in memory. */
 enum delta_part {
-    DELTA_KEYS,    /* by channel, 64 x K of 16 bits: keys, decayed from the chunk's start on */
-    DELTA_QUERIES, /* by channel: queries, decayed as the keys */
-    DELTA_TURNED,  /* keys as columns, 16-bit, by channel decayed up to the chunk's end: by half,
-                      group g of tokens and key, four tokens of each of two blocks */
+    DELTA_KEYS,        /* by channel, 64 x K of 16 bits: keys, decayed from the chunk's start on */
+    DELTA_QUERIES,     /* by channel: queries, decayed as the keys */
+    DELTA_KEY_COLUMNS, /* keys as columns, 16-bit, by channel decayed up to the chunk's end. Order:
+                      half, group of tokens, key, four tokens of each of two blocks */
     DELTA_N,       /* 16-bit blocks of N below the diagonal, and of M on it. Order: pair of blocks,
                       group of four columns, row, block of the pair, column of the group */
     DELTA_P,       /* blocks of P up to the diagonal, in the order of DELTA_N */
@@ -230,7 +230,7 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 /* ---- scan.c ---- */
 
 /** Transposes a strip to K x 16. A lane's registers hold adjacent tokens, as stores take them. */
-struct tir_value delta_turned(struct delta *d, struct tir_value strip);
+struct tir_value delta_transposed(struct delta *d, struct tir_value strip);
 
 /** Stores this wave's keys as columns, which the state's product takes. */
 void delta_store_turned(struct delta *d, struct tir_value strip);

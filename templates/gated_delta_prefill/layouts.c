@@ -31,7 +31,8 @@ static struct tir_layout order_values(const struct delta *d, const struct tir_la
 
 static struct tir_layout order_value_columns(const struct delta *d, const struct tir_layout *l)
 {
-    const struct tir_layout turned = tir_layout_transpose(l), rows = order_values(d, &turned);
+    const struct tir_layout transposed = tir_layout_transpose(l),
+                            rows = order_values(d, &transposed);
     return tir_layout_transpose(&rows);
 }
 
@@ -105,10 +106,10 @@ static void choose_values(struct delta *d)
     const struct tir_layout ordered = order_values(d, &right);
     t->tokens = tile(d, d->dtype, DELTA_CHUNK / 2, d->values, tir_layout_transpose(&ordered));
     const struct tir_layout left = tir_mma_left(mma, key, &k, one_wave);
-    t->turned = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(d, &left));
-    const struct tir_layout turned = *tir_layout_of(d->b.f, t->turned);
+    t->transposed = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(d, &left));
+    const struct tir_layout transposed = *tir_layout_of(d->b.f, t->transposed);
     t->packed_turned = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
-                            tir_layout_split_blocks(&turned, key, ACCESS));
+                            tir_layout_split_blocks(&transposed, key, ACCESS));
 }
 
 /* Chooses the types of loads from records and of V that are as wide as they can be. */
@@ -118,8 +119,8 @@ static void choose_wide(struct delta *d)
     struct delta_types *t = &d->t;
     const struct tir_layout block = *tir_layout_of(d->b.f, t->coefficients);
     const struct tir_layout groups = tir_layout_split_blocks(&block, DELTA_BLOCK, FOUR);
-    const struct tir_layout turned = tir_layout_transpose(&groups);
-    const struct tir_layout pair = tir_layout_stack(&turned, FOUR);
+    const struct tir_layout transposed = tir_layout_transpose(&groups);
+    const struct tir_layout pair = tir_layout_stack(&transposed, FOUR);
     t->packed_blocks = tile(d, d->dtype, FOUR * DELTA_BLOCK, ACCESS, tir_layout_transpose(&pair));
     struct tir_spread s = tir_spread(d->m, 1);
     tir_spread_cols(&s, TIR_REGS, tir_bits(ACCESS));
@@ -161,7 +162,7 @@ static void choose_maps(struct delta *d)
     d->map = (struct delta_maps){
         .strip = att_lds_swizzled(DELTA_BLOCK, key, ACCESS, 0, tir_bits(key / ACCESS)),
         .panel = tir_row_major(key, DELTA_BLOCK),
-        .turned = tir_layout_join_blocks(&panels, key, DELTA_BLOCK),
+        .transposed = tir_layout_join_blocks(&panels, key, DELTA_BLOCK),
         .block = tir_row_major(DELTA_BLOCK, DELTA_BLOCK),
         .line = tir_row_major(DELTA_CHUNK, 1),
         .rows = tir_row_major(DELTA_BLOCK, 1),
@@ -231,7 +232,7 @@ static void choose_lds(struct delta *d)
     if (factors_bytes(d->v)) {
         l->k = tir_lds_buffer(b, factors_bytes(d->v), 0);
         l->q = att_plus(b, l->k, rows);
-        l->turned = att_plus(b, l->q, rows);
+        l->transposed = att_plus(b, l->q, rows);
     }
     if (triangles_bytes(d->v)) {
         l->n = tir_lds_buffer(b, DELTA_TRIANGLE * BLOCK_BYTES, 0);

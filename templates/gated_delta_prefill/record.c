@@ -22,7 +22,7 @@ static int part_bytes(const struct att_variant *v, enum delta_part part)
     switch (part) {
     case DELTA_KEYS:
     case DELTA_QUERIES: return channels ? rows * v->head_dim : 0;
-    case DELTA_TURNED: return rows * v->head_dim;
+    case DELTA_KEY_COLUMNS: return rows * v->head_dim;
     case DELTA_N:
     case DELTA_P: return DELTA_TRIANGLE * DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM;
     case DELTA_NUMBERS: return DELTA_NUMBER_LINES * LINE_BYTES;
@@ -95,17 +95,17 @@ void delta_store_columns(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value one = tir_i32(b, 1), half = tir_shr(b, d->wave, one);
-    struct tir_view view = delta_part(d, DELTA_TURNED, PACK * DELTA_ELEM, 0);
+    struct tir_view view = delta_part(d, DELTA_KEY_COLUMNS, PACK * DELTA_ELEM, 0);
     view.byte = att_times(b, tir_and(b, d->wave, one), FOUR * DELTA_ELEM);
     tir_tile_store(b, view, att_times(b, half, FOUR * d->v->head_dim),
-                   tir_split_blocks(b, delta_turned(d, strip), FOUR));
+                   tir_split_blocks(b, delta_transposed(d, strip), FOUR));
 }
 
 struct tir_value delta_load_columns(struct delta *d, int half)
 {
     struct tir_builder *b = &d->b;
     const int key = d->v->head_dim;
-    const struct tir_view view = delta_part(d, DELTA_TURNED, PACK * DELTA_ELEM, 0);
+    const struct tir_view view = delta_part(d, DELTA_KEY_COLUMNS, PACK * DELTA_ELEM, 0);
     const struct tir_value row = tir_i32(b, half * FOUR * key);
     return tir_join_blocks(b, tir_tile_load(b, view, row, d->t.packed_turned), (unsigned)key);
 }

@@ -8,19 +8,19 @@
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_FLOAT };
 
-struct tir_value delta_turned(struct delta *d, struct tir_value strip)
+struct tir_value delta_transposed(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value turned = tir_transpose(b, strip);
-    const struct tir_layout l = tir_layout_regs_first(tir_layout_of(b->f, tir_typeof(b->f, turned)),
-                                                      TIR_RC(0, DELTA_BLOCK - 1));
-    return tir_relayout(b, turned, &l);
+    const struct tir_value transposed = tir_transpose(b, strip);
+    const struct tir_layout l = tir_layout_regs_first(
+        tir_layout_of(b->f, tir_typeof(b->f, transposed)), TIR_RC(0, DELTA_BLOCK - 1));
+    return tir_relayout(b, transposed, &l);
 }
 
 void delta_store_turned(struct delta *d, struct tir_value strip)
 {
     const int bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
-    tir_tile_lds_store(&d->b, delta_own(d, d->lds.turned, bytes), delta_turned(d, strip),
+    tir_tile_lds_store(&d->b, delta_own(d, d->lds.transposed, bytes), delta_transposed(d, strip),
                        &d->map.panel);
 }
 
@@ -83,8 +83,8 @@ static struct tir_value load_block(struct delta *d, struct tir_value region, int
 static struct tir_value load_turned(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
-    return tir_tile_lds_load(&d->b, att_plus(&d->b, d->lds.turned, half * bytes), d->t.turned,
-                             &d->map.turned);
+    return tir_tile_lds_load(&d->b, att_plus(&d->b, d->lds.transposed, half * bytes),
+                             d->t.transposed, &d->map.transposed);
 }
 
 static void load_rest(struct delta *d, struct rest *r)

@@ -100,7 +100,7 @@ void delta_make_chunk(struct delta *d)
 /* Tiles of a chunk that a wave loads before it needs them. */
 struct scan_rows {
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
-    struct tir_value n[DELTA_TRIANGLE], turned[2], fade;
+    struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
     struct tir_value of_w[DELTA_BLOCKS]; /* DELTA_OF_W; not loaded by channel */
 };
 
@@ -150,7 +150,7 @@ static void load_triangle(struct delta *d, struct scan_rows *r)
 static void load_turned(struct delta *d, struct scan_rows *r)
 {
     for (int half = 0; half < 2; half++)
-        r->turned[half] = delta_load_columns(d, half);
+        r->transposed[half] = delta_load_columns(d, half);
 }
 
 /* Stores the state before the chunk for the launch of outputs. */
@@ -248,7 +248,7 @@ static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool re
     solve(d, r, records, left, last);
     load_next(d, after, row, load_triangle, r);
     for (int half = 0; half < 2; half++)
-        state = delta_advance(d, r->turned[half], last + 2 * half, state);
+        state = delta_advance(d, r->transposed[half], last + 2 * half, state);
     load_next(d, after, row, load_turned, r);
     return state;
 }
@@ -310,9 +310,9 @@ void delta_make_outputs(struct delta *d)
     struct tir_value queries[DELTA_BLOCKS], w[DELTA_BLOCKS], p[DELTA_TRIANGLE];
     load_strips(d, true, queries);
     delta_load_blocks(d, DELTA_P, p);
-    const struct tir_value turned =
+    const struct tir_value transposed =
         tir_tile_load(b, delta_part(d, DELTA_STATE, key_bytes(d), 0), d->first, d->t.value_keys);
-    const struct tir_value operand = tir_transpose(b, turned);
+    const struct tir_value operand = tir_transpose(b, transposed);
     for (int j = 0; j < DELTA_BLOCKS; j++) {
         const struct tir_view view =
             delta_part(d, DELTA_W, DELTA_CHUNK * DELTA_ELEM, j * DELTA_BLOCK * DELTA_ELEM);

@@ -261,8 +261,8 @@ static struct tir_value scalar_page(const struct att_index *x, struct tir_value 
     return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
 }
 
-static struct tir_value behind(const struct att_index *x, struct tir_value base,
-                               struct tir_value index, int bytes)
+static struct tir_value row_address(const struct att_index *x, struct tir_value base,
+                                    struct tir_value index, int bytes)
 {
     struct tir_builder *b = x->b;
     return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
@@ -278,7 +278,7 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
     if (x->paged) {
         const struct tir_value inside = att_page_place(&x->paging, first);
         const struct tir_value start = tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
-        return tir_make_rsrc(b, behind(x, tir_add(b, base, start), inside, bytes),
+        return tir_make_rsrc(b, row_address(x, tir_add(b, base, start), inside, bytes),
                              tir_i32(b, (int)x->group * bytes));
     }
     const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);

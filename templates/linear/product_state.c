@@ -103,6 +103,6 @@ void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
     }
     const struct tir_view view = view_of(b, v, base, first, there);
     const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR;
-    const struct tir_value turned = keys ? rounded : tir_transpose(b, rounded);
-    tir_tile_store(b, view, tir_i32(b, 0), tir_relayout(b, turned, to));
+    const struct tir_value transposed = keys ? rounded : tir_transpose(b, rounded);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_relayout(b, transposed, to));
 }

@@ -64,8 +64,8 @@ static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, i
 
 static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsigned key)
 {
-    const struct tir_layout turned = tir_layout_transpose(memory);
-    const struct tir_layout line = tir_layout_join_blocks(&turned, 1, key / FOUR);
+    const struct tir_layout transposed = tir_layout_transpose(memory);
+    const struct tir_layout line = tir_layout_join_blocks(&transposed, 1, key / FOUR);
     return tir_layout_split_blocks(&line, 1, key);
 }
 
@@ -81,8 +81,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
-    const struct tir_layout turned = tir_layout_transpose(&split);
-    return tir_layout_join_blocks(&turned, 1, FOUR);
+    const struct tir_layout transposed = tir_layout_transpose(&split);
+    return tir_layout_join_blocks(&transposed, 1, FOUR);
 }
 
 /* ---- The state ---- */
@@ -143,10 +143,11 @@ struct att_state att_state_of_layout(struct tir_builder *b, const struct att_var
 {
     struct att_state s = state_of(v, key, value, rows);
     const unsigned k = (unsigned)key;
-    const struct tir_layout turned = tir_layout_transpose(tile), fours = layout_to_fours(tile, k);
+    const struct tir_layout transposed = tir_layout_transpose(tile),
+                            fours = layout_to_fours(tile, k);
     set_types(b, &s, tile);
     switch (s.order) {
-    case ATT_STATE_LAYOUT_K_MAJOR: s.memory = tir_tile(b->f, s.dtype, k, rows, &turned); break;
+    case ATT_STATE_LAYOUT_K_MAJOR: s.memory = tir_tile(b->f, s.dtype, k, rows, &transposed); break;
     case ATT_STATE_LAYOUT_K_FOURS:
         s.memory = tir_tile(b->f, s.dtype, k / FOUR, rows * FOUR, &fours);
         break;

@@ -42,13 +42,13 @@ struct tir_value att_triangle_inverse(struct tir_builder *b, struct tir_value a)
     const struct tir_value diagonal = tir_cmp_eq(b, tir_row_index(b, t), tir_col_index(b, t));
     const struct tir_value one = tir_select(b, diagonal, tir_float_like(b, a, 1), zeros(b, a));
     struct tir_value n = att_triangle_beside(b, a, 1);
-    struct tir_value x = tir_sub(b, one, product(b, n, one)), turned = tir_sub(b, one, n);
+    struct tir_value x = tir_sub(b, one, product(b, n, one)), inverse = tir_sub(b, one, n);
     for (int h = 2; h < ATT_TRIANGLE; h *= 2) {
         n = att_triangle_beside(b, a, h);
         const struct tir_value right = product(b, n, x); /* N X */
-        const struct tir_value less = product(b, turned, right);
-        turned = tir_sub(b, turned, product(b, right, turned));
+        const struct tir_value less = product(b, inverse, right);
+        inverse = tir_sub(b, inverse, product(b, right, inverse));
         x = tir_sub(b, x, less);
     }
-    return turned;
+    return inverse;
 }

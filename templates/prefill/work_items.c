@@ -20,7 +20,7 @@ enum word {
     END_TOKEN,
     FIRST_KEY,
     END_KEY,
-    BEHIND,
+    KEYS_AFTER,
     HEADS,
     N_WORDS,
 };
@@ -46,7 +46,7 @@ static bool needs_sequence(const struct att_variant *v)
 static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value keys = tir_add(b, w[END_KEY], w[BEHIND]);
+    const struct tir_value keys = tir_add(b, w[END_KEY], w[KEYS_AFTER]);
     p->work.kv_len = keys;
     p->work.q_len = tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]);
     p->item.position = tir_sub(b, keys, p->work.q_len);

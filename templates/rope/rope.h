@@ -35,7 +35,7 @@ struct rope_span {
 struct rope_shape {
     unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
-    unsigned n_turning; /* number of rotated pieces, which come first */
+    unsigned n_rotated; /* number of rotated pieces, which come first */
     bool packed;        /* the two elements of a pair are neighbours in memory (GPT-J) */
     bool many;          /* more than ROPE_FEW_PIECES pieces */
     struct rope_span spans[ROPE_MAX_SPANS];

@@ -8,7 +8,7 @@
 void rope_rotate(struct rope *p, struct rope_parts *x)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
+    for (unsigned i = 0; i < p->rotated.n_rotated; i++) {
         struct tir_value *const pair = &x->v[2 * i], first = pair[0], second = pair[1];
         const struct tir_value c = rope_repeat(p, p->cos[i], first);
         const struct tir_value s = rope_repeat(p, p->sin[i], first);
@@ -145,7 +145,7 @@ void rope_load_positions(struct rope *p)
 
 void rope_load_angles(struct rope *p)
 {
-    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
+    for (unsigned i = 0; i < p->rotated.n_rotated; i++) {
         p->cos[i] = load_angles(p, p->position[0], i, 0);
         p->sin[i] = load_angles(p, p->position[0], i, 1);
     }
@@ -153,7 +153,7 @@ void rope_load_angles(struct rope *p)
 
 void rope_widen_angles(struct rope *p)
 {
-    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
+    for (unsigned i = 0; i < p->rotated.n_rotated; i++) {
         p->cos[i] = tir_named(&p->b, "cos", widen(p, p->cos[i]));
         p->sin[i] = tir_named(&p->b, "sin", widen(p, p->sin[i]));
     }
@@ -162,6 +162,6 @@ void rope_widen_angles(struct rope *p)
 void rope_find_angles(struct rope *p)
 {
     rope_load_positions(p);
-    for (unsigned i = 0; i < p->rotated.n_turning; i++)
+    for (unsigned i = 0; i < p->rotated.n_rotated; i++)
         find_piece(p, i, p->position);
 }

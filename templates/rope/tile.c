@@ -126,7 +126,7 @@ void rope_choose_shapes(struct rope *p)
     s->packed = p->v->rope == ATT_ROPE_GPTJ;
     s->many = __builtin_popcount(rotary / 2) > ROPE_FEW_PIECES;
     add_pieces(p, s, 0, rotary / 2, lane_bits);
-    s->n_turning = s->n_pieces;
+    s->n_rotated = s->n_pieces;
     if (p->even)
         add_pieces(p, s, rotary, (dim - rotary) / 2, lane_bits);
     else

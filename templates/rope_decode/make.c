@@ -133,7 +133,7 @@ static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
         list[n] = &w->source.weights[i];
         n += v->norm != ATT_NORM_NONE;
     }
-    for (unsigned i = 0; i < shape->n_turning; i++) {
+    for (unsigned i = 0; i < shape->n_rotated; i++) {
         const struct tir_type t = shape->spans[shape->packed ? i : 2 * i].vector;
         types[n] = tir_with_dtype(t, rope_angle_dtype(&w->rope));
         list[n++] = &w->rope.cos[i];

@@ -151,9 +151,9 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
     return room;
 }
 
-/* The words of an item: from the list, or without a list from the workgroup's number. BEHIND is the
- * number of keys after the item's last one. */
-enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
+/* The words of an item: from the list, or without a list from the workgroup's number. KEYS_AFTER is
+ * the number of keys after the item's last one. */
+enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, KEYS_AFTER, HEAD };
 
 /* Waits for the item and the arguments that were loaded together with it, in one round. */
 static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS])
@@ -195,7 +195,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
         w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
     w[PARTIAL] = tir_i32(b, -1);
     find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
-    w[FIRST_KEY] = w[BEHIND] = tir_i32(b, 0);
+    w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);
     w[END_KEY] = count_keys(d, w[SEQUENCE]);
     tir_end_if(b, &listed, w);
     if (!beside)
@@ -261,7 +261,7 @@ void split_kv_find_item(struct split_kv *d, struct tir_value index)
         .end_token = w[END_TOKEN],
         .first_key = w[FIRST_KEY],
         .end_key = w[END_KEY],
-        .kv_len = tir_add(b, w[END_KEY], w[BEHIND]),
+        .kv_len = tir_add(b, w[END_KEY], w[KEYS_AFTER]),
         .table = table_of(d, w[SEQUENCE]),
     };
     item->diagonal = tir_sub(b, item->kv_len, item->end_token);

@@ -152,10 +152,9 @@ static struct split_kv_state join(struct split_kv *d, const struct split_kv_stat
 static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned from, unsigned n)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value behind = att_plus(b, d->wave, -(int)from);
-    struct tir_if giver =
-        tir_begin_if(b, tir_cmp_ult(b, behind, tir_i32(b, (int)n)), false, NULL, 0);
-    store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
+    const struct tir_value slot = att_plus(b, d->wave, -(int)from);
+    struct tir_if giver = tir_begin_if(b, tir_cmp_ult(b, slot, tir_i32(b, (int)n)), false, NULL, 0);
+    store_state(d, tir_add(b, d->lds, att_times(b, slot, (int)slot_bytes(d))), s);
     tir_end_if(b, &giver, NULL);
     att_lds_barrier(b);
 

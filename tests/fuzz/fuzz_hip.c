@@ -349,7 +349,7 @@ static void give_back_object(void *object)
 }
 
 /* The thread's own stream cannot be destroyed, and what it captures has memory. A stream may wait
- * for a value still; work behind that, such as hipFreeAsync(), is not done. */
+ * for a value still; later work, such as hipFreeAsync(), is not done. */
 static void end_work(void)
 {
     hipGraph_t graph;

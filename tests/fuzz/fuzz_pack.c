@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Any bytes as a pack: opened, read, searched, its kernel launched. The first byte of an input says
- * how it is meant: 0, the rest is the file; else the rest is a list of changes to a sound pack, and
- * bit 1 says whether checksums are made right again, so that what lies behind them is reached.
+ * how it is meant: 0, the rest is the file; else the rest is a list of changes to a sound pack.
+ * With bit 1 checksums are computed again, so that the code after their comparison is reached.
  */
 #include <stdlib.h>
 #include <string.h>

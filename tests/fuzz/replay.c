@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static unsigned inputs;
 
-/* The bytes end where their memory does, so that a sanitizer sees what is read behind them. */
+/* The bytes end where their memory does, so that a sanitizer sees reads past the end. */
 static void replay(const char *path, size_t size)
 {
     FILE *in = fopen(path, "rb");

@@ -200,7 +200,7 @@ static const struct {
     {"%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nwait {group=0, pending=0} "
      "@1.0\n"
      "%11 = tile_lds_load %9 {layout=#10} : tile<32x32, f32, #0> @1.0\nyield\n}",
-     "stands behind a wait that ends its phase"},
+     "comes after a wait that ends its phase"},
     {"barrier @-.40", "phase 40"},
     {"%9 = splat %4 : vec<1, rsrc>", "a buffer resource is a scalar"},
     {"%9 = splat %1 : f32", "result is no tile or vec of the operand's dtype"},

@@ -68,8 +68,8 @@ def measured(rows, per_round=500, rounds=200):
 
 
 def dispatcher(decode, run, q, out, cache, table, lens):
-    """The same calls through torch's dispatcher, each behind what an operator of the same schema
-    costs there that does nothing; and the library that has these, which has to be kept."""
+    """Returns the same calls through torch's dispatcher. The baseline of each is an empty operator of the same
+    schema. Also returns the library of these operators, which the caller keeps alive."""
     import torch
     from attn import _ops, torch_ops
     layer, planned = torch_ops.register(decode), torch_ops.register(run)

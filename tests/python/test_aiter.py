@@ -149,7 +149,7 @@ class Calls:
                                                window_size=(9, 0, 0), sink_ptr=kept)
             self.check(out, q, cu, keys, values, scale=0.2, window=(9, 0), sinks=sinks)
 
-    def test_flash_attn_varlen_func_behind_a_prefix(self):
+    def test_flash_attn_varlen_func_after_a_prefix(self):
         cu_q, cu_k = np.array([0, 3, 10], np.int32), np.array([0, 20, 60], np.int32)
         q, k, v = (support.random((n, h, D), n) for n, h in ((10, H), (60, HK), (60, HK)))
         out = aiter.flash_attn_varlen_func(*map(self.t, (q, k, v, cu_q, cu_k)), 7, 40, causal=True)
@@ -293,7 +293,7 @@ class Calls:
         k, v, table, keys, values = self.paged(lengths, 13)
         q, sinks = support.random((4, H, D), 14), support.random((H,), 15)
         out, cu = self.t(np.zeros_like(q)), np.array([0, 2, 4], np.int32)
-        window = 24  # counts from behind the last key
+        window = 24  # counts from the last key
         aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)), self.t(shuffle_v(v)),
                               self.t(np.array([*lengths, 5], np.int32)), self.t(np.append(table, table[:1], 0)),
                               0.1, n, 1, 128, sinks=self.t(sinks), sliding_window=window, ps=True)

@@ -121,9 +121,9 @@ class Engines:
         kept = self.step(np.uint8, 0.25)
         self.assertLess(np.nanmax(np.abs(FP8[kept])) * 0.25, 16)
 
-    # ---- vLLM's ROCM_AITER_FA: a chunk of prompts behind what is cached, in two parts, and decode
+    # ---- vLLM's ROCM_AITER_FA: a chunk of prompts after cached tokens, in two parts, and decode
 
-    def test_chunks_behind_what_is_cached(self):
+    def test_chunks_after_cached_tokens(self):
         _, keys, values = self.side_by_side(12, np.float16)
         blocks, cached, new = np.array([[5, 1, 6, 9], [0, 3, 2, 8]], np.int32), [37, 20], [9, 14]
         lens = [a + b for a, b in zip(cached, new)]
@@ -286,7 +286,7 @@ class Engines:
             rng = np.random.default_rng(4)
             for row, x in zip(slots, chosen):  # among entries that are none
                 row[np.sort(rng.permutation(512)[:len(x)])] = x
-            slots[4] = 10 ** 6  # of a token behind the last sequence
+            slots[4] = 10 ** 6  # of a token after the last sequence
             five = self.t(np.concatenate([q, q[:1]]))
             out = self.t(np.full((5, 5, 512), 7, np.float16))
             cu, lens = self.t(np.array([0, 1, 4], np.int32)), self.t(np.array([300, 640], np.int32))

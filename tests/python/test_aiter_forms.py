@@ -161,7 +161,7 @@ class Forms:
         self.assertTrue((self.back(q_out)[3:] == 7).all())
         np.testing.assert_array_equal(self.back(cache).reshape(-1, 576)[slots, :512], kv[:3, :512])
 
-    def test_pages_with_room_behind_their_keys(self):
+    def test_pages_with_room_after_their_keys(self):
         """A key with its scale has 132 bytes; AITER takes rows that are longer."""
         row, slots = 144, np.array([40, 2, 17], np.int64)
         q, k = support.random((5, 64, 128), 1), support.random((5, 128), 2)

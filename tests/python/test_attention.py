@@ -182,7 +182,7 @@ class Decode(unittest.TestCase):
         lengths = [300, 128, 129]
         cache, table, keys, values = paged(lengths, 3)
         decode.plan(np.array(lengths, np.int32), block_table=table)
-        for turn in range(2):  # tickets are 0 again behind a launch
+        for turn in range(2):  # tickets are 0 again after a launch
             q = support.random((3, HEADS, DIM), 5 + turn)
             out = decode.run(q, cache[:, 0], cache[:, 1])
             for s, n in enumerate(lengths):
@@ -335,7 +335,7 @@ class Decode(unittest.TestCase):
 
 
 class Prefill(unittest.TestCase):
-    def test_paged_behind_a_prefix(self):
+    def test_paged_after_a_prefix(self):
         device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
                                  "gqa": HEADS // KV_HEADS})
         prefill = BatchPrefill(device, **SHAPE)

@@ -117,7 +117,7 @@ static void every_descriptor_may_be_shorter_and_longer(void **state)
         }
         r.bytes[size + 7] = 1;
         assert_int_equal(attn_lookup(b.device, f, &r, &op), ATTN_BAD_ARGUMENT);
-        says("and a member behind these is set");
+        says("and a member after these is set");
     }
     close_bench(&b);
 }

@@ -78,7 +78,7 @@ static void workgroups_that_share_a_unit_count(void **state)
     }
 }
 
-static void lists_lie_one_behind_the_other(void **state)
+static void lists_are_contiguous(void **state)
 {
     (void)state;
     struct attn_indexer_topk_workspace w = choose(510, 3, 75, 16384); /* 4 parts */
@@ -361,7 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_fill_the_gpu_and_stay_long),
         cmocka_unit_test(workgroups_that_share_a_unit_count),
-        cmocka_unit_test(lists_lie_one_behind_the_other),
+        cmocka_unit_test(lists_are_contiguous),
         cmocka_unit_test(no_shape_takes_32_mib),
         cmocka_unit_test(a_plan_fits_its_runs),
         cmocka_unit_test(lists_of_a_plan_have_memory_of_their_own),

@@ -310,7 +310,7 @@ static void hostile(void (*spoil)(struct attn_pack_header *h), const char *says)
 
 #define SPOIL(name, statement) \
     static void name(struct attn_pack_header *h) { statement; }
-SPOIL(kernels_behind_file, h->sections[ATTN_PACK_KERNELS].size = UINT64_MAX - 7)
+SPOIL(kernels_after_file, h->sections[ATTN_PACK_KERNELS].size = UINT64_MAX - 7)
 SPOIL(offset_near_2_64, h->sections[ATTN_PACK_CODE].offset = UINT64_MAX - 4095)
 SPOIL(overlap, h->sections[ATTN_PACK_INDEX].offset = h->sections[ATTN_PACK_STRINGS].offset)
 SPOIL(misaligned, h->sections[ATTN_PACK_INDEX].offset += 4)
@@ -327,7 +327,7 @@ SPOIL(wild_record, ((uint32_t *)((char *)h + h->sections[ATTN_PACK_INDEX].offset
 SPOIL(huge_record, record(h)->size = UINT32_MAX - 7)
 SPOIL(tiny_record, record(h)->size = 8)
 SPOIL(many_pairs, record(h)->pair_count = UINT16_MAX)
-SPOIL(pairs_behind_record, record(h)->pair_count = 64)
+SPOIL(pairs_after_record, record(h)->pair_count = 64)
 SPOIL(many_kernargs, record(h)->kernarg_count = UINT16_MAX)
 SPOIL(many_factors, record(h)->factor_count[1] = 5)
 SPOIL(many_whens, record(h)->when_count = UINT16_MAX)
@@ -336,7 +336,7 @@ SPOIL(wild_split, ((struct attn_pack_split *)((char *)record(h) + record(h)->nam
 SPOIL(costly_split,
       ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].item_cost = 257)
 SPOIL(many_splits, record(h)->split_count = UINT16_MAX)
-SPOIL(splits_behind_record, record(h)->split_count = 100)
+SPOIL(splits_after_record, record(h)->split_count = 100)
 SPOIL(huge_kernargs, record(h)->kernarg_size = UINT32_MAX)
 SPOIL(small_kernargs, record(h)->kernarg_size = 8)
 SPOIL(kernarg_of_no_kind, kernargs(h)->kind = ATTN_KIND_COUNT)
@@ -354,8 +354,8 @@ SPOIL(wild_symbol, record(h)->symbol = record(h)->size)
 SPOIL(wild_tuning, record(h)->tuning = record(h)->size)
 SPOIL(wild_provenance, record(h)->provenance = record(h)->size)
 SPOIL(no_final_nul, ((char *)record(h))[record(h)->size - 1] = 'x')
-SPOIL(code_behind_section, record(h)->code_size = UINT64_MAX)
-SPOIL(code_offset_behind, record(h)->code_offset = UINT64_MAX - 4095)
+SPOIL(code_after_section, record(h)->code_size = UINT64_MAX)
+SPOIL(code_offset_after, record(h)->code_offset = UINT64_MAX - 4095)
 SPOIL(code_misaligned, record(h)->code_offset += 1)
 SPOIL(no_workgroup, record(h)->workgroup[2] = 0)
 SPOIL(another_key, ((struct attn_pack_pair *)(record(h) + 1))->value = 0)
@@ -364,7 +364,7 @@ SPOIL(dirty_padding, ((char *)h)[h->sections[ATTN_PACK_CODE].offset - 1] = 1)
 static void hostile_packs_are_refused_with_section_and_reason(void **state)
 {
     (void)state;
-    hostile(kernels_behind_file, "pack kernels: ");
+    hostile(kernels_after_file, "pack kernels: ");
     hostile(offset_near_2_64, "pack code: ");
     hostile(overlap, "pack index: offset");
     hostile(misaligned, "pack index: offset");
@@ -377,14 +377,14 @@ static void hostile_packs_are_refused_with_section_and_reason(void **state)
     hostile(huge_record, "pack kernels: kernel 0: a record");
     hostile(tiny_record, "pack kernels: kernel 0: a record");
     hostile(many_pairs, "pack kernels: kernel 0: its tables");
-    hostile(pairs_behind_record, "pack kernels: kernel 0: its tables");
+    hostile(pairs_after_record, "pack kernels: kernel 0: its tables");
     hostile(many_kernargs, "pack kernels: kernel 0: its tables");
     hostile(many_factors, "pack kernels: kernel 0: its tables");
     hostile(many_whens, "pack kernels: kernel 0: its tables");
     hostile(wild_split, "pack kernels: kernel 0: a split is out of range");
     hostile(costly_split, "pack kernels: kernel 0: a split is out of range");
     hostile(many_splits, "pack kernels: kernel 0: its tables");
-    hostile(splits_behind_record, "pack kernels: kernel 0: its tables");
+    hostile(splits_after_record, "pack kernels: kernel 0: its tables");
     hostile(huge_kernargs, "pack kernels: kernel 0: its tables");
     hostile(small_kernargs, "pack kernels: kernel 0: a string, argument");
     hostile(kernarg_of_no_kind, "pack kernels: kernel 0: a string, argument");
@@ -402,9 +402,9 @@ static void hostile_packs_are_refused_with_section_and_reason(void **state)
     hostile(wild_tuning, "pack kernels: kernel 0: its text");
     hostile(wild_provenance, "pack kernels: kernel 0: its text");
     hostile(no_final_nul, "pack kernels: kernel 0: its text");
-    hostile(code_behind_section, "ends behind the code section");
-    hostile(code_offset_behind, "ends behind the code section");
-    hostile(code_misaligned, "ends behind the code section");
+    hostile(code_after_section, "ends after the code section");
+    hostile(code_offset_after, "ends after the code section");
+    hostile(code_misaligned, "ends after the code section");
     hostile(no_workgroup, "pack kernels: kernel 0: its tables");
     hostile(another_key, "pack index: the hash of");
     hostile(dirty_padding, "pack code: the padding");

@@ -42,7 +42,7 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
     """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of
-    next_n sees context_lens - next_n + t + 1 keys. Columns behind these are not touched."""
+    next_n sees context_lens - next_n + t + 1 keys. Columns after these are not touched."""
     call = "deepgemm_fp8_paged_mqa_logits"
     check_dim(call, q_fp8)
     batch, next_n, heads, _ = q_fp8.shape

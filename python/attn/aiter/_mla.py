@@ -515,9 +515,9 @@ def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_m
         cos_sin=table, q_out_scale=c.one(s, q_nope) if fp8_out else None, stream=c.stream(q_nope))
     rows = slots.shape[0]
     if rows > tokens:
-        behind = kv_c[tokens:rows]
-        rows_alone(call, behind, rotated[tokens:rows], kv_cache, slots[tokens:], scale, rotation, {
-            "positions": at[tokens:rows], "cos_sin": table, "kv_c_out": behind, "k_pe_out": kept[tokens:rows]})
+        rest = kv_c[tokens:rows]
+        rows_alone(call, rest, rotated[tokens:rows], kv_cache, slots[tokens:], scale, rotation, {
+            "positions": at[tokens:rows], "cos_sin": table, "kv_c_out": rest, "k_pe_out": kept[tokens:rows]})
     zeros = c.new_like(q_nope, (n, heads, latent), q_nope.dtype)
     if decode_q_pe_out is None:
         decode_q_pe_out = c.new_like(q_nope, (n, heads, width), q_nope.dtype)

@@ -82,7 +82,7 @@ ROWS = (
      "the same as the second of these by three positions, in sections or interleaved, by kernels with `mrope`; `gemma_norm` by "
      "those with `norm: gemma_rms`; a `block_size` of 0, of caches `[slots, H, D]`", "`return_kv` as above"),
     (("fused_qkv_split_qk_norm_rope_cache",), "SGLang",
-     "HND and NHD pages, fp8 with a scale; output gates behind each head or behind all, those by kernels with `gate`; `offsets`",
+     "HND and NHD pages, fp8 with a scale; output gates after each head or after all, those by kernels with `gate`; `offsets`",
      "a cosine for each element of a head, a scale of a cache of 16 bits"),
     (("fused_qk_rope_reshape_and_cache",), "ATOM, vLLM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "

@@ -528,11 +528,11 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
         return keep(&op);
     }
     pthread_mutex_lock(&state.lock);
-    const bool behind = !current && is_needed(&op.before); /* a postponed operation precedes it */
-    if (!behind || must_run_now(work))
+    const bool postponed = !current && is_needed(&op.before); /* an earlier one is */
+    if (!postponed || must_run_now(work))
         drain(&op.before);
     pthread_mutex_unlock(&state.lock);
-    if (behind && !must_run_now(work))
+    if (postponed && !must_run_now(work))
         return keep(&op);
     const hipError_t error = run(&op, true);
     return error == hipErrorNotReady ? keep(&op) : error;

@@ -7,7 +7,7 @@
 
 #include "hip.h"
 
-#include <hip/hiprtc.h> /* behind hip.h, which names the platform */
+#include <hip/hiprtc.h> /* after hip.h, which names the platform */
 
 struct _hiprtcProgram {
     struct hip_object object;

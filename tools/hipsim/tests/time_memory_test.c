@@ -122,12 +122,12 @@ static void future_requests_delay_no_others(void **state)
     (void)state;
     const struct time_params p = time_params_default(GFX950);
     const struct time_share share = {1, 1, 0, 1};
-    struct time_behind common, xcd;
+    struct time_shared common, xcd;
     struct time_memory ahead, now;
     uint64_t addr[WAVE_LANES], done = 0;
-    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
+    assert_true(time_shared_init(&common, &p, p.max_mhz, false));
     xcd = common;
-    assert_true(time_behind_init(&xcd, &p, p.max_mhz, true));
+    assert_true(time_shared_init(&xcd, &p, p.max_mhz, true));
     assert_true(time_memory_init(&ahead, &p, &share, p.max_mhz, &xcd));
     assert_true(time_memory_init(&now, &p, &share, p.max_mhz, &xcd));
     for (unsigned i = 0; i < WAVE_LANES; i++)
@@ -142,8 +142,8 @@ static void future_requests_delay_no_others(void **state)
     assert_true((double)done > least && done < 100000);
     time_memory_free(&ahead);
     time_memory_free(&now);
-    time_behind_free(&xcd, true);
-    time_behind_free(&common, false);
+    time_shared_free(&xcd, true);
+    time_shared_free(&common, false);
 }
 
 /* Returns parameters whose sums identify each level, at 2 clocks per ns. */
@@ -160,17 +160,17 @@ static struct time_params telling(void)
 
 /* Compute units in different XCDs that share MALL and HBM. */
 struct apart {
-    struct time_behind common, xcd[3];
+    struct time_shared common, xcd[3];
     struct time_memory m[3];
 };
 
 static void open_apart(struct apart *a, const struct time_params *p)
 {
     const struct time_share share = {1, 1, 0, 1};
-    assert_true(time_behind_init(&a->common, p, p->max_mhz, false));
+    assert_true(time_shared_init(&a->common, p, p->max_mhz, false));
     for (unsigned i = 0; i < 3; i++) {
         a->xcd[i] = a->common;
-        assert_true(time_behind_init(&a->xcd[i], p, p->max_mhz, true));
+        assert_true(time_shared_init(&a->xcd[i], p, p->max_mhz, true));
         assert_true(time_memory_init(&a->m[i], p, &share, p->max_mhz, &a->xcd[i]));
     }
 }
@@ -179,9 +179,9 @@ static void close_apart(struct apart *a)
 {
     for (unsigned i = 0; i < 3; i++) {
         time_memory_free(&a->m[i]);
-        time_behind_free(&a->xcd[i], true);
+        time_shared_free(&a->xcd[i], true);
     }
-    time_behind_free(&a->common, false);
+    time_shared_free(&a->common, false);
 }
 
 /* Each level adds its latency to the two clocks in which a line is sent. */

@@ -193,7 +193,7 @@ static void fetch_window(struct time_cu *cu, struct time_wave *tw)
     const struct inst *in = tw->next;
     if (window == 0 || in->offset % window + in->size <= window)
         return;
-    const bool jumped = in->offset != tw->behind;
+    const bool jumped = in->offset != tw->expected;
     const double late = jumped ? cu->p->branch_straddle_cycles : cu->p->straddle_cycles;
     tw->fetched = later(tw->fetched, later(tw->came, jumped ? tw->ready : 0) + (uint64_t)late);
 }
@@ -208,7 +208,7 @@ static bool fetch_next(struct time_cu *cu, struct time_wave *tw, uint64_t now)
         return false;
     fetch_line(cu, tw, now);
     fetch_window(cu, tw);
-    tw->behind = tw->next->offset + tw->next->size;
+    tw->expected = tw->next->offset + tw->next->size;
     tw->at = later(tw->came, tw->ready);
     return true;
 }
@@ -640,7 +640,7 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
     if (!cu->groups || !cu->left || !cu->opened || !cu->waves || !cu->line_ready || !cu->fetched ||
         !cu->icache ||
-        !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
+        !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->shared))
         return false;
     cu->nwaves = (unsigned)waves;
     for (size_t i = 0; i < waves; i++)

@@ -79,7 +79,7 @@ struct time_cu_setup {
     double mhz;                       /* converts nanoseconds to clocks */
     bool warm_code;                   /* the code is in the instruction cache at the start */
     const struct time_sink *sink;     /* NULL: none */
-    const struct time_behind *behind; /* memory levels shared with other compute units; NULL: a
+    const struct time_shared *shared; /* memory levels shared with other compute units; NULL: a
                                        * private share */
     struct time_cu *with; /* another compute unit of the same launch, or NULL; outlives this one */
 };

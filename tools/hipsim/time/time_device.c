@@ -20,7 +20,7 @@ struct unit {
 struct device {
     const struct time_device_setup *setup;
     const struct time_params *p;
-    struct time_behind common, *behind; /* `behind`: one per L2 */
+    struct time_shared common, *shared; /* `shared`: one per L2 */
     unsigned xcds;
     struct unit *units;
     unsigned nunits;
@@ -124,7 +124,7 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
         .mhz = d->p->max_mhz,
         .warm_code = d->setup->warm_code,
         .sink = d->nunits ? NULL : d->setup->sink,
-        .behind = &d->behind[u->xcd * time_l2s(d->p) / d->xcds],
+        .shared = &d->shared[u->xcd * time_l2s(d->p) / d->xcds],
         .with = d->nunits ? d->units[0].cu : NULL,
     };
     u->started = calloc(d->setup->resident, sizeof(*u->started));
@@ -141,20 +141,20 @@ static bool build(struct device *d, struct launch *launch, struct time_code *cod
     const uint64_t cus = (uint64_t)d->p->cus;
     const unsigned units = (unsigned)(d->setup->workgroups < cus ? d->setup->workgroups : cus);
     d->xcds = (unsigned)d->p->xcds;
-    d->behind = calloc(d->xcds, sizeof(*d->behind));
+    d->shared = calloc(d->xcds, sizeof(*d->shared));
     d->next_workgroup = calloc(d->xcds, sizeof(*d->next_workgroup));
     d->dispatched = calloc(d->xcds, sizeof(*d->dispatched));
     d->units = calloc(units, sizeof(*d->units));
     d->heap = calloc(units, sizeof(*d->heap));
-    if (!d->behind || !d->next_workgroup || !d->dispatched || !d->units || !d->heap ||
-        !time_behind_init(&d->common, d->p, d->p->max_mhz, false))
+    if (!d->shared || !d->next_workgroup || !d->dispatched || !d->units || !d->heap ||
+        !time_shared_init(&d->common, d->p, d->p->max_mhz, false))
         return false;
     for (unsigned x = 0; x < d->xcds; x++) {
-        d->behind[x] = d->common;
+        d->shared[x] = d->common;
         d->next_workgroup[x] = x;
         if (x >= time_l2s(d->p))
             continue;
-        if (!time_behind_init(&d->behind[x], d->p, d->p->max_mhz, true))
+        if (!time_shared_init(&d->shared[x], d->p, d->p->max_mhz, true))
             return false;
     }
     while (d->nunits < units)
@@ -175,10 +175,10 @@ static void release(struct device *d)
         free(d->units[i].started);
         free(d->units[i].index);
     }
-    for (unsigned x = 0; d->behind && x < time_l2s(d->p); x++)
-        time_behind_free(&d->behind[x], true);
-    time_behind_free(&d->common, false);
-    free(d->behind);
+    for (unsigned x = 0; d->shared && x < time_l2s(d->p); x++)
+        time_shared_free(&d->shared[x], true);
+    time_shared_free(&d->common, false);
+    free(d->shared);
     free(d->next_workgroup);
     free(d->dispatched);
     free(d->units);

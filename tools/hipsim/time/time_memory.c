@@ -106,7 +106,7 @@ static void destroy_pipe(struct time_pipe *pipe)
     free(pipe);
 }
 
-bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2)
+bool time_shared_init(struct time_shared *b, const struct time_params *p, double mhz, bool l2)
 {
     const double clocks_per_ns = mhz / 1000;
     if (l2) {
@@ -123,7 +123,7 @@ bool time_behind_init(struct time_behind *b, const struct time_params *p, double
     return b->mall && b->mall_pipe && b->hbm_pipe && b->atomics;
 }
 
-void time_behind_free(struct time_behind *b, bool l2)
+void time_shared_free(struct time_shared *b, bool l2)
 {
     if (l2) {
         time_cache_destroy(b->l2);
@@ -159,7 +159,7 @@ static void take_share(struct time_memory *m)
 }
 
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz, const struct time_behind *behind)
+                      const struct time_share *share, double mhz, const struct time_shared *shared)
 {
     memset(m, 0, sizeof(*m));
     m->p = p;
@@ -169,16 +169,16 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
     m->latency[LEVEL_L2] = p->l2_latency;
     m->latency[LEVEL_MALL] = p->mall_ns * m->clocks_per_ns;
     m->latency[LEVEL_HBM] = p->hbm_ns * m->clocks_per_ns;
-    if (behind) {
+    if (shared) {
         m->shares = true;
-        m->l2 = behind->l2;
-        m->mall = behind->mall;
-        m->pipe[LEVEL_L2] = behind->l2_pipe;
-        m->pipe[LEVEL_MALL] = behind->mall_pipe;
-        m->pipe[LEVEL_HBM] = behind->hbm_pipe;
-        m->atomic_pipe = behind->atomic_pipe;
-        m->atomics = behind->atomics;
-        m->walk = behind->walk;
+        m->l2 = shared->l2;
+        m->mall = shared->mall;
+        m->pipe[LEVEL_L2] = shared->l2_pipe;
+        m->pipe[LEVEL_MALL] = shared->mall_pipe;
+        m->pipe[LEVEL_HBM] = shared->hbm_pipe;
+        m->atomic_pipe = shared->atomic_pipe;
+        m->atomics = shared->atomics;
+        m->walk = shared->walk;
     } else {
         take_share(m);
     }

@@ -63,7 +63,7 @@ struct time_pipe {
  * Memory levels that several compute units share when all of them are modelled. Cache contents then
  * follow from the launch itself. A single modelled compute unit uses struct time_share instead.
  */
-struct time_behind {
+struct time_shared {
     struct time_cache *l2, *mall;
     struct time_pipe *l2_pipe, *mall_pipe, *hbm_pipe;
     struct time_pipe *atomic_pipe; /* operands of atomics, in the L2 of an XCD */
@@ -74,8 +74,8 @@ struct time_behind {
 
 /* Allocates the levels that the compute units of an XCD share (`l2`) or that all of them share
  * (`l2` false). Returns false without memory. */
-bool time_behind_init(struct time_behind *b, const struct time_params *p, double mhz, bool l2);
-void time_behind_free(struct time_behind *b, bool l2);
+bool time_shared_init(struct time_shared *b, const struct time_params *p, double mhz, bool l2);
+void time_shared_free(struct time_shared *b, bool l2);
 
 enum time_request {
     REQUEST_LOAD,
@@ -92,7 +92,7 @@ struct time_memory {
     struct time_share share;
     struct time_cache *l1, *l2, *scalar;
     struct time_cache *mall; /* NULL: hits follow from `share` */
-    bool shares;             /* l2, MALL, HBM and atomics belong to a time_behind */
+    bool shares;             /* l2, MALL, HBM and atomics belong to a time_shared */
     double clocks_per_ns;
     struct time_pipe own[LEVEL_COUNT]; /* private pipes */
     struct time_pipe *pipe[LEVEL_COUNT];
@@ -113,10 +113,10 @@ struct time_memory {
     uint64_t l1_busy;            /* clocks */
 };
 
-/* Allocates the caches; false without memory. `mhz` converts nanoseconds to clocks. With `behind`,
+/* Allocates the caches; false without memory. `mhz` converts nanoseconds to clocks. With `shared`,
  * which must outlive `m`, `share` is ignored. */
 bool time_memory_init(struct time_memory *m, const struct time_params *p,
-                      const struct time_share *share, double mhz, const struct time_behind *behind);
+                      const struct time_share *share, double mhz, const struct time_shared *shared);
 void time_memory_free(struct time_memory *m);
 
 /* Returns the clock at which all stores made by `now` have reached memory. */

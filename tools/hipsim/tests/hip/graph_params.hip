@@ -120,7 +120,7 @@ static void count_up(void *data)
     ++*(int *)data;
 }
 
-// A host function, events and an empty node, one behind the other. A call may give the new node in
+// A host function, events and an empty node, in a chain. A call may give the new node in
 // the place of the one that it needs.
 static void add_calls(hipGraph_t graph, hipGraphNode_t *node, hipEvent_t event, int *calls)
 {
