@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the ops have one name for a count, as ops/README.md lists them: a tensor with a stride of tokens has `tokens`,
-`total_k` (keys), `batch` (one token of each sequence), `rows` (of an indexer) or `ring` (of a state) of them, and no count
-has another name.
+"""Tests that each count has the same name in all ops, which ops/README.md lists. A tensor with a stride of tokens has
+one of these counts: `tokens`, `total_k` (keys), `batch` (one token of each sequence), `rows` (of an indexer), `ring`
+(of a state).
 
 Usage: counts.py SOURCE
 """

@@ -27,7 +27,7 @@ struct gdb_ops {
 
 /* The reason for which a wave has stopped. */
 struct gdb_stop {
-    bool interrupted; /* the client asked for it; else a place, a store or the end of a step */
+    bool interrupted; /* by the client; else at a place, a store or the end of a step */
     bool stored;      /* to `address` */
     uint64_t address; /* flat */
 };
@@ -48,7 +48,7 @@ struct gdb *gdb_listen(const char *address, FILE *log, char *why, size_t why_siz
 struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct gdb_stop *stop,
                              const struct gdb_ops *ops);
 
-/** True if the running client has asked for a stop, or has closed the connection. */
+/** True if the running client has sent an interrupt, or has closed the connection. */
 bool gdb_interrupted(const struct gdb *g);
 
 /** Tells the client that the program has ended with `status`, and closes all. */
