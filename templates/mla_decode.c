@@ -190,9 +190,12 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
         return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
+    const bool narrow = v->kv_dtype == ATT_KV_DTYPE_FP8 || att_is_packed(v);
     if (v->two_sources &&
-        (v->sparse != ATT_SPARSE_SLOTS || v->kv_dtype == ATT_KV_DTYPE_FP8 || att_is_packed(v)))
-        return att_reject(why, ATT_TWO_SOURCES, "two sources are of lists of slots, in 16 bits");
+        (v->sparse != ATT_SPARSE_SLOTS || (narrow && v->kv_layout != ATT_KV_LAYOUT_SCALES_LAST)))
+        return att_reject(
+            why, ATT_TWO_SOURCES,
+            "two sources are of lists of slots, in 16 bits or in rows of scales_last");
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;

@@ -46,7 +46,7 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
     p.used = tir_select(b, some, tir_i32(b, -1), zero);
     if (v->two_sources) {
         p.second = tir_arg(b, ARG_SECOND, TIR_I64);
-        p.second_stride = att_stride(b, ARG_SECOND_ROW_STRIDE, 2);
+        p.second_stride = att_stride(b, ARG_SECOND_ROW_STRIDE, att_is_packed(v) ? 1 : 2);
         p.second_first = tir_arg(b, ARG_SECOND_FIRST, TIR_I32);
     }
     return p;
@@ -272,9 +272,25 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* Loads scales of scales_last, which lie after the rows of the token's page. */
+/* Returns the offsets of pages from the cache's base. With two sources of packed rows, `entries` of
+ * a list tell pages of the second source from the cache's. */
+static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
+                                  const struct att_cache *c, struct tir_value entries,
+                                  struct tir_value page)
+{
+    const struct tir_value own = page_offset(b, page, c->page_stride);
+    if (!p->v->two_sources || !c->packed)
+        return own;
+    const struct tir_value base = splat_like(b, tir_sub(b, p->second, c->base), own);
+    const struct tir_value second = tir_add(b, page_offset(b, page, p->second_stride), base);
+    const struct tir_value first = splat_like(b, p->second_first, entries);
+    return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
+}
+
+/* Loads scales of scales_last, which lie after the rows of the token's page. `pages`: offsets of
+ * the tokens' pages. */
 static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
-                                         const struct att_paged_tile *t, struct tir_value page,
+                                         const struct att_paged_tile *t, struct tir_value pages,
                                          struct tir_value token)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
@@ -283,10 +299,9 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
     const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
     const struct tir_value at =
         tir_add(b, tir_add(b, own, block_of(b, t, row)), splat_like(b, rows, own));
-    return tir_tile_gather(
-        b, t->cache.base,
-        tir_add(b, page_offset(b, page, t->cache.page_stride), tir_zext(b, at, TIR_I64)),
-        tir_i32(b, (int)t->first / t->cache.run), of_rows(b, t->gathered, TIR_I8));
+    return tir_tile_gather(b, t->cache.base, tir_add(b, pages, tir_zext(b, at, TIR_I64)),
+                           tir_i32(b, (int)t->first / t->cache.run),
+                           of_rows(b, t->gathered, TIR_I8));
 }
 
 /* True if a tile has elements of scales_last that are of the op's dtype. */
@@ -327,6 +342,11 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
     if (!p->slots)
         return;
     *token = tir_max(b, *page, tir_int_like(b, *page, 0));
+    if (p->v->two_sources && t->cache.packed) {
+        const struct tir_value first = splat_like(b, p->second_first, *token);
+        const struct tir_value second = tir_cmp_ge(b, *token, first);
+        *token = tir_select(b, second, tir_sub(b, *token, first), *token);
+    }
     *page = att_page_of(&p->paging, *token);
 }
 
@@ -352,8 +372,9 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     struct tir_value token;
     find_token(b, p, t, key, &page, &token);
     const struct tir_value at =
-        tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
-    return p->v->two_sources ? place_second(b, p, &t->cache, slots, at) : at;
+        tir_add(b, offset_of(b, p, &t->cache, slots, page), run_offset(b, p, t, row, token));
+    const bool by_row = p->v->two_sources && !t->cache.packed;
+    return by_row ? place_second(b, p, &t->cache, slots, at) : at;
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
@@ -363,6 +384,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     struct att_paged_data d = {0};
     struct tir_value token;
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value entries = page;
     const struct tir_value at = att_paged_rows(b, p, t, key, page);
     find_token(b, p, t, key, &page, &token);
     const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
@@ -370,7 +392,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
         d.scale = load_scales(b, p, t, page, token);
     if (t->cache.scales_last)
-        d.scale = load_last_scales(b, p, t, page, token);
+        d.scale = load_last_scales(b, p, t, offset_of(b, p, &t->cache, entries, page), token);
     else if (t->cache.packed)
         d.scale = load_packed_scales(b, t, row, at);
     if (has_rotated(t))

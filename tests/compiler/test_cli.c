@@ -186,6 +186,7 @@ static void a_models_config_becomes_a_description(void **state)
         "  \"compress_ratios\": [0, 128] }\n");
     expect("describe rows.json --tp 8 --kv-dtype fp8 --kv-layout scales_last -o r.yaml", 0, "", "");
     expect("build r.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=scales_last", "");
+    expect("build r.yaml --emit=variants", 0, "two_sources=true", "");
     expect("describe rows.json --kv-layout scales_last", 1, "", "describe: the cache: ");
 }
 

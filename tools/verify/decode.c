@@ -123,6 +123,12 @@ static bool has_blocks(const struct call *c)
 }
 
 /* True if lists name rows of a second tensor too. */
+/* True if the second source has pages of rows, as the cache has. */
+static bool second_is_paged(const struct call *c)
+{
+    return c->desc.mla_decode.cache.layout == ATTN_KV_SCALES_LAST;
+}
+
 static bool has_second(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.two_sources;
@@ -219,8 +225,9 @@ static void size_lists(struct call *c)
         page_lists_make(c, &own->blocks, DESC(c, page_table), NULL, &ARG(c, pages));
     if (has_second(c)) {
         c->args.mla_decode.second_first = ARG(c, cache).page_count * DESC(c, cache).page_size;
-        c->args.mla_decode.second_rows =
-            c->traced ? ARG(c, batch) : own->slots.first[own->slots.count] + 1;
+        const int rows = c->traced ? ARG(c, batch) : own->slots.first[own->slots.count] + 1;
+        const int page = second_is_paged(c) ? DESC(c, cache).page_size : 1;
+        c->args.mla_decode.second_rows = (rows + page - 1) / page;
     }
 }
 
@@ -408,7 +415,7 @@ static void trace_second(struct call *c)
     struct own *own = c->own;
     struct page_lists *l = &own->slots;
     struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
-    const int32_t pool = c->args.mla_decode.second_first, rows = c->args.mla_decode.second_rows;
+    const int32_t pool = c->args.mla_decode.second_first, rows = ARG(c, batch);
     l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
     for (int s = 0; s < l->count; s++) {
         const int from = l->lens[s] > TRACED_WINDOW ? l->lens[s] - TRACED_WINDOW : 0;
@@ -419,6 +426,21 @@ static void trace_second(struct call *c)
     }
     page_lists_set(c, l, MLA_DECODE_KV_LENS);
     operand_set_table(second, 1, &c->random);
+}
+
+/* Copies the bytes of a row of scales_last. It is slot `from` of a cache with pages of `page` rows,
+ * and becomes slot `to` of another one. */
+static void copy_mixed_row(const struct operand *cache, struct operand *other, int page, int from,
+                           int to)
+{
+    for (int64_t i = 0; i < REF_MIXED_ROW; i++)
+        operand_set_bits(
+            other, AT(to / page, ref_mixed_element(to % page, 0) + i),
+            operand_bits(cache, AT(from / page, ref_mixed_element(from % page, 0) + i)));
+    for (int d = 0; d < REF_MIXED_FP8; d += REF_MIXED_RUN)
+        operand_set_bits(
+            other, AT(to / page, ref_mixed_scale(page, to % page, d)),
+            operand_bits(cache, AT(from / page, ref_mixed_scale(page, from % page, d))));
 }
 
 /* Copies two of three rows that lists name to the second source, and has the lists name the copies.
@@ -436,7 +458,9 @@ static void fill_second(struct call *c)
             const int32_t slot = l->pages[at];
             if (slot < 0 || at % 3 == 1)
                 continue;
-            for (int d = 0; d < dim; d++)
+            if (second_is_paged(c))
+                copy_mixed_row(call_operand(c, cache_operand(c)), second, page, slot, at);
+            for (int d = 0; d < dim && !second_is_paged(c); d++)
                 operand_set(second, AT(at, d),
                             ref_cache_value(&rows, slot / page, slot % page, 0, d));
             slot_lists_set(c, l, s, at - l->first[s], a->second_first + at, MLA_DECODE_KV_LENS);
