@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads work lists and reduce lists from the device and checks their entries. */
+/* Reads work lists, reduce lists and chosen groups from the device and checks their entries. */
 #include <stdlib.h>
 
 #include "runtime/check_data.h"
@@ -63,6 +63,48 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
     free(indptr);
     free(tokens);
     free(map);
+    return r;
+}
+
+/* Groups of a sequence that shared_lists takes, at most: templates/shared_lists.c. */
+enum { SHARED_GROUPS = 8192 };
+
+/* Checks that no group is twice in a row of chosen. seen[group] is 1 + the last row with it. */
+static int check_groups(const int32_t *groups, int32_t count, int32_t row, int32_t *seen)
+{
+    for (int32_t i = 0; i < count; i++) {
+        if (groups[i] < 0 || groups[i] >= SHARED_GROUPS)
+            continue;
+        if (seen[groups[i]] == row + 1)
+            return attn_fail(ATTN_BAD_DATA, "chosen[%d][%d] is %d, which row %d has already", row,
+                             i, groups[i], row);
+        seen[groups[i]] = row + 1;
+    }
+    return ATTN_OK;
+}
+
+int attn_shared_lists_check_groups(const struct attn_op *op, const struct attn_shared_lists_args *a)
+{
+    const int64_t stride = a->chosen_row_stride ? a->chosen_row_stride : a->top_k;
+    const size_t size = sizeof(int32_t), rows = (size_t)a->rows;
+    if (a->rows <= 0 || a->top_k <= 0)
+        return ATTN_OK;
+    const size_t words = (rows - 1) * (size_t)stride + (size_t)a->top_k;
+    void *counts = NULL, *chosen = NULL;
+    int r = attn_read_back(op->device, a->counts, rows * size, a->stream, &counts);
+    if (!r && counts)
+        r = attn_read_back(op->device, a->chosen, words * size, a->stream, &chosen);
+    int32_t *const seen = chosen ? calloc(SHARED_GROUPS, size) : NULL;
+    if (!r && chosen && !seen)
+        r = attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    for (int32_t row = 0; !r && seen && row < a->rows; row++) {
+        const int32_t n = ((const int32_t *)counts)[row];
+        r = check_groups((const int32_t *)chosen + row * stride, n < a->top_k ? n : a->top_k, row,
+                         seen);
+    }
+    free(counts);
+    free(chosen);
+    free(seen);
     return r;
 }
 

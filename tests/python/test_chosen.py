@@ -124,6 +124,19 @@ class Chosen(unittest.TestCase):
             at = pages[owner[query]][tokens // BLOCK], h, tokens % BLOCK
             self.close(out[h, query], attend(q[h, query], k[at], v[at], 128 ** -0.5))
 
+    def test_check_data_names_a_group_that_is_twice_in_a_row(self):
+        pack = attn.build({"targets": [TARGET], "kernels": [{"op": "shared_lists"}]})
+        call = attn.Device(pack, hip="sim", check_data=True).shared_lists()
+        chosen, counts = np.int32([[0, 1, -1], [1, 0, 1], [2, 2, 2]]), np.int32([2, 2, 1])
+        lists, list_lens, mask = np.zeros((1, 1, 9), np.int32), np.zeros((1, 1), np.int32), np.zeros((1, 1, 3 * 9 * BLOCK), np.uint8)
+        numbers = dict(cu_tiles=np.int32([0, 3]), kv_lens=np.int32([400, 401, 402]), chosen=chosen, counts=counts,
+                       block_table=np.int32([[3, 1, 2, 0]]), lists=lists, list_lens=list_lens, mask=mask, kv_heads=1, ratio=BLOCK)
+        call(**numbers)
+        self.assertEqual(list_lens[0, 0], 3 * BLOCK)
+        counts[1] = 3
+        with self.assertRaisesRegex(attn.AttnError, r"chosen\[1\]\[2\] is 1, which row 1 has already"):
+            call(**numbers)
+
     def test_the_number_of_keys_chooses_the_tiles_of_a_plan(self):
         shape = dict(dtype="fp16", head_dim=128, heads=4, kv_heads=1, mask="custom", planned=True, max_batch=2,
                      cache=attn.CacheDesc(page_size=BLOCK), max_tokens=100)
