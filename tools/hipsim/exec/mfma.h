@@ -117,16 +117,24 @@ static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
     return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
 }
 
+/** True if operands of `per_lane` elements per lane are two stripes of four registers that all
+ *  groups of lanes share. 6-bit elements are contiguous. */
+static inline bool mfma_is_striped(enum mfma_format format, unsigned per_lane)
+{
+    unsigned bits = mfma_element_bits(format);
+
+    return bits >= 8 && per_lane == 2 * (128 / bits);
+}
+
 /** Returns the logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a
- *  sparse A, k counts the stored elements. Operands of eight registers are two stripes of four that
- *  all groups share, except 6-bit elements, which are contiguous. */
+ *  sparse A, k counts the stored elements. */
 static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a,
                               unsigned group, unsigned e)
 {
     unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-    unsigned bits = mfma_element_bits(format), stripe = 128 / bits;
+    unsigned stripe = 128 / mfma_element_bits(format);
 
-    if (bits >= 8 && per_lane == 2 * stripe)
+    if (mfma_is_striped(format, per_lane))
         return e / stripe * (s->k / 2) + group * stripe + e % stripe;
     return group * per_lane + e;
 }

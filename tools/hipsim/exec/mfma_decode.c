@@ -119,6 +119,41 @@ struct operand {
     unsigned block;
 };
 
+/* Decodes elements [0, count) of one group of lanes, which `lane` begins, to lines from k on. */
+static inline __attribute__((always_inline)) vec_i decode_group(struct operands *o,
+                                                                const struct operand *from,
+                                                                enum mfma_format format, bool is_a,
+                                                                unsigned lane, unsigned first,
+                                                                unsigned count, unsigned k)
+{
+    const unsigned width = is_a ? from->shape->m : from->shape->n;
+    const unsigned bits = mfma_element_bits(format);
+    uint32_t narrow[COLS] = {0};
+    vec_i special = {0};
+
+    for (unsigned e = first; e < first + count; e++, k++) {
+        const unsigned word = e * bits / 32, shift = e * bits % 32;
+        struct run r = {
+            .from = from->rows[word] + lane,
+            .from_high = shift + bits > 32 ? from->rows[word + 1] + lane : NULL,
+            .shift = shift,
+            .value = is_a ? o->a[k] : o->b[k],
+            .ea = is_a ? o->ea[k] : NULL,
+            .eb = is_a ? NULL : o->eb[k],
+        };
+        if (width == LINE) {
+            special |= decode_run(&r, format, is_a, LINE);
+            continue;
+        }
+        if (width < COLS) { /* a full vector would exceed the row */
+            memcpy(narrow, r.from, width * sizeof(*r.from));
+            r.from = narrow;
+        }
+        special |= decode_run(&r, format, is_a, COLS);
+    }
+    return special;
+}
+
 static inline __attribute__((always_inline)) bool decode_operand(struct operands *o,
                                                                  const struct operand *from,
                                                                  enum mfma_format format, bool is_a)
@@ -126,34 +161,14 @@ static inline __attribute__((always_inline)) bool decode_operand(struct operands
     const struct mfma_shape *s = from->shape;
     const unsigned width = is_a ? s->m : s->n, lanes = width * s->blocks;
     const unsigned per_lane = is_a ? mfma_a_per_lane(s) : mfma_b_per_lane(s);
-    const unsigned bits = mfma_element_bits(format);
-    uint32_t narrow[COLS] = {0};
+    const unsigned stripe = 128 / mfma_element_bits(format);
+    const unsigned count = mfma_is_striped(format, per_lane) ? stripe : per_lane;
     vec_i special = {0};
 
-    for (unsigned e = 0; e < per_lane; e++) {
-        const unsigned word = e * bits / 32, shift = e * bits % 32;
-        for (unsigned g = 0; g * lanes < MFMA_LANES; g++) {
-            const unsigned k = mfma_k(s, format, is_a, g, e);
-            const unsigned lane = g * lanes + from->block * width;
-            struct run r = {
-                .from = from->rows[word] + lane,
-                .from_high = shift + bits > 32 ? from->rows[word + 1] + lane : NULL,
-                .shift = shift,
-                .value = is_a ? o->a[k] : o->b[k],
-                .ea = is_a ? o->ea[k] : NULL,
-                .eb = is_a ? NULL : o->eb[k],
-            };
-            if (width == LINE) {
-                special |= decode_run(&r, format, is_a, LINE);
-                continue;
-            }
-            if (width < COLS) { /* a full vector would exceed the row */
-                memcpy(narrow, r.from, width * sizeof(*r.from));
-                r.from = narrow;
-            }
-            special |= decode_run(&r, format, is_a, COLS);
-        }
-    }
+    for (unsigned g = 0; g * lanes < MFMA_LANES; g++)
+        for (unsigned e = 0; e < per_lane; e += count)
+            special |= decode_group(o, from, format, is_a, g * lanes + from->block * width, e,
+                                    count, mfma_k(s, format, is_a, g, e));
     return vec_any_i(special);
 }
 

@@ -124,10 +124,27 @@ static bool out_of_range(const struct exponents *x, bool two_stage)
     return vec_any_b(out);
 }
 
+/* Returns a bit per row that out_of_range() holds for. */
+static uint32_t rows_out_of_range(const struct exponents *x, unsigned rows, bool two_stage)
+{
+    uint32_t out = 0;
+    for (unsigned i = 0; i < rows; i++)
+        out |= (uint32_t)out_of_range(&x[i], two_stage) << i;
+    return out;
+}
+
 /* Lines of B in registers, for steps in which all rows use the same lines. */
 struct columns {
     vec_f b[16][PARTS];
 };
+
+static inline __attribute__((always_inline)) void load_columns(struct columns *c, const float *b,
+                                                               unsigned count)
+{
+    for (unsigned n = 0; n < count; n++)
+        for (unsigned p = 0; p < PARTS; p++)
+            c->b[n][p] = load_f(b + n * LINE + p * PART_COLS);
+}
 
 /* Shifts biased exponents to binary32's exponent field; they stay below its sign. */
 static inline vec_i in_place(const uint8_t *e, unsigned part)
@@ -300,6 +317,40 @@ static inline __attribute__((always_inline)) bool find_result(
     for (unsigned p = 0; p < PARTS; p++)
         store_f(d + p * PART_COLS, out[p]);
     return done;
+}
+
+/*
+ * Computes find_result() where all products are in range and finite. False if C has an infinity or
+ * a NaN; nothing is stored then. Mostly no C exceeds the products by more than 5 exponents. C and
+ * the sum then share the products' scale, and the sum keeps all of its bits.
+ */
+static inline __attribute__((always_inline)) bool find_in_range(const struct step *s,
+                                                                const struct columns *columns,
+                                                                const struct exponents *x,
+                                                                unsigned j, const uint32_t *c,
+                                                                float *d)
+{
+    const struct sums w = find_sums(s, columns, x, j);
+    vec_f from[PARTS];
+    bool above = false;
+
+    for (unsigned p = 0; p < PARTS; p++) {
+        from[p] = load_f((const float *)c + p * PART_COLS);
+        above |= vec_any_above((vec_i)from[p] & FIELD, w.e[p]);
+    }
+    if (!above) {
+        for (unsigned p = 0; p < PARTS; p++) {
+            const vec_i whole = floor_c(from[p], inverse_power(24, w.e[p]), s->two_stage, s->far);
+            store_f(d + p * PART_COLS, vec_to_f(vec_add(w.sum[p], whole)) * power(-24, w.e[p]));
+        }
+        return true;
+    }
+    for (unsigned p = 0; p < PARTS; p++)
+        if (vec_any_equal((vec_i)from[p] & FIELD, (vec_i){0} + FIELD))
+            return false;
+    for (unsigned p = 0; p < PARTS; p++)
+        store_f(d + p * PART_COLS, add_c(from[p], w.sum[p], w.e[p], s->two_stage, s->far));
+    return true;
 }
 
 /* Returns the mask of columns in which all products are zero. */
@@ -502,6 +553,25 @@ static inline bool is_zero_row(const struct step *s)
     return zero;
 }
 
+/* Computes the step `s` for the 16 columns from `j` on, with all products in range. Returns a bit
+ * per row that it left, since C has an infinity or a NaN there. */
+static inline __attribute__((always_inline)) uint32_t run_in_range(
+    const struct operands *o, const struct rows *r, const uint32_t *const *from, struct step *s,
+    const struct columns *c, const struct exponents *x, unsigned rows, unsigned k, unsigned j)
+{
+    uint32_t left = 0;
+
+    s->lines = NULL;
+    s->scale = NULL;
+    for (unsigned i = 0; i < rows; i++) {
+        s->a = &o->a[k][i];
+        s->ea = &o->ea[k][i];
+        const bool done = find_in_range(s, c, &x[i], j, from[i] + j, (float *)(r->d[i] + j));
+        left |= (uint32_t)!done << i;
+    }
+    return left;
+}
+
 /* Computes a step for all rows and columns. All arguments from `size` on are constants where this
  * is inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
@@ -533,27 +603,28 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     if (o->special)
         not_done = UINT32_MAX;
     else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
-        for (unsigned i = 0; i < rows; i++)
-            not_done |= (uint32_t)out_of_range(&x[i], two_stage) << i;
+        not_done = rows_out_of_range(x, rows, two_stage);
     /* Rows and columns of zeros, as of masked keys and padding, are common: keep_c() is faster than
      * look_again(). */
     const bool may_keep = not_done && !o->special && !sparse && !scaled;
-    vec_i zero[PARTS], every[PARTS];
-    for (unsigned p = 0; p < PARTS; p++)
-        zero[p] = every[p] = ~(vec_i){0};
+    const bool in_range = !not_done && !sparse && !scaled;
+    vec_i zero[PARTS] = {{0}}, every[PARTS];
+    memset(every, 0xff, sizeof(every));
     const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
-        uint32_t again = 0;
+        uint32_t again = 0, left = UINT32_MAX; /* rows */
         s.b = &o->b[sparse ? 0 : k][j];
-        const bool only_nans = no_infinity && (!o->special || find_nan_columns(s.b, size, &nans));
-        s.nans = only_nans ? &nans : NULL;
-        for (unsigned n = 0; n < size && !sparse; n++)
-            for (unsigned p = 0; p < PARTS; p++)
-                c.b[n][p] = load_f(s.b + n * LINE + p * PART_COLS);
+        if (!sparse)
+            load_columns(&c, s.b, size);
+        if (in_range && !(left = run_in_range(o, r, from, &s, &c, x, rows, k, j)))
+            continue;
+        s.nans = no_infinity && (!o->special || find_nan_columns(s.b, size, &nans)) ? &nans : NULL;
         if (may_keep)
             find_zero_columns(&s, zero);
         for (unsigned i = 0; i < rows; i++) {
             const bool out = not_done >> i & 1, keep = may_keep && out;
+            if (!(left >> i & 1))
+                continue;
             const vec_i *none = keep ? is_zero_row(ROW_STEP(i, j)) ? every : zero : NULL;
             again |=
                 (uint32_t)!find_result(ROW_STEP(i, j), sparse ? NULL : &c, &x[i], j, !out || keep,

@@ -160,6 +160,16 @@ static inline bool vec_any_equal(vec_i a, vec_i b)
 #endif
 }
 
+/* True if `a` is greater than `b` in any lane. */
+static inline bool vec_any_above(vec_i a, vec_i b)
+{
+#if defined(__AVX512F__)
+    return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b) != 0;
+#else
+    return vec_any_i(a > b);
+#endif
+}
+
 /* Repeats the four bytes of a dword over a vector. */
 static inline vec_b vec_quad(uint32_t bytes)
 {
