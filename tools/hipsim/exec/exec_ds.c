@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "exec_ds.h"
+#include "lane_mem.h"
 #include "mem.h"
 #include "tables.h"
 
@@ -30,8 +31,7 @@ static bool lds_addresses(struct wave *w, const struct inst *in, uint32_t offset
     if (!mem_defined(w, in, v, m->lanes, "the LDS address"))
         return false;
     const uint32_t *row = src_rows(w, v, tmp);
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        m->addr[l] = row[l] + offset;
+    lane_loops()->address(row, offset, m->addr);
     return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "bits.h"
 #include "decode.h"
+#include "lane_mem.h"
 #include "mem.h"
 #include "wait.h"
 
@@ -83,6 +84,10 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
             note_partial(w, m, o, i, valid);
         FOR_LANES(l, m->dropped)
         r.row[i][l] = 0;
+    }
+    if (lane_loops_apply(m, bytes)) {
+        lane_loops()->load(m->ptr, bytes / 4, r.row);
+        return;
     }
     if (bytes == 16) {
         FOR_LANES(l, m->lanes)
@@ -234,7 +239,10 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
         return true;
     }
     /* Lane by lane: if lanes collide, the highest one wins, in all its dwords. */
-    FOR_LANES(l, m->lanes)
+    if (lane_loops_apply(m, bytes))
+        lane_loops()->store(m->ptr, n, r.row);
+    else
+        FOR_LANES(l, m->lanes)
     for (unsigned i = 0; i < n; i++)
         mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
     for (unsigned i = 0; i < n; i++)

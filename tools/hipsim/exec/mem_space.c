@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "lane_mem.h"
 #include "mem.h"
 #include "spin.h"
 #include "wait.h"
@@ -171,6 +172,24 @@ static bool owns_lds(const struct wave *w)
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
+/* Sets ptr, low and bits like lane_loops()->resolve(), for the lanes of the access. */
+static uint64_t resolve_some(struct lane_mem *m, uint8_t *base, uint64_t stride)
+{
+    uint64_t low = UINT64_MAX, top = 0, bits = 0;
+    unsigned l;
+
+    FOR_LANES(l, m->lanes)
+    {
+        m->ptr[l] = base + l * stride + m->addr[l];
+        low = m->addr[l] < low ? m->addr[l] : low;
+        top = m->addr[l] > top ? m->addr[l] : top;
+        bits |= m->addr[l];
+    }
+    m->low = low;
+    m->bits = bits;
+    return top;
+}
+
 /* Resolves LDS and private segments, which are arrays. A lane past the end reads zero and stores
  * nothing (CDNA3 ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
 static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
@@ -179,28 +198,12 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     bool lds = m->space == MEM_LDS;
     uint64_t size = lds ? w->wg->lds_bytes : w->launch->private_bytes;
     uint8_t *base = lds ? w->wg->lds : w->scratch;
-    uint64_t stride = lds ? 0 : size, low = UINT64_MAX, top = 0, bad = 0, bits = 0;
+    uint64_t stride = lds ? 0 : size, bad = 0;
     unsigned l;
 
-    if (m->lanes == UINT64_MAX) {
-        for (l = 0; l < WAVE_LANES; l++) {
-            m->ptr[l] = base + l * stride + m->addr[l];
-            low = m->addr[l] < low ? m->addr[l] : low;
-            top = m->addr[l] > top ? m->addr[l] : top;
-            bits |= m->addr[l];
-        }
-    } else {
-        FOR_LANES(l, m->lanes)
-        {
-            m->ptr[l] = base + l * stride + m->addr[l];
-            low = m->addr[l] < low ? m->addr[l] : low;
-            top = m->addr[l] > top ? m->addr[l] : top;
-            bits |= m->addr[l];
-        }
-    }
-    m->bits = bits;
-    m->low = low;
-    m->span = top - low + bytes;
+    const uint64_t top = m->lanes == UINT64_MAX ? lane_loops()->resolve(m, base, stride)
+                                                : resolve_some(m, base, stride);
+    m->span = top - m->low + bytes;
     if (top <= size && size - top >= bytes)
         return true;
     FOR_LANES(l, m->lanes)
@@ -227,13 +230,8 @@ static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsi
     return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
 }
 
-/* States of an access, by byte: bits that all bytes have, and bits that any byte has. */
-struct states {
-    uint64_t all, any;
-};
-
-static inline __attribute__((always_inline)) void join_states(struct states *s, const uint8_t *p,
-                                                              unsigned bytes)
+static inline __attribute__((always_inline)) void join_states(struct lane_states *s,
+                                                              const uint8_t *p, unsigned bytes)
 {
     uint64_t pattern = 0;
 
@@ -244,11 +242,13 @@ static inline __attribute__((always_inline)) void join_states(struct states *s, 
 
 /* Returns the states of all lanes' bytes in LDS or private segments. Common sizes are
  * specialised. */
-static struct states states_of(const struct wave *w, const struct lane_mem *m)
+static struct lane_states states_of(const struct wave *w, const struct lane_mem *m)
 {
-    struct states s = {.all = UINT64_MAX};
+    struct lane_states s = {.all = UINT64_MAX};
     unsigned l;
 
+    if (lane_loops_apply(m, m->bytes))
+        return lane_loops()->states(w->wg->lds_valid, m->addr, m->bytes);
     switch (m->bytes) {
     case 4:
         FOR_LANES(l, m->lanes)
@@ -552,6 +552,10 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
             else
                 define(state, bytes, is);
         }
+        return;
+    }
+    if (lane_loops_apply(m, bytes) && valid == UINT64_MAX) {
+        lane_loops()->mark(w->wg->lds_valid + first, m->addr, bytes, LDS_DEFINED);
         return;
     }
     switch (bytes) { /* constant sizes need no call of memset() */

@@ -2,6 +2,7 @@
 /* The list of op-row tables, with the best variant of the lane kernels for this CPU. */
 #include <stddef.h>
 
+#include "lane_mem.h"
 #include "tables.h"
 
 #define TABLES(T, isa) \
@@ -48,11 +49,32 @@ bool host_isa_supported(enum host_isa isa)
 
 enum host_isa host_isa(void)
 {
+    static _Atomic enum host_isa best; /* cached: every matrix instruction and LDS access calls */
+
     if (chosen != HOST_BEST)
         return chosen;
-    if (host_isa_supported(HOST_AVX512))
-        return HOST_AVX512;
-    return host_isa_supported(HOST_AVX2) ? HOST_AVX2 : HOST_PLAIN;
+    if (best == HOST_BEST)
+        best = host_isa_supported(HOST_AVX512) ? HOST_AVX512
+             : host_isa_supported(HOST_AVX2)   ? HOST_AVX2
+                                               : HOST_PLAIN;
+    return best;
+}
+
+extern const struct lane_loops lane_loops_plain;
+#ifdef HIPSIM_X86
+extern const struct lane_loops lane_loops_avx2, lane_loops_avx512;
+#endif
+
+const struct lane_loops *lane_loops(void)
+{
+#ifdef HIPSIM_X86
+    switch (host_isa()) {
+    case HOST_AVX512: return &lane_loops_avx512;
+    case HOST_AVX2: return &lane_loops_avx2;
+    default: break;
+    }
+#endif
+    return &lane_loops_plain;
 }
 
 const struct op_row *const *exec_tables(void)
