@@ -49,6 +49,10 @@ static const struct att_knob knobs[] = {
     {"in_order", 1, {1}},
 };
 
+const struct att_knob decode_fitted[DECODE_N_FITTED] = {
+    {"keys", 2, {32, 64}},
+};
+
 /* Members of att_tile.own: tiles of keys in flight beyond the next one; 1: matrix
  * instructions stay in the order of the template. */
 enum { AHEAD, IN_ORDER };
@@ -649,6 +653,8 @@ const struct att_template att_template_decode = {
     .pipelines = decode_pipelines,
     .own = DECODE_OWN,
     .rules = rules,
+    .fitted = decode_fitted,
+    .n_fitted = DECODE_N_FITTED,
     .fits = decode_fits,
     .check = check,
     .build = build,

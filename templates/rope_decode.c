@@ -232,6 +232,8 @@ const struct att_template att_template_rope_decode = {
     .takes = OP_TAKES_ROPE_DECODE | ATT_BIT(TILE),
     ATT_TILES(decode_tiles, knobs),
     .own = DECODE_OWN,
+    .fitted = decode_fitted,
+    .n_fitted = DECODE_N_FITTED,
     .fits = fits,
     .check = check,
     .build = build,

@@ -90,6 +90,10 @@ extern const struct att_tile decode_tiles[DECODE_TILES];
 /** Names of att_tile.own in rows of decode_tiles. */
 #define DECODE_OWN {"ahead", "in_order"}
 
+/* Knobs of these tiles that fitted rows may set. */
+enum { DECODE_N_FITTED = 1 };
+extern const struct att_knob decode_fitted[DECODE_N_FITTED];
+
 /** Builds the kernel of a variant of `decode`. With new tokens `arrivals` is not NULL, and its
  * functions find `arriving` in the state. */
 void decode_build(const struct att_variant *v, const struct tir_machine *m,

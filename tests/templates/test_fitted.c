@@ -6,7 +6,8 @@
 
 #include "tests/templates/kernel.h"
 
-extern const struct att_template att_template_prefill;
+extern const struct att_template att_template_decode, att_template_prefill,
+    att_template_rope_decode;
 
 static const struct tir_fitted no_rows[] = {{0}};
 
@@ -39,6 +40,29 @@ static void rules_decide_without_rows(void **state)
     v = prefill_of("gfx942", 256);
     v.fitted = no_rows;
     assert_int_equal(knob_of(&v, "hoist_vgprs"), 16);
+}
+
+static struct att_variant decode_of(const struct att_template *op, const char *target, int layout)
+{
+    const struct setting settings[] = {
+        {ATT_HEAD_DIM, 128}, {ATT_GQA, 8}, {ATT_PAGE_SIZE, 16}, {ATT_KV_LAYOUT, layout}, {0}};
+    return variant_of(op, target, settings);
+}
+
+/* The tables of the targets: a tile of 32 keys where it is faster than the table's 64. */
+static void decode_has_the_keys_of_its_target(void **state)
+{
+    const struct att_template *const decode = &att_template_decode;
+    struct att_variant v = decode_of(decode, "gfx942", ATT_KV_LAYOUT_NHD);
+    (void)state;
+    assert_int_equal(knob_of(&v, "keys"), 32);
+    v = decode_of(decode, "gfx950", ATT_KV_LAYOUT_NHD);
+    assert_int_equal(knob_of(&v, "keys"), 64);
+    v = decode_of(decode, "gfx950", ATT_KV_LAYOUT_SHUFFLE);
+    assert_int_equal(knob_of(&v, "keys"), 32);
+    const struct setting step[] = {{ATT_HEAD_DIM, 128}, {ATT_GQA, 8}, {ATT_PAGE_SIZE, 16}, {0}};
+    v = variant_of(&att_template_rope_decode, "gfx942", step);
+    assert_int_equal(knob_of(&v, "keys"), 32);
 }
 
 static void the_first_row_decides(void **state)
@@ -159,6 +183,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_decide_without_rows),
+        cmocka_unit_test(decode_has_the_keys_of_its_target),
         cmocka_unit_test(the_first_row_decides),
         cmocka_unit_test(words_are_of_tile_and_key),
         cmocka_unit_test(a_candidate_keeps_its_row_s_knobs),
