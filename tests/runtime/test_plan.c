@@ -95,6 +95,16 @@ static void plan_case(struct case_ *c)
     assert_int_equal(attn_decode_plan(&c->shape, &c->lengths, &plan), ATTN_OK);
 }
 
+/* Plans sequences of these many keys; NULL: none has any. */
+static void plan_shape(struct case_ *c, struct attn_decode_plan_shape shape, const int32_t *kv_lens)
+{
+    *c = (struct case_){.shape = shape, .lengths = {.kv_lens = c->kv_lens}};
+    c->shape.size = sizeof(c->shape);
+    for (int32_t b = 0; kv_lens && b < shape.batch; b++)
+        c->kv_lens[b] = kv_lens[b];
+    plan_case(c);
+}
+
 static int32_t start_of(const struct case_ *c, int32_t b)
 {
     return c->lengths.qo_indptr ? c->qo[b] : b * c->shape.q_len;
@@ -233,17 +243,10 @@ static void a_long_sequence_is_cut(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 5,
-                  .q_len = 2,
-                  .heads = 4,
-                  .kv_heads = 1,
-                  .lists = 4},
-        .kv_lens = {100, 1000, 0, 64, 1},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 5, .q_len = 2, .heads = 4, .kv_heads = 1, .lists = 4},
+               (const int32_t[]){100, 1000, 0, 64, 1});
     /* u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30; payload = 8. The second sequence, whose
      * keys begin at 6, is cut at 8 and 16: after 2 and 10 units of 64 keys. */
     static const int32_t expected[][INFO] = {
@@ -264,17 +267,10 @@ static void pieces_are_equal_where_lists_suffice(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 2,
-                  .q_len = 1,
-                  .heads = 2,
-                  .kv_heads = 1,
-                  .lists = 5},
-        .kv_lens = {550, 128},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 2, .q_len = 1, .heads = 2, .kv_heads = 1, .lists = 5},
+               (const int32_t[]){550, 128});
     static const int32_t expected[][INFO] = {
         {0, 0, 0, 1, 0, 192, 358, 2 << 16},
         {0, 1, 0, 1, 192, 384, 166, 2 << 16},
@@ -291,18 +287,10 @@ static void costly_items_are_cut_later(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 5,
-                  .q_len = 1,
-                  .heads = 1,
-                  .kv_heads = 1,
-                  .lists = 4,
-                  .item_cost = 4},
-        .kv_lens = {100, 1000, 0, 64, 1},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 5, .q_len = 1, .heads = 1, .kv_heads = 1, .lists = 4, .item_cost = 4},
+               (const int32_t[]){100, 1000, 0, 64, 1});
     /* u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40; payload = 10. The second sequence's
      * keys begin at 10: a cut at 10 would leave nothing before it, and the cut at 20 is after 10
      * units. */
@@ -317,17 +305,10 @@ static void the_last_part_takes_the_rest(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 8,
-                  .q_len = 1,
-                  .heads = 2,
-                  .kv_heads = 2,
-                  .lists = 8,
-                  .item_cost = 4},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 8, .q_len = 1, .heads = 2, .kv_heads = 2, .lists = 8, .item_cost = 4},
+               NULL);
     /* o = 4; S = 0, 4, ..., 28; payload = 8; first = (S + 7) / 8, and 3 for the last one. */
     static const int32_t indptr[] = {0, 1, 3, 5, 8, 9, 11, 13, 16};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
@@ -339,17 +320,10 @@ static void a_part_has_room_for_two_item_costs(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 4,
-                  .q_len = 1,
-                  .heads = 1,
-                  .kv_heads = 1,
-                  .lists = 3,
-                  .item_cost = 5},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 4, .q_len = 1, .heads = 1, .kv_heads = 1, .lists = 3, .item_cost = 5},
+               NULL);
     /* o = 5; S = 0, 5, 10, 15; payload = 10; first = (S + 9) / 10. */
     static const int32_t indptr[] = {0, 1, 3, 4};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
@@ -360,19 +334,15 @@ static void tiles_are_cut_finer_than_sequences(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 1,
-                  .q_len = 512,
-                  .heads = 1,
-                  .kv_heads = 1,
-                  .lists = 5,
-                  .item_cost = 4,
-                  .q_tile = 64},
-        .kv_lens = {512},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){.batch = 1,
+                                               .q_len = 512,
+                                               .heads = 1,
+                                               .kv_heads = 1,
+                                               .lists = 5,
+                                               .item_cost = 4,
+                                               .q_tile = 64},
+               (const int32_t[]){512});
     /* u = 1, 8, 2, 7, 3, 6, 4, 5; o = 4; m = 2; S = 0, 5, 17, 23, 34, 41, 51, 59; payload = 14. The
      * keys of the second tile, with the last queries, begin at 9 and end at 17: the cut at 14
      * leaves 3 units after it. */
@@ -391,18 +361,10 @@ static void pieces_of_tiles_may_exceed_the_payload(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 1,
-                  .q_len = 128,
-                  .heads = 1,
-                  .kv_heads = 1,
-                  .lists = 3,
-                  .q_tile = 64},
-        .kv_lens = {640},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){
+                   .batch = 1, .q_len = 128, .heads = 1, .kv_heads = 1, .lists = 3, .q_tile = 64},
+               (const int32_t[]){640});
     static const int32_t expected[][INFO] = {
         {0, -1, 0, 64, 0, 576, 0, 1 << 16},
         {0, 0, 64, 128, 0, 320, 320, 1 << 16},
@@ -417,19 +379,15 @@ static void tiles_of_equal_length_stay_whole(void **state)
 {
     (void)state;
     static struct case_ c;
-    c = (struct case_){
-        .shape = {.size = sizeof(c.shape),
-                  .batch = 1,
-                  .q_len = 512,
-                  .heads = 1,
-                  .kv_heads = 1,
-                  .lists = 3,
-                  .window = 64,
-                  .q_tile = 64},
-        .kv_lens = {1024},
-    };
-    c.lengths.kv_lens = c.kv_lens;
-    plan_case(&c);
+    plan_shape(&c,
+               (struct attn_decode_plan_shape){.batch = 1,
+                                               .q_len = 512,
+                                               .heads = 1,
+                                               .kv_heads = 1,
+                                               .lists = 3,
+                                               .window = 64,
+                                               .q_tile = 64},
+               (const int32_t[]){1024});
     static const int32_t indptr[] = {0, 3, 6, 8};
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
     for (int i = 0; i < 8; i++)
@@ -474,18 +432,14 @@ static void the_merge_rate_bounds_pieces(void **state)
     } cases[] = {{0, 256}, {4, 256}, {1, 512}, {16, 128}, {64, 64}, {256, 64}};
     static struct case_ c;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        c = (struct case_){
-            .shape = {.size = sizeof(c.shape),
-                      .batch = 1,
-                      .q_len = 1,
-                      .heads = 1,
-                      .kv_heads = 1,
-                      .lists = 64,
-                      .merge_rate = cases[i].rate},
-            .kv_lens = {4096},
-        };
-        c.lengths.kv_lens = c.kv_lens;
-        plan_case(&c);
+        plan_shape(&c,
+                   (struct attn_decode_plan_shape){.batch = 1,
+                                                   .q_len = 1,
+                                                   .heads = 1,
+                                                   .kv_heads = 1,
+                                                   .lists = 64,
+                                                   .merge_rate = cases[i].rate},
+                   (const int32_t[]){4096});
         assert_int_equal(c.work_info[0][5], cases[i].keys);
     }
 }
