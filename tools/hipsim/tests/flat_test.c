@@ -264,6 +264,45 @@ static void errors_are_found(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
+/* An atomic reads memory: each lane's must have been written. A swap only returns it. */
+static void atomics_need_defined_memory_and_operands(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    uint32_t *const memory = device_alloc(256, NULL);
+    program_addresses(&p, 0, memory, 4);
+    program_lanes(&p, 4, 4); /* an address in LDS */
+    p.lds_bytes = 4096;
+    program_fill(&p, 2, 1);
+    program_fill(&p, 3, 1);
+    static const char *const reading[] = {
+        "global_atomic_add v[0:1], v2, off\ns_waitcnt vmcnt(0)",
+        "global_atomic_cmpswap v[0:1], v[2:3], off\ns_waitcnt vmcnt(0)",
+        "ds_add_u32 v4, v2\ns_waitcnt lgkmcnt(0)",
+        "ds_cmpst_b32 v4, v2, v3\ns_waitcnt lgkmcnt(0)",
+    };
+    static const char *const some_written[] = {
+        "s_mov_b64 exec, 0xffff\nglobal_store_dword v[0:1], v2, off\ns_waitcnt vmcnt(0)",
+        "s_mov_b64 exec, 0xffff\nds_write_b32 v4, v2\ns_waitcnt lgkmcnt(0)",
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        char text[300];
+        snprintf(text, sizeof(text), "%s\ns_mov_b64 exec, -1\n%s", some_written[i / 2], reading[i]);
+        program_try(&p, text);
+        assert_int_equal(p.fault.kind, FAULT_UNINIT);
+        assert_int_equal(p.fault.lanes, 0xffffffffffff0000);
+    }
+    program_run(&p, "global_atomic_swap v[0:1], v2, off\nds_wrxchg_rtn_b32 v5, v4, v2\n"
+                    "s_waitcnt vmcnt(0) lgkmcnt(0)\nglobal_atomic_add v[0:1], v2, off\n"
+                    "ds_add_u32 v4, v2\ns_waitcnt vmcnt(0) lgkmcnt(0)");
+    assert_int_equal(p.v_valid[5], 0);
+    assert_int_equal(memory[63], 2);
+    p.v_valid[2] = ~UINT64_C(4);
+    program_try(&p, reading[0]);
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    assert_int_equal(p.fault.lanes, 4);
+}
+
 static void undefined_memory_stays_undefined(void **state)
 {
     (void)state;
@@ -372,6 +411,7 @@ int main(void)
         cmocka_unit_test(last_dword_of_an_odd_allocation),
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(undefined_memory_stays_undefined),
+        cmocka_unit_test(atomics_need_defined_memory_and_operands),
         cmocka_unit_test(loads_to_lds_take_their_place_from_m0),
         cmocka_unit_test(narrow_loads_to_lds_extend),
     };
