@@ -331,7 +331,8 @@ static inline struct tir_value mla_join_quarters(struct tir_builder *b,
 
 /* query.c */
 
-/** Returns the LDS bytes of Q, if every wave loads a part of its rows. */
+/** Sets the address maps of Q in LDS, if every wave loads a part of its rows, and returns their
+ * bytes. mla_take_query() allocates them. */
 unsigned mla_count_query(struct mla *s);
 void mla_take_query(struct mla *s);
 /** Issues the loads of Q before the loop over keys. Waves read their columns after all have
@@ -371,6 +372,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
 /* register_transpose.c: the same functions for c that is transposed in registers */
 
+/** True for machines without LDS reads that transpose. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
 /* item.c */
