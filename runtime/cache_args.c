@@ -45,7 +45,8 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
             "ATTN_FP8 and scale NONE or E8M0; here head_dim is %d, head_dim_v %d, dtype %s",
             op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
     const bool both = h->head_dim == 512 && h->head_dim_v == 512;
-    const bool parts = h->head_dim == 448 && h->head_dim_v == 64;
+    const bool parts =
+        (h->head_dim == 448 && h->head_dim_v == 64) || (h->head_dim == 512 && h->head_dim_v == 448);
     const bool mixed = h->kv_heads == 1 && (both || parts) && d->dtype == ATTN_FP8 &&
                        d->scale == ATTN_KV_SCALE_NONE;
     if (d->layout == ATTN_KV_SCALES_LAST && !mixed)

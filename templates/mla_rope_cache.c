@@ -46,10 +46,27 @@ struct mla_rope {
     struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 
+/* Checks rows of scales_last. The norm of such a row spans all 512 elements. */
+static bool check_mixed(const struct att_variant *v, struct att_why *why)
+{
+    if (v->head_dim_v != ATT_MIXED_FP8 || v->kv_dtype != ATT_KV_DTYPE_FP8 ||
+        v->kv_scale != ATT_KV_SCALE_NONE)
+        return att_reject(
+            why, ATT_KV_LAYOUT,
+            "rows of scales_last have head_dim_v 448, kv_dtype fp8 and kv_scale none");
+    if (v->norm != ATT_NORM_NONE || v->product_dim)
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "rows of scales_last have no norm of a part and no absorbed query");
+    return true;
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
-    if (v->head_dim_v != 256 && v->head_dim_v != 512)
+    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    if (mixed && !check_mixed(v, why))
+        return false;
+    if (!mixed && v->head_dim_v != 256 && v->head_dim_v != 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d, the latent's width, is not 256 or 512", v->head_dim_v);
     if (v->head_dim != v->head_dim_v && v->head_dim != v->head_dim_v + 64)
@@ -67,14 +84,32 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
     if (v->product_dim && !att_row_product_check(v, m, ATT_PRODUCT_COLUMNS, why))
         return false;
-    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
+    return (mixed || att_cache_check(v, why)) && att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of `rows` latents: adjacent lanes have 8 adjacent elements each, row by row. A
- * row wider than all lanes takes further registers. */
-static struct tir_type latent_tile(struct mla_rope *k, unsigned rows)
+/* A part of the latent: `width` elements, a power of two, from element `first` on. */
+struct panel {
+    int first, width;
+};
+enum { PANELS_MAX = 3 };
+
+/* Cuts the latent into panels, the widest first. Returns their number. */
+static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS_MAX])
 {
-    const unsigned width = (unsigned)k->v->head_dim_v;
+    unsigned n = 0;
+    for (int first = 0, left = k->v->head_dim_v; left; n++) {
+        panels[n] = (struct panel){first, 1 << tir_bits_floor((unsigned)left)};
+        first += panels[n].width;
+        left -= panels[n].width;
+    }
+    return n;
+}
+
+/* Returns the type of `rows` rows of a part of latents: adjacent lanes have 8 adjacent elements
+ * each, row by row. A row wider than all lanes takes further registers. */
+static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int columns)
+{
+    const unsigned width = (unsigned)columns;
     struct tir_spread s = tir_spread(k->rope.m, 1);
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
     const unsigned lanes = tir_lanes(k->rope.m), shared = width / CHUNK;
@@ -127,28 +162,37 @@ static struct tir_value inverse(struct mla_rope *k, const struct heads *h)
 }
 
 static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
-                                  const struct rope_tensor *t, int width)
+                                  const struct rope_tensor *t, const struct panel *p)
 {
     return att_view(&k->rope.b, rope_token_base(&k->rope, t), h->end, t->head_stride,
-                    width * t->size, 0);
+                    (p->first + p->width) * t->size, p->first * t->size);
 }
 
-/* Copies the latents of WAVE_HEADS heads of q from `first` on. */
-static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
+/* Copies a part of the latents of WAVE_HEADS heads of q from `first` on. */
+static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_value first,
+                       const struct panel *part)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
-    const int width = k->v->head_dim_v;
     const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q_NOPE), ROPE_ELEM);
     const struct rope_tensor to =
         rope_open_tensor(p, ATT_HEADS(Q_OUT), p->narrow_q ? 1 : ROPE_ELEM);
     struct heads some = *h;
     some.end = tir_min(b, att_plus(b, first, WAVE_HEADS), h->end);
-    struct tir_value x =
-        tir_tile_load(b, heads_view(k, &some, &from, width), first, latent_tile(k, WAVE_HEADS));
+    struct tir_value x = tir_tile_load(b, heads_view(k, &some, &from, part), first,
+                                       latent_tile(k, WAVE_HEADS, part->width));
     if (p->narrow_q)
         x = tir_convert_short(b, times(b, as_f32(k, x), inverse(k, h)), TIR_FP8);
-    tir_tile_store(b, heads_view(k, &some, &to, width), first, x);
+    tir_tile_store(b, heads_view(k, &some, &to, part), first, x);
+}
+
+/* Copies the latents of WAVE_HEADS heads of q from `first` on. */
+static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
+{
+    struct panel panels[PANELS_MAX];
+    const unsigned n = find_panels(k, panels);
+    for (unsigned i = 0; i < n; i++)
+        copy_panel(k, h, first, &panels[i]);
 }
 
 /* Copies 4 heads' latents in each wave, unless q_out already holds them. */
@@ -361,11 +405,13 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 
 /* ---- The latents of tokens ---- */
 
-/* Returns the latent of a token in a tensor [token, latent]. */
-static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size)
+/* Returns a part of the latent of a token in a tensor [token, latent]. */
+static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size,
+                                   const struct panel *p)
 {
     struct tir_builder *b = &k->rope.b;
-    return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), k->v->head_dim_v * size, 0);
+    return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), (p->first + p->width) * size,
+                    p->first * size);
 }
 
 /* Returns x / sqrt(mean(x^2) + eps) w of one row. */
@@ -381,43 +427,59 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
-/* Packs a row: its latent in fp8, and the scale of each run after all elements. */
+/* Packs a part of a row: its latent in fp8, and the scale of each run where the cache has it. */
 static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
-                                    struct tir_value x)
+                                    const struct panel *p, struct tir_value x)
 {
     struct tir_builder *b = &k->rope.b;
+    const struct tir_value row = tir_add(b, c->base, att_packed_scale_row(c, k->rope.slot));
     const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
     const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
     const struct tir_view to =
-        att_view(b, slot_at(k, c, ATT_PACKED_SCALES), tir_i32(b, k->v->head_dim_v / c->run),
-                 tir_i32(b, c->scale_size), c->scale_size, 0);
+        att_view(b, tir_add(b, row, tir_i64(b, p->first / c->run * c->scale_size)),
+                 tir_i32(b, p->width / c->run), tir_i32(b, c->scale_size), c->scale_size, 0);
     tir_tile_store(b, to, tir_i32(b, 0), att_packed_encode(c, scale));
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
 }
 
-static void visit_latent(struct mla_rope *k, struct tir_value weight)
+/* Writes a part of a token's latent, loaded as `raw`. Only a latent of one part has a norm. */
+static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir_value raw,
+                        struct tir_value weight)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_view from = latent_view(k, token_at(k, ATT_TOKENS(KV_C)), ROPE_ELEM);
-    struct tir_value raw = tir_tile_load(b, from, zero, latent_tile(k, 1)), x;
-    rope_load_slot(p);
-    x = as_f32(k, raw);
+    struct tir_value x = as_f32(k, raw);
     if (k->v->norm != ATT_NORM_NONE) {
         x = normalise(k, x, weight);
         raw = tir_convert_short(b, x, p->dtype);
     }
     if (k->v->keep_kv)
-        tir_tile_store(b, latent_view(k, token_at(k, ATT_TOKENS(KV_C_OUT)), ROPE_ELEM), zero, raw);
+        tir_tile_store(b, latent_view(k, token_at(k, ATT_TOKENS(KV_C_OUT)), ROPE_ELEM, part), zero,
+                       raw);
     struct tir_if some = begin_slot(k);
     const struct att_cache c = att_cache(b, k->v, p->m, false, zero);
     if (c.packed)
-        raw = pack_latent(k, &c, x);
+        raw = pack_latent(k, &c, part, x);
     else if (c.dtype != p->dtype)
         raw = att_cache_quantise(&c, x, inverse_scale(k, &c));
-    tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size), zero, raw);
+    tir_tile_store(b, latent_view(k, slot_at(k, &c, 0), c.size, part), zero, raw);
     end_slot(k, &some);
+}
+
+static void visit_latent(struct mla_rope *k, struct tir_value weight)
+{
+    struct tir_builder *b = &k->rope.b;
+    struct panel panels[PANELS_MAX];
+    struct tir_value raw[PANELS_MAX];
+    const unsigned n = find_panels(k, panels);
+    const struct tir_value at = token_at(k, ATT_TOKENS(KV_C));
+    for (unsigned i = 0; i < n; i++)
+        raw[i] = tir_tile_load(b, latent_view(k, at, ROPE_ELEM, &panels[i]), tir_i32(b, 0),
+                               latent_tile(k, 1, panels[i].width));
+    rope_load_slot(&k->rope);
+    for (unsigned i = 0; i < n; i++)
+        visit_panel(k, &panels[i], raw[i], weight);
 }
 
 /* Visits the latents of a run of tokens in each wave, and loads the weight of the norm once. */
@@ -425,9 +487,11 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
     struct tir_value weight = {0};
+    const struct panel all = {0, k->v->head_dim_v};
     if (k->v->norm != ATT_NORM_NONE)
-        weight = tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM),
-                               tir_i32(b, 0), latent_tile(k, 1));
+        weight =
+            tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM, &all),
+                          tir_i32(b, 0), latent_tile(k, 1, all.width));
     load_cache_scale(k);
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
     const struct tir_value first = tir_mul(b, wave, run);

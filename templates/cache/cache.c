@@ -58,8 +58,7 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
     if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
-        return att_reject(why, ATT_KV_LAYOUT,
-                          "scales_last is for mla_decode, compress, cache_write and cache_gather");
+        return att_reject(why, ATT_KV_LAYOUT, "rows of scales_last are not read by this op");
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)

@@ -149,6 +149,12 @@ static void latents_rotate_where_they_have_more_columns(void **state)
     lookup(family, &d, "head_dim equals head_dim_v: desc.rope has nothing to rotate");
     d.rope = ATTN_ROPE_NONE;
     lookup(family, &d, NULL);
+    d.head_dim_v = 448;
+    d.cache =
+        (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_SCALES_LAST, .page_size = 64};
+    lookup(family, &d, NULL);
+    d.norm = ATTN_NORM_RMS;
+    lookup(family, &d, "cache.layout is ATTN_KV_SCALES_LAST, norm or product_dim is set");
 }
 
 static struct attn_indexer_topk_args indexer_args(void)

@@ -46,6 +46,12 @@ static const struct model {
     {&att_template_mla_rope_cache, 64, {LATENT, {ATT_ROPE, ATT_ROPE_NONE}}}, /* Kimi-K3 */
     {&att_template_mla_rope_cache, 64, {LATENT, PACKED, {ATT_NORM, ATT_NORM_RMS}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}}},
+    {&att_template_mla_rope_cache,
+     64,
+     {{ATT_HEAD_DIM, 512},
+      {ATT_HEAD_DIM_V, 448},
+      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SCALES_LAST}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 512}, {ATT_ROPE, ATT_ROPE_NONE}}},
     {&att_template_head_product, 128, {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}}},
     {&att_template_head_product, 256, {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 256}}}, /* GLM-5 */

@@ -325,7 +325,7 @@ static void compare_row(struct call *c, int t)
     const int64_t slot = slots->given ? operand_int(slots, AT(t)) : -1;
     const int64_t page = slot / desc->cache.page_size, at = slot % desc->cache.page_size;
     const int latent = desc->head_dim_v;
-    const bool packed = desc->cache.layout == ATTN_KV_PACKED;
+    const bool packed = paged_has_rows(&desc->cache);
     expect(c, t, 0, true);
     for (int d = 0; d < desc->head_dim; d++) {
         if (desc->keep_kv && d < latent)
@@ -372,7 +372,10 @@ static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
-    const double cached = d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW : d->head_dim * kv;
+    const double cached = d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW
+                          : d->cache.layout == ATTN_KV_SCALES_LAST
+                              ? REF_MIXED_ROW + REF_MIXED_SCALES
+                              : d->head_dim * kv;
     const double saved = d->product_dim ? 2.0 * d->heads * (d->head_dim_v - d->product_dim) : 0;
     const double row =
         d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached - saved;
