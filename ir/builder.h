@@ -202,6 +202,22 @@ void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct
  * dtype. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
+/** Rows in memory that the tensor data mover copies to LDS. */
+struct tir_rows {
+    struct tir_value base, stride; /* i64: address of the first row; bytes from one to the next */
+    struct tir_value
+        there; /* i32: rows that exist from the first on, 0 or more; others become zeros */
+    unsigned rows, bytes; /* of the copy; bytes of a row, a multiple of 4 */
+};
+/** Copies rows to LDS in order, asynchronously. After every `span` bytes, `pad` bytes are left out:
+ * see tensor_to_lds in ops.def. Each wave makes the copy that its own operands describe. */
+static inline void tir_tensor_to_lds(struct tir_builder *b, int group, const struct tir_rows *r,
+                                     struct tir_value lds, unsigned span, unsigned pad)
+{
+    const struct tir_value operands[] = {r->base, r->stride, r->there, lds};
+    const int64_t imm[] = {group, r->rows, r->bytes, span, pad};
+    tir_build(b, TIR_tensor_to_lds, (struct tir_type){0}, operands, 4, imm);
+}
 /** Copies rows at base + row_addr[i] + byte to lds + offset, asynchronously. row_addr is an Mx1
  * tile of i64 or i32 with the rows of tir_map_lanes(). Each wave makes the whole copy that its own
  * operands describe. */

@@ -216,6 +216,7 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     case TIR_for: run_for(x, op); return true;
     case TIR_wait:
     case TIR_waitcnt:
+    case TIR_wait_tensor:
     case TIR_barrier:
     case TIR_acquire:
     case TIR_set_priority:

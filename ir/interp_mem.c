@@ -215,6 +215,22 @@ static void run_gather_to_lds(struct interp *x, const struct tir_op *op, unsigne
     }
 }
 
+static void run_tensor_to_lds(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const int64_t bytes = op->imm[2], span = op->imm[3], pad = op->imm[4];
+    for (int64_t row = 0; row < op->imm[1]; row++) {
+        const uint64_t from =
+            (uint64_t)(interp_scalar(x, op, 0, wave) + row * interp_scalar(x, op, 1, wave));
+        for (int64_t i = 0; i < bytes; i++) {
+            const bool there = row < interp_scalar(x, op, 2, wave);
+            const uint8_t byte = there ? (uint8_t)read_host(from + (uint64_t)i, TIR_I8) : 0;
+            const int64_t at = row * bytes + i;
+            write_lds_bytes(x, interp_scalar(x, op, 3, wave) + at + (pad ? at / span * pad : 0),
+                            &byte, 1);
+        }
+    }
+}
+
 static bool run_tile_memory(struct interp *x, const struct tir_op *op)
 {
     struct tir_type t;
@@ -224,6 +240,11 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
         for (unsigned w = 0; w < x->f->waves; w++)
             if (interp_runs(x, w))
                 run_gather_to_lds(x, op, w);
+        return true;
+    case TIR_tensor_to_lds:
+        for (unsigned w = 0; w < x->f->waves; w++)
+            if (interp_runs(x, w))
+                run_tensor_to_lds(x, op, w);
         return true;
     case TIR_tile_load:
     case TIR_tile_gather:
@@ -347,6 +368,17 @@ static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
+/* Performs ds_load_tr16_b128 (CDNA5 ISA, 11.2.4). Element e of lane t is element t mod 8 of the
+ * eight that lane e of the same 8 lanes addresses. */
+static void run_lds_read_tr16(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    enum { N = 8, BYTES = 2 };
+    for (unsigned e = 0; e < N; e++)
+        interp_value(x, op->result)[(size_t)lane * N + e] =
+            read_lds(x, lane_operand(x, op, 0, lane / N * N + e) + op->imm[0] + BYTES * (lane % N),
+                     type_of(x, op->result).dtype);
+}
+
 /* Performs ds_read_b64_tr_b16 (CDNA4 ISA). Element e of lane t is element t mod 4 of the four that
  * lane 4 e + t / 4 of the same 16 lanes addresses. For _b8 it is element t mod 8 of the eight that
  * lane 2 e + t / 8 addresses. */
@@ -354,6 +386,10 @@ static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned 
 {
     const unsigned dtype = type_of(x, op->result).dtype, block = lane & ~15u, t = lane & 15;
     const unsigned n = 64 / tir_dtype_bits(dtype), bytes = 8 / n;
+    if (type_of(x, op->result).count > n) {
+        run_lds_read_tr16(x, op, lane);
+        return;
+    }
     for (unsigned e = 0; e < n; e++) {
         const unsigned from = block + 16 / n * e + t / n;
         interp_value(x, op->result)[(size_t)lane * n + e] =

@@ -194,22 +194,48 @@ struct lds_access {
  * select the reading lane, and lane bits 0..3 walk contiguous addresses. For _b8 a lane reads 8
  * elements. Element e of lane t is then element t % 8 that lane 2 e + t / 8 read, with 3 register
  * bits.
+ *
+ * ds_load_tr16_b128 (CDNA5 ISA, 11.2.4): in each block of 8 lanes, lane s reads 8 elements.
+ * Element e of lane t's result is element t % 8 that lane e of the block read. So 3 register bits
+ * select the reading lane, lane bits 0..2 walk contiguous addresses, and the other lane bits are
+ * free.
  */
-enum { TRANSPOSED_BYTES = 8, TRANSPOSED_LANE_BITS = 4 };
+enum { TRANSPOSED_BYTES = 8, TRANSPOSED_LANE_BITS = 4, BLOCK_BITS = 3 };
 
-static bool transposes(const struct tir_func *f, const struct lds_access *a)
+/* True if 2^lane_bits lanes access contiguous elements, and each has at least `elements`. */
+static bool walks(const struct lds_access *a, unsigned lane_bits, unsigned elements)
 {
-    if (!f->machine->has_lds_read_tr || a->bytes > 2 ||
-        1u << a->l->reg_bits < TRANSPOSED_BYTES / a->bytes)
+    if (1u << a->l->reg_bits < elements)
         return false;
-    for (int i = 0; i < TRANSPOSED_LANE_BITS; i++)
+    for (unsigned i = 0; i < lane_bits; i++)
         if (a->m[a->l->reg_bits + i] != 1u << i)
             return false;
     return true;
 }
 
-static void transpose_lanes(struct lds_access *a)
+static bool transposes(const struct tir_func *f, const struct lds_access *a)
 {
+    if (f->machine->has_lds_read_tr16 && a->bytes == 2)
+        return walks(a, BLOCK_BITS, 1u << BLOCK_BITS);
+    return f->machine->has_lds_read_tr && a->bytes <= 2 &&
+           walks(a, TRANSPOSED_LANE_BITS, TRANSPOSED_BYTES / a->bytes);
+}
+
+/* Exchanges the addresses of lane and register bits in a block of 8 lanes. */
+static void transpose_blocks(struct lds_access *a)
+{
+    a->per = 1u << BLOCK_BITS;
+    for (unsigned i = 0; i < BLOCK_BITS; i++)
+        a->m[a->l->reg_bits + i] = a->m[i];
+    a->transposed = true;
+}
+
+static void transpose_lanes(const struct tir_func *f, struct lds_access *a)
+{
+    if (f->machine->has_lds_read_tr16) {
+        transpose_blocks(a);
+        return;
+    }
     uint32_t *lane = a->m + a->l->reg_bits;
     a->per = TRANSPOSED_BYTES / a->bytes;
     const unsigned regs = log2u(a->per), within = TRANSPOSED_LANE_BITS - regs;
@@ -232,7 +258,7 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     while (a.per * a.bytes > MAX_ACCESS || (map->pad && a.per > 1u << map->pad_shift))
         a.per /= 2;
     if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
-        transpose_lanes(&a);
+        transpose_lanes(x->f, &a);
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
         a.lane_mask |= a.m[l->reg_bits + i];
     a.base = vec_of(x, lds);

@@ -6,7 +6,10 @@
  *
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
  * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
- * counts only copies to LDS. The path with the fewest such ops decides.
+ * counts only copies to LDS. The path with the fewest such ops decides. Copies by the tensor data
+ * mover have a counter of their own, and a group has either these or others:
+ *
+ *     wait {group=0, pending=1}   ->   wait_tensor {most=1}
  *
  * A branch without copies of the group counts as many ops as the block with fewer of them issues.
  * Too small a count only waits longer; too large a one would be a race.
@@ -21,7 +24,7 @@ enum {
 }; /* The number of times that a path goes through one loop; no pending count needs more */
 
 /* True if the counter of the machine's copies to LDS counts this op. */
-static bool counts(const struct tir_machine *m, const struct tir_op *op)
+static bool is_counted(const struct tir_machine *m, const struct tir_op *op)
 {
     switch (op->opcode) {
     case TIR_buffer_to_lds:
@@ -37,7 +40,8 @@ static bool counts(const struct tir_machine *m, const struct tir_op *op)
 
 static bool copies(const struct tir_op *op, int64_t group)
 {
-    return (op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds) &&
+    return (op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds ||
+            op->opcode == TIR_tensor_to_lds) &&
            op->imm[0] == group;
 }
 
@@ -70,7 +74,14 @@ static unsigned round_size(const struct tir_func *f, int64_t group)
 struct search {
     const struct tir_func *f;
     int64_t group;
+    bool tensor; /* the group's copies have the counter of the tensor data mover */
 };
+
+/* True if the counter of the group's copies counts this op. */
+static bool counts(const struct search *s, const struct tir_op *op)
+{
+    return s->tensor ? op->opcode == TIR_tensor_to_lds : is_counted(s->f->machine, op);
+}
 
 static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 {
@@ -81,16 +92,17 @@ static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
 
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
-/* Returns how many vector memory ops every execution of a block issues at least. Loops add none,
- * since they may have no iteration. */
-static unsigned least_issued(const struct tir_func *f, const struct tir_block *b)
+/* Returns how many counted ops every execution of a block issues at least. Loops add none, since
+ * they may have no iteration. */
+static unsigned least_issued(const struct search *s, const struct tir_block *b)
 {
+    const struct tir_func *const f = s->f;
     unsigned n = 0;
     for (unsigned i = 0; i < b->n_ops; i++) {
         const struct tir_op *const op = tir_op(f, b->ops[i]);
-        n += counts(f->machine, op);
+        n += counts(s, op);
         if (op->opcode == TIR_if)
-            n += min_u(least_issued(f, op->blocks[0]), least_issued(f, op->blocks[1]));
+            n += min_u(least_issued(s, op->blocks[0]), least_issued(s, op->blocks[1]));
     }
     return n;
 }
@@ -135,11 +147,11 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
                 return min_u(seen, s->f->machine->vm_max);
             skip--;
         }
-        seen += counts(s->f->machine, op);
+        seen += counts(s, op);
         if (op->opcode == TIR_if) {
             if (tir_walk_op(s->f, (struct tir_block *)b, b->ops[i], is_copy, (void *)s))
                 return newer_in_branches(s, op, skip, seen, passes);
-            seen += min_u(least_issued(s->f, op->blocks[0]), least_issued(s->f, op->blocks[1]));
+            seen += min_u(least_issued(s, op->blocks[0]), least_issued(s, op->blocks[1]));
         }
         if (op->opcode == TIR_for && passes) {
             const struct tir_block *body = op->blocks[0];
@@ -150,12 +162,26 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
     return newer_above(s, b, skip, seen, passes);
 }
 
+static bool is_tensor_copy(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    const struct search *const s = context;
+    const struct tir_op *const op = tir_op(s->f, ref);
+    (void)b;
+    return op->opcode == TIR_tensor_to_lds && op->imm[0] == s->group;
+}
+
+/* True if the tensor data mover makes the copies of a group. */
+static bool has_tensor_copies(const struct tir_func *f, int64_t group)
+{
+    return group >= 0 && tir_walk(f, f->body, is_tensor_copy, &(struct search){f, group, true});
+}
+
 static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
 {
     struct tir_op *op = tir_op(f, b->ops[index]);
-    const struct search s = {f, op->imm[0]};
+    const struct search s = {f, op->imm[0], has_tensor_copies(f, op->imm[0])};
     const int64_t pending = op->imm[1];
-    op->opcode = TIR_waitcnt;
+    op->opcode = s.tensor ? TIR_wait_tensor : TIR_waitcnt;
     if (s.group < 0) {
         op->imm[1] = s.group == TIR_LDS_ORDER ? -1 : 0;
         op->imm[0] = -1;
@@ -163,7 +189,7 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
     }
     const unsigned skip = (unsigned)pending * round_size(f, s.group);
     op->imm[0] = newer_before(&s, b, index, skip, 0, MAX_PASSES);
-    op->imm[1] = -1;
+    op->imm[1] = s.tensor ? 0 : -1;
 }
 
 static bool lower_block(void *f, struct tir_block *b)

@@ -63,8 +63,10 @@ struct tir_machine {
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
     unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 or 1024 */
     unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
+    bool has_tensor_mover;     /* tensor_load_to_lds, whose counter has the limit vm_max */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
+    bool has_lds_read_tr16;    /* ds_load_tr16_b128 */
     bool has_cvt_pk_bf16;      /* v_cvt_pk_bf16_f32 */
     bool has_dot_bf16;         /* v_dot2_f32_bf16 */
     bool has_pk_max3;          /* v_pk_maximum3_f16 */

@@ -126,7 +126,8 @@ static bool loads(const struct tir_op *op)
 
 static bool copies(const struct tir_op *op)
 {
-    return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds;
+    return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds ||
+           op->opcode == TIR_tensor_to_lds;
 }
 
 static bool is_matrix(const struct tir_op *op)

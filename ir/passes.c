@@ -139,8 +139,8 @@ static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
         word += 256;
     if (op->blocks[0])
         mix(&p->of[BRANCHES], word);
-    if (op->opcode == TIR_wait) /* lower_waits changes the counts of waits */
-        word += TIR_waitcnt - TIR_wait;
+    if (op->opcode == TIR_wait || op->opcode == TIR_wait_tensor)
+        word += TIR_waitcnt - op->opcode; /* lower_waits chooses the counter, and counts */
     if (flags & (TIR_WRITES | TIR_FENCE) && op->opcode != TIR_yield && op->opcode != TIR_anchor)
         mix(&p->of[WRITES], word);
     if (!(flags & TIR_PURE))

@@ -12,7 +12,8 @@ static bool ends_phase(const struct tir_op *op)
 
 static bool is_copy(const struct tir_op *op)
 {
-    return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds;
+    return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds ||
+           op->opcode == TIR_tensor_to_lds;
 }
 
 /* True if `a` runs before `b` in an iteration; program order decides among equals. */

@@ -346,6 +346,23 @@ static void check_gathered_rows(struct tir_verifier *v, const struct tir_op *op,
               "row_addr is not an i64 or i32 of each row as the map has them");
 }
 
+/* Checks the constants of a copy by the tensor data mover. The bounds are the descriptor's (CDNA5
+ * ISA, 10.11). */
+static void check_tensor(struct tir_verifier *v, const int64_t *imm)
+{
+    enum { MOST_DWORDS = 65535, SPAN = 8, MOST_SPAN = 1024, MOST_PAD = 512 };
+    const int64_t rows = imm[1], bytes = imm[2], span = imm[3], pad = imm[4];
+    tir_check(v, imm[0] >= 0 && imm[0] < 8, "no such group");
+    tir_check(v, v->f->machine->has_tensor_mover, "the machine has no tensor data mover");
+    tir_check(v, rows > 0 && rows <= MOST_DWORDS, "rows is 1..%d", MOST_DWORDS);
+    tir_check(v, bytes > 0 && bytes % 4 == 0 && bytes / 4 <= MOST_DWORDS,
+              "bytes is no multiple of 4, or too large");
+    tir_check(v, !pad || (span >= SPAN && span <= MOST_SPAN && !(span & (span - 1))),
+              "span is no power of two from %d to %d", SPAN, MOST_SPAN);
+    tir_check(v, pad >= 0 && pad <= MOST_PAD && pad % 4 == 0, "pad is no multiple of 4 up to %d",
+              MOST_PAD);
+}
+
 static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
                               struct tir_op_types t)
 {
@@ -368,6 +385,7 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
             tir_check(v, follows(v, t.b, t.d), "row_addr is not laid out like the tile's rows");
         tir_check(v, op->imm[0] >= 0, "offset is below 0");
         break;
+    case TIR_tensor_to_lds: check_tensor(v, op->imm); break;
     case TIR_copy_to_lds:
     case TIR_gather_to_lds: {
         const struct tir_type shape = tir_unpack_type(op->imm[1]);
@@ -435,6 +453,9 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
     case TIR_waitcnt:
         tir_check(v, imm[0] >= -1 && imm[0] <= m->vm_max && imm[1] >= -1 && imm[1] <= m->lgkm_max,
                   "vm is -1..%u, lgkm -1..%u", m->vm_max, m->lgkm_max);
+        break;
+    case TIR_wait_tensor:
+        tir_check(v, imm[0] >= 0 && imm[0] <= m->vm_max, "most is 0..%u", m->vm_max);
         break;
     case TIR_align_code:
         tir_check(v, imm[1] == TIR_FETCH_WORDS || imm[1] == TIR_PAIR_WORDS, "of is 2 or 8");
@@ -571,9 +592,10 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         break;
     case TIR_lds_read_tr:
         tir_check(v,
-                  lane_bits(t.d) == 64 &&
-                      (tir_dtype_bits(t.d.dtype) == 16 || tir_dtype_bits(t.d.dtype) == 8),
-                  "result is not 64 bits of 8 or 16 each");
+                  (lane_bits(t.d) == 64 &&
+                   (tir_dtype_bits(t.d.dtype) == 16 || tir_dtype_bits(t.d.dtype) == 8)) ||
+                      (lane_bits(t.d) == 128 && tir_dtype_bits(t.d.dtype) == 16),
+                  "result is not 64 bits of 8 or 16 each, or 128 of 16 each");
         break;
     }
 }

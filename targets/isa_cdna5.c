@@ -120,6 +120,75 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
                 LLVMBuildIntToPtr(l->b, to, l->lds_ptr, ""), g->bytes, g->both);
 }
 
+/* Sets the first group of a tensor descriptor: one tile, its place in LDS and in memory (CDNA5 ISA,
+ * table 62). */
+static LLVMValueRef tensor_places(struct lower *l, const struct lower_tensor *t)
+{
+    enum { ONE_TILE = 1, HIGH_BITS = 25, IMAGE = 2, IMAGE_AT = 30 };
+    LLVMValueRef low = LLVMBuildTrunc(l->b, t->base, l->i32, "");
+    LLVMValueRef high = LLVMBuildTrunc(
+        l->b, LLVMBuildLShr(l->b, t->base, LLVMConstInt(l->i64, 32, false), ""), l->i32, "");
+    high = LLVMBuildAnd(l->b, high, lower_i32(l, (1 << HIGH_BITS) - 1), "");
+    LLVMValueRef type = LLVMConstInt(l->i32, (uint64_t)IMAGE << IMAGE_AT, false);
+    LLVMValueRef group[4] = {lower_i32(l, ONE_TILE), t->lds, low,
+                             LLVMBuildOr(l->b, high, type, "")};
+    return lower_gather(l, group, 4);
+}
+
+/* Returns log2 of a power of two. */
+static unsigned log2_of(unsigned n)
+{
+    unsigned bits = 0;
+    while (n >> (bits + 1))
+        bits++;
+    return bits;
+}
+
+/* Sets the second group: a tensor of dwords with as many rows as there are, a tile of all rows,
+ * and the padding (CDNA5 ISA, table 63). Rows beyond the tensor become zeros. */
+static LLVMValueRef tensor_sizes(struct lower *l, const struct lower_tensor *t)
+{
+    enum { DWORDS = 2 << 16, PADS = 1 << 20, SPAN_AT = 22, PAD_AT = 25, HIGH = 16 };
+    uint32_t flags = DWORDS;
+    if (t->pad)
+        flags |= PADS | (log2_of(t->span / 4) - 1) << SPAN_AT | (t->pad / 4 - 1) << PAD_AT;
+    LLVMValueRef stride = LLVMBuildLShr(l->b, t->stride, LLVMConstInt(l->i64, 2, false), "");
+    LLVMValueRef upper = LLVMBuildTrunc(
+        l->b, LLVMBuildLShr(l->b, stride, LLVMConstInt(l->i64, 32, false), ""), l->i32, "");
+    LLVMValueRef half = lower_i32(l, HIGH);
+    const int32_t columns = (int32_t)(t->bytes / 4 << HIGH);
+    LLVMValueRef group[8] = {
+        lower_i32(l, (int32_t)flags),
+        lower_i32(l, columns),
+        LLVMBuildShl(l->b, t->there, half, ""),
+        LLVMBuildOr(l->b, LLVMBuildLShr(l->b, t->there, half, ""), lower_i32(l, columns), ""),
+        lower_i32(l, (int32_t)t->rows),
+        LLVMBuildTrunc(l->b, stride, l->i32, ""),
+        LLVMBuildAnd(l->b, upper, lower_i32(l, (1 << HIGH) - 1), ""),
+        lower_i32(l, 0)};
+    return lower_gather(l, group, 8);
+}
+
+static void tensor_to_lds(struct lower *l, const struct lower_tensor *t)
+{
+    LLVMValueRef args[3] = {tensor_places(l, t), tensor_sizes(l, t), lower_i32(l, 0)};
+    emit_intrinsic(l, "llvm.amdgcn.tensor.load.to.lds.d2", NULL, 0, args, 3);
+}
+
+static void wait_tensor(struct lower *l, int64_t most)
+{
+    if (most < l->t->machine.vm_max)
+        wait_counter(l, "llvm.amdgcn.s.wait.tensorcnt", most);
+}
+
+static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
+{
+    LLVMTypeRef type = LLVMVectorType(l->i16, 8);
+    if (bits != 16)
+        return lower_fail(l, "%s transposes LDS reads of 16-bit elements only", l->t->machine.name);
+    return emit_intrinsic(l, "llvm.amdgcn.ds.load.tr16.b128", &type, 1, &address, 1);
+}
+
 /* ---- Matrices ---- */
 
 /* Emits a WMMA. Its intrinsic takes a modifier before each of a, b and c, here 0: fp8 has only c's.
@@ -236,6 +305,9 @@ const struct lower_isa lower_isa_cdna5 = {
     .rsrc_flags = 0, /* no stride, not swizzled (CDNA5 ISA, table 57) */
     .copy_to_lds = copy_to_lds,
     .gather_to_lds = gather_to_lds,
+    .tensor_to_lds = tensor_to_lds,
+    .wait_tensor = wait_tensor,
+    .read_transposed = read_transposed,
     .multiply = multiply,
     .lane_xor = lane_xor,
     .lane_gather = cdna_lane_gather,

@@ -75,6 +75,16 @@ LLVMValueRef lower_waitcnt(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+LLVMValueRef lower_wait_tensor(struct lower *l, const struct tir_op *op)
+{
+    if (!l->isa->wait_tensor)
+        return lower_fail(l, "%s has no tensor data mover", l->t->machine.name);
+    fence_memory(l);
+    l->isa->wait_tensor(l, op->imm[0]);
+    fence_memory(l);
+    return NULL;
+}
+
 /* Waits for copies become waitcnt ops in a pass. This waits for all LDS writes. */
 LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
 {

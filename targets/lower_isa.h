@@ -31,6 +31,12 @@ struct lower_gather {
     unsigned both; /* instruction offset in bytes, added in memory and in LDS */
 };
 
+/** A copy of rows to LDS by the tensor data mover: see tensor_to_lds in ops.def. */
+struct lower_tensor {
+    LLVMValueRef base, stride, there, lds; /* i64, i64 in bytes, i32, i32; all uniform */
+    unsigned rows, bytes, span, pad;
+};
+
 /** Rounding of f32 to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
  * toward zero. */
 struct lower_rounding {
@@ -65,8 +71,13 @@ struct lower_isa {
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
-    /* Optional: reads 64 bits per lane from LDS, with blocks transposed over 16 lanes: 16x4
-     * elements of 16 bits, 16x8 elements of 8 bits. */
+    /* Optional: copies rows to LDS. */
+    void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
+    /* Optional: waits until at most `most` copies of tensor_to_lds are in flight. */
+    void (*wait_tensor)(struct lower *l, int64_t most);
+    /* Optional: reads from LDS with blocks transposed between lanes. With has_lds_read_tr 64 bits a
+     * lane, blocks of 16 lanes: 16x4 elements of 16 bits, 16x8 elements of 8 bits. With
+     * has_lds_read_tr16 128 bits a lane, blocks of 8 lanes: 8x8 elements of 16 bits. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Emits a matrix instruction and returns its result. */

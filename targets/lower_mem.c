@@ -124,6 +124,21 @@ LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+LLVMValueRef lower_tensor_to_lds(struct lower *l, const struct tir_op *op)
+{
+    if (!l->isa->tensor_to_lds)
+        return lower_fail(l, "%s has no tensor data mover", l->t->machine.name);
+    l->isa->tensor_to_lds(l, &(struct lower_tensor){.base = lower_value(l, op->operands[0]),
+                                                    .stride = lower_value(l, op->operands[1]),
+                                                    .there = lower_value(l, op->operands[2]),
+                                                    .lds = lower_value(l, op->operands[3]),
+                                                    .rows = (unsigned)op->imm[1],
+                                                    .bytes = (unsigned)op->imm[2],
+                                                    .span = (unsigned)op->imm[3],
+                                                    .pad = (unsigned)op->imm[4]});
+    return NULL;
+}
+
 /* Returns base (operand `first`) + lane offset + constant. The lane offset is an unsigned i32 or
  * an i64. */
 static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, unsigned first)

@@ -78,6 +78,7 @@ const struct tir_machine test_machine = {
     .to_lds_max_bytes = 16,
     .has_lane_swap = true,
     .has_lds_read_tr = true,
+    .has_tensor_mover = true,
     .has_cvt_pk_bf16 = true,
     .has_dot_bf16 = true,
     .has_pk_max3 = true,

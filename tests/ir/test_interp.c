@@ -223,6 +223,55 @@ static void transposing_read_takes_columns_of_4_by_16_blocks(void **state)
         }
 }
 
+/* Each lane writes 16 times its number, plus the place, to 8 elements of 16 bits. Element e of lane
+ * t is then element t % 8 of lane e of the same 8 lanes (CDNA5 ISA, 11.2.4). */
+static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **state)
+{
+    (void)state;
+    int32_t w[256] = {0};
+    assert_string_equal(
+        "", run_body("  %4 = const_int {value=4} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
+                     "  %6 = const_int {value=65537} : vec<1, i32>\n"
+                     "  %7 = mul %5, %6 : vec<1, i32>\n"
+                     "  %8 = const_int {value=65536} : vec<1, i32>\n"
+                     "  %9 = const_int {value=131074} : vec<1, i32>\n"
+                     "  %10 = add %7, %8 : vec<1, i32>\n  %11 = add %10, %9 : vec<1, i32>\n"
+                     "  %12 = add %11, %9 : vec<1, i32>\n  %13 = add %12, %9 : vec<1, i32>\n"
+                     "  %14 = concat %10, %11, %12, %13 : vec<4, i32>\n"
+                     "  lds_write %5, %14 {offset=0}\n"
+                     "  %15 = lds_read_tr %5 {offset=0} : vec<8, i16>\n"
+                     "  %16 = bitcast %15 : vec<4, i32>\n"
+                     "  global_store %0, %5, %16 {offset=0}\n",
+                     w));
+    for (int lane = 0; lane < 64; lane++)
+        for (int e = 0; e < 8; e++) {
+            const int found = w[4 * lane + e / 2] >> 16 * (e % 2) & 0xffff;
+            assert_int_equal(found, 16 * (lane / 8 * 8 + e) + lane % 8);
+        }
+}
+
+/* Copies 3 rows of 8 bytes that lie 12 bytes apart, with 4 bytes of padding after each. The third
+ * row is missing. */
+static void the_tensor_mover_pads_rows_and_clears_missing_ones(void **state)
+{
+    (void)state;
+    int32_t w[256];
+    for (int i = 0; i < 256; i++)
+        w[i] = i + 1;
+    assert_string_equal(
+        "", run_body("  %4 = const_int {value=-1} : vec<1, i32>\n  lds_write %3, %4 {offset=64}\n"
+                     "  %5 = const_int {value=12} : i64\n  %6 = const_int {value=2} : i32\n"
+                     "  %7 = const_int {value=64} : i32\n"
+                     "  tensor_to_lds %0, %5, %6, %7 {group=0, rows=3, bytes=8, span=8, pad=4}\n"
+                     "  wait_tensor {most=0}\n"
+                     "  %8 = lds_read %3 {offset=64} : vec<1, i32>\n"
+                     "  global_store %0, %3, %8 {offset=0}\n",
+                     w));
+    const int32_t expected[] = {1, 2, -1, 4, 5, -1, 0, 0, -1};
+    for (unsigned i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+        assert_int_equal(w[i], expected[i]);
+}
+
 static void waves_may_take_branches_apart(void **state)
 {
     (void)state;
@@ -323,6 +372,8 @@ int main(void)
         cmocka_unit_test(bytes_permute_as_v_perm_b32_does),
         cmocka_unit_test(beyond_a_resource_reads_zero_and_drops_writes),
         cmocka_unit_test(transposing_read_takes_columns_of_4_by_16_blocks),
+        cmocka_unit_test(transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks),
+        cmocka_unit_test(the_tensor_mover_pads_rows_and_clears_missing_ones),
         cmocka_unit_test(waves_may_take_branches_apart),
         cmocka_unit_test(carried_values_may_trade_places),
         cmocka_unit_test(the_place_of_code_means_nothing),

@@ -2,6 +2,7 @@
  *
  * Tests the instructions of each single register-level op on each target.
  */
+#include "ir/passes.h"
 #include "tests/targets/harness.h"
 
 #include <stdio.h>
@@ -575,6 +576,29 @@ static void transposing_reads_are_for_targets_that_have_them(void **state)
     compiled_free(&c);
 }
 
+/* Two copies of different groups: each wait leaves the newer one in flight. */
+static void the_tensor_mover_has_a_counter_of_its_own(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx1250", 1, 1);
+    const struct tir_value at = tir_arg(&k.b, "p", TIR_I64), zero = tir_i32(&k.b, 0);
+    const struct tir_rows r = {at, tir_i64(&k.b, 256), tir_i32(&k.b, 5), 8, 256};
+    k.f->lds_bytes = 8192;
+    tir_tensor_to_lds(&k.b, 0, &r, zero, 256, 16);
+    tir_tensor_to_lds(&k.b, 1, &r, tir_i32(&k.b, 4096), 256, 16);
+    tir_wait(&k.b, 0, 0);
+    tir_barrier(&k.b);
+    tir_lower_waits(k.f, NULL);
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value own = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+    keep(&k, make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 8), &own, 1, 0, 0, 0));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "tensor_load_to_lds", 2);
+    assert_count(&c, "s_wait_tensorcnt 0x1", 1);
+    assert_count(&c, "ds_load_tr16_b128", 1);
+    compiled_free(&c);
+}
+
 static void check_refused(struct kernel *k, const char *sentence)
 {
     struct tgt_codegen_options o = {.kind = TGT_EMIT_OBJECT};
@@ -635,6 +659,7 @@ int main(void)
         cmocka_unit_test(polls_sleep_and_leave),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
+        cmocka_unit_test(the_tensor_mover_has_a_counter_of_its_own),
         cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),
     };
     return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
