@@ -93,6 +93,26 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     return att_view(b, at, there, stride, row, byte);
 }
 
+/* Copies the wave's rows of a tile of K or V to LDS: `bytes` bytes of each, from `first` on. */
+static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
+                      struct tir_value key, unsigned first, unsigned bytes, struct tir_value to,
+                      const struct tir_layout *map)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned rows = p->tile->keys / p->tile->waves, apart = map->pad * prefill_bytes(p);
+    const struct tir_value before = att_times(b, tir_wave_id(b), (int)rows);
+    const struct tir_value row = tir_add(b, key, before);
+    const struct tir_value left = tir_sub(b, p->work.kv_len, row);
+    const struct tir_value at = tir_mul(b, att_wide(b, row), from->stride);
+    const struct tir_rows r = {.base = tir_add(b, tir_add(b, from->base, tir_i64(b, first)), at),
+                               .stride = from->stride,
+                               .there = tir_max(b, left, tir_i32(b, 0)),
+                               .rows = rows,
+                               .bytes = bytes};
+    tir_tensor_to_lds(b, queue, &r, tir_add(b, to, att_times(b, before, (int)(bytes + apart))),
+                      bytes, apart);
+}
+
 /* ---- K ---- */
 
 /* Returns the LDS address of a tile: one of `n` buffers of `bytes`, a power of two of them. */
@@ -125,6 +145,11 @@ static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_va
     }
     if (p->v->paged) {
         n->fetched = att_paged_load(b, &p->source.pages, &n->paged, key, n->pages);
+        return;
+    }
+    if (prefill_moves_tensors(p)) {
+        move_rows(p, PREFILL_COPIES_OF_K, &p->source.k, key, n->first * prefill_bytes(p),
+                  n->width * prefill_bytes(p), k_buffer(p, n, tile), &all);
         return;
     }
     const unsigned keys = p->tile->keys * prefill_groups(p);
@@ -207,6 +232,11 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
             att_paged_load(b, &p->source.pages, &p->source.paged_v[i], key, p->now.v_pages);
     if (p->v->paged)
         return;
+    if (prefill_moves_tensors(p)) {
+        move_rows(p, PREFILL_COPIES_OF_V, &p->source.v, key, 0, prefill_dv(p) * prefill_bytes(p),
+                  v_buffer(p, tile), &copied);
+        return;
+    }
     const int row = p->v->head_dim_v * (int)prefill_bytes(p);
     const unsigned keys =
         prefill_transposes_v(p) ? p->tile->keys : p->tile->keys * prefill_groups(p);

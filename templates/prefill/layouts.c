@@ -31,9 +31,23 @@ bool prefill_is_padded(const struct prefill *p, const struct prefill_panel *n)
     return prefill_multiplied(p, n) > prefill_valid(p, n);
 }
 
+/* Returns the map of rows that the tensor data mover writes, `apart` bytes after each. */
+static struct tir_layout moved_rows(const struct prefill *p, unsigned cols, unsigned apart)
+{
+    struct tir_layout map = tir_row_major(p->tile->keys, cols);
+    tir_map_pad(&map, cols, apart / prefill_bytes(p));
+    return map;
+}
+
+/* Bytes after a row, with which the reads that follow find every bank busy once: 16 rows of 16
+ * bytes in K, 8 rows of 32 bytes in V, which transposing reads take. */
+enum { K_APART = 16, V_APART = 32 };
+
 struct tir_layout prefill_k_lds(const struct prefill *p, const struct prefill_panel *n,
                                 unsigned groups)
 {
+    if (prefill_moves_tensors(p))
+        return moved_rows(p, n->width, K_APART);
     return att_lds_rows(p->m, p->tile->keys * groups, n->width, prefill_bytes(p));
 }
 
@@ -75,6 +89,8 @@ struct tir_contraction prefill_v_contraction(const struct prefill *p)
 struct tir_layout prefill_v_lds(const struct prefill *p)
 {
     const unsigned bytes = prefill_bytes(p);
+    if (prefill_moves_tensors(p))
+        return moved_rows(p, prefill_dv(p), V_APART);
     if (!prefill_transposes_v(p))
         return att_lds_rows(p->m, p->tile->keys, prefill_dv(p), bytes);
     const struct tir_contraction k = prefill_v_contraction(p);
@@ -87,8 +103,9 @@ struct tir_layout prefill_v_lds(const struct prefill *p)
 struct tir_layout prefill_v_copied(const struct prefill *p)
 {
     const unsigned keys = p->tile->keys * prefill_groups(p);
-    return prefill_transposes_v(p) ? prefill_v_lds(p)
-                                   : att_lds_rows(p->m, keys, prefill_dv(p), prefill_bytes(p));
+    return prefill_transposes_v(p) || prefill_moves_tensors(p)
+               ? prefill_v_lds(p)
+               : att_lds_rows(p->m, keys, prefill_dv(p), prefill_bytes(p));
 }
 
 unsigned prefill_v_bytes(const struct prefill *p)

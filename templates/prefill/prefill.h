@@ -426,7 +426,16 @@ static inline unsigned prefill_dv(const struct prefill *p)
 /** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads. */
 static inline bool prefill_transposes_v(const struct prefill *p)
 {
-    return !p->m->has_lds_read_tr || (p->v->paged && att_is_shuffled(p->v));
+    return !(p->m->has_lds_read_tr || p->m->has_lds_read_tr16) ||
+           (p->v->paged && att_is_shuffled(p->v));
+}
+
+/** True if the tensor data mover copies K and V to LDS, each wave an equal part of the rows. */
+static inline bool prefill_moves_tensors(const struct prefill *p)
+{
+    return p->m->has_tensor_mover && p->source.kind == PREFILL_TENSOR &&
+           p->tile->copy_bytes >= 16 && prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
+           prefill_dv(p) == (unsigned)p->v->head_dim_v;
 }
 
 /** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no
