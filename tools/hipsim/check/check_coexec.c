@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of the hazard check for gfx1250: missing instructions after WMMA and transcendentals.
+ * The rules of the hazard check for GFX12: missing instructions after WMMA and transcendentals.
  *
  * These take several clocks and run beside the wave's next vector instructions, and the hardware
  * does not detect dependences between them (CDNA5 ISA, 5.7.2). Independent vector instructions,
  * such as V_NOP, must come in between: one after a transcendental, and after WMMA as many as 7.12.1
  * says. The table there is cut in the published text; the numbers are what LLVM 22 inserts for
  * gfx1250 (GCNHazardRecognizer, checkWMMACoexecutionHazards).
+ *
+ * gfx1201 interlocks all but one case: a WMMA whose A, B or index is the result of the WMMA before
+ * it (RDNA4 ISA, 7.12.1).
  */
 #include "check_coexec.h"
 
@@ -92,9 +95,18 @@ static bool runs_beside(const struct inst *in)
     return !is_wmma(in) && !(in->row->flags & ROW_TRANS);
 }
 
+/* True if the WMMA `in` has the result of an earlier one as A, B or the index of a sparse A. */
+static bool takes(const struct inst *in, const struct inst *from)
+{
+    const bool sparse = in->row->flags & ROW_DST_IS_SRC;
+    return is_wmma(in) && is_wmma(from) && reads(in, &from->dst, sparse ? 3 : 2);
+}
+
 /* Returns how many vector instructions must be between `from` and `in`, for the check `hazard`. */
 static unsigned required(const struct inst *from, const struct inst *in)
 {
+    if (isa_of((enum gfx_target)in->gfx)->wmma_hazards == HAZARDS_FACTORS)
+        return takes(in, from);
     if (!is_wmma(from))
         return 0;
     if (multiplies(in, from))
@@ -110,6 +122,8 @@ static unsigned required(const struct inst *from, const struct inst *in)
  * reads. LLVM inserts none before a pair (V_DUAL) that writes what a WMMA reads. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
+    if (isa_of((enum gfx_target)in->gfx)->wmma_hazards == HAZARDS_FACTORS)
+        return required(from, in);
     if (!is_wmma(from))
         return !(in->row->flags & ROW_TRANS) &&
                (reads(in, &from->dst, INST_MAX_SRC) || writes(in, &from->dst) ||

@@ -12,7 +12,7 @@
  * checkPermlaneHazards, createsVALUHazard). The numbers are what its pass post-RA-hazard-rec of
  * LLVM 22 inserts. There are two additions. Buffer stores with an offset in a register were
  * measured later (github.com/llvm/llvm-project/pull/197267). VCCZ and EXECZ as sources are in the
- * manual (CDNA4 ISA, 4.5, table 11). gfx1250 has rules of its own (check_coexec.h).
+ * manual (CDNA4 ISA, 4.5, table 11). GFX12 has rules of its own (check_coexec.h).
  */
 #include "check_hazard.h"
 
@@ -45,7 +45,7 @@ struct hazard_history {
 
 /* The state of a workgroup. */
 struct hazard_state {
-    struct coexec *coexec;                  /* for gfx1250's rules; NULL: gfx9's apply */
+    struct coexec *coexec;                  /* for GFX12's rules; NULL: GFX9's apply */
     struct hazard_history waves[WAVES_MAX]; /* for gfx9's rules */
 };
 
@@ -548,7 +548,7 @@ static void *create(const struct launch *l, void *launch_state)
 {
     (void)launch_state;
     struct hazard_state *s = calloc(1, sizeof(*s));
-    if (s && code_target(l->code) == GFX1250 && !(s->coexec = coexec_create())) {
+    if (s && code_isa(l->code)->wmma_hazards && !(s->coexec = coexec_create())) {
         free(s);
         return NULL;
     }

@@ -100,19 +100,19 @@ static void derive_gfx9(struct kernel *kernel)
 }
 
 /*
- * Computes the same for gfx1250: VGPRs in units of 16, no AGPRs, all SGPRs. The user SGPR count
- * has 6 bits, the last of them gfx9's trap handler bit. The two bits of MODE that gfx9 can clear
- * are set: this machine always clamps NaNs to 0 and makes signalling NaNs quiet.
+ * Computes the same for GFX12: no AGPRs, all SGPRs. The user SGPR count of gfx1250 has 6 bits, the
+ * last of them gfx9's trap handler bit. The two bits of MODE that gfx9 can clear are set: this
+ * machine always clamps NaNs to 0 and makes signalling NaNs quiet.
  */
-static void derive_gfx1250(struct kernel *kernel)
+static void derive_gfx12(struct kernel *kernel, const struct isa *isa)
 {
     const struct kernel_descriptor *d = &kernel->descriptor;
 
-    kernel->vgprs = (field(d->rsrc1, 0, 6) + 1) * 16;
-    kernel->named_barriers = field(d->rsrc3, 14, 3) * 4;
+    kernel->vgprs = (field(d->rsrc1, 0, 6) + 1) * isa->vgpr_unit;
+    kernel->named_barriers = isa->clusters ? field(d->rsrc3, 14, 3) * 4 : 0;
     kernel->agprs = 0;
     kernel->sgprs = 0;
-    kernel->user_sgprs = field(d->rsrc2, 1, 6);
+    kernel->user_sgprs = field(d->rsrc2, 1, isa->user_sgprs > 16 ? 6 : 5);
     kernel->mode = field(d->rsrc1, 12, 8) | MODE_DX10_CLAMP | MODE_IEEE;
     if (field(d->rsrc1, 26, 1))
         kernel->mode |= MODE_FP16_OVFL;
@@ -129,7 +129,7 @@ static const char *descriptor_problem(const struct kernel *kernel, const struct 
     const struct isa *isa = isa_of(kernel->object->target);
     if (!(d->properties & KERNEL_WAVEFRONT_SIZE32) != (isa->lanes == 64))
         return isa->lanes == 64 ? "it asks for waves of 32 lanes" : "it asks for waves of 64 lanes";
-    if (d->group_segment_bytes > (isa->lanes == 64 ? 160u * 1024 : isa->lds_bytes))
+    if (d->group_segment_bytes > (isa->lanes == 64 ? 160u * 1024 : isa->lds_group))
         return "it asks for more LDS than any target has";
     if (d->private_segment_bytes > MAX_PRIVATE_BYTES)
         return "its private segment is absurdly large";
@@ -184,8 +184,9 @@ static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym
         .object = object,
     };
     kernel->entry = kernel->descriptor_address + (uint64_t)kernel->descriptor.entry_offset;
-    if (object->target == GFX1250)
-        derive_gfx1250(kernel);
+    const struct isa *isa = isa_of(object->target);
+    if (isa->gfx12)
+        derive_gfx12(kernel, isa);
     else
         derive_gfx9(kernel);
     return true;

@@ -43,13 +43,13 @@ struct code {
     struct inst *_Atomic slots[];
 };
 
-/* Open-addressed tables of rows by mnemonic, one per target, filled at first use. */
+/* Open-addressed tables of rows by mnemonic, one per entry of `isas`, filled at first use. */
 #define ROW_SLOTS 8192
 struct row_slot {
     const char *name;
     const struct op_row *row;
 };
-static struct row_slot row_slots[3][ROW_SLOTS];
+static struct row_slot row_slots[ISAS][ROW_SLOTS];
 static pthread_once_t row_once = PTHREAD_ONCE_INIT;
 
 static uint32_t name_hash(const char *name, size_t length)
@@ -75,33 +75,46 @@ static void row_insert(struct row_slot *slots, const char *name, const struct op
     *slot_of(slots, name, strlen(name)) = (struct row_slot){name, row};
 }
 
-/* Collects the rows of gfx1250: its own, and some of gfx950, most of them under other names. */
-static void collect_gfx1250(void)
+static struct row_slot *slots_of(enum gfx_target target)
 {
-    struct row_slot *slots = row_slots[2];
+    return row_slots[isa_of(target) - isas];
+}
+
+/* Collects the rows that name one of these targets; GFX9 also has those that name none. */
+static void collect(struct row_slot *slots, unsigned targets, bool gfx9)
+{
+    for (const struct op_row *const *table = simulator_parts.rows(); *table; table++) {
+        for (const struct op_row *row = *table; row->name; row++) {
+            const unsigned named = row->flags & ROW_GFX950 ? GFX950 : row->targets;
+            if (named & targets || (gfx9 && !named))
+                row_insert(slots, row->name, row);
+        }
+    }
+}
+
+/* Collects rows of gfx950 under GFX12's names. */
+static void collect_renamed(struct row_slot *slots)
+{
+    struct row_slot *const gfx9 = slots_of(GFX950);
     for (const struct row_alias *alias = simulator_parts.aliases; alias->name; alias++) {
-        const struct row_slot *from = slot_of(row_slots[1], alias->row, strlen(alias->row));
+        const struct row_slot *from = slot_of(gfx9, alias->row, strlen(alias->row));
         assert(from->row);
         row_insert(slots, alias->name, from->row);
     }
-    for (const struct op_row *const *table = simulator_parts.rows(); *table; table++)
-        for (const struct op_row *row = *table; row->name; row++)
-            if (row->targets & GFX1250)
-                row_insert(slots, row->name, row);
 }
 
 static void rows_collect(void)
 {
-    for (const struct op_row *const *table = simulator_parts.rows(); *table; table++) {
-        for (const struct op_row *row = *table; row->name; row++) {
-            unsigned targets = row->flags & ROW_GFX950 ? GFX950 : row->targets;
-            if (!targets || targets & GFX942)
-                row_insert(row_slots[0], row->name, row);
-            if (!targets || targets & GFX950)
-                row_insert(row_slots[1], row->name, row);
-        }
+    for (unsigned i = 0; i < ISAS; i++)
+        if (!isas[i].gfx12)
+            collect(row_slots[i], isas[i].target, true);
+    for (unsigned i = 0; i < ISAS; i++) {
+        if (!isas[i].gfx12)
+            continue;
+        collect_renamed(row_slots[i]);
+        collect(row_slots[i], isas[i].inherits, false);
+        collect(row_slots[i], isas[i].target, false);
     }
-    collect_gfx1250();
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUDisassembler();
@@ -124,7 +137,7 @@ const struct op_row *row_find(enum gfx_target target, const char *mnemonic)
 {
     pthread_once(&row_once, rows_collect);
     size_t length = base_length(mnemonic);
-    return slot_of(row_slots[target == GFX1250 ? 2 : target == GFX950], mnemonic, length)->row;
+    return slot_of(slots_of(target), mnemonic, length)->row;
 }
 
 struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va)
@@ -141,7 +154,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->size = slots * 4;
     code->va = va;
     /* Without real-true16 LLVM 22 does not decode V_MOV_B16, which later compilers emit. */
-    const char *features = target == GFX1250 ? "+real-true16" : "";
+    const char *features = code->isa->gfx12 ? "+real-true16" : "";
     code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, features, NULL,
                                                0, NULL, NULL);
     if (!code->disasm || !code->found) {
@@ -260,9 +273,9 @@ static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t
     uint32_t w[INST_MAX_DWORDS + 1] = {0};
     uint64_t left = code->size - offset;
     memcpy(w, code->bytes + offset, left < sizeof(w) ? left : sizeof(w));
-    if (code->target != GFX1250 && crashes_llvm(w))
+    if (!code->isa->gfx12 && crashes_llvm(w))
         return 0;
-    if (code->target != GFX1250 && (w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) &&
+    if (!code->isa->gfx12 && (w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) &&
         w[1] == CODE_LITERAL)
         w[1] = 0;
     if (code->isa->complete)
@@ -339,6 +352,7 @@ static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
     in->counter[0] = WAIT_VM;
     in->counter[1] = WAIT_LGKM;
     in->vgpr_msb = msb;
+    in->gfx = (uint8_t)code->target;
     in->encoding = ENC_UNKNOWN;
     if (!size) {
         in->exec = fault_unknown;

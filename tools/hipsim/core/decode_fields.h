@@ -10,9 +10,9 @@
  */
 bool decode_fields(struct inst *in);
 
-/* Fills in an instruction of gfx1250 like decode_fields(). The upper bits of VGPR numbers come from
- * in->vgpr_msb; sets in->takes_msb. */
-bool decode_fields_gfx1250(struct inst *in);
+/* Fills in an instruction of GFX12 like decode_fields(). The upper bits of VGPR numbers come from
+ * in->vgpr_msb, which is 0 on targets without S_SET_VGPR_MSB; sets in->takes_msb. */
+bool decode_fields_gfx12(struct inst *in);
 
 /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords, which AMD's assembler leaves 0 and
  * LLVM's disassembler requires; see isa->complete. */

@@ -38,17 +38,15 @@ enum relocation {
     R_RELATIVE64 = 13
 };
 
-/* EF_AMDGPU_MACH values. Columns: value, name, targets that can run it. Only names that users are
- * likely to meet are listed; other values are printed as numbers. */
+/* EF_AMDGPU_MACH values that `isas` does not have. Columns: value, name, targets that
+ * can run it. Only names that users are likely to meet are listed; other values are printed as
+ * numbers. */
 static const struct {
     uint32_t value;
     const char *name;
     unsigned runs_on;
 } machines[] = {
-    {0x04c, "gfx942", GFX942},
-    {0x04f, "gfx950", GFX950},
     {0x05f, "gfx9-4-generic", GFX942 | GFX950},
-    {0x049, "gfx1250", GFX1250},
     {0x030, "gfx908", 0},
     {0x03f, "gfx90a", 0},
     {0x040, "gfx940", 0},
@@ -83,7 +81,13 @@ static enum code_object_status check_target(const struct elf_image *image, enum 
     const char *name = NULL;
     unsigned runs_on = 0;
 
-    for (size_t i = 0; i < sizeof(machines) / sizeof(*machines); i++) {
+    for (unsigned i = 0; i < ISAS; i++) {
+        if (isas[i].machine != (flags & FLAG_MACH))
+            continue;
+        name = isas[i].name;
+        runs_on = isas[i].target;
+    }
+    for (size_t i = 0; !name && i < sizeof(machines) / sizeof(*machines); i++) {
         if (machines[i].value != (flags & FLAG_MACH))
             continue;
         name = machines[i].name;
@@ -97,7 +101,7 @@ static enum code_object_status check_target(const struct elf_image *image, enum 
         return refuse(image, CODE_OBJECT_OTHER_TARGET,
                       "the code object is for %s, the simulated GPU is a %s", name,
                       gfx_name(target));
-    if ((flags & FLAG_XNACK) == FLAG_XNACK_ON && target != GFX1250)
+    if ((flags & FLAG_XNACK) == FLAG_XNACK_ON && !isa_of(target)->gfx12)
         return refuse(image, CODE_OBJECT_OTHER_TARGET,
                       "the code object needs xnack+, the simulated GPU is %s%s", gfx_name(target),
                       isa_of(target)->features);

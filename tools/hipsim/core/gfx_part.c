@@ -7,13 +7,7 @@
 
 /* Facts of each target's first part. */
 enum {
-#define P(field, value, ...) GFX942_##field = (int)(value),
-#include "gfx942.def"
-#define P(field, value, ...) GFX950_##field = (int)(value),
-#include "gfx950.def"
-#define P(field, value, ...) GFX1250_##field = (int)(value),
-#define F(field, value, ...) GFX1250_##field = (int)(value),
-#include "gfx1250.def"
+#include "gfx_facts.inc"
 };
 
 const struct gfx_part gfx_parts[PARTS] = {

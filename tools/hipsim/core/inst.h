@@ -173,6 +173,7 @@ struct inst {
     uint8_t counter[2]; /* enum wait_counter in place of WAIT_VM, WAIT_LGKM */
     uint8_t vgpr_msb;   /* wave->vgpr_msb for which the operands are decoded */
     bool takes_msb;     /* gfx1250: some register number depends on wave->vgpr_msb */
+    uint8_t gfx;        /* enum gfx_target */
     uint8_t ndwords;
     uint32_t raw[INST_MAX_DWORDS];
 

@@ -4,15 +4,7 @@
 #include "decode_fields.h"
 
 enum {
-#define P(field, value, ...) GFX942_##field = (int)(value),
-#define F(field, value, ...) GFX942_##field = (int)(value),
-#include "gfx942.def"
-#define P(field, value, ...) GFX950_##field = (int)(value),
-#define F(field, value, ...) GFX950_##field = (int)(value),
-#include "gfx950.def"
-#define P(field, value, ...) GFX1250_##field = (int)(value),
-#define F(field, value, ...) GFX1250_##field = (int)(value),
-#include "gfx1250.def"
+#include "gfx_facts.inc"
 };
 
 /* 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
@@ -22,13 +14,20 @@ static const uint8_t gfx9_counters[WAIT_COUNTERS] = {
     [WAIT_EXP] = 7,
 };
 
+/* Clocks for which LDS transfers the data of a wave, by dwords per lane: one per phase of the
+ * access. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64 banks and serves 256,
+ * except three dwords, which need 8 phases of 32 banks (SHARK, empirical-lds; GLUON,
+ * lds_throughput). The phases of three dwords on gfx942 are unpublished; 128 bytes per clock are
+ * assumed. */
+static const uint8_t gfx942_phases[5] = {0, 2, 4, 6, 8}, gfx950_phases[5] = {0, 1, 2, 8, 4};
+
 /* CDNA5 ISA, 5.7.1. */
 static const uint8_t gfx1250_counters[WAIT_COUNTERS] = {
     [WAIT_VM] = 63, [WAIT_LGKM] = 63,  [WAIT_STORE] = 63,
     [WAIT_KM] = 31, [WAIT_ASYNC] = 63, [WAIT_TENSOR] = 63,
 };
 
-static const struct isa isas[] = {
+const struct isa isas[ISAS] = {
     {
         .target = GFX942,
         .name = "gfx942",
@@ -39,10 +38,13 @@ static const struct isa isas[] = {
         .wave_slots = GFX942_wave_slots,
         .groups = 16,
         .user_sgprs = 16,
+        .machine = 0x04c,
         .vgprs = GFX942_vgprs,
         .vgpr_granule = GFX942_vgpr_granule,
         .lds_bytes = GFX942_lds_bytes,
         .lds_granule = GFX942_lds_granule,
+        .lds_group = GFX942_group_lds_bytes,
+        .lds_clocks = gfx942_phases,
         .l2_bytes = GFX942_l2_bytes,
         .bus_bits = 8192,
         .checks = CHECK_ALL | CHECK_HINT,
@@ -59,10 +61,13 @@ static const struct isa isas[] = {
         .wave_slots = GFX950_wave_slots,
         .groups = 16,
         .user_sgprs = 16,
+        .machine = 0x04f,
         .vgprs = GFX950_vgprs,
         .vgpr_granule = GFX950_vgpr_granule,
         .lds_bytes = GFX950_lds_bytes,
         .lds_granule = GFX950_lds_granule,
+        .lds_group = GFX950_group_lds_bytes,
+        .lds_clocks = gfx950_phases,
         .l2_bytes = GFX950_l2_bytes,
         .bus_bits = 8192,
         .checks = CHECK_ALL | CHECK_HINT,
@@ -73,29 +78,40 @@ static const struct isa isas[] = {
         .target = GFX1250,
         .name = "gfx1250",
         .features = "",
+        .gfx12 = true,
         .version = 1250,
         .capability = 125,
         .lanes = 1 << GFX1250_lane_bits,
         .wave_slots = GFX1250_wave_slots,
         .groups = 32,
         .user_sgprs = 32,
+        .machine = 0x049,
         .vgprs = GFX1250_vgprs,
         .vgpr_granule = GFX1250_vgpr_granule,
+        .vgpr_unit = 16,
         .lds_bytes = GFX1250_lds_bytes,
         .lds_granule = GFX1250_lds_granule,
+        .lds_group = GFX1250_group_lds_bytes,
+        .lds_clocks = gfx950_phases, /* assumed */
+        .lds_phase_bytes = 256,
         .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
+        .wide_buffers = true,
         .clusters = true,
         /* Left out: `stale` and `fence`, which have the rules of gfx9's caches, and `hint`. */
         .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
                   CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
         .counter_max = gfx1250_counters,
-        .fields = decode_fields_gfx1250,
+        .wmma_hazards = HAZARDS_COEXECUTION,
+        .fields = decode_fields_gfx12,
         .complete = decode_complete_gfx1250,
     },
 };
 
 const struct isa *isa_of(enum gfx_target target)
 {
-    return &isas[target == GFX1250 ? 2 : target == GFX950];
+    unsigned i = 0;
+    while (isas[i].target != target)
+        i++;
+    return &isas[i];
 }

@@ -5,22 +5,37 @@
 
 #include "wave.h"
 
+/* The interlocks of WMMA and transcendentals (check_coexec.h). */
+enum wmma_hazards {
+    HAZARDS_COEXECUTION = 1, /* they run beside others, without interlocks */
+    HAZARDS_FACTORS,         /* only a result that the next WMMA multiplies has none */
+};
+
 struct isa {
     enum gfx_target target;
-    const char *name;     /* processor name, such as "gfx942" */
-    const char *features; /* what gcnArchName has after it */
-    uint16_t version;     /* hipDeviceAttributeGcnArch */
-    uint16_t capability;  /* major * 10 + minor */
-    uint8_t lanes;        /* of a wave */
-    uint8_t wave_slots;   /* per SIMD; a compute unit has 4 SIMDs */
-    uint8_t groups;       /* the most workgroups of several waves on a compute unit */
-    uint8_t user_sgprs;   /* the most user SGPRs of a kernel */
-    uint16_t vgprs;       /* per lane of a SIMD, AGPRs included */
-    uint8_t vgpr_granule; /* unit of allocation */
-    uint32_t lds_bytes;   /* of a compute unit; a workgroup may use all */
-    uint32_t lds_granule; /* unit of allocation, bytes */
+    bool gfx12;                     /* GFX12's formats, counters and launch state; else GFX9's */
+    unsigned inherits;              /* gfx12: targets whose op rows it has unless a row names it */
+    enum wmma_hazards wmma_hazards; /* 0: it has the rules of MFMA */
+    const char *name;               /* processor name, such as "gfx942" */
+    const char *features;           /* what gcnArchName has after it */
+    uint8_t machine;                /* EF_AMDGPU_MACH */
+    uint16_t version;               /* hipDeviceAttributeGcnArch */
+    uint16_t capability;            /* major * 10 + minor */
+    uint8_t lanes;                  /* of a wave */
+    uint8_t wave_slots;             /* per SIMD; a compute unit has 4 SIMDs */
+    uint8_t groups;                 /* the most workgroups of several waves on a compute unit */
+    uint8_t user_sgprs;             /* the most user SGPRs of a kernel */
+    uint16_t vgprs;                 /* per lane of a SIMD, AGPRs included */
+    uint8_t vgpr_granule;           /* unit of allocation */
+    uint8_t vgpr_unit;              /* gfx12: unit of a kernel descriptor's count */
+    uint32_t lds_bytes;             /* of a compute unit */
+    uint32_t lds_group;             /* of them, the most that a workgroup may use */
+    uint32_t lds_granule;           /* unit of allocation, bytes */
+    const uint8_t *lds_clocks; /* clocks in which LDS transfers a wave's data, by dwords per lane */
+    uint16_t lds_phase_bytes;  /* gfx12: of neighbouring lanes that are served together */
     uint32_t l2_bytes;
     uint32_t bus_bits;               /* of the memory, as HIP reports it */
+    bool wide_buffers;               /* buffer resources have gfx1250's fields */
     bool clusters;                   /* launches may have clusters of workgroups */
     uint32_t checks;                 /* enum check_bits: checks that have its rules */
     const uint8_t *counter_max;      /* by enum wait_counter */
@@ -29,6 +44,12 @@ struct isa {
      * them; NULL: it accepts what all assemblers emit. */
     void (*complete)(uint32_t *w);
 };
+
+enum {
+#include "gfx_isas.inc"
+    ISAS
+};
+extern const struct isa isas[ISAS];
 
 /** Returns the description of a target. */
 const struct isa *isa_of(enum gfx_target target);

@@ -278,13 +278,13 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
 {
     const struct kernel *kernel = r->kernel;
     uint32_t rsrc2 = kernel->descriptor.rsrc2;
-    /* gfx1250 has the workgroup's number in trap temporaries. */
-    const bool gfx9 = kernel->object->target != GFX1250;
+    /* GFX12 has the workgroup's number in trap temporaries. */
+    const bool gfx9 = !isa_of(kernel->object->target)->gfx12;
 
     launch->code = kernel->object->code;
     launch->kernel = kernel->name;
     /* "Preloaded Kernel Arguments": firmware that preloads skips the first 256 bytes. Those load
-     * the arguments on other firmware. gfx1250 has no such code. */
+     * the arguments on other firmware. GFX12 has no such code. */
     launch->entry_pc = kernel->entry;
     launch->entry_skip = gfx9 && kernel->descriptor.preload_dwords ? 256 : 0;
     for (unsigned i = 0; i < 3; i++) {

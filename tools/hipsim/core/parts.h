@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-/* A mnemonic of gfx1250 and the row of gfx950 that it means. */
+/* A mnemonic of GFX12 and the row of gfx950 that it means. */
 struct row_alias {
     const char *name, *row;
 };
@@ -14,7 +14,7 @@ struct parts {
     /** Returns the tables of op rows. A table ends with a row without a name, the list with
      *  NULL. */
     const struct op_row *const *(*rows)(void);
-    /** gfx1250's names for rows of gfx950; the last one has no name. */
+    /** GFX12's names for rows of gfx950; the last one has no name. */
     const struct row_alias *aliases;
     /** Sets in->clocks and in->matrix_passes of a decoded instruction. */
     void (*clocks)(enum gfx_target target, struct inst *in);

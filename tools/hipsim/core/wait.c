@@ -26,18 +26,6 @@
  */
 enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
 
-/*
- * Clocks for which LDS transfers the data of a wave, by target and dwords per lane: one per phase
- * of the access. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64 banks and serves
- * 256, except three dwords, which need 8 phases of 32 banks (SHARK, empirical-lds; GLUON,
- * lds_throughput). The phases of three dwords on gfx942 are unpublished; 128 bytes per clock are
- * assumed.
- */
-static const uint8_t lds_phases[2][5] = {
-    {0, 2, 4, 6, 8}, /* gfx942 */
-    {0, 1, 2, 8, 4}, /* gfx950; assumed for gfx1250 */
-};
-
 /* Returns the row of a register. The file is unified: a[i] is v[nvgpr + i]. */
 static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
 {
@@ -224,7 +212,7 @@ static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
         return 0;
     if (counter != WAIT_LGKM)
         return 4 * dwords; /* vector memory: 64 bytes per clock (l1_bytes_per_clk) */
-    return lds_phases[code_target(w->launch->code) != GFX942][dwords];
+    return code_isa(w->launch->code)->lds_clocks[dwords];
 }
 
 static unsigned latency_of(const struct inst *in, enum wait_counter counter)

@@ -35,7 +35,10 @@
 #define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
 #define APERTURE_BYTES UINT64_C(0x100000000)
 
-enum gfx_target { GFX942 = 1, GFX950 = 2, GFX1250 = 4 };
+/* A bit for each row of targets/targets.def. */
+enum gfx_target {
+#include "gfx_targets.inc"
+};
 
 /* MODE register, in the layout of hwreg(HW_REG_MODE). */
 enum mode_bits {
@@ -62,8 +65,8 @@ enum wave_state {
     WAVE_FAULTED
 };
 
-/* Counters of outstanding operations. gfx1250 splits the first two: WAIT_VM is LOADcnt and
- * WAIT_LGKM DScnt there. */
+/* Counters of outstanding operations. GFX12 splits the first two: WAIT_VM is LOADcnt and WAIT_LGKM
+ * DScnt there. */
 enum wait_counter {
     WAIT_VM,
     WAIT_LGKM,

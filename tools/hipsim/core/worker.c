@@ -84,7 +84,7 @@ bool worker_init(struct worker *k, struct engine *e)
 }
 
 /*
- * Initialises the trap temporaries that gfx1250 has the workgroup's number in (CDNA5 ISA, 3.5.3):
+ * Initialises the trap temporaries that GFX12 has the workgroup's number in (CDNA5 ISA, 3.5.3):
  * x in TTMP9, y and z in TTMP7, the wave's number in TTMP8. In a cluster they have the cluster's
  * number, and TTMP6 the place in the cluster and its size (2.3.1).
  */

@@ -59,13 +59,41 @@ static bool read_gfx1250(struct wave *w, const struct inst *in, struct buffer_re
     return !(d[3] >> 28 & 1);
 }
 
+/*
+ * Reads gfx1201's resource (RDNA4 ISA, table 57): base 47:0, stride 61:48 with its scale 115:114,
+ * swizzle 63:62, num_records 95:64, OOB select 125:124. Select 3, which the table there leaves out,
+ * compares bytes (RDNA3 ISA, table 46). False after a report: swizzling and thread ids are not
+ * simulated.
+ */
+static bool read_gfx12(struct wave *w, const struct inst *in, struct buffer_resource *r)
+{
+    enum { SELECT_STRUCTURED, SELECT_INDEX, SELECT_EMPTY, SELECT_BYTES };
+    static const uint8_t scales[4] = {1, 4, 8, 32};
+    const uint32_t *d = w->sgpr + in->src[SRC_RSRC].reg;
+    const unsigned select = d[3] >> 28 & 3;
+    *r = (struct buffer_resource){
+        .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
+        .num_records = d[2],
+        .stride = (d[1] >> 16 & 0x3fff) * scales[d[3] >> 18 & 3],
+        .soffset = (uint32_t)src_scalar(w, &in->src[SRC_SOFFSET]),
+        .within_stride = select == SELECT_STRUCTURED,
+        .by_index = select == SELECT_STRUCTURED || select == SELECT_INDEX,
+        .unlimited = select == SELECT_EMPTY,
+    };
+    const bool plain = !(d[1] >> 30) && !(d[3] >> 23 & 1);
+    if (!plain)
+        wave_fault(w, in, FAULT_TRAP, 0,
+                   "buffers with swizzle or thread ids are not simulated on this target");
+    return plain;
+}
+
 static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
                           struct buffer_resource *r)
 {
     const struct opnd *rsrc = &in->src[SRC_RSRC], *soffset = &in->src[SRC_SOFFSET];
     const uint32_t *d = w->sgpr + rsrc->reg;
     bool unbound =
-        code_target(w->launch->code) != GFX1250 && !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
+        !code_isa(w->launch->code)->gfx12 && !d[3] && w->s_valid[rsrc->reg + 3] == UINT32_MAX;
 
     if (mem_checks(w, CHECK_UNINIT) && wave_exec(w) && !unbound) {
         uint32_t valid = w->s_valid[rsrc->reg] & w->s_valid[rsrc->reg + 1] &
@@ -78,8 +106,9 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
             !wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the buffer offset"))
             return false;
     }
-    if (code_target(w->launch->code) == GFX1250)
-        return read_gfx1250(w, in, r);
+    const struct isa *isa = code_isa(w->launch->code);
+    if (isa->gfx12)
+        return isa->wide_buffers ? read_gfx1250(w, in, r) : read_gfx12(w, in, r);
     *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
@@ -99,6 +128,21 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     return true;
 }
 
+/* Returns what num_records of a resource limits. */
+static enum buffer_range range_of(const struct isa *isa, const struct inst *in,
+                                  const struct buffer_resource *r)
+{
+    if (isa->wide_buffers)
+        return RANGE_LINEAR;
+    if (isa->gfx12)
+        return r->by_index                      ? RANGE_RECORDS
+               : r->unlimited && r->num_records ? RANGE_PRIVATE
+                                                : RANGE_BYTES;
+    if (in->idxen && r->stride)
+        return RANGE_RECORDS;
+    return !in->idxen && r->add_tid ? RANGE_PRIVATE : RANGE_BYTES;
+}
+
 static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_access *b)
 {
     const struct buffer_resource *r = &b->resource;
@@ -115,10 +159,7 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
         index = in->idxen ? rows : NULL;
         offset = in->offen ? rows + (in->idxen ? WAVE_LANES : 0) : NULL;
     }
-    b->range = code_target(w->launch->code) == GFX1250 ? RANGE_LINEAR
-               : in->idxen && r->stride                ? RANGE_RECORDS
-               : !in->idxen && r->add_tid              ? RANGE_PRIVATE
-                                                       : RANGE_BYTES;
+    b->range = range_of(code_isa(w->launch->code), in, r);
     for (unsigned l = 0; l < WAVE_LANES; l++) {
         b->index[l] = (index ? index[l] : 0) + (uint64_t)(r->add_tid ? l : 0);
         b->offset[l] = (offset ? offset[l] : 0) + (uint32_t)in->imm_offset;
@@ -171,8 +212,11 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
     if (b->range == RANGE_PRIVATE)
         return lanes;
     if (b->range == RANGE_RECORDS) {
-        for (unsigned l = 0; l < WAVE_LANES; l++)
-            ok |= (uint64_t)(b->index[l] - (r->add_tid ? l : 0) < r->num_records) << l;
+        for (unsigned l = 0; l < WAVE_LANES; l++) {
+            const bool inside = b->index[l] - (r->add_tid ? l : 0) < r->num_records &&
+                                (!r->within_stride || b->offset[l] + end <= r->stride);
+            ok |= (uint64_t)inside << l;
+        }
         return ok & lanes;
     }
     if (b->range == RANGE_LINEAR) { /* 9.4.1 */

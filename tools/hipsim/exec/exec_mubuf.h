@@ -20,8 +20,13 @@ struct buffer_resource {
     uint8_t num_format, data_format;
     uint8_t index_stride;
     bool add_tid, swizzled;
-    bool within_stride; /* gfx1250: the offset must be less than the stride, too */
+    bool within_stride; /* GFX12: the offset must be less than the stride, too */
+    bool by_index;      /* gfx1201: num_records counts indices, whatever the instruction has */
+    bool unlimited;     /* gfx1201: only num_records 0 is out of range */
 };
+
+/* The number that num_records limits; RANGE_PRIVATE: none. */
+enum buffer_range { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE, RANGE_LINEAR };
 
 struct buffer_access {
     struct buffer_resource resource;
@@ -29,7 +34,7 @@ struct buffer_access {
     uint64_t offset[WAVE_LANES]; /* vgpr_offset + inst_offset, modulo 2^32 */
     uint64_t index[WAVE_LANES];
     uint64_t linear[WAVE_LANES]; /* stride * index + offset */
-    enum { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE, RANGE_LINEAR } range;
+    enum buffer_range range;
 };
 
 /** Reads the resource and the lanes' offsets; `formatted` selects the interpretation for format

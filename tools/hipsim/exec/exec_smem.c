@@ -63,7 +63,7 @@ static uint64_t buffer_size(const uint32_t *d)
 static uint64_t base_of(const struct wave *w, const struct inst *in)
 {
     const uint64_t mask =
-        code_target(w->launch->code) == GFX1250 ? ~UINT64_C(0) >> 7 : ~UINT64_C(0) >> 16;
+        code_isa(w->launch->code)->wide_buffers ? ~UINT64_C(0) >> 7 : ~UINT64_C(0) >> 16;
     return sgpr_read64(w, in->src[SRC_BASE].reg) & mask;
 }
 
@@ -72,7 +72,7 @@ static uint64_t base_of(const struct wave *w, const struct inst *in)
 static uint64_t size_of(const struct wave *w, const struct inst *in)
 {
     const uint32_t *d = w->sgpr + in->src[SRC_BASE].reg;
-    if (code_target(w->launch->code) != GFX1250)
+    if (!code_isa(w->launch->code)->wide_buffers)
         return buffer_size(d);
     const uint64_t records = d[1] >> 25 | (uint64_t)d[2] << 7 | (uint64_t)(d[3] & 0x3f) << 39;
     const uint32_t stride = d[3] >> 12 & 0x3fff;

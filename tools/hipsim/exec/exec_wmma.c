@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gfx1250's matrix instructions, WMMA (CDNA5 ISA, 7.12): D = A * B + C over the 32 lanes of a wave.
+ * GFX12's matrix instructions, WMMA (CDNA5 ISA, 7.12; RDNA4 ISA, 7.12): D = A * B + C over the 32
+ * lanes of a wave.
  *
- * Element e of a lane's operand, lane 16 h + r: row r of A (column r of B), and for a width in bits
- *     16, 8:                 k = e / 8 * 16 + h * 8 + e % 8
- *     8 of f8f6f4:           k = e / 16 * 32 + h * 16 + e % 16
- *     6, 4:                  k = e / 32 * 64 + h * 32 + e % 32
- *     32:                    k = 2 h + e
+ * Element e of a lane's operand, lane 16 h + r: row r of A (column r of B), and along k the halves
+ * of the wave alternate after groups of g neighbours: k = e / g * 2 g + h * g + e % g. g is for a
+ * width in bits, unless the row has another number
+ *     16, 8:          8
+ *     8 of f8f6f4:   16
+ *     6, 4:          32
+ *     32:             2
  * C and D have column r, and in register v row 8 h + v (16 bits: rows 8 h + 2 v and the next one).
  * With 32 rows, rows 16 to 31 take the second half of the registers of A, C and D.
  *
@@ -20,7 +23,20 @@
 #include "narrow.h"
 #include "tables.h"
 
-enum wmma_type { W_F32, W_F16, W_BF16, W_FP8, W_BF8, W_FP6, W_BF6, W_FP4, W_IU8, W_I32, W_ANY };
+enum wmma_type {
+    W_F32,
+    W_F16,
+    W_BF16,
+    W_FP8,
+    W_BF8,
+    W_FP6,
+    W_BF6,
+    W_FP4,
+    W_IU8,
+    W_IU4,
+    W_I32,
+    W_ANY
+};
 
 /* A row's shape and types. W_ANY: the instruction says which. */
 struct wmma {
@@ -28,6 +44,8 @@ struct wmma {
     uint8_t a, b, c, d; /* enum wmma_type */
     uint8_t block;      /* elements per scale, 0: no scales */
     bool f8f6f4;        /* its own layout of 8 bits */
+    uint8_t group;      /* neighbours along k in a lane; 0: the type's */
+    bool signs;         /* NEG and NEG_HI apply to the even and odd elements of A and B */
 };
 
 enum { N = 16, MAX_M = 32, MAX_K = 128 };
@@ -39,17 +57,16 @@ struct matrix {
 
 static unsigned width_of(enum wmma_type t)
 {
-    static const uint8_t bits[] = {32, 16, 16, 8, 8, 6, 6, 4, 8, 32};
+    static const uint8_t bits[] = {32, 16, 16, 8, 8, 6, 6, 4, 8, 4, 32};
     return bits[t];
 }
 
-static unsigned k_of(unsigned bits, bool f8f6f4, unsigned half, unsigned e)
+/* Returns the number of neighbours along k that a lane holds of elements of `bits` bits. */
+static unsigned group_of(const struct wmma *s, unsigned bits)
 {
-    if (bits == 32)
-        return 2 * half + e;
-    if (bits < 8)
-        return e / 32 * 64 + half * 32 + e % 32;
-    return f8f6f4 ? e / 16 * 32 + half * 16 + e % 16 : e / 8 * 16 + half * 8 + e % 8;
+    if (s->group)
+        return s->group;
+    return bits == 32 ? 2 : bits < 8 ? 32 : s->f8f6f4 && bits == 8 ? 16 : 8;
 }
 
 static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
@@ -63,6 +80,7 @@ static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
     case W_FP6: return narrow_decode(&fp6_mx, code);
     case W_BF6: return narrow_decode(&bf6_mx, code);
     case W_FP4: return narrow_decode(&fp4_mx, code);
+    case W_IU4: return is_signed ? (float)((int8_t)(code << 4) >> 4) : (float)code;
     default: return is_signed ? (float)(int8_t)code : (float)(int32_t)code;
     }
 }
@@ -77,20 +95,22 @@ static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bi
     return (uint32_t)(word >> shift & ((UINT64_C(1) << bits) - 1));
 }
 
-/* Reads `rows` rows of A, or columns of B. */
+/* Reads `rows` rows of A, or columns of B. `neg` has the operand's bits of NEG and NEG_HI. */
 static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
-                        enum wmma_type t, unsigned rows, bool is_signed, struct matrix *to)
+                        enum wmma_type t, unsigned rows, const bool neg[2], struct matrix *to)
 {
     const unsigned bits = width_of(t), registers = s->k * bits / 64, each = s->k / 2;
-    const bool narrow8 = s->f8f6f4 && bits == 8;
+    const unsigned group = group_of(s, bits);
     const struct reg_rows r = reg_rows(w, o);
     to->valid = UINT32_MAX;
     for (unsigned m0 = 0; m0 < rows; m0 += 16) {
         uint32_t (*regs)[WAVE_LANES] = r.row + m0 / 16 * registers;
         for (unsigned l = 0; l < 32; l++)
-            for (unsigned e = 0; e < each; e++)
-                to->value[m0 + l % 16][k_of(bits, narrow8, l / 16, e)] =
-                    decoded(t, element(regs, l, bits, e), is_signed);
+            for (unsigned e = 0; e < each; e++) {
+                const unsigned k = e / group * 2 * group + l / 16 * group + e % group;
+                const float value = decoded(t, element(regs, l, bits, e), neg[0]);
+                to->value[m0 + l % 16][k] = s->signs && neg[e % 2] ? -value : value;
+            }
         uint64_t valid = UINT64_MAX;
         for (unsigned i = 0; i < registers; i++)
             valid &= r.valid[m0 / 16 * registers + i];
@@ -229,8 +249,8 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     struct matrix a, b;
     double sum[MAX_M][N], column[MAX_K][N];
 
-    read_matrix(w, &in->src[0], s, ta, s->m, in->neg_lo & 1, &a);
-    read_matrix(w, &in->src[1], s, tb, N, in->neg_lo & 2, &b);
+    read_matrix(w, &in->src[0], s, ta, s->m, (bool[2]){in->neg_lo & 1, in->neg_hi & 1}, &a);
+    read_matrix(w, &in->src[1], s, tb, N, (bool[2]){in->neg_lo & 2, in->neg_hi & 2}, &b);
     if (s->block) {
         const uint32_t w0 = in->raw[0], w1 = in->raw[1];
         apply_scales(w, &in->src[3], s, w1 >> 29 & 3, s->m, w0 >> 11 & 1, &a);
@@ -254,17 +274,17 @@ static void exec_wmma(struct wave *w, const struct inst *in)
 /* -- rows -------------------------------------------------------------------------------------- */
 
 /* A shape without scales, and one with `block` elements per scale. */
-#define SHAPE(m, k, a, b, c, d) &(const struct wmma){m, k, a, b, c, d, 0, false}
+#define SHAPE(m, k, a, b, c, d) &(const struct wmma){m, k, a, b, c, d, 0, false, 0, false}
 #define SHAPE_OF(m, k, a, b, block, f8f6f4) \
-    &(const struct wmma){m, k, a, b, W_F32, W_F32, block, f8f6f4}
-#define WMMA(n, td, ta, tb, tc, shape, f)              \
+    &(const struct wmma){m, k, a, b, W_F32, W_F32, block, f8f6f4, 0, false}
+#define WMMA(gfx, n, td, ta, tb, tc, shape, f)         \
     {.name = "v_wmma_" n,                              \
      .exec = exec_wmma,                                \
      .dst = td,                                        \
      .src = {ta, tb, tc},                              \
      .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | (f), \
      .lanes = shape,                                   \
-     .targets = GFX1250}
+     .targets = gfx}
 #define SCALED(n, td, ta, tb, scale, shape)                   \
     {.name = "v_wmma_" n,                                     \
      .exec = exec_wmma,                                       \
@@ -273,35 +293,35 @@ static void exec_wmma(struct wave *w, const struct inst *in)
      .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | ROW_OP_SEL, \
      .lanes = shape,                                          \
      .targets = GFX1250}
-#define EIGHT(n, t, regs, kk, A, B)                                                             \
-    WMMA("f32_16x16x" n "_" t, T_F32X8, regs, regs, T_F32X8, SHAPE(16, kk, A, B, W_F32, W_F32), \
-         0),                                                                                    \
-        WMMA("f16_16x16x" n "_" t, T_PKF16X4, regs, regs, T_PKF16X4,                            \
+#define EIGHT(n, t, regs, kk, A, B)                                           \
+    WMMA(GFX1250, "f32_16x16x" n "_" t, T_F32X8, regs, regs, T_F32X8,         \
+         SHAPE(16, kk, A, B, W_F32, W_F32), 0),                               \
+        WMMA(GFX1250, "f16_16x16x" n "_" t, T_PKF16X4, regs, regs, T_PKF16X4, \
              SHAPE(16, kk, A, B, W_F16, W_F16), 0)
 #define EIGHTS(n, regs, kk)                                                                   \
     EIGHT(n, "fp8_fp8", regs, kk, W_FP8, W_FP8), EIGHT(n, "fp8_bf8", regs, kk, W_FP8, W_BF8), \
         EIGHT(n, "bf8_fp8", regs, kk, W_BF8, W_FP8), EIGHT(n, "bf8_bf8", regs, kk, W_BF8, W_BF8)
 
 const struct op_row exec_wmma_rows[] = {
-    WMMA("f32_16x16x4_f32", T_F32X8, T_B64, T_B64, T_F32X8,
+    WMMA(GFX1250, "f32_16x16x4_f32", T_F32X8, T_B64, T_B64, T_F32X8,
          SHAPE(16, 4, W_F32, W_F32, W_F32, W_F32), 0),
-    WMMA("f32_16x16x32_bf16", T_F32X8, T_B256, T_B256, T_F32X8,
+    WMMA(GFX1250, "f32_16x16x32_bf16", T_F32X8, T_B256, T_B256, T_F32X8,
          SHAPE(16, 32, W_BF16, W_BF16, W_F32, W_F32), 0),
-    WMMA("f32_16x16x32_f16", T_F32X8, T_B256, T_B256, T_F32X8,
+    WMMA(GFX1250, "f32_16x16x32_f16", T_F32X8, T_B256, T_B256, T_F32X8,
          SHAPE(16, 32, W_F16, W_F16, W_F32, W_F32), 0),
-    WMMA("f16_16x16x32_f16", T_PKF16X4, T_B256, T_B256, T_PKF16X4,
+    WMMA(GFX1250, "f16_16x16x32_f16", T_PKF16X4, T_B256, T_B256, T_PKF16X4,
          SHAPE(16, 32, W_F16, W_F16, W_F16, W_F16), 0),
-    WMMA("bf16_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_PKBF16X4,
+    WMMA(GFX1250, "bf16_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_PKBF16X4,
          SHAPE(16, 32, W_BF16, W_BF16, W_BF16, W_BF16), 0),
-    WMMA("bf16f32_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_F32X8,
+    WMMA(GFX1250, "bf16f32_16x16x32_bf16", T_PKBF16X4, T_B256, T_B256, T_F32X8,
          SHAPE(16, 32, W_BF16, W_BF16, W_F32, W_BF16), 0),
     EIGHTS("64", T_B256, 64),
     EIGHTS("128", T_B512, 128),
-    WMMA("i32_16x16x64_iu8", T_I32X8, T_B256, T_B256, T_I32X8,
+    WMMA(GFX1250, "i32_16x16x64_iu8", T_I32X8, T_B256, T_B256, T_I32X8,
          SHAPE(16, 64, W_IU8, W_IU8, W_I32, W_I32), 0),
-    WMMA("f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_F32X8,
+    WMMA(GFX1250, "f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_F32X8,
          SHAPE_OF(16, 128, W_ANY, W_ANY, 0, true), ROW_OP_SEL),
-    WMMA("f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_F32X16,
+    WMMA(GFX1250, "f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_F32X16,
          SHAPE(32, 128, W_FP4, W_FP4, W_F32, W_F32), 0),
     SCALED("scale_f32_16x16x128_f8f6f4", T_F32X8, T_B512, T_B512, T_B32,
            SHAPE_OF(16, 128, W_ANY, W_ANY, 32, true)),

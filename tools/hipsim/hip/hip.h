@@ -128,7 +128,7 @@ struct device_facts {
     int memory_clock_khz;
     int memory_bus_bits;
     uint64_t memory_bytes;
-    uint32_t lds_bytes; /* bytes of LDS of a compute unit; a workgroup may use all */
+    uint32_t lds_bytes; /* bytes of LDS that a workgroup may use */
     uint32_t lds_granule;
     int l2_bytes;
     uint64_t memory_bytes_per_us; /* peak bandwidth */

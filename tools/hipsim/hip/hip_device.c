@@ -32,7 +32,7 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
         .memory_bus_bits = (int)isa->bus_bits,
         .memory_bytes = (uint64_t)part->hbm_gib << 30,
         .isa = isa,
-        .lds_bytes = isa->lds_bytes,
+        .lds_bytes = isa->lds_group,
         .lds_granule = isa->lds_granule,
         .l2_bytes = (int)isa->l2_bytes,
         .memory_bytes_per_us = (uint64_t)(part->hbm_peak_gb_per_s * 1000),

@@ -34,7 +34,7 @@ int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynami
         groups = isa->groups;
     if (lds > 0) {
         uint64_t rounded = (lds + facts->lds_granule - 1) / facts->lds_granule * facts->lds_granule;
-        uint64_t by_lds = facts->lds_bytes / rounded;
+        uint64_t by_lds = isa->lds_bytes / rounded;
         if (by_lds < groups)
             groups = (uint32_t)by_lds;
     }

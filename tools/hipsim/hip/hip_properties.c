@@ -99,9 +99,9 @@ static bool attribute(const struct hip_device *device, int which, int *value)
         {hipDeviceAttributePciBusId, (int)device->gpu + 1},
         {hipDeviceAttributeMaxSharedMemoryPerBlock, (int)facts->lds_bytes},
         {hipDeviceAttributeSharedMemPerBlockOptin, (int)facts->lds_bytes},
-        {hipDeviceAttributeSharedMemPerMultiprocessor, (int)facts->lds_bytes},
+        {hipDeviceAttributeSharedMemPerMultiprocessor, (int)facts->isa->lds_bytes},
         {hipDeviceAttributeTotalGlobalMem, limit_int(device->memory_bytes)},
-        {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, (int)facts->lds_bytes},
+        {hipDeviceAttributeMaxSharedMemoryPerMultiprocessor, (int)facts->isa->lds_bytes},
         {hipDeviceAttributeGcnArch, facts->isa->version},
         {hipDeviceAttributePhysicalMultiProcessorCount, facts->compute_units},
     };
@@ -165,7 +165,7 @@ static hipDeviceArch_t arch_features(void)
         snprintf((p)->gcnArchName, sizeof(p)->gcnArchName, "%s", facts->arch);               \
         (p)->totalGlobalMem = (device)->memory_bytes;                                        \
         (p)->sharedMemPerBlock = facts->lds_bytes;                                           \
-        (p)->maxSharedMemoryPerMultiProcessor = facts->lds_bytes;                            \
+        (p)->maxSharedMemoryPerMultiProcessor = facts->isa->lds_bytes;                       \
         (p)->regsPerBlock = attribute_value(device, hipDeviceAttributeMaxRegistersPerBlock); \
         (p)->warpSize = facts->isa->lanes;                                                   \
         (p)->maxThreadsPerBlock = MAX_THREADS;                                               \
@@ -238,7 +238,7 @@ static hipError_t properties_r0600(struct hip_properties_r0600 *p, int ordinal)
     p->unifiedAddressing = 1;
     p->streamPrioritiesSupported = 1;
     p->globalL1CacheSupported = 1;
-    p->sharedMemPerMultiprocessor = device->facts->lds_bytes;
+    p->sharedMemPerMultiprocessor = device->facts->isa->lds_bytes;
     p->sharedMemPerBlockOptin = device->facts->lds_bytes;
     p->regsPerMultiprocessor = REGISTERS_PER_UNIT;
     p->maxBlocksPerMultiProcessor = 2;

@@ -136,7 +136,7 @@ void *assemble(enum gfx_target target, const char *text, size_t *bytes)
 
 static uint32_t agprs_of(const struct program *p)
 {
-    return p->target == GFX1250 ? 0 : PROGRAM_AGPRS;
+    return isa_of(p->target)->gfx12 ? 0 : PROGRAM_AGPRS;
 }
 
 /* Sets the registers when the first workgroup begins; they are read back after its last

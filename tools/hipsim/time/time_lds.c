@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "isa.h"
+
 #define MAX_PHASES 8
 #define MAX_BANKS 64
 
@@ -47,8 +49,13 @@ unsigned time_lds_phases(enum gfx_target target, bool is_store, unsigned bytes,
                          uint64_t phases[MAX_PHASES])
 {
     bool gfx950 = target == GFX950;
-    if (target == GFX1250) /* 256 bytes a phase, as measured; which lanes is not known */
-        return sequential(32, bytes <= 8 ? 1 : 2, phases);
+    const struct isa *isa = isa_of(target);
+    if (isa->gfx12) { /* which lanes of gfx1250 share a phase is not known */
+        unsigned count = 1;
+        while (count * isa->lds_phase_bytes < isa->lanes * bytes)
+            count *= 2;
+        return sequential(isa->lanes, count, phases);
+    }
     if (bytes <= 4)
         return sequential(WAVE_LANES, gfx950 && !is_store ? 1 : 2, phases);
     if (bytes <= 8)
@@ -91,7 +98,7 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
     uint64_t phases[MAX_PHASES];
     unsigned n = time_lds_phases(target, is_store, bytes, phases);
     /* Writes, and b96 reads of gfx950, use 32 banks (HipKittens phase solver). */
-    const bool half = target != GFX1250 && (is_store || (bytes > 8 && bytes <= 12));
+    const bool half = !isa_of(target)->gfx12 && (is_store || (bytes > 8 && bytes <= 12));
     unsigned banks = half ? 32 : (unsigned)p->lds_banks;
     unsigned dwords = bytes < 4 ? 1 : bytes / 4;
     double clocks = 0;

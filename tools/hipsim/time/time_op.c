@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "isa.h"
 #include "row.h"
 
 const char *time_unit_name(enum time_unit unit)
@@ -30,29 +31,6 @@ bool time_is_jump(const struct inst *in)
            (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
 }
 
-/* Clocks by shape and operand types. The first matching prefix applies. f8f6f4 takes half the
- * clocks if both operands are narrower than fp8. */
-static const struct matrix_clocks {
-    const char *shape;
-    unsigned clocks;
-} gfx942_matrix[] =
-    {
-#define M(shape, clocks, tag, source) {#shape, clocks},
-#include "gfx942.def"
-        {0},
-},
-  gfx950_matrix[] =
-      {
-#define M(shape, clocks, tag, source) {#shape, clocks},
-#include "gfx950.def"
-          {0},
-},
-  gfx1250_matrix[] = {
-#define M(shape, clocks, tag, source) {#shape, clocks},
-#include "gfx1250.def"
-      {0},
-};
-
 /* Returns the shape and the operand types of a WMMA, SWMMAC, MFMA or SMFMAC; NULL: it is none. */
 static const char *matrix_shape(const char *mnemonic)
 {
@@ -76,14 +54,13 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
     const char *const shape = matrix_shape(mnemonic);
     if (!shape)
         return 0;
-    const struct matrix_clocks *row = target == GFX942   ? gfx942_matrix
-                                      : target == GFX950 ? gfx950_matrix
-                                                         : gfx1250_matrix;
-    const size_t family = target == GFX1250 ? strlen("wmma_") : 0;
+    const struct matrix_clocks *row = time_matrix_rows(target);
+    const bool gfx12 = isa_of(target)->gfx12;
+    const size_t family = gfx12 ? strlen("wmma_") : 0;
     while (row->shape && !starts(shape, row->shape + family))
         row++;
     /* gfx1250 has fp6 at the rate of fp8. */
-    const unsigned narrow = target == GFX1250 ? 4 : 2;
+    const unsigned narrow = gfx12 ? 4 : 2;
     const bool twice = contains(shape, "f8f6f4") && cbsz >= narrow && blgp >= narrow;
     return twice ? row->clocks / 2 : row->clocks;
 }
@@ -214,7 +191,7 @@ static void make_waitcnt(const struct inst *in, struct time_op *op)
     op->wait[WAIT_EXP] = exp == 7 ? UINT16_MAX : (uint16_t)exp;
 }
 
-/* Decodes gfx1250's waits for one or two counters: SIMM16 has the counts at 5:0 and 13:8. */
+/* Decodes GFX12's waits for one or two counters: SIMM16 has the counts at 5:0 and 13:8. */
 static void make_wait(const struct inst *in, struct time_op *op)
 {
     static const struct {

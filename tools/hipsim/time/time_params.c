@@ -7,47 +7,43 @@
 #include <string.h>
 
 #include "gfx_part.h"
+#include "isa.h"
 
 #define ROW(field, value, unit, tag, low, high, source) \
     {#field, unit, source, value, low, high, TIME_##tag, offsetof(struct time_params, field)},
 
-#define P ROW
-static const struct time_param_row gfx942_rows[] = {
-#include "gfx942.def"
-};
-
-#define P ROW
-static const struct time_param_row gfx950_rows[] = {
-#include "gfx950.def"
-};
-
-#define P ROW
-static const struct time_param_row gfx1250_rows[] = {
-#include "gfx1250.def"
-};
+#define CLOCKS(shape, clocks, tag, source) {#shape, clocks},
 
 enum {
-#define F(field, value, ...) GFX942_##field = (value),
-#include "gfx942.def"
-#define F(field, value, ...) GFX950_##field = (value),
-#include "gfx950.def"
-#define F(field, value, ...) GFX1250_##field = (value),
-#include "gfx1250.def"
+#include "gfx_facts.inc"
 };
-static_assert(GFX942_simds == (int)SIMDS && GFX950_simds == (int)SIMDS &&
-                  GFX1250_simds == (int)SIMDS,
-              "so many SIMDs are modelled");
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
-static_assert(COUNT(gfx942_rows) == COUNT(gfx950_rows) && COUNT(gfx942_rows) == COUNT(gfx1250_rows),
-              "the tables have the same rows");
-static_assert(COUNT(gfx942_rows) * sizeof(double) == sizeof(struct time_params),
-              "a row for every parameter");
+#define CHECK_ROWS(gfx, GFX)                                                        \
+    static_assert(GFX##_simds == (int)SIMDS, "so many SIMDs are modelled");         \
+    static_assert(COUNT(gfx##_rows) * sizeof(double) == sizeof(struct time_params), \
+                  "a row for every parameter");
+#include "time_rows.inc"
+
+/* By the index of the target in `isas`. */
+static const struct {
+    const struct time_param_row *rows;
+    const struct matrix_clocks *matrix;
+} tables[ISAS] = {
+#include "time_tables.inc"
+};
+
+static size_t index_of(enum gfx_target target) { return (size_t)(isa_of(target) - isas); }
 
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count)
 {
     *count = COUNT(gfx942_rows);
-    return target == GFX942 ? gfx942_rows : target == GFX950 ? gfx950_rows : gfx1250_rows;
+    return tables[index_of(target)].rows;
+}
+
+const struct matrix_clocks *time_matrix_rows(enum gfx_target target)
+{
+    return tables[index_of(target)].matrix;
 }
 
 static double *field(struct time_params *params, const struct time_param_row *row)

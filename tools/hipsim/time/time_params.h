@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of the timing model: one table per target (gfx942.def, gfx950.def, gfx1250.def in
+ * The parameters of the timing model: one table per target (in
  * targets/facts/). Rows have a value, a unit, a source and, if sources leave it open, a range.
  * tools/hipsim/docs/timing.md explains the model.
  */
@@ -38,6 +38,16 @@ struct time_param_row {
 
 /* Returns the rows of a target's table, in table order. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
+
+/* Clocks of matrix instructions by shape and operand types. The first matching prefix applies.
+ * f8f6f4 takes half the clocks if both operands are narrower than fp8. */
+struct matrix_clocks {
+    const char *shape;
+    unsigned clocks;
+};
+
+/* Returns the clocks of a target's matrix instructions; the last row has no shape. */
+const struct matrix_clocks *time_matrix_rows(enum gfx_target target);
 
 /* Returns the values of a target's table. */
 struct time_params time_params_default(enum gfx_target target);

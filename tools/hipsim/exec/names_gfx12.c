@@ -6,6 +6,6 @@
 const struct row_alias exec_aliases[] = {
 #define SAME(name) {#name, #name},
 #define NAME(name, row) {#name, #row},
-#include "names_gfx1250.def"
+#include "names_gfx12.def"
     {NULL, NULL},
 };

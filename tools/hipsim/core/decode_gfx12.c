@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes gfx1250's microcode formats: raw dwords to operands. The layouts follow the CDNA5 ISA
- * manual, chapter 14 "Microcode Formats"; which of the upper VGPR bits an operand takes follows
- * 3.3.2.3 "Waves with up to 1024 VGPRs" and LLVM's AMDGPULowerVGPREncoding. Lane masks take one
- * SGPR, since waves have 32 lanes.
+ * Decodes GFX12's microcode formats, gfx1201's and gfx1250's: raw dwords to operands. The layouts
+ * follow the CDNA5 ISA manual, chapter 14 "Microcode Formats", and the RDNA4 manual's chapter 15.
+ * Which of gfx1250's upper VGPR bits an operand takes follows 3.3.2.3 "Waves with up to 1024 VGPRs"
+ * and LLVM's AMDGPULowerVGPREncoding. Lane masks take one SGPR, since waves have 32 lanes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -454,7 +454,8 @@ static bool half_sources(struct inst *half, const struct half_fields *f, bool th
 static struct inst *decode_half(const struct inst *in, bool three, bool second)
 {
     const struct half_fields f = half_of(in, three, second);
-    const struct op_row *row = dual_rows[f.op] ? row_find(GFX1250, dual_rows[f.op]) : NULL;
+    const struct op_row *row =
+        dual_rows[f.op] ? row_find((enum gfx_target)in->gfx, dual_rows[f.op]) : NULL;
     struct inst *half = row ? malloc(sizeof(*half)) : NULL;
     if (!half)
         return NULL;
@@ -647,7 +648,7 @@ void decode_complete_gfx1250(uint32_t *w)
         wmma[0] |= 1u << 14;
 }
 
-bool decode_fields_gfx1250(struct inst *in)
+bool decode_fields_gfx12(struct inst *in)
 {
     in->encoding = (uint8_t)encoding_of(in);
     bool ok = false;
