@@ -61,8 +61,9 @@ struct tir_machine {
     unsigned lds_bytes;   /* limit of a workgroup */
     unsigned lds_granule; /* allocation unit */
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
-    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD: 512 or 1024 */
-    unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
+    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD */
+    unsigned wave_vgprs;       /* of them, the most that a wave can address */
+    unsigned to_lds_max_bytes; /* widest copy to LDS of a lane: 4 or 16 bytes */
     bool has_tensor_mover;     /* tensor_load_to_lds, whose counter has the limit vm_max */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
@@ -78,6 +79,13 @@ struct tir_machine {
 
 /** Returns the lanes of a wave. */
 static inline unsigned tir_lanes(const struct tir_machine *m) { return 1u << m->lane_bits; }
+
+/** Returns the registers of a wave that shares its SIMD with waves_per_simd - 1 others. */
+static inline unsigned tir_wave_vgprs(const struct tir_machine *m, unsigned waves_per_simd)
+{
+    const unsigned share = m->vgprs_per_simd / waves_per_simd;
+    return share < m->wave_vgprs ? share : m->wave_vgprs;
+}
 
 /** Returns the first row of the machine's table with this shape and input dtype, or -1. k = 0
  * accepts any k, except in rows that are found by their k only. Scaled products are excluded. */

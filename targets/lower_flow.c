@@ -330,7 +330,7 @@ static bool is_of_this_block(struct lower *l, LLVMValueRef v)
 static bool assembly_is_narrow(const struct lower *l)
 {
     enum { ASSEMBLY_VGPRS = 256 };
-    return !l->t->has_agprs && l->t->max_vgprs > ASSEMBLY_VGPRS;
+    return !l->t->has_agprs && l->t->machine.wave_vgprs > ASSEMBLY_VGPRS;
 }
 
 /* Uses a vector at this place without an instruction, in any register. */

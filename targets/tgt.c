@@ -34,7 +34,7 @@ static unsigned round_up(unsigned n, unsigned granule)
 
 unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, unsigned waves)
 {
-    if (waves == 0 || waves > t->max_waves || vgprs > t->max_vgprs)
+    if (waves == 0 || waves > t->max_waves || vgprs > t->machine.wave_vgprs)
         return 0;
     if (lds_bytes > t->machine.lds_bytes)
         return 0;
@@ -48,7 +48,7 @@ unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, 
     unsigned waves_a_simd = (waves + t->simds - 1) / t->simds;
     unsigned groups = waves < t->simds ? per_simd * t->simds / waves : per_simd / waves_a_simd;
     if (lds_bytes) {
-        unsigned by_lds = t->machine.lds_bytes / round_up(lds_bytes, t->machine.lds_granule);
+        unsigned by_lds = t->lds_bytes / round_up(lds_bytes, t->machine.lds_granule);
         if (by_lds < groups)
             groups = by_lds;
     }

@@ -86,7 +86,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v, m), at_once = t->own[AT_ONCE];
     const struct att_part_rows r = sized(v, m);
     const unsigned elements = att_parts_elements(&r),
-                   registers = m->vgprs_per_simd / t->waves_per_simd;
+                   registers = tir_wave_vgprs(m, t->waves_per_simd);
     if (t->rows == 1u << usual_bits(v, m))
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
     if (is_pair(v) != !at_once)

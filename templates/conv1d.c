@@ -57,7 +57,7 @@ static unsigned registers(const struct att_variant *v)
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const unsigned most = m->vgprs_per_simd / t->waves_per_simd;
+    const unsigned most = tir_wave_vgprs(m, t->waves_per_simd);
     if (t->own[BLOCKS] && v->tree)
         return att_reject(why, ATT_TREE, "a tree has several drafts");
     if (t->own[BLOCKS] && t->own[STEPS])

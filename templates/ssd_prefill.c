@@ -95,7 +95,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const unsigned bytes = bytes_of_lds(v, t, m), most = m->lds_bytes / t->waves_per_simd;
-    const unsigned have = m->vgprs_per_simd / t->waves_per_simd;
+    const unsigned have = tir_wave_vgprs(m, t->waves_per_simd);
     if (bytes > most)
         return att_reject(why, ATT_HEAD_DIM, "a workgroup needs %u bytes of LDS of %u", bytes,
                           most);

@@ -229,7 +229,7 @@ bool att_cache_fits_passes(const struct att_variant *v, const struct tir_machine
     const bool shuffle = att_is_shuffled(v);
     const unsigned each =
         shuffle ? att_cache_run_elements(v, m) : CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v));
-    const unsigned registers = m->vgprs_per_simd / waves_per_simd,
+    const unsigned registers = tir_wave_vgprs(m, waves_per_simd),
                    most = registers / (shuffle ? 4 : 2);
     return passes <= 1 || passes * each <= most ||
            att_reject(why, ATT_TILE, "a lane has no registers for %u elements", passes * each);

@@ -414,7 +414,7 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d beside head_dim %d is not a multiple of %d",
                           p->v->head_dim_v, p->v->head_dim, together);
-    const unsigned have = p->m->vgprs_per_simd / (p->tile->waves / 4 * prefill_residents(p->tile));
+    const unsigned have = tir_wave_vgprs(p->m, p->tile->waves / 4 * prefill_residents(p->tile));
     if (registers(p) > have)
         return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(p),
                           have);

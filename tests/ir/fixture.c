@@ -74,6 +74,7 @@ const struct tir_machine test_machine = {
     .lds_bytes = 65536,
     .lds_granule = 512,
     .lds_bank_bytes = 128,
+    .wave_vgprs = 512,
     .vgprs_per_simd = 512,
     .to_lds_max_bytes = 16,
     .has_lane_swap = true,
