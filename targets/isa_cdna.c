@@ -191,6 +191,68 @@ LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned cou
     return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
 }
 
+/*
+ * Rounds x to bf16, nearest even, into the high half of the result. It adds 0x7fff plus the lowest
+ * kept bit: v_bfe and v_add3, where LLVM's expansion of fptrunc takes five instructions.
+ *
+ * A NaN could overflow to zero by the addition, so v_cmp_u and v_cndmask keep a NaN unchanged. A
+ * NaN with a zero low half needs no such care. NaNs from arithmetic are quiet: their highest
+ * fraction bit survives. If ties may go either way, all go up, which takes one v_add.
+ */
+static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
+{
+    LLVMValueRef bits = lower_bitcast(l, x, l->i32);
+    if (how.short_nan && how.rounding == TIR_TIES_ANY)
+        return LLVMBuildAdd(l->b, bits, lower_i32(l, 0x8000), "");
+    LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
+    LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");
+    LLVMValueRef sum = LLVMBuildAdd(l->b, bits, odd, "");
+    sum = LLVMBuildAdd(l->b, sum, lower_i32(l, 0x7fff), "");
+    if (how.short_nan)
+        return sum;
+    LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, x, x, "");
+    return LLVMBuildSelect(l->b, nan, bits, sum, "");
+}
+
+static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, struct lower_rounding how)
+{
+    LLVMValueRef high = LLVMBuildLShr(l->b, round_to_high_half(l, x, how), lower_i32(l, 16), "");
+    return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
+}
+
+/* Rounds two f32 to bf16, as the low and high half of a dword. */
+static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b,
+                                 struct lower_rounding how)
+{
+    LLVMValueRef args[3] = {round_to_high_half(l, b, how), round_to_high_half(l, a, how),
+                            lower_i32(l, 0x07060302)};
+    return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
+}
+
+static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                  struct lower_rounding how)
+{
+    LLVMValueRef pairs[TIR_MAX_VEC / 2];
+    for (unsigned i = 0; i < count; i += 2) {
+        pairs[i / 2] = pair_to_bf16(l, lower_element(l, v, i), lower_element(l, v, i + 1), how);
+        if (!pairs[i / 2])
+            return NULL;
+    }
+    LLVMValueRef all = lower_gather(l, pairs, count / 2);
+    return lower_bitcast(l, all, LLVMVectorType(l->bf16, count));
+}
+
+LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                struct lower_rounding how)
+{
+    if (count % 2 == 0)
+        return pairs_to_bf16(l, v, count, how);
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < count; i++)
+        out[i] = one_to_bf16(l, lower_element(l, v, i), how);
+    return lower_gather(l, out, count);
+}
+
 /* Emits v_cvt_pk_fp8_f32. */
 LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                          bool high)

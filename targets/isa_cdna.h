@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares instructions that CDNA3 and CDNA4 share, some also with CDNA5, for the tables
- * in isa_cdna3.c, isa_cdna4.c and isa_cdna5.c. lower_isa.h describes the functions.
+ * This file declares instructions that CDNA3 and CDNA4 share for the tables in isa_cdna3.c and
+ * isa_cdna4.c. GFX12 shares some of them (isa_gfx12.h). lower_isa.h describes the functions.
  */
 #ifndef TARGETS_ISA_CDNA_H
 #define TARGETS_ISA_CDNA_H
@@ -30,6 +30,10 @@ LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high
 /** Rounds by fptrunc, for which LLVM selects v_cvt_pk_bf16_f32 where there is one. */
 LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                    struct lower_rounding how);
+
+/** Rounds by integer arithmetic, where there is no instruction. */
+LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                struct lower_rounding how);
 
 /** Returns the dword of lane ^ mask; mask is 0 to 15, so the lane is in the same row of 16. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);

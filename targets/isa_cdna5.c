@@ -4,25 +4,9 @@
  * copies to LDS with an address per lane, waves of two rows of 16 lanes. lower_isa.h describes the
  * functions. Source: CDNA5 ISA manual (July 2026).
  */
-#include "targets/isa_cdna.h"
+#include "targets/isa_gfx12.h"
 
 #include <string.h>
-
-enum { ROW_LANES = 16 };
-
-/* Leaves the division of the registers to LLVM: there are no AGPRs. */
-static void set_registers(struct lower *l, unsigned waves)
-{
-    (void)l;
-    (void)waves;
-}
-
-/* Waits until a counter is at most `most`. `name` is the wait's intrinsic. */
-static void wait_counter(struct lower *l, const char *name, int64_t most)
-{
-    LLVMValueRef imm = LLVMConstInt(l->i16, (uint64_t)most, false);
-    emit_intrinsic(l, name, NULL, 0, &imm, 1);
-}
 
 /* Waits for asynchronous copies and for LDS. LLVM adds the waits for loads to registers. A wait for
  * all copies waits for all stores too, which have a counter of their own: tir_wait_memory() comes
@@ -31,11 +15,11 @@ static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;
     if (vm >= 0 && vm < m->vm_max)
-        wait_counter(l, "llvm.amdgcn.s.wait.asynccnt", vm);
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.asynccnt", vm);
     if (vm == 0)
-        wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
     if (lgkm >= 0 && lgkm < m->lgkm_max)
-        wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
 }
 
 /* Emits a barrier that no instruction crosses. LLVM 22.1 may move an s_set_vgpr_msb from after a
@@ -178,7 +162,7 @@ static void tensor_to_lds(struct lower *l, const struct lower_tensor *t)
 static void wait_tensor(struct lower *l, int64_t most)
 {
     if (most < l->t->machine.vm_max)
-        wait_counter(l, "llvm.amdgcn.s.wait.tensorcnt", most);
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.tensorcnt", most);
 }
 
 static LLVMValueRef read_transposed(struct lower *l, LLVMValueRef address, unsigned bits)
@@ -220,67 +204,13 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 
 /* ---- Lanes ---- */
 
-/* dpp_ctrl (CDNA5 ISA manual, "DPP_CTRL enumerations"). */
-enum {
-    DPP_ROW_SHR = 0x110,   /* + n: the lane n below in a row of 16 */
-    DPP_ROW_XMASK = 0x160, /* + mask: lane xor mask in a row of 16 */
-};
-
-/* Returns the dword of a lane of the other row: for lane i of a row, lane (and & i) xor flip. */
-static LLVMValueRef other_row(struct lower *l, LLVMValueRef dword, unsigned and, unsigned flip)
-{
-    uint64_t select = 0;
-    for (unsigned i = 0; i < ROW_LANES; i++)
-        select |= (uint64_t)((i & and) ^ flip) << 4 * i;
-    LLVMValueRef no = LLVMConstNull(l->i1);
-    LLVMValueRef args[6] = {LLVMGetPoison(l->i32),
-                            dword,
-                            lower_i32(l, (int32_t)(uint32_t)select),
-                            lower_i32(l, (int32_t)(uint32_t)(select >> 32)),
-                            no,
-                            no};
-    return emit_intrinsic(l, "llvm.amdgcn.permlanex16", &l->i32, 1, args, 6);
-}
-
-static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
-{
-    if (mask & ROW_LANES)
-        return other_row(l, dword, ROW_LANES - 1, mask & (ROW_LANES - 1));
-    LLVMValueRef all = lower_i32(l, 15);
-    LLVMValueRef args[6] = {
-        LLVMGetPoison(l->i32),        dword, lower_i32(l, DPP_ROW_XMASK + mask), all, all,
-        LLVMConstInt(l->i1, 1, false)};
-    return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
-}
-
 static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LLVMValueRef b)
 {
     LLVMValueRef no = LLVMConstNull(l->i1);
     LLVMValueRef args[4] = {a, b, no, no};
-    if (half != ROW_LANES)
+    if (half != GFX12_ROW_LANES)
         return lower_fail(l, "%s exchanges rows of 16 lanes, not of %u", l->t->machine.name, half);
     return emit_intrinsic(l, "llvm.amdgcn.permlane16.swap", NULL, 0, args, 4);
-}
-
-/* Adds lanes within rows of 16 by shifts, then row 0's sum to row 1. */
-static LLVMValueRef lane_sum(struct lower *l, LLVMValueRef sum)
-{
-    LLVMValueRef zero = lower_i32(l, 0), all = lower_i32(l, 15);
-    for (unsigned distance = 1; distance < ROW_LANES; distance *= 2) {
-        LLVMValueRef args[6] = {zero, sum, lower_i32(l, DPP_ROW_SHR + distance),
-                                all,  all, LLVMConstNull(l->i1)};
-        LLVMValueRef below = emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
-        sum = LLVMBuildAdd(l->b, sum, below, "");
-    }
-    LLVMValueRef first = other_row(l, sum, 0, ROW_LANES - 1);
-    LLVMValueRef second = LLVMBuildICmp(l->b, LLVMIntUGE, l->lane, lower_i32(l, ROW_LANES), "");
-    return LLVMBuildAdd(l->b, sum, LLVMBuildSelect(l->b, second, first, zero, ""), "");
-}
-
-static LLVMValueRef lanes_below(struct lower *l, LLVMValueRef set)
-{
-    LLVMValueRef args[2] = {lower_ballot(l, set), lower_i32(l, 0)};
-    return emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, args, 2);
 }
 
 /* ---- fp8 ---- */
@@ -298,7 +228,7 @@ static LLVMValueRef fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool hi
 }
 
 const struct lower_isa lower_isa_cdna5 = {
-    .set_registers = set_registers,
+    .set_registers = gfx12_set_registers,
     .wait = wait,
     .barrier = barrier,
     .set_priority = cdna_set_priority,
@@ -309,11 +239,11 @@ const struct lower_isa lower_isa_cdna5 = {
     .wait_tensor = wait_tensor,
     .read_transposed = read_transposed,
     .multiply = multiply,
-    .lane_xor = lane_xor,
+    .lane_xor = gfx12_lane_xor,
     .lane_gather = cdna_lane_gather,
     .lane_swap = lane_swap,
-    .lane_sum = lane_sum,
-    .lanes_below = lanes_below,
+    .lane_sum = gfx12_lane_sum,
+    .lanes_below = gfx12_lanes_below,
     .to_bf16 = cdna_truncate_to_bf16,
     .to_fp8 = cdna_to_fp8,
     .fp8_to_f32 = cdna_fp8_to_f32,

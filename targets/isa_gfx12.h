@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares instructions that CDNA5 and RDNA4 share, for the tables in isa_cdna5.c and
+ * isa_rdna4.c. lower_isa.h describes the functions.
+ */
+#ifndef TARGETS_ISA_GFX12_H
+#define TARGETS_ISA_GFX12_H
+
+#include "targets/isa_cdna.h"
+
+enum { GFX12_ROW_LANES = 16 };
+
+void gfx12_set_registers(struct lower *l, unsigned waves);
+/** Waits until a counter is at most `most`. `name` is the wait's intrinsic. */
+void gfx12_wait_counter(struct lower *l, const char *name, int64_t most);
+LLVMValueRef gfx12_lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask);
+LLVMValueRef gfx12_lane_sum(struct lower *l, LLVMValueRef sum);
+LLVMValueRef gfx12_lanes_below(struct lower *l, LLVMValueRef set);
+
+#endif
