@@ -71,6 +71,9 @@ struct lower_isa {
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
+    /* Optional: stores copies to LDS that registers hold until a wait. Called at the end of a block
+     * and before an op that has blocks. */
+    void (*end_copies)(struct lower *l);
     /* Optional: copies rows to LDS. */
     void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
     /* Optional: waits until at most `most` copies of tensor_to_lds are in flight. */
