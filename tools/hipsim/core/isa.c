@@ -31,6 +31,7 @@ const struct isa isas[ISAS] = {
     {
         .target = GFX942,
         .name = "gfx942",
+        .brand = "AMD Instinct",
         .features = ":sramecc+:xnack-",
         .version = 942,
         .capability = 94,
@@ -54,6 +55,7 @@ const struct isa isas[ISAS] = {
     {
         .target = GFX950,
         .name = "gfx950",
+        .brand = "AMD Instinct",
         .features = ":sramecc+:xnack-",
         .version = 950,
         .capability = 95,
@@ -77,6 +79,7 @@ const struct isa isas[ISAS] = {
     {
         .target = GFX1250,
         .name = "gfx1250",
+        .brand = "AMD Instinct",
         .features = "",
         .gfx12 = true,
         .version = 1250,

@@ -17,6 +17,7 @@ struct isa {
     unsigned inherits;              /* gfx12: targets whose op rows it has unless a row names it */
     enum wmma_hazards wmma_hazards; /* 0: it has the rules of MFMA */
     const char *name;               /* processor name, such as "gfx942" */
+    const char *brand;              /* of products with it */
     const char *features;           /* what gcnArchName has after it */
     uint8_t machine;                /* EF_AMDGPU_MACH */
     uint16_t version;               /* hipDeviceAttributeGcnArch */

@@ -19,7 +19,7 @@ static bool make_facts(struct device_facts *facts, const struct gfx_part *part)
     const struct isa *isa = isa_of(part->target);
     char name[64], arch[64];
 
-    snprintf(name, sizeof(name), "AMD Instinct %s (simulated by hipsim)", part->product);
+    snprintf(name, sizeof(name), "%s %s (simulated by hipsim)", isa->brand, part->product);
     snprintf(arch, sizeof(arch), "%s%s", isa->name, isa->features);
     *facts = (struct device_facts){
         .part = part,
