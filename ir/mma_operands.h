@@ -56,23 +56,28 @@
 /*
  * WMMA: a wave has 32 lanes, in two halves. Along k, groups of 8 neighbours alternate between the
  * halves. Each half has 8 rows of D. Source: CDNA5 ISA manual, "WMMA matrix layouts".
+ *
+ * RDNA4's order of k is another one for 16 bits: groups of 4 neighbours alternate (RDNA4 ISA,
+ * 7.12.2). A product cannot tell, since A and B have the same order. With groups of 8, a lane's
+ * elements are 16 bytes in memory, and D is B of the next product.
  */
 enum { WMMA_WAVE_BITS = 5 };
-/* Images of register bits 3 to n - 1: neighbours 16 apart. */
-#define WMMA16_MORE_4(axis) axis##1(16)
-#define WMMA16_MORE_5(axis) axis##2(16)
-#define WMMA16_MORE_6(axis) axis##3(16)
+/* Images of register bits 3 to n - 1, each after a comma: neighbours 16 apart. */
+#define WMMA16_MORE_3(axis)
+#define WMMA16_MORE_4(axis) , axis##1(16)
+#define WMMA16_MORE_5(axis) , axis##2(16)
+#define WMMA16_MORE_6(axis) , axis##3(16)
 #define WMMA16_D \
     .d = {.reg_bits = 3, .lane_bits = WMMA_WAVE_BITS, .basis = {ROWS3(1), COLS4(1), ROWS1(8)}}
 
 /* Operands with 2^bits elements of k in a lane. An element has 8 or 16 bits. */
-#define WMMA16_OPERANDS(bits)                                                 \
-    .a = {.reg_bits = bits,                                                   \
-          .lane_bits = WMMA_WAVE_BITS,                                        \
-          .basis = {COLS3(1), WMMA16_MORE_##bits(COLS), ROWS4(1), COLS1(8)}}, \
-    .b = {.reg_bits = bits,                                                   \
-          .lane_bits = WMMA_WAVE_BITS,                                        \
-          .basis = {ROWS3(1), WMMA16_MORE_##bits(ROWS), COLS4(1), ROWS1(8)}}, \
+#define WMMA16_OPERANDS(bits)                                                \
+    .a = {.reg_bits = bits,                                                  \
+          .lane_bits = WMMA_WAVE_BITS,                                       \
+          .basis = {COLS3(1) WMMA16_MORE_##bits(COLS), ROWS4(1), COLS1(8)}}, \
+    .b = {.reg_bits = bits,                                                  \
+          .lane_bits = WMMA_WAVE_BITS,                                       \
+          .basis = {ROWS3(1) WMMA16_MORE_##bits(ROWS), COLS4(1), ROWS1(8)}}, \
     WMMA16_D
 
 /* Operands of f32 with k = 4: two neighbours along k in a lane. */

@@ -17,7 +17,9 @@ enum {
     SIDE_16x16x4_f32 = 16,
     SIDE_wmma_16x16x = 16,
     SIDE_wmma_16x16x128_fp8 = 16,
-    SIDE_wmma_16x16x4_f32 = 16
+    SIDE_wmma_16x16x4_f32 = 16,
+    SIDE_wmma_16x16x16_fp8 = 16,
+    SIDE_wmma_16x16x16_iu8 = 16
 };
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)
@@ -27,6 +29,8 @@ enum {
 #define OPERANDS_wmma_16x16x(bits) WMMA16_OPERANDS(bits)
 #define OPERANDS_wmma_16x16x128_fp8(bits) WMMA16_OPERANDS(bits)
 #define OPERANDS_wmma_16x16x4_f32(bits) WMMA16_PAIRS
+#define OPERANDS_wmma_16x16x16_fp8(bits) WMMA16_OPERANDS(bits)
+#define OPERANDS_wmma_16x16x16_iu8(bits) WMMA16_OPERANDS(bits)
 
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)
@@ -38,11 +42,13 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
  * CLOCKS_<shape> are rows of the facts. */
 #define SHAPES_CLOSED(clocks) ((clocks) > 16 ? FACT_matrix_closed : FACT_matrix_closed_short)
 
+#define SHAPES_OPEN(clocks, closed) ((clocks) > (closed) ? (clocks) - (closed) : 0)
+
 /* Members that all rows of a shape share. */
 #define SHAPES_ROW(shape, depth, mnemonic, llvm)                                              \
     .name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = SIDE_##shape, .n = SIDE_##shape, \
     .k = depth, .cycles = CLOCKS_##shape,                                                     \
-    .shadow_slots = (CLOCKS_##shape - SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period
+    .shadow_slots = SHAPES_OPEN(CLOCKS_##shape, SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period
 
 /* struct tir_mma of a row MMA or MMA_LONG. */
 #define SHAPES_MMA(long_, shape, depth, bits, in, acc, mnemonic, llvm) \

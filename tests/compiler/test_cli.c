@@ -97,9 +97,9 @@ static void slips_on_the_command_line_are_named(void **state)
     expect("tune d.yaml -o x --kernels 13", 1, "", "expected --kernels to be 1 to 12, saw '13'");
     expect("7", 1, "", "unknown command '7'; `attnc help` lists them");
     expect("build d.yaml -o x --emit=pakc", 1, "", "--emit cannot be 'pakc'; did you mean 'pack'?");
-    expect(
-        "build d.yaml -o x --target gfx90a", 1, "",
-        "unknown target 'gfx90a'; there are gfx942 (MI300X), gfx950 (MI355X) and gfx1250 (MI455X)");
+    expect("build d.yaml -o x --target gfx90a", 1, "",
+           "unknown target 'gfx90a'; there are gfx942 (MI300X), gfx950 (MI355X), gfx1250 (MI455X) "
+           "and gfx1201 (RX 9070 XT)");
     expect("build d.yaml -o x --target ,", 1, "", "--target names no target");
     expect("build d.yaml -o x --print lower_tile", 1, "", "did you mean 'lower_tiles'?");
     expect("build d.yaml -o x --stop-after lower_tiles", 1, "", "--stop-after needs --emit=ir");

@@ -5,6 +5,7 @@
 
 #include "tools/hipsim/core/decode.h"
 #include "tools/hipsim/core/engine.h"
+#include "tools/hipsim/core/isa.h"
 #include "tools/hipsim/core/memory.h"
 
 static void *allocate(const void *bytes, size_t size)
@@ -34,14 +35,10 @@ static int64_t value_of(const char *name, const void *in, const void *out,
 
 static enum gfx_target gfx_of(const struct tgt *t)
 {
-    static const struct {
-        const char *name;
-        enum gfx_target target;
-    } targets[] = {{"gfx942", GFX942}, {"gfx950", GFX950}, {"gfx1250", GFX1250}};
     size_t i = 0;
-    while (strcmp(targets[i].name, t->machine.name))
+    while (strcmp(isas[i].name, t->machine.name))
         i++;
-    return targets[i].target;
+    return isas[i].target;
 }
 
 /* Returns the launch state that the kernel's descriptor requests: kernarg pointer, workgroup id

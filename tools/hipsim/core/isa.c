@@ -27,6 +27,14 @@ static const uint8_t gfx1250_counters[WAIT_COUNTERS] = {
     [WAIT_KM] = 31, [WAIT_ASYNC] = 63, [WAIT_TENSOR] = 63,
 };
 
+/* RDNA4 ISA, 5.7.1. The waits for images, rays and exports do not count here. */
+static const uint8_t gfx1201_counters[WAIT_COUNTERS] = {
+    [WAIT_VM] = 63, [WAIT_LGKM] = 63, [WAIT_EXP] = 7, [WAIT_STORE] = 63, [WAIT_KM] = 31,
+};
+
+/* 128 bytes a clock. */
+static const uint8_t gfx1201_phases[5] = {0, 1, 2, 3, 4};
+
 const struct isa isas[ISAS] = {
     {
         .target = GFX942,
@@ -108,6 +116,36 @@ const struct isa isas[ISAS] = {
         .wmma_hazards = HAZARDS_COEXECUTION,
         .fields = decode_fields_gfx12,
         .complete = decode_complete_gfx1250,
+    },
+    {
+        .target = GFX1201,
+        .gfx12 = true,
+        .inherits = GFX1250,
+        .wmma_hazards = HAZARDS_FACTORS,
+        .name = "gfx1201",
+        .brand = "AMD Radeon",
+        .features = "",
+        .machine = 0x04e,
+        .version = 1201,
+        .capability = 120,
+        .lanes = 1 << GFX1201_lane_bits,
+        .wave_slots = GFX1201_wave_slots,
+        .groups = 32,
+        .user_sgprs = 16,
+        .vgprs = GFX1201_vgprs,
+        .vgpr_granule = GFX1201_vgpr_granule,
+        .vgpr_unit = 8,
+        .lds_bytes = GFX1201_lds_bytes,
+        .lds_granule = GFX1201_lds_granule,
+        .lds_group = GFX1201_group_lds_bytes,
+        .lds_clocks = gfx1201_phases,
+        .lds_phase_bytes = 128,
+        .l2_bytes = GFX1201_l2_bytes,
+        .bus_bits = 256,
+        .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
+                  CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+        .counter_max = gfx1201_counters,
+        .fields = decode_fields_gfx12,
     },
 };
 

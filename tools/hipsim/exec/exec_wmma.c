@@ -302,6 +302,14 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     EIGHT(n, "fp8_fp8", regs, kk, W_FP8, W_FP8), EIGHT(n, "fp8_bf8", regs, kk, W_FP8, W_BF8), \
         EIGHT(n, "bf8_fp8", regs, kk, W_BF8, W_FP8), EIGHT(n, "bf8_bf8", regs, kk, W_BF8, W_BF8)
 
+/* A shape of RDNA4 (RDNA4 ISA, 7.12.2): A and B of one type, C and D of another, and the neighbours
+ * along k in a lane. */
+#define RDNA4(k, ab, cd, group, signs) \
+    &(const struct wmma){16, k, ab, ab, cd, cd, 0, false, group, signs}
+#define RDNA4_EIGHT(t, A, B)                                         \
+    WMMA(GFX1201, "f32_16x16x16_" t, T_F32X8, T_B64, T_B64, T_F32X8, \
+         SHAPE(16, 16, A, B, W_F32, W_F32), 0)
+
 const struct op_row exec_wmma_rows[] = {
     WMMA(GFX1250, "f32_16x16x4_f32", T_F32X8, T_B64, T_B64, T_F32X8,
          SHAPE(16, 4, W_F32, W_F32, W_F32, W_F32), 0),
@@ -331,5 +339,23 @@ const struct op_row exec_wmma_rows[] = {
            SHAPE_OF(32, 128, W_FP4, W_FP4, 32, false)),
     SCALED("scale16_f32_32x16x128_f4", T_F32X16, T_B512, T_B256, T_B64,
            SHAPE_OF(32, 128, W_FP4, W_FP4, 16, false)),
+    WMMA(GFX1201, "f32_16x16x16_bf16", T_F32X8, T_B128, T_B128, T_F32X8,
+         RDNA4(16, W_BF16, W_F32, 4, true), 0),
+    WMMA(GFX1201, "f32_16x16x16_f16", T_F32X8, T_B128, T_B128, T_F32X8,
+         RDNA4(16, W_F16, W_F32, 4, true), 0),
+    WMMA(GFX1201, "f16_16x16x16_f16", T_PKF16X4, T_B128, T_B128, T_PKF16X4,
+         RDNA4(16, W_F16, W_F16, 4, true), 0),
+    WMMA(GFX1201, "bf16_16x16x16_bf16", T_PKBF16X4, T_B128, T_B128, T_PKBF16X4,
+         RDNA4(16, W_BF16, W_BF16, 4, true), 0),
+    WMMA(GFX1201, "i32_16x16x16_iu8", T_I32X8, T_B64, T_B64, T_I32X8,
+         RDNA4(16, W_IU8, W_I32, 8, false), 0),
+    WMMA(GFX1201, "i32_16x16x16_iu4", T_I32X8, T_B32, T_B32, T_I32X8,
+         RDNA4(16, W_IU4, W_I32, 8, false), 0),
+    WMMA(GFX1201, "i32_16x16x32_iu4", T_I32X8, T_B64, T_B64, T_I32X8,
+         RDNA4(32, W_IU4, W_I32, 16, false), 0),
+    RDNA4_EIGHT("fp8_fp8", W_FP8, W_FP8),
+    RDNA4_EIGHT("fp8_bf8", W_FP8, W_BF8),
+    RDNA4_EIGHT("bf8_fp8", W_BF8, W_FP8),
+    RDNA4_EIGHT("bf8_bf8", W_BF8, W_BF8),
     {.name = NULL},
 };

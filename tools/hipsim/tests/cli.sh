@@ -49,10 +49,11 @@ int main(int argc, char **argv)
     return result != 255 * 128;
 }
 END
-"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 -c sum.hip -o sum.o >log 2>&1 || fail 'the program does not compile'
-"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250 sum.o -o sum >log 2>&1 || fail 'an object is not linked'
+"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250,gfx1201 -c sum.hip -o sum.o >log 2>&1 || fail 'the program does not compile'
+"$hipsim" cc --clang "$clang" --target gfx942,gfx950,gfx1250,gfx1201 sum.o -o sum >log 2>&1 || fail 'an object is not linked'
 "$hipsim" ./sum >log 2>&1 && grep -q '^gfx942.*: 32640$' log || fail 'wrong on the default target'
 "$hipsim" --target mi355x ./sum >log 2>&1 && grep -q '^gfx950.*: 32640$' log || fail 'wrong on MI355X'
+"$hipsim" --target rx9070xt ./sum >log 2>&1 && grep -q '^gfx1201.*: 32640$' log || fail 'wrong on RX 9070 XT'
 "$hipsim" --target mi455x ./sum >log 2>&1 && grep -q '^gfx1250.*: 32640$' log || fail 'wrong on MI455X'
 "$hipsim" --time --stats=off --seed=7 -- ./sum >log 2>&1 && grep -q 'modelled' log || fail 'no time is printed'
 ! "$hipsim" --target mi355x ./sum beyond >log 2>&1 && grep -q 'sum' log || fail 'a store out of bounds is not found'

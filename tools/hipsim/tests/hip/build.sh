@@ -15,7 +15,7 @@ installed=/usr/lib/x86_64-linux-gnu/amdgcn/bitcode
 libraries=$output.bitcode
 mkdir -p "$libraries"
 ln -sf "$installed"/*.bc "$libraries"
-for isa in 942:9402 950:9500 1250:12500; do
+for isa in 942:9402 950:9500 1201:12001 1250:12500; do
     file=$libraries/oclc_isa_version_${isa%:*}.bc
     echo "const __constant int __oclc_ISA_version = ${isa#*:};
           const __constant bool __oclc_daz_opt = false;" |
@@ -24,7 +24,7 @@ for isa in 942:9402 950:9500 1250:12500; do
     mv "$file.new" "$file"
 done
 lanes=64
-case " $* " in *gfx1250*) lanes=32 ;; esac
+case " $* " in *gfx1[0-9]*) lanes=32 ;; esac
 exec "$clang" -x hip --rocm-path=/usr --rocm-device-lib-path="$libraries" \
     -D__AMDGCN_WAVEFRONT_SIZE=$lanes -O2 -Wall -Wno-linker-warnings \
     -Wno-deprecated-declarations "$source" -o "$output" "$@"

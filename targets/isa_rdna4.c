@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file emits RDNA4's instructions. The machine has no loads to LDS: a copy loads registers,
+ * and its data are stored to LDS at the wait for it. So the load is in flight until then.
+ * lower_isa.h describes the functions. Source: RDNA4 ISA manual.
+ */
+#include "targets/isa_gfx12.h"
+
+#include <string.h>
+
+/* ---- Copies to LDS ---- */
+
+/* Stores the data of all held copies but the newest `most`. LLVM waits for their loads. */
+static void store_copies(struct lower *l, unsigned most)
+{
+    const unsigned n = l->n_copies > most ? l->n_copies - most : 0;
+    for (unsigned i = 0; i < n; i++) {
+        LLVMValueRef store = LLVMBuildStore(l->b, l->copies[i].data, l->copies[i].lds);
+        LLVMSetAlignment(store, 4);
+    }
+    l->n_copies -= n;
+    memmove(l->copies, l->copies + n, l->n_copies * sizeof(l->copies[0]));
+}
+
+static void end_copies(struct lower *l) { store_copies(l, 0); }
+
+/* Holds data for lds + the lane's place, `bytes` a lane. */
+static void hold(struct lower *l, LLVMValueRef data, LLVMValueRef lds, unsigned bytes)
+{
+    if (l->n_copies == LOWER_HELD)
+        store_copies(l, LOWER_HELD - 1);
+    LLVMValueRef each = LLVMBuildMul(l->b, l->lane, lower_i32(l, bytes), "");
+    l->copies[l->n_copies++] =
+        (struct lower_held){data, LLVMBuildGEP2(l->b, l->i8, lds, &each, 1, "")};
+}
+
+/* Returns the type of `bytes` bytes of a lane. */
+static LLVMTypeRef data_type(struct lower *l, unsigned bytes)
+{
+    return bytes == 4 ? l->i32 : LLVMVectorType(l->i32, bytes / 4);
+}
+
+/* Moves an LDS pointer by a constant. */
+static LLVMValueRef advance(struct lower *l, LLVMValueRef lds, unsigned bytes)
+{
+    LLVMValueRef by = lower_i32(l, bytes);
+    return bytes ? LLVMBuildGEP2(l->b, l->i8, lds, &by, 1, "") : lds;
+}
+
+static LLVMValueRef copy_to_lds(struct lower *l, const struct lower_copy *c)
+{
+    LLVMTypeRef type = data_type(l, c->bytes);
+    LLVMValueRef at = LLVMBuildAdd(l->b, c->lane_offset, lower_i32(l, c->both), "");
+    LLVMValueRef args[4] = {c->rsrc, at, c->offset, lower_i32(l, 0)};
+    LLVMValueRef data = emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load", &type, 1, args, 4);
+    if (data)
+        hold(l, data, advance(l, c->lds, c->both), c->bytes);
+    return data;
+}
+
+static void gather_to_lds(struct lower *l, const struct lower_gather *g)
+{
+    LLVMValueRef offset = LLVMTypeOf(g->lane_offset) == l->i64
+                              ? g->lane_offset
+                              : LLVMBuildZExt(l->b, g->lane_offset, l->i64, "");
+    LLVMValueRef at[2] = {LLVMBuildAdd(l->b, offset, LLVMConstInt(l->i64, g->both, false), "")};
+    LLVMValueRef base = LLVMBuildIntToPtr(l->b, g->base, l->global_ptr, "");
+    LLVMValueRef data = LLVMBuildLoad2(l->b, data_type(l, g->bytes),
+                                       LLVMBuildGEP2(l->b, l->i8, base, at, 1, ""), "");
+    LLVMSetAlignment(data, 4);
+    LLVMValueRef lds = LLVMBuildAdd(l->b, g->lds, lower_i32(l, g->lds_offset), "");
+    hold(l, data, advance(l, LLVMBuildIntToPtr(l->b, lds, l->lds_ptr, ""), g->both), g->bytes);
+}
+
+/* ---- Waits ---- */
+
+/* Waits for copies to LDS by storing their data, and for LDS. LLVM adds the waits for loads to
+ * registers. A wait for all copies waits for all stores too, as on CDNA5. */
+static void wait(struct lower *l, int64_t vm, int64_t lgkm)
+{
+    const struct tir_machine *const m = &l->t->machine;
+    if (vm >= 0 && vm < m->vm_max) {
+        store_copies(l, (unsigned)vm);
+        lgkm = 0;
+    }
+    if (vm == 0)
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.storecnt", 0);
+    if (lgkm >= 0 && lgkm < m->lgkm_max)
+        gfx12_wait_counter(l, "llvm.amdgcn.s.wait.dscnt", lgkm);
+}
+
+/* ---- Matrices ---- */
+
+/* Emits a WMMA. The intrinsics of floats take a, b and c. Integers have a flag before a and b, 1
+ * for signed, and a clamp. */
+static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
+{
+    const unsigned in = p->row->in_dtype;
+    LLVMTypeRef number = in == TIR_F16 ? l->f16 : in == TIR_BF16 ? l->i16 : l->i32;
+    const unsigned each = number == l->i32 ? 4 : 1; /* four bytes */
+    LLVMTypeRef types[2] = {LLVMTypeOf(p->operands[2]),
+                            LLVMVectorType(number, p->counts[0] / each)};
+    LLVMValueRef a = lower_bitcast(l, p->operands[0], types[1]);
+    LLVMValueRef b = lower_bitcast(l, p->operands[1], types[1]), c = p->operands[2];
+    LLVMValueRef no = LLVMConstNull(l->i1), yes = LLVMConstInt(l->i1, 1, false);
+    if (in == TIR_I8)
+        return emit_intrinsic(l, p->row->intrinsic, types, 2,
+                              (LLVMValueRef[]){yes, a, yes, b, c, no}, 6);
+    return emit_intrinsic(l, p->row->intrinsic, types, 2, (LLVMValueRef[]){a, b, c}, 3);
+}
+
+/* OOB_SELECT 3 compares bytes, and FORMAT is not 0, which would be unbound (RDNA4 ISA, table 57;
+ * RDNA3 ISA, table 46). */
+enum { RSRC_FLAGS = 3 << 28 | 4 << 12 };
+
+const struct lower_isa lower_isa_rdna4 = {
+    .set_registers = gfx12_set_registers,
+    .wait = wait,
+    .barrier = cdna_barrier,
+    .set_priority = cdna_set_priority,
+    .rsrc_flags = RSRC_FLAGS,
+    .copy_to_lds = copy_to_lds,
+    .gather_to_lds = gather_to_lds,
+    .end_copies = end_copies,
+    .multiply = multiply,
+    .lane_xor = gfx12_lane_xor,
+    .lane_gather = cdna_lane_gather,
+    .lane_sum = gfx12_lane_sum,
+    .lanes_below = gfx12_lanes_below,
+    .to_bf16 = cdna_round_to_bf16,
+    .to_fp8 = cdna_to_fp8,
+    .fp8_to_f32 = cdna_fp8_to_f32,
+    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
+};

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gfx1201: what differs from gfx1250, which has the tests of GFX12's formats and counters. Matrix
+ * instructions, buffer resources, the distance of products, and instructions that it does not have.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/hipsim/tests/device.h"
+
+static struct program wave32(void)
+{
+    struct program p = program_new(GFX1201);
+    p.block = 32;
+    return p;
+}
+
+static uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525 + 1013904223;
+    return *state >> 8;
+}
+
+/* -- products ---------------------------------------------------------------------------------- */
+
+/* A product as the RDNA4 ISA manual, 7.12.2, lays it out. Lane, register and position of B[k][n]:
+ *     16 bits:  { k[2], n[3:0] }   { k[3], k[1] }   k[0]
+ *      8 bits:  { k[3], n[3:0] }   k[2]             k[1:0]
+ *      4 bits:  { k[3], n[3:0] }   0                k[2:0]    (16 k)
+ *               { k[4], n[3:0] }   k[3]             k[2:0]    (32 k)
+ * A[m][k] is where B[k][m] would be. D[m][n] is in lane { m[3], n[3:0] }, register m[2:0]. */
+struct product {
+    const char *name;
+    unsigned bits, k, registers;
+    bool integers;
+    uint32_t (*encode)(int value);
+    int least, most; /* elements */
+};
+
+static uint32_t bf16_of(int value) { return bits_of((float)value) >> 16; }
+
+static uint32_t f16_of(int value)
+{
+    const unsigned m = (unsigned)abs(value);
+    if (!m)
+        return 0;
+    const unsigned e = 31 - (unsigned)__builtin_clz(m);
+    return (value < 0 ? 0x8000u : 0) | (e + 15) << 10 | ((m << 10 >> e) & 0x3ff);
+}
+
+static uint32_t fp8_of(int value)
+{
+    const unsigned m = (unsigned)abs(value);
+    if (!m)
+        return 0;
+    const unsigned e = 31 - (unsigned)__builtin_clz(m);
+    return (value < 0 ? 0x80u : 0) | (e + 7) << 3 | ((m << 3 >> e) & 7);
+}
+
+static uint32_t bf8_of(int value)
+{
+    const unsigned m = (unsigned)abs(value);
+    if (!m)
+        return 0;
+    const unsigned e = 31 - (unsigned)__builtin_clz(m);
+    return (value < 0 ? 0x80u : 0) | (e + 15) << 2 | ((m << 2 >> e) & 3);
+}
+
+static uint32_t integer_of(int value) { return (uint32_t)value; }
+
+static unsigned bit(unsigned value, unsigned n) { return value >> n & 1; }
+
+/* Puts element (k, n) into registers from `first` on. */
+static void put(struct program *p, const struct product *t, unsigned first, unsigned k, unsigned n,
+                uint32_t code)
+{
+    unsigned half = bit(k, 3), reg = 0, at = 0;
+    if (t->bits == 16) {
+        half = bit(k, 2);
+        reg = 2 * bit(k, 3) + bit(k, 1);
+        at = bit(k, 0);
+    } else if (t->bits == 8) {
+        reg = bit(k, 2);
+        at = k & 3;
+    } else {
+        half = t->k == 32 ? bit(k, 4) : bit(k, 3);
+        reg = t->k == 32 ? bit(k, 3) : 0;
+        at = k & 7;
+    }
+    const uint32_t mask = t->bits == 32 ? UINT32_MAX : (1u << t->bits) - 1;
+    p->v[first + reg][16 * half + n] |= (code & mask) << t->bits * at;
+}
+
+static int element(uint32_t *seed, const struct product *t)
+{
+    return t->least + (int)(next_random(seed) % (unsigned)(t->most - t->least + 1));
+}
+
+static void check_product(const struct product *t)
+{
+    struct program p = wave32();
+    int a[16][32], b[32][16], c[16][16];
+    char text[160];
+    uint32_t seed = 1;
+    for (unsigned k = 0; k < t->k; k++) {
+        for (unsigned n = 0; n < 16; n++) {
+            put(&p, t, 8, k, n, t->encode(a[n][k] = element(&seed, t)));
+            put(&p, t, 16, k, n, t->encode(b[k][n] = element(&seed, t)));
+        }
+    }
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            c[m][n] = (int)(next_random(&seed) % 100);
+            const uint32_t code = t->integers ? (uint32_t)c[m][n] : bits_of((float)c[m][n]);
+            p.v[m % 8][m / 8 * 16 + n] = code;
+        }
+    }
+    snprintf(text, sizeof(text), "v_wmma_%s v[24:31], v[8:%u], v[16:%u], v[0:7]%s\n", t->name,
+             8 + t->registers - 1, 16 + t->registers - 1, t->integers ? " neg_lo:[1,1,0]" : "");
+    if (t->registers == 1)
+        snprintf(text, sizeof(text), "v_wmma_%s v[24:31], v8, v16, v[0:7] neg_lo:[1,1,0]\n",
+                 t->name);
+    program_run(&p, text);
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            int want = c[m][n];
+            for (unsigned k = 0; k < t->k; k++)
+                want += a[m][k] * b[k][n];
+            const uint32_t got = p.v[24 + m % 8][m / 8 * 16 + n];
+            const int is = t->integers ? (int)got : (int)float_of(got);
+            if (is != want)
+                print_error("%s: D[%u][%u] is %d, not %d\n", t->name, m, n, is, want);
+            assert_int_equal(is, want);
+        }
+    }
+}
+
+static void products_follow_the_layouts(void **state)
+{
+    (void)state;
+    static const struct product products[] = {
+        {"f32_16x16x16_bf16", 16, 16, 4, false, bf16_of, -8, 8},
+        {"f32_16x16x16_f16", 16, 16, 4, false, f16_of, -8, 8},
+        {"f32_16x16x16_fp8_fp8", 8, 16, 2, false, fp8_of, -8, 8},
+        {"f32_16x16x16_bf8_bf8", 8, 16, 2, false, bf8_of, -4, 4},
+        {"i32_16x16x16_iu8", 8, 16, 2, true, integer_of, -128, 127},
+        {"i32_16x16x16_iu4", 4, 16, 1, true, integer_of, -8, 7},
+        {"i32_16x16x32_iu4", 4, 32, 2, true, integer_of, -8, 7},
+    };
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)
+        check_product(&products[i]);
+}
+
+/* NEG negates the elements in low halves, NEG_HI the others (RDNA4 ISA, 7.12). */
+static void products_negate_halves(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    for (unsigned r = 8; r < 12; r++)
+        program_fill(&p, r, bf16_of(3) << 16 | bf16_of(5));
+    for (unsigned r = 16; r < 20; r++)
+        program_fill(&p, r, bf16_of(1) << 16 | bf16_of(1));
+    program_run(&p, "v_wmma_f32_16x16x16_bf16 v[24:31], v[8:11], v[16:19], 0\n"
+                    "v_wmma_f32_16x16x16_bf16 v[32:39], v[8:11], v[16:19], 0 neg_lo:[1,0,0]\n"
+                    "v_wmma_f32_16x16x16_bf16 v[40:47], v[8:11], v[16:19], 0 neg_hi:[0,1,0]\n");
+    assert_true((double)float_of(p.v[24][7]) == 8 * 5 + 8 * 3);
+    assert_true((double)float_of(p.v[32][7]) == -8 * 5 + 8 * 3);
+    assert_true((double)float_of(p.v[40][7]) == 8 * 5 - 8 * 3);
+}
+
+/* A result of 16 bits has rows 2 v and 2 v + 1 in register v (RDNA4 ISA, 7.12.2). */
+static void results_of_16_bits_are_packed(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    const struct product t = {"", 16, 16, 4, false, f16_of, 0, 0};
+    for (unsigned n = 0; n < 16; n++) {
+        put(&p, &t, 8, 0, n, f16_of((int)n));      /* A[m][0] = m */
+        put(&p, &t, 16, 0, n, f16_of(1 + (int)n)); /* B[0][n] = 1 + n */
+    }
+    program_run(&p, "v_wmma_f16_16x16x16_f16 v[24:27], v[8:11], v[16:19], 0\n");
+    for (unsigned m = 0; m < 16; m++)
+        for (unsigned n = 0; n < 16; n++)
+            assert_int_equal(p.v[24 + m % 8 / 2][m / 8 * 16 + n] >> 16 * (m % 2) & 0xffff,
+                             f16_of((int)(m * (1 + n))));
+}
+
+/* One vector instruction between a product and the next whose A or B it is; all else waits by
+ * itself (RDNA4 ISA, 7.12.1). */
+static void factors_need_distance(void **state)
+{
+    (void)state;
+#define PRODUCT "v_wmma_f32_16x16x16_bf16 v[0:7], v[8:11], v[16:19], v[0:7]\n"
+#define MULTIPLIES "v_wmma_f32_16x16x16_bf16 v[24:31], v[4:7], v[16:19], 0\n"
+    static const char *const good[] = {PRODUCT "v_nop\n" MULTIPLIES, PRODUCT PRODUCT,
+                                       PRODUCT "v_mov_b32 v40, v3\n", PRODUCT "v_mov_b32 v9, 0\n",
+                                       "v_exp_f32 v1, v2\nv_add_f32 v3, v1, v4\n"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct program fine = wave32(), bad = wave32();
+        fine.checks = bad.checks = CHECK_ALL;
+        program_try(&fine, good[i]);
+        program_try(&bad, PRODUCT MULTIPLIES);
+        check_pair(FAULT_HAZARD, &bad.fault, PRODUCT MULTIPLIES, &fine.fault, good[i]);
+    }
+}
+
+/* -- buffers ----------------------------------------------------------------------------------- */
+
+static uint32_t *numbers(unsigned n)
+{
+    uint32_t init[64];
+    for (unsigned i = 0; i < n; i++)
+        init[i] = 1000 + i;
+    return device_alloc(n * sizeof(uint32_t), init);
+}
+
+/* Sets a resource (RDNA4 ISA, table 57). */
+static void set_resource(struct program *p, const void *base, uint32_t stride, uint32_t records,
+                         uint32_t select)
+{
+    program_s64_set(p, 4, (uint64_t)(uintptr_t)base | (uint64_t)stride << 48);
+    p->s[6] = records;
+    p->s[7] = select << 28 | 4 << 12;
+}
+
+static void buffers_end_as_the_select_says(void **state)
+{
+    (void)state;
+    uint32_t *data = numbers(64);
+    struct program p = wave32();
+    program_lanes(&p, 1, 4);
+    program_lanes(&p, 2, 1);
+    set_resource(&p, data, 0, 62, 3); /* bytes, and the whole access */
+    program_run(&p, "buffer_load_b32 v8, v1, s[4:7], null offen\n"
+                    "buffer_load_b64 v[10:11], v1, s[4:7], null offen\ns_wait_loadcnt 0\n");
+    assert_int_equal(p.v[8][14], 1014);
+    assert_int_equal(p.v[8][15], 0); /* bytes 60 to 63 of 62 */
+    assert_int_equal(p.v[10][14], 1014);
+    assert_int_equal(p.v[11][14], 0);
+    set_resource(&p, data, 8, 5, 0); /* indices, and the offset within the stride */
+    program_run(&p, "buffer_load_b32 v8, v2, s[4:7], null idxen offset:4\n"
+                    "buffer_load_b32 v9, v2, s[4:7], null idxen offset:8\ns_wait_loadcnt 0\n");
+    assert_int_equal(p.v[8][4], 1009);
+    assert_int_equal(p.v[8][5], 0);
+    assert_int_equal(p.v[9][0], 0);
+    set_resource(&p, data, 0, 1, 2); /* not at all */
+    program_run(&p, "buffer_load_b32 v8, v1, s[4:7], null offen\ns_wait_loadcnt 0\n");
+    assert_int_equal(p.v[8][31], 1031);
+    hipsim_mem_free(data);
+}
+
+/* -- what it does not have --------------------------------------------------------------------- */
+
+/* Machine code of gfx1250's instructions for async loads, the tensor data mover, upper halves of
+ * registers, packed f32 and wider products is no instruction here. */
+static void other_encodings_are_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        ".long 0xee180002, 0x00000001, 0x00000001\n", /* global_load_async_to_lds_b32 */
+        ".long 0xd0710001, 0x7c000000, 0x7c7c0400\n", /* tensor_load_to_lds */
+        ".long 0xbfca0000\n",                         /* s_wait_asynccnt */
+        ".long 0xbf860000\n",                         /* s_set_vgpr_msb */
+        ".long 0xcc294000, 0x18020902\n",             /* v_pk_add_f32 */
+        ".long 0xcc620000, 0x1c022108\n",             /* v_wmma_f32_16x16x32_bf16 */
+        ".long 0x7e009301\n",                         /* v_permlane16_swap_b32 */
+        ".long 0xdbf00000, 0x00000004\n",             /* ds_load_tr16_b128 */
+        /* gfx1201's own, which is not executed */
+        "v_swmmac_f32_16x16x32_bf16 v[0:7], v[8:11], v[16:23], v32\n",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct program p = wave32();
+        program_try(&p, texts[i]);
+        if (p.fault.kind != FAULT_DECODE)
+            print_error("not refused: %s", texts[i]);
+        assert_int_equal(p.fault.kind, FAULT_DECODE);
+    }
+}
+
+/* Registers come in blocks of 24, and a work-group processor has LDS for two workgroups. */
+static void the_machine_is_as_the_manual_says(void **state)
+{
+    (void)state;
+    const struct isa *isa = isa_of(GFX1201);
+    assert_int_equal(isa->lanes, 32);
+    assert_int_equal(isa->vgprs / (isa->vgpr_granule * 11), 5); /* 256 registers take 264 */
+    assert_int_equal(isa->lds_bytes, 2 * isa->lds_group);
+    assert_int_equal(isa->lds_group, 64 * 1024);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_follow_the_layouts),
+        cmocka_unit_test(products_negate_halves),
+        cmocka_unit_test(results_of_16_bits_are_packed),
+        cmocka_unit_test(factors_need_distance),
+        cmocka_unit_test(buffers_end_as_the_select_says),
+        cmocka_unit_test(other_encodings_are_refused),
+        cmocka_unit_test(the_machine_is_as_the_manual_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
