@@ -259,6 +259,14 @@ static void exec_dual(struct wave *w, const struct inst *in)
 #define CONTROL(op, fn, how, flag) \
     {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag), OWN}
 #define WAIT(op, low, high) CONTROL(op, exec_wait, WAITS(low, high), 0)
+/* gfx1201's waits for exports, and for images and rays, which are not simulated. */
+#define WAIT_OF(op, counter)         \
+    {.name = #op,                    \
+     .exec = exec_wait,              \
+     .arg = WAITS(counter, NO_WAIT), \
+     .flags = ROW_SALU,              \
+     .targets = GFX1201}
+#define NO_WAIT_OF(op) {.name = #op, .exec = exec_nothing, .flags = ROW_SALU, .targets = GFX1201}
 #define DUAL(op) {.name = "v_dual_" #op, .exec = exec_dual, .flags = ROW_VALU, OWN}
 
 const struct op_row exec_gfx1250_rows[] = {
@@ -273,6 +281,9 @@ const struct op_row exec_gfx1250_rows[] = {
     CONTROL(s_wait_xcnt, exec_nothing, 0, 0), /* addresses are translated at issue */
     CONTROL(s_wait_alu, exec_nothing, 0, 0),  /* the ALU has no latency here */
     CONTROL(s_wait_idle, exec_wait_idle, 0, 0),
+    WAIT_OF(s_wait_expcnt, WAIT_EXP),
+    NO_WAIT_OF(s_wait_samplecnt),
+    NO_WAIT_OF(s_wait_bvhcnt),
     {.name = "v_pipeflush", .exec = exec_nothing, .flags = ROW_VALU, OWN},
     CONTROL(s_delay_alu, exec_nothing, 0, 0),
     CONTROL(s_clause, exec_nothing, 0, 0),
