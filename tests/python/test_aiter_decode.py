@@ -39,6 +39,10 @@ KERNELS = [
      "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices", "lse": True,
      "sinks": True},
+    {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices", "sinks": True,
+     "sparse": "slots", "two_sources": [False, True]},
+    {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 4, "page_table": "indices", "sinks": True,
+     "sparse": "slots", "kv_dtype": "fp8", "kv_layout": "scales_last"},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "one_launch": True, "mask": "window",
@@ -453,6 +457,65 @@ class Decode:
                 support.close(self.back(lse)[s].T, want_lse, 1e-3)
             else:
                 np.testing.assert_allclose(self.back(lse)[s, 0], sinks, rtol=1e-6)
+
+    def lists_of_rows(self, lengths, rows, seed):
+        """Random rows of a pool for each query, a ninth of them -1. Returns (rows, starts)."""
+        starts, random = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), np.random.default_rng(seed)
+        entries = random.integers(0, rows, starts[-1]).astype(np.int32)
+        entries[::9] = -1
+        return entries, starts
+
+    def compare_lists(self, got, q, sinks, lists):
+        """Compares with attention over a query's keys. `lists` has (rows, entries, starts) for each source."""
+        for t in range(len(q)):
+            own = [rows[x[x >= 0]] for rows, x in ((rows, entries[starts[t]:starts[t + 1]]) for rows, entries, starts in lists)]
+            x = np.concatenate(own)[:, None]
+            want, _ = support.attention(q[t][None], x, x, scale=512 ** -0.5, sinks=sinks)
+            support.close(self.back(got)[t][None], want, support.bound(lists[0][0]))
+
+    def test_lists_of_rows_of_one_pool(self):
+        rows, q, sinks = support.random((300, 512), 1), support.random((4, 7, 512), 2), support.random(7, 4, np.float32)
+        entries, starts = self.lists_of_rows([130, 0, 5, 61], 300, 3)
+        given = [self.t(x) for x in (q, rows, entries, starts, sinks)]
+        self.compare_lists(aiter.pa_decode_sparse(*given, 512 ** -0.5, kv_splits=2), q, sinks, [(rows, entries, starts)])
+        got = aiter.pa_prefill_sparse(*given[:4], None, None, None, given[4], 512 ** -0.5)
+        self.compare_lists(got, q, sinks, [(rows, entries, starts)])
+        pages = [given[0], self.t(rows.reshape(300, 1, 512)), *given[2:]]
+        self.compare_lists(aiter.pa_decode_sparse(*pages, 512 ** -0.5), q, sinks, [(rows, entries, starts)])
+        for words, more in (("kv_scales", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
+                            ("extra_cache", {"extra_cache": given[1]})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.pa_decode_sparse(*given, 512 ** -0.5, **more)
+
+    def test_lists_of_rows_of_a_pool_and_of_this_pass(self):
+        rows, new, q = support.random((300, 512), 1), support.random((40, 512), 5), support.random((4, 7, 512), 2)
+        sinks = support.random(7, 4, np.float32)
+        for lengths, more in (([70, 0, 5, 0], [3, 20, 0, 0]), ([0, 0, 0, 0], [3, 20, 1, 0]), ([9, 1, 5, 2], [0, 0, 0, 0])):
+            pool, own = self.lists_of_rows(lengths, 300, 3), self.lists_of_rows(more, 40, 6)
+            given = [self.t(x) for x in (q, rows, *pool, new, *own, sinks)]
+            lists, out = [(rows, *pool), (new, *own)], self.t(np.zeros_like(q))
+            self.compare_lists(aiter.pa_prefill_sparse(*given, 512 ** -0.5), q, sinks, lists)
+            self.assertIs(aiter.pa_sparse_prefill_opus(*given, 512 ** -0.5, out=out), out)
+            self.compare_lists(out, q, sinks, lists)
+
+    def test_lists_of_rows_of_584_bytes(self):
+        random, page, pages = np.random.default_rng(1), 4, 20
+        pool = np.zeros((pages, page * 584), np.uint8)
+        narrow = random.integers(0, 120, (pages, page, 448)).astype(np.uint8)  # positive numbers of fp8
+        wide = support.random((pages, page, 64), 2)
+        exponents = random.integers(115, 119, (pages, page, 7)).astype(np.uint8)
+        pool[:, :page * 576] = np.concatenate([narrow, wide.view(np.uint8)], -1).reshape(pages, -1)
+        scales = pool[:, page * 576:].reshape(pages, page, 8)
+        scales[..., :7] = exponents
+        values = FP8[narrow] * np.repeat(2.0 ** (exponents.astype(int) - 127), 64, -1)
+        rows = np.concatenate([values, wide.astype(np.float64)], -1).reshape(-1, 512)
+        q, sinks = support.random((3, 7, 512), 3), support.random(7, 4, np.float32)
+        entries, starts = self.lists_of_rows([50, 0, 33], len(rows), 5)
+        got = aiter.pa_decode_sparse(self.t(q), self.t(pool.reshape(pages, page, 584)), self.t(entries), self.t(starts),
+                                     self.t(sinks), 512 ** -0.5)
+        self.compare_lists(got, q, sinks, [(rows, entries, starts)])
+        with self.assertRaisesRegex(aiter.NotServed, "no multiple of 16 bytes"):
+            aiter.pa_decode_sparse(self.t(q), self.t(pool.reshape(-1, 1, 584)), self.t(entries), self.t(starts), self.t(sinks), 1.0)
 
     def test_decode_attention_fwd(self):
         lengths, heads, page = [1000, 33, 0], 5, 16

@@ -11,7 +11,7 @@ MODULES = {
     "aiter.mla": ((), """get_meta_param mla_decode_fwd mla_decode_fwd_v4_nm mla_decode_fwd_v4_nm_ps mla_prefill_fwd
         get_mla_v4_nm_num_kv_splits get_mla_v4_nm_ps_workspace""", False),
     "aiter.ops.attention": ((), """decode_update_mla_metadata_v1 get_mla_metadata_info_v1 get_mla_metadata_v1
-        get_pa_metadata_info_v1 get_pa_metadata_v1 get_ps_metadata_info_v1 get_ps_metadata_v1 mla_prefill_ps_asm_fwd
+        get_pa_metadata_info_v1 get_pa_metadata_v1 get_ps_metadata_info_v1 get_ps_metadata_v1 mla_decode_v4_asm mla_prefill_ps_asm_fwd
         mla_reduce_v1 pa_decode_bf16_asm pa_decode_gluon pa_fwd_asm pa_persistent_fwd pa_reduce_v1 paged_attention_common
         paged_attention_ragged paged_attention_rocm paged_attention_v1""", True),
     "aiter.ops.cache": ((), """concat_and_cache_mla concat_and_cache_mla_seg cp_gather_indexer_k_quant_cache
@@ -133,8 +133,7 @@ PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_
     fused_attention_qk_norm_rope_supported fused_gemm_a8w8_blockscale_preshuffle_split_cat
     fused_gemm_a8w8_blockscale_split_cat fused_gemm_afp4wfp4_preshuffle_split_cat fused_mla_prefill_qkv_fp8
     fused_qk_norm_rope_group_quant fused_qk_rope_concat_and_cache_mla_seg gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl get_mla_v4_nm_num_kv_splits
-    get_mla_v4_nm_ps_workspace make_fp4_mqa_plan mla_decode_fwd_v4_nm_ps mla_decode_gluon pa_mqa_logits_mxfp4
-    pa_sparse_prefill_opus""".split())
+    get_mla_v4_nm_ps_workspace make_fp4_mqa_plan mla_decode_fwd_v4_nm_ps mla_decode_gluon pa_mqa_logits_mxfp4""".split())
 
 # Small things that modules of attention import beside calls: {path: names in attn.aiter._helpers}
 HELPERS = {

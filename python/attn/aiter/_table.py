@@ -114,6 +114,10 @@ ROWS = (
     (("mla_gluon",), "SGLang",
      "both forms of lists, several queries a sequence, fp8 caches, LSE, `attn_sink`, rows of DeepSeek-V4 "
      "(`has_pe=False`), on both targets", "latents and rotated keys in two tensors"),
+    (("pa_decode_sparse", "pa_prefill_sparse", "pa_sparse_prefill_opus"), "ATOM, SGLang, vLLM",
+     "lists of rows of DeepSeek-V4, -1 for none, by kernels with `sparse: slots`, on both targets; pools of 16 bits, for decode of "
+     "584-byte rows too (`[pages, P, 584]` of bytes); prompts over a pool and this pass's rows by kernels with `two_sources`",
+     "`kv_scales`, `skip_reduce`, `extra_cache`"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),
@@ -172,8 +176,10 @@ _MSA = "scores and choices of MiniMax-M3's blocks are not ops of attnc; fused_qk
 _PACKED = "the segmented layout is of gfx1250"
 _PARTS = "the norm, the rotation and attention are launches of their own: fused_qkv_split_qk_norm_rope_cache has the first two"
 _ROPE = "it is a class with tables of its own, not a call; the calls rope_cached_* rotate by an engine's table"
-_V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-V4, and mla_gluon attends to "
+_V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-V4, and pa_decode_sparse attends to "
        "lists of them")
+_PLANES = ("rows whose rotated part is in a tensor of its own are not read; pa_decode_sparse and pa_prefill_sparse read rows of 16 bits, "
+           "and for decode rows of 584 bytes")
 _FP4 = "keys of 4 bits are not read"
 
 _ANGLES = "angles, other orders of rows and new outputs have no kernel; rope_cached_positions_*_inplace rotate rows in place"
@@ -203,11 +209,9 @@ MISSING = (
     ("fused_gemm_a8w8_blockscale_preshuffle_split_cat", "ATOM", _UP),
     ("fused_gemm_afp4wfp4_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
-    ("mla_decode_fwd_v4_nm", "ATOM", _V4),
-    ("pa_decode_sparse", "ATOM", _V4),
-    ("pa_prefill_sparse", "ATOM", _V4),
-    ("pa_sparse_prefill_opus", "ATOM, vLLM", _V4),
-    ("pa_sparse_prefill_fp8_opus", "ATOM", _V4),
+    ("mla_decode_fwd_v4_nm", "ATOM", _PLANES),
+    ("mla_decode_v4_asm", "", _PLANES),
+    ("pa_sparse_prefill_fp8_opus", "ATOM", _PLANES),
     ("flydsl_fused_compress_attn", "ATOM", _V4),
     ("flydsl_hca_compress_attn", "ATOM", _V4),
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
@@ -228,7 +232,7 @@ MISSING = (
     ("chunk_gated_delta_rule_fwd_h_flydsl_opt", "vLLM", _GDN),
     ("gdn_prepare_flydsl_supported", "vLLM", _GDN),
     ("gdn_prepare_fwd_flydsl", "vLLM", _GDN),
-    ("mla_decode_fwd_v4_nm_ps", "SGLang", _V4),
+    ("mla_decode_fwd_v4_nm_ps", "SGLang", _PLANES),
     ("get_mla_v4_nm_num_kv_splits", "SGLang", _V4),
     ("get_mla_v4_nm_ps_workspace", "SGLang", _V4),
     ("flydsl_mla_v4_decode_supported", "SGLang", _V4),
