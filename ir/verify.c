@@ -109,17 +109,14 @@ static void check_nested(struct tir_verifier *v, struct scope *s, const struct t
                          const struct tir_block *b)
 {
     const unsigned expected = op->opcode == TIR_for ? 1 : op->opcode == TIR_if ? 2 : 0;
-    const struct tir_ref self = v->op;
     for (unsigned i = 0; i < 2; i++) {
-        v->op = self;
         if (!tir_check(v, (i < expected) == !!op->blocks[i], "has the wrong number of blocks") ||
             !op->blocks[i])
             continue;
-        tir_check(v, op->blocks[i]->owner.id == self.id && op->blocks[i]->parent == b,
+        tir_check(v, op->blocks[i]->owner.id == v->op.id && op->blocks[i]->parent == b,
                   "block does not belong to this op");
-        check_block(v, s, op->blocks[i]);
+        check_block(v, s, op->blocks[i]); /* does not change v->op */
     }
-    v->op = self;
 }
 
 static void leave(struct tir_verifier *v, struct scope *s, const struct tir_block *b)
