@@ -532,6 +532,9 @@ static void products_need_distance(void **state)
     (void)state;
 #define BF16 "v_wmma_f32_16x16x32_bf16 v[0:7], v[8:15], v[16:23], v[0:7]\n"
 #define FP8 "v_wmma_f32_16x16x64_fp8_fp8 v[0:7], v[8:15], v[16:23], v[0:7]\n"
+#define FP8_128 "v_wmma_f32_16x16x128_fp8_fp8 v[0:7], v[8:23], v[32:47], v[0:7]\n"
+#define IU8 "v_wmma_i32_16x16x64_iu8 v[0:7], v[8:15], v[16:23], v[0:7]\n"
+#define OTHER "v_wmma_f32_16x16x32_bf16 v[24:31], v[8:15], v[16:23], v[24:31]\n"
 #define NOPS(n) ".rept " #n "\nv_nop\n.endr\n"
     static const struct {
         const char *good, *bad;
@@ -540,6 +543,13 @@ static void products_need_distance(void **state)
         {BF16 NOPS(4) "v_mov_b32 v30, v3\n", BF16 NOPS(3) "v_mov_b32 v30, v3\n", FAULT_HAZARD},
         {BF16 NOPS(4) "v_mov_b32 v3, 0\n", BF16 NOPS(3) "v_mov_b32 v3, 0\n", FAULT_HAZARD},
         {FP8 NOPS(2) "v_mov_b32 v30, v3\n", FP8 NOPS(1) "v_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {FP8_128 NOPS(3) "v_mov_b32 v30, v3\n", FP8_128 NOPS(2) "v_mov_b32 v30, v3\n",
+         FAULT_HAZARD},
+        {IU8 NOPS(8) "v_mov_b32 v30, v3\n", IU8 NOPS(7) "v_mov_b32 v30, v3\n", FAULT_HAZARD},
+        {IU8 NOPS(9) "v_wmma_i32_16x16x64_iu8 v[24:31], v[0:7], v[16:23], 0\n",
+         IU8 NOPS(8) "v_wmma_i32_16x16x64_iu8 v[24:31], v[0:7], v[16:23], 0\n", FAULT_HAZARD},
+        {BF16 OTHER NOPS(3) "v_mov_b32 v48, v3\n", BF16 OTHER NOPS(2) "v_mov_b32 v48, v3\n",
+         FAULT_HAZARD},
         {BF16 "s_nop 3\nv_mov_b32 v30, v3\n", BF16 "s_nop 2\nv_mov_b32 v30, v3\n", FAULT_HAZARD},
         {BF16 "s_wait_alu depctr_va_vdst(0)\nv_mov_b32 v30, v3\n",
          BF16 "s_wait_alu depctr_va_vdst(1)\nv_mov_b32 v30, v3\n", FAULT_HAZARD},
