@@ -102,9 +102,10 @@ class Kind(typing.NamedTuple):
         return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
 
 
-def kernels(kinds, decode_queries=1):
+def kernels(kinds, decode_queries=1, trees=False):
     """Entries of a description for layers of these kinds: decode, planned prefill, writes of the cache with and without
-    rotation, work lists and sums of parts. Pages may have any size."""
+    rotation, work lists and sums of parts. Pages may have any size. `trees`: drafts form trees, which layers without a
+    window verify by a mask."""
     out = [{"op": "plan", "q_tiles": [False, True]}]
     for kind in dict.fromkeys(kind._replace(scale=0.0, soft_cap=min(kind.soft_cap, 1.0)) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
@@ -115,6 +116,8 @@ def kernels(kinds, decode_queries=1):
                 {"op": "prefill", **paged, "paged": True, "planned": [False, True]},
                 {"op": "combine", "dtype": kind.dtype, "head_dim": kind.head_dim_v, "partials": "csr"},
                 {"op": "cache_write", **size, **kv}]
+        if trees and kind.window < 0:
+            out.append({"op": "prefill", **paged, "mask": "custom", "paged": True, "planned": True})
     return unique(out)
 
 
@@ -135,9 +138,10 @@ class Rotation(typing.NamedTuple):
 class Steps:
     """The attention of an engine's steps. plan() takes lengths and pages, one launch for each kind of layer. run() is a layer.
     Steps whose sequences have few queries are decode, all others planned prefill, in which prompts, chunks of
-    them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries."""
+    them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries. `trees`:
+    drafts may form trees, whose masks plan() takes; layers with a window have none."""
 
-    def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1):
+    def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1, trees=False):
         self.decode_queries, self.kept, self.current, self.batch = decode_queries, {}, None, 0
         self.device, self.calls, self.shapes, self.rotated = device, {}, {}, {}
         for kind in dict.fromkeys(kinds):
@@ -145,7 +149,9 @@ class Steps:
                 kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
                 cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
             self.calls[kind] = (BatchDecode(device, **shape, q_len=decode_queries),
-                                BatchPrefill(device, **shape, max_tokens=max_tokens))
+                                BatchPrefill(device, **shape, max_tokens=max_tokens),
+                                BatchPrefill(device, **dict(shape, mask="custom"), planned=True, max_tokens=max_tokens)
+                                if trees and kind.window < 0 else None)
 
     def same(self, name, tensor):
         """The tensor of the step before where this one is of the same memory and shape: bound launches know it."""
@@ -156,18 +162,22 @@ class Steps:
         self.kept[name] = tensor
         return tensor
 
-    def plan(self, lengths, table, starts, longest, stream=None):
+    def plan(self, lengths, table, starts, longest, stream=None, tree=None):
         """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
-        its queries start [batch + 1]. `longest` is the most queries that a sequence has."""
+        its queries start [batch + 1]. `longest` is the most queries that a sequence has. `tree`, of drafts that form trees:
+        bytes, 1 if a query sees a key, and the first byte of each sequence's rows [batch + 1] in int64."""
         lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
                                                                      ("starts", starts)))
-        self.current, self.batch = 0 if longest <= self.decode_queries else 1, lengths.shape[0]
-        for decode, prefill in self.calls.values():
+        self.current, self.batch = 2 if tree else 0 if longest <= self.decode_queries else 1, lengths.shape[0]
+        masks = dict(zip(("custom_mask", "mask_indptr"), tree or ()))
+        for calls in self.calls.values():
+            if calls[self.current] is None:
+                raise AttnError("ATTN_NO_KERNEL", "a tree of drafts in a layer with a window, or without trees=True")
             if self.current == 0:
-                decode.plan(lengths, block_table=table, stream=stream,
-                            qo_indptr=starts if self.decode_queries > 1 else None)
+                calls[0].plan(lengths, block_table=table, stream=stream,
+                              qo_indptr=starts if self.decode_queries > 1 else None)
             else:
-                prefill.plan(starts, longest, kv_lens=lengths, block_table=table, stream=stream)
+                calls[self.current].plan(starts, longest, kv_lens=lengths, block_table=table, stream=stream, **masks)
 
     def run(self, kind, q, k, v, out, *, k_scale=None, v_scale=None, sinks=None, stream=None):
         """A layer of the planned step: q and out [tokens, heads, D], k and v the cache's pages [pages, P, kv heads, D]."""

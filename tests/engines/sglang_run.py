@@ -20,11 +20,13 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import torch  # noqa: E402  the settings above are read at the import
 from sglang.srt.plugins import load_plugins  # noqa: E402
+from sglang.srt.runtime_context import get_spec  # noqa: E402
 
 import op_run  # noqa: E402
 import op_session  # noqa: E402
 
 KITS = "sglang.test.kits.attention_unittest."
+DRAFTS = {}  # settings of SGLang for the drafts of a case
 LAYOUTS = ("shuffled_pages", "interleaved_pages", "non_monotonic_extend")  # of the pool's slots
 
 
@@ -69,9 +71,10 @@ def plugin(linear):
 
     def make(runner):
         runner.model = torch.nn.ModuleList(dense_layers(runner) + linear)
-        if runner.use_mla_backend:
-            return _latent.LatentBackend(runner)
-        return _backend.Backend(runner, _linear.kernels(runner))
+        with get_spec().override(**DRAFTS):
+            if runner.use_mla_backend:
+                return _latent.LatentBackend(runner)
+            return _backend.Backend(runner, _linear.kernels(runner))
     return make
 
 
@@ -134,17 +137,34 @@ def delta(backend):
 
 
 def drafts(backend):
-    """Yields cases that verify drafts, as a chain and as a tree."""
+    """Yields cases that verify drafts, as a chain and as a tree: of heads with keys and values, and of latent attention."""
     module, dense_kit = kit("runner_modes.speculative_target_verify_runner"), kit("attention_methods.dense_attention")
+    latent_kit = kit("attention_methods.mla_attention")
     from sglang.srt.model_executor.forward_batch_info import ForwardMode
+
+    def call(test, run, settings, *args, **sizes):
+        DRAFTS.clear()
+        DRAFTS.update(settings)
+        run(test, *args, device="cpu", **sizes)
+        DRAFTS.clear()
+
+    form = dict(backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, page_size=16)
+    for kind, topk in (("eagle", 1), ("eagle", 2), ("ngram", 2), ("dflash", 1), ("frozen_kv_mtp", 1)):
+        for lens in ((4, 7), (14, 16), (33, 2, 50)):
+            for count in (3, 5) if topk == 1 else (3,):  # SGLang has masks of one tree
+                settings = dict(speculative_num_draft_tokens=count, speculative_eagle_topk=topk,
+                                speculative_algorithm=kind.upper())
+                case = dense_kit.DenseAttentionCase(name=f"verify_{kind}_{count}_{lens[0]}", num_heads=4, num_kv_heads=2,
+                                                    prefix_lens=lens, extend_lens=(count,) * len(lens), **form)
+                yield "run_dense_spec_verify_case", f"{case.name}-{topk}", (
+                    lambda test, case=case, settings=settings, topk=topk, kind=kind: call(
+                        test, module.run_dense_spec_verify_case, settings, case, topk=topk, spec_kind=kind, head_dim=64))
     for topk in (1, 2):
-        for lens in ((4, 7), (14, 16)):
-            case = dense_kit.DenseAttentionCase(
-                name=f"verify_{lens[0]}_{lens[1]}", backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, num_heads=4,
-                num_kv_heads=2, page_size=16, prefix_lens=lens, extend_lens=(3, 3))
-            yield "run_dense_eagle_verify_case", f"{case.name}-{topk}", (
-                lambda test, case=case, topk=topk: module.run_dense_eagle_verify_case(
-                    test, case, topk=topk, head_dim=64, device="cpu"))
+        case = latent_kit.MLAAttentionCase(name="verify_latent", num_heads=16, prefix_lens=(14, 16), extend_lens=(3, 3), **form)
+        settings = dict(speculative_num_draft_tokens=3, speculative_eagle_topk=topk, speculative_algorithm="EAGLE")
+        yield "run_mla_eagle_verify_case", f"{case.name}-{topk}", (
+            lambda test, case=case, settings=settings, topk=topk: call(
+                test, module.run_mla_eagle_verify_case, settings, case, topk=topk, kv_lora_rank=512, qk_rope_head_dim=64))
 
 
 KINDS = {"dense": dense, "latent": latent, "delta": delta, "drafts": drafts}

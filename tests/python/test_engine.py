@@ -85,6 +85,45 @@ class Steps(unittest.TestCase):
         self.assertIsNot(steps.same("lengths", memory[1:4]), first)
 
 
+class Trees(unittest.TestCase):
+    """Steps that verify drafts which form trees."""
+
+    @classmethod
+    def setUpClass(cls):
+        entries = _engine.kernels([FULL, NEAR], 3, trees=True)
+        cls.device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+
+    def test_a_draft_sees_its_ancestors(self):
+        parents, lengths = ((-1, 0, 0), (-1, 0, 1)), (40, 19)
+        keys, table, k = pages(lengths, (KV_HEADS, DIM), 31)
+        values, q = support.random(keys.shape, 32), support.random((6, HEADS, DIM), 33)
+        masks = []
+        for n, above in zip(lengths, parents):
+            mask = np.ones((3, n), np.uint8)
+            mask[:, n - 3:] = 0
+            for draft in range(3):
+                at = draft
+                while at >= 0:
+                    mask[draft, n - 3 + at], at = 1, above[at]
+            masks.append(mask)
+        starts = np.array([0, 3 * lengths[0], 3 * sum(lengths)], np.int64)
+        steps = _engine.Steps(self.device, [FULL], page_size=PAGE, max_batch=4, max_tokens=64, decode_queries=3, trees=True)
+        tree = np.concatenate([mask.ravel() for mask in masks]), starts
+        steps.plan(np.array(lengths, np.int32), table, np.array([0, 3, 6], np.int32), 3, tree=tree)
+        out = np.zeros_like(q)
+        steps.run(FULL, q, keys, values, out)
+        for s, mask in enumerate(masks):
+            v = values[table[s, :-(-lengths[s] // PAGE)]].reshape(-1, KV_HEADS, DIM)[:lengths[s]]
+            want, _ = support.attention(q[3 * s:3 * s + 3], k[s], v, scale=FULL.scale, causal=False, mask=mask.astype(bool))
+            support.close(out[3 * s:3 * s + 3], want, support.bound(v), f"sequence {s}")
+
+    def test_a_window_has_no_trees(self):
+        steps = _engine.Steps(self.device, [NEAR], page_size=PAGE, max_batch=4, max_tokens=64, trees=True)
+        with self.assertRaisesRegex(attn.AttnError, "a tree of drafts in a layer with a window"):
+            steps.plan(np.array([5], np.int32), np.zeros((1, 1), np.int32), np.array([0, 3], np.int32), 3,
+                       tree=(np.ones(15, np.uint8), np.array([0, 15], np.int64)))
+
+
 class Rotated(unittest.TestCase):
     """Steps whose launch rotates and writes the cache too."""
 

@@ -7,6 +7,7 @@ import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
 from sglang.srt.layers.rotary_embedding import base as rotations
+from sglang.srt.runtime_context import get_spec
 
 import attn.aiter as aiter
 from attn import _engine
@@ -14,12 +15,21 @@ from attn.aiter import NotServed
 from attn.aiter import _common as calls
 from attn.sglang import _rotation
 
+MOST_DRAFTS = 64  # queries of a sequence that decode takes; more are planned prefill
 DTYPES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def layers_of(runner):
     """The attention layers of a model."""
     return [module for module in runner.model.modules() if isinstance(module, RadixAttention)]
+
+
+def drafts_of():
+    """Returns two settings of SGLang: the most queries of a sequence in a step that verifies drafts, 1 without drafts. And
+    whether drafts may form trees."""
+    spec = get_spec()
+    trees = (spec.speculative_eagle_topk or 1) > 1 or spec.speculative_algorithm == "NGRAM"
+    return min(spec.speculative_num_draft_tokens or 1, MOST_DRAFTS), trees
 
 
 class Pages:
@@ -33,16 +43,22 @@ class Pages:
         self.table = torch.zeros(sequences, width, dtype=torch.int32, device=device)
         self.starts = torch.zeros(sequences + 1, dtype=torch.int32, device=device)
         self.counted = torch.arange(sequences + 1, dtype=torch.int32, device=device)
+        self.masks, self.mask = torch.zeros(sequences + 1, dtype=torch.int64, device=device), None
         self.translate = getattr(runner.token_to_kv_pool, "translate_loc_from_full_to_swa", None)
 
     def fill(self, batch):
-        """Takes a step. Returns (lengths, table, starts, most queries of a sequence)."""
-        n = batch.batch_size
+        """Takes a step. Returns (lengths, table, starts, most queries of a sequence). SGLang's lengths lack the drafts
+        that are verified; in the other modes they have the step's tokens."""
+        n, mode = batch.batch_size, batch.forward_mode
         self.lengths[:n].copy_(batch.seq_lens)
         slots = self.tokens[batch.req_pool_indices, ::self.page]
         torch.div(slots, self.page, rounding_mode="floor", out=self.table[:n])
         longest = 1
-        if batch.forward_mode.is_decode():
+        if mode.is_target_verify() or mode.is_draft_extend_v2():
+            longest = batch.spec_info.num_tokens_per_req
+            self.lengths[:n] += longest if mode.is_target_verify() else 0
+            torch.mul(self.counted[:n + 1], longest, out=self.starts[:n + 1])
+        elif mode.is_decode():
             self.starts[:n + 1].copy_(self.counted[:n + 1])
         else:
             torch.cumsum(batch.extend_seq_lens, 0, dtype=torch.int32, out=self.starts[1:n + 1])
@@ -50,10 +66,23 @@ class Pages:
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
 
 
-def check_mode(mode):
-    """Refuses the modes of speculation, whose masks are trees."""
-    if not (mode.is_decode_or_idle() or mode.is_extend_without_speculative()):
-        raise NotServed("attn", f"speculative decoding: {mode.name}")
+    def tree(self, batch):
+        """Returns the mask of a step that verifies a tree of drafts, and where its sequences begin there; None of any other
+        step. A row has all keys of its sequence."""
+        spec, n = batch.spec_info, batch.batch_size
+        # SGLang's N-gram drafts have no topk and are trees; a chain has 1, and needs no mask.
+        if not batch.forward_mode.is_target_verify() or spec.custom_mask is None or getattr(spec, "topk", 0) == 1:
+            return None
+        torch.cumsum(self.lengths[:n] * spec.num_tokens_per_req, 0, out=self.masks[1:n + 1])
+        mask = spec.custom_mask.view(torch.uint8)
+        if self.mask is not None:
+            mask = self.mask[:mask.shape[0]].copy_(mask)
+        return mask, self.masks[:n + 1]
+
+    def keep_mask(self, drafts):
+        """Allocates memory for masks of `drafts` queries a sequence, which captured graphs read."""
+        tokens = self.table.shape[1] * self.page
+        self.mask = torch.zeros(self.lengths.shape[0] * drafts * tokens, dtype=torch.uint8, device=self.table.device)
 
 
 class Pooled(AttentionBackend):
@@ -94,12 +123,14 @@ class Backend(Pooled):
         self.kv_dtype = "fp8" if fp8 else "same"
         self.sinks = any(name.endswith("sinks") for name, _ in runner.model.named_parameters())
         kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
-        device = _engine.open_device([*_engine.kernels(kinds), *linear], runner.gpu_id if torch.cuda.is_available() else 0)
+        self.drafts, self.trees = drafts_of()
+        device = _engine.open_device([*_engine.kernels(kinds, self.drafts, self.trees), *linear], runner.gpu_id if torch.cuda.is_available() else 0)
         aiter.use(device=device)
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
         tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens, sequences)
-        self.steps = _engine.Steps(device, kinds, page_size=self.page, max_batch=sequences, max_tokens=tokens)
+        self.steps = _engine.Steps(device, kinds, page_size=self.page, max_batch=sequences, max_tokens=tokens,
+                                   decode_queries=self.drafts, trees=self.trees)
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.rotated = {self.pool.get_key_buffer(layer.layer_id).data_ptr(): kind for layer, kind in zip(layers_of(runner), kinds)}
         self.pending = None  # a _rotation.Pending, between a rotation and its attention
@@ -116,11 +147,15 @@ class Backend(Pooled):
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
         """Plans a step."""
-        check_mode(forward_batch.forward_mode)
         if forward_batch.forward_mode.is_idle():
             return
-        step = self.pages.fill(forward_batch)
-        self.steps.plan(*step, stream=calls.stream(step[0]))
+        step, tree = self.pages.fill(forward_batch), self.pages.tree(forward_batch)
+        self.steps.plan(*step, stream=calls.stream(step[0]), tree=tree)
+
+    def init_cuda_graph_state(self, max_bs, max_num_tokens):
+        """Allocates the memory for masks of trees; all else is there already."""
+        if self.trees:
+            self.pages.keep_mask(self.drafts)
 
     def cache(self, layer):
         """Keys and values [pages, P, heads, D] of a layer; the same objects each time."""

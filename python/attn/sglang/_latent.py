@@ -7,7 +7,7 @@ import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
-from attn.sglang._backend import DTYPES, Pages, Pooled, check_mode, layers_of
+from attn.sglang._backend import DTYPES, Pages, Pooled, layers_of
 
 PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill
 
@@ -36,10 +36,11 @@ class LatentBackend(Pooled):
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
         """Plans a step of decode; a step with prompts keeps its lists of pages."""
-        check_mode(forward_batch.forward_mode)
         if forward_batch.forward_mode.is_idle():
             return
         lengths, table, starts, longest = self.step = self.pages.fill(forward_batch)
+        if self.pages.tree(forward_batch):
+            raise NotServed("attn", "latent attention to drafts that form trees")
         if forward_batch.forward_mode.is_decode():
             self.steps.plan(lengths, table, starts, calls.stream(lengths))
         else:
