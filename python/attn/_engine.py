@@ -237,6 +237,29 @@ def linear_kernels(kinds):
     return unique(out)
 
 
+class MambaKind(typing.NamedTuple):
+    """The fields that choose the kernels of a Mamba2 layer. Kernels take any number of heads and groups."""
+    dtype: str  # of x, B, C, time steps and outputs: bf16 or fp16
+    taps: int  # of the convolution
+    state: int  # elements of a row of B and C, N
+    head_dim: int  # P
+    state_dtype: str  # f32, bf16 or fp16
+    act: str  # of the convolution: silu or none
+    bias: bool  # of the convolution
+
+
+def mamba_kernels(kinds):
+    """Entries of a description for layers of these kinds: the convolution, and the recurrence of steps and drafts and that
+    of prompts, in one launch and in two for few long ones."""
+    out = []
+    for kind in dict.fromkeys(kinds):
+        scan = {"dtype": kind.dtype, "head_dim": kind.state, "head_dim_v": kind.head_dim, "gates": "softplus",
+                "state_dtype": kind.state_dtype}
+        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act, "bias": kind.bias},
+                {"op": "ssd", **scan}, {"op": "ssd_prefill", **scan, "segments": ["none", "states", "outputs"]}]
+    return unique(out)
+
+
 class LatentKind(typing.NamedTuple):
     """The fields that choose the kernels of a layer with latent attention, and its scale."""
     dtype: str  # of queries and outputs: bf16 or fp16

@@ -33,6 +33,10 @@ MODELS = {
         HEADS, layer_types=["linear_attention", "full_attention"], full_attention_interval=2, linear_num_key_heads=2,
         linear_num_value_heads=4, linear_key_head_dim=128, linear_value_head_dim=128, num_experts=2, num_experts_per_tok=2,
         moe_intermediate_size=128, shared_expert_intermediate_size=128, initializer_range=0.2)),
+    "granite-4": ("GraniteMoeHybridConfig", dict(
+        num_attention_heads=4, num_key_value_heads=2, layer_types=["linear_attention", "full_attention"], mamba_n_heads=8,
+        mamba_d_head=64, mamba_d_state=128, mamba_n_groups=1, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=512,
+        attention_multiplier=0.125, initializer_range=0.2)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
     "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,

@@ -21,7 +21,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill)_\w+): grid")
+ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill|ssd|ssd_prefill)_\w+): grid")
 PLAN = re.compile(r"hipsim: (plan_\w+): grid")
 LIMIT = 2.0  # times what bf16 is off by itself
 HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
@@ -57,6 +57,8 @@ CASES = [
     case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=8, plans=4),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=8, plans=4),
+    case("vllm", "ATTN", "granite-4", plans=8),
+    case("vllm", "ATTN", "granite-4", "gfx950", batched=16, attention=25, plans=11),
     case("hooks", "ATTN", "rope"),
     case("hooks", "attn", "sglang"),
     case("vllm", "ATTN_MLA", "deepseek"),
@@ -107,7 +109,7 @@ def run(one, python, build, folder):
     """Runs a case. Returns its faults and a line about it."""
     arguments = dict(one._asdict(), folder=str(folder / "models"), tokens=8)
     start = time.perf_counter()
-    with open(folder / "log.out", "w+") as out, open(folder / "log.err", "w+") as err:
+    with open(folder / f"{one.name}.out", "w+") as out, open(folder / f"{one.name}.err", "w+") as err:
         code = subprocess.run([python, HERE / f"{one.engine}_step.py", json.dumps(arguments)], stdout=out, stderr=err,
                               env=environment(build, one)).returncode
         out.seek(0), err.seek(0)

@@ -85,6 +85,21 @@ class Steps(unittest.TestCase):
         self.assertIsNot(steps.same("lengths", memory[1:4]), first)
 
 
+class Mamba(unittest.TestCase):
+    """The description of a Mamba2 layer."""
+
+    def test_kernels_of_a_layer(self):
+        kind = _engine.MambaKind("fp16", taps=4, state=128, head_dim=64, state_dtype="f32", act="silu", bias=True)
+        entries = _engine.mamba_kernels([kind, kind])
+        self.assertEqual([entry["op"] for entry in entries], ["conv1d", "ssd", "ssd_prefill"])
+        device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
+        scan = dict(dtype="fp16", head_dim=128, head_dim_v=64, heads=1, value_heads=8, gates="softplus", state_dtype="f32")
+        device.conv1d(dtype="fp16", taps=4, channels=768, act="silu", bias=True)
+        device.ssd(**scan, act="none")
+        for segments in ("none", "states", "outputs"):
+            device.ssd_prefill(**scan, act="none", segments=segments)
+
+
 class Trees(unittest.TestCase):
     """Steps that verify drafts which form trees."""
 

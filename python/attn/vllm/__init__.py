@@ -23,7 +23,7 @@ def register():
     for name, path in BACKENDS.items():
         if name not in AttentionBackendEnum.__members__:
             register_backend(name, path)
-    from attn.vllm import _linear
+    from attn.vllm import _linear, _mamba
     if os.environ.get("ATTN_HIP") == "sim":
         from attn.vllm import _operators
         _operators.define()

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM's layer of Mamba2 (Bamba, Granite-4, Nemotron-H, Zamba 2) on attnc's kernels, for the attention backend ATTN.
+
+vLLM plans the steps itself (MAMBA2_ATTN) and keeps the states; a layer launches the convolution and the recurrence of steps
+and drafts, and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
+import torch
+from vllm.config import get_current_vllm_config
+from vllm.forward_context import get_forward_context
+from vllm.model_executor.custom_op import PluggableLayer
+from vllm.model_executor.layers.mamba.abstract import MambaBase
+from vllm.model_executor.layers.mamba.mamba_mixer2 import MambaMixer2
+from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
+
+import attn.linear as linear
+from attn import _engine
+from attn.aiter import NotServed
+from attn.aiter import _common as c
+from attn.linear import _calls as calls
+from attn.vllm import _common
+from attn.vllm._linear import FIRST_SLOT, flags
+
+
+@PluggableLayer.register_oot(name="MambaMixer2")
+class Mixer(MambaMixer2):
+    """vLLM's layer, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        config = get_current_vllm_config()
+        self.config, self.session = config, None
+        self.ours = getattr(config.attention_config.backend, "name", None) == "ATTN"
+        if not self.ours:
+            return
+        if self.use_replayssm:
+            raise NotServed("ATTN", "records of drafts in place of states (ReplaySSM)")
+        state_dtype = self.get_state_dtype()[1]
+        self.mamba_kind = _engine.MambaKind(
+            dtype=_common.dtype_name(torch.get_default_dtype()), taps=self.conv_kernel_size, state=self.ssm_state_size,
+            head_dim=self.head_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype),
+            act=calls.act("ATTN", self.activation), bias=self.conv1d.bias is not None)
+
+    def kernels(self):
+        """The entries of a description that the layer needs."""
+        return _engine.mamba_kernels([self.mamba_kind]) if self.ours else []
+
+    def get_kv_cache_spec(self, vllm_config):
+        """The states of the layer. vLLM's own kernels can keep states inside of a prompt's piece; these do not, so vLLM cuts
+        the prompt there."""
+        return MambaBase.get_kv_cache_spec(self, vllm_config) if self.ours else super().get_kv_cache_spec(vllm_config)
+
+    def conv_ssm_forward(self, projected_states, output):
+        """Writes the outputs of a step's tokens, [tokens, heads * P]. projected_states has rows of gates, of x, B and C, and
+        of time steps."""
+        if not self.ours:
+            return super().conv_ssm_forward(projected_states, output)
+        steps = get_forward_context().attn_metadata
+        if not isinstance(steps, dict) or self.prefix not in steps:  # a run that measures memory
+            return None
+        if self.session is None:  # a model without attention has nothing else that opens the device
+            self.session = _common.session(self.config, projected_states.device)
+        step, first = steps[self.prefix], self.tped_intermediate_size
+        rows = projected_states[:, first:first + self.tped_conv_size]
+        dt = projected_states[:, first + self.tped_conv_size:first + self.tped_conv_size + self.tped_dt_size]
+        split, end = step.num_decode_tokens, step.num_decode_tokens + step.num_prefill_tokens
+        if step.num_decodes:
+            self.decode(step, rows[:split], dt[:split], output[:split])
+        if step.num_prefills:
+            self.prefill(step, rows[split:end], dt[split:end], output[split:end])
+        return None
+
+    def decode(self, step, rows, dt, out):
+        """Runs sequences of one token, or of drafts. The state after each of them goes to a slot of its own."""
+        slots, starts, accepted = step.state_indices_tensor_d, step.query_start_loc_d, step.num_accepted_tokens
+        count, longest = slots.shape
+        more = calls.there(cu_seqlens=calls.indices(starts), accepted=calls.indices(accepted))
+        rows = self.convolve(rows, slots[:, 0].contiguous(), max_seqlen=longest, **more)
+        self.op("ssd")(**self.tensors(rows, dt, out), state_slots=calls.indices(slots), max_seqlen=longest, **more)
+
+    def prefill(self, step, rows, dt, out):
+        """Runs prompts, or pieces of them."""
+        slots, starts = calls.indices(step.state_indices_tensor_p), calls.indices(step.query_start_loc_p)
+        more = dict(cu_seqlens=starts, max_seqlen=linear.plans.longest(rows, starts),
+                    **calls.there(has_state=flags(step.has_initial_states_p)))
+        rows = self.convolve(rows, slots, **more)
+        linear._scan(c.session(rows), rows, slots.shape[0], self.fields(), dict(
+            self.tensors(rows, dt, out), state_slots=slots, **more))
+
+    def convolve(self, rows, slots, **more):
+        """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on. `slots` is a list, `more`
+        are arguments of conv1d."""
+        state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
+        out = rows.new_empty(rows.shape)
+        calls.convolve("ATTN", rows, self.conv_weights, self.conv1d.bias, state, calls.indices(slots), self.activation,
+                       FIRST_SLOT, out=out, **more)
+        return out
+
+    def fields(self):
+        """Fields of ssd and of ssd_prefill."""
+        return dict(dtype=self.mamba_kind.dtype, head_dim=self.ssm_state_size, head_dim_v=self.head_dim,
+                    heads=self.n_groups // self.tp_size, value_heads=self.tped_dt_size, gates="softplus", act="none",
+                    state_dtype=self.mamba_kind.state_dtype)
+
+    def op(self, name):
+        """Returns an op of the recurrence."""
+        return self.session.op(name, **self.fields())
+
+    def tensors(self, rows, dt, out):
+        """Arguments of both recurrences, from convolved rows of x, B and C."""
+        wide, groups = self.tped_intermediate_size, self.n_groups // self.tp_size
+        cut = ((0, wide, self.head_dim), (wide, wide + groups * self.ssm_state_size, self.ssm_state_size),
+               (wide + groups * self.ssm_state_size, rows.shape[1], self.ssm_state_size))
+        x, b, at = (calls.columns(rows, first, end, -1, dim) for first, end, dim in cut)
+        return dict(x=x, b=b, c=at, dt=dt, state=self.kv_cache[1], out=out.view(x.shape), first_slot=FIRST_SLOT,
+                    stream=c.stream(rows), **calls.given(rate=self.A, d=self.D, dt_bias=self.dt_bias))
