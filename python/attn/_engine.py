@@ -300,18 +300,19 @@ def latent_kernels(kinds, decode_queries=1, absorbed=False):
 
 class LatentSteps:
     """Absorbed decode of an engine's steps over a cache of latents: plan() once a step, run() once a layer. Memory is
-    allocated here, for max_batch sequences."""
+    allocated here, for max_batch sequences. `sparse`: "slots" where sequences have lists of slots in place of pages. `kv_len`:
+    about the keys of a sequence; 0: not known."""
 
-    def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1):
+    def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1, sparse="none", kv_len=0):
         self.kind, self.queries = kind, decode_queries
         self.decodes = False  # set by the engine: True if run_products() may run the whole planned step
         self.op = device.mla_decode(dtype=kind.dtype, head_dim=kind.latent + kind.rope, head_dim_v=kind.latent,
-                                    heads=kind.heads, q_len=decode_queries, cache=kind.cache(page_size))
-        split = choose_split(self.op, max_batch)
+                                    heads=kind.heads, q_len=decode_queries, sparse=sparse, cache=kind.cache(page_size))
+        split = choose_split(self.op, max_batch, kv_len)
         self.lists = Lists(device, batch=max_batch, q_len=decode_queries, heads=kind.heads, kv_heads=1,
                            head_dim_v=kind.latent, lists=split.lists, item_cost=split.item_cost, merge_rate=split.merge_rate)
         self.combine = device.combine(dtype=kind.dtype, head_dim=kind.latent, heads=kind.heads, partials="csr")
-        self.products = self._look_up_products(device, page_size) if fuses() else None
+        self.products = self._look_up_products(device, page_size) if fuses() and sparse == "none" else None
         if self.products:
             self.tickets, self.product_tickets = (device.array(x, "int32") for x in ([[0] * 32] * max_batch, [0] * 32))
 

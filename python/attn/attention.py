@@ -66,6 +66,17 @@ def choose_split(op, batch, kv_len=0, tokens=0, window=0):
                  split.q_tile)
 
 
+def choose_parts(op, rows, keys):
+    """Returns the `splits` of a call of an indexer_topk op: the number of parts of each row's keys. A row sees at most `keys`
+    keys. attn_indexer_topk_workspace_size() chooses it."""
+    shape = ffi.new("struct attn_indexer_topk_shape *", {
+        "size": ffi.sizeof("struct attn_indexer_topk_shape"), "rows": rows, "max_keys": keys,
+        "compute_units": op.device.compute_units})
+    room = ffi.new("struct attn_indexer_topk_workspace *")
+    check(_native.lib.attn_indexer_topk_workspace_size(op._descriptor(op.desc), shape, room))
+    return room.splits
+
+
 class Lists:
     """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
     results of heads x head_dim_v among them. With q_tile sequences are planned as tiles of q_tile
@@ -84,6 +95,8 @@ class Lists:
         self.buffers = {n: device.empty(s, "int32") for n, s in (
             ("work_indptr", (self.lists + 1,)), ("work_info", (sizes.work_items, 8)),
             ("reduce_partial_map", (max(sizes.partials, 1),)))}
+        # A batch of fewer sequences has the first elements.
+        self.ends, self.tokens_of = device.empty((sizes.tiles + 1,), "int32"), device.empty((sizes.tiles, 2), "int32")
         self._sized = {}
         rows = max(self.rows, 1)
         self.partial_out = device.empty((rows, heads, head_dim_v), "float32")
@@ -98,9 +111,8 @@ class Lists:
             shape = self.shape
             tiles = room_of(batch, shape["q_len"], shape["heads"], shape["kv_heads"], self.lists,
                             shape["window"], **self.tiles).tiles
-            self._sized[batch] = dict(
-                self.buffers, reduce_indptr=self.device.empty((tiles + 1,), "int32"),
-                reduce_final_map=self.device.empty((tiles, 2), "int32"))
+            self._sized[batch] = dict(self.buffers, reduce_indptr=self.ends.first(tiles + 1),
+                                      reduce_final_map=self.tokens_of.first(tiles))
             if shape["q_tile"]:
                 self._sized[batch]["tile_info"] = self.device.empty((5, tiles), "int32")
         return self._sized[batch]

@@ -4,6 +4,7 @@
 An engine's tokens are forced upon transformers: each position then has the engine's own prefix, so a tie between two
 tokens cannot make the rest differ. float32 is the reference; transformers' own bf16 says how far rounding leads."""
 import hashlib
+import json
 import os
 
 import torch
@@ -38,6 +39,8 @@ MODELS = {
         mamba_d_head=64, mamba_d_state=128, mamba_n_groups=1, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=512,
         attention_multiplier=0.125, initializer_range=0.2)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
+    # An indexer that chooses 16 keys of up to 45.
+    "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
     "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=dict(
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,
         mscale_all_dim=1.0, beta_fast=32, beta_slow=1))),
@@ -76,11 +79,17 @@ def rounding_cache(kind):
 class Reference:
     """transformers' log probabilities of the tokens that an engine made, in float32 and in bf16."""
 
-    def __init__(self, path, kind=None):
-        """`kind` is the fp8 type of the engine's cache, None without."""
-        from transformers import AutoModelForCausalLM
+    def __init__(self, path, kind=None, choices=None):
+        """`kind` is the fp8 type of the engine's cache, None without. `choices` are the keys that the engine has chosen."""
+        import transformers
         self.kind = kind
-        self.models = [AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="eager").eval()
+        with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+            # By name: an engine may have registered another class for the model's type.
+            found = getattr(transformers, json.load(file)["architectures"][0])
+        self.choices = choices
+        if choices:
+            choices.force()
+        self.models = [found.from_pretrained(path, dtype=dtype, attn_implementation="eager").eval()
                        for dtype in (torch.float32, torch.bfloat16)]
 
     def rows(self, model, prompt, made):
@@ -94,6 +103,8 @@ class Reference:
     def judge(self, prompt, made, rows):
         """(the engine's largest difference from float32, bf16's, how far the engine's tokens are below the best one by
         float32): `rows` are the engine's log probabilities, [tokens made, vocabulary]."""
+        if self.choices:
+            self.choices.take(len(prompt) + len(made) - 1)
         exact, rounded = (self.rows(model, prompt, made) for model in self.models)
         below = exact.max(-1).values - exact.gather(-1, torch.tensor(made)[:, None])[:, 0]
         return float((rows - exact).abs().max()), float((rounded - exact).abs().max()), float(below.max())

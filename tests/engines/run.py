@@ -64,6 +64,7 @@ CASES = [
     case("vllm", "ATTN_MLA", "deepseek"),
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
+    case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", plans=8),
     case("sglang", "aiter", "qwen3", page=1),
     case("sglang", "aiter", "llama", "gfx950", page=1),
     case("sglang", "attn", "qwen3", plans=8),
@@ -98,6 +99,9 @@ def faults(one, result, launches):
             out.append(f"prompt {n}: log probabilities differ by {ours:.3f} from float32's, those of bf16 by {bf16:.3f}")
         if not below <= LIMIT * bf16:
             out.append(f"prompt {n}: a token is {below:.3f} below the best one")
+    ours, bf16 = result.get("choice", (0.0, 0.0))
+    if not ours <= LIMIT * bf16:
+        out.append(f"a key that was left out scores more than a chosen one by {ours:.3f} of the largest score, of bf16 {bf16:.3f}")
     for kind, pattern, want in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
         count = sum(1 for line in launches if pattern.match(line))
         if want is not None and count != want:

@@ -15,6 +15,7 @@ os.environ["TRITON_INTERPRET"] = "1"  # the index kernels of its AMD backends, o
 
 import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
+import choices  # noqa: E402
 import drafts  # noqa: E402
 import models  # noqa: E402
 
@@ -25,6 +26,7 @@ def main(case):
         aiter_pack.prepare(case)
     if case["drafts"]:
         drafts.learn(path, case["tokens"])
+    made_choices = choices.Choices() if case["backend"] == "ATTN_MLA_SPARSE" else None
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
               max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
@@ -40,12 +42,13 @@ def main(case):
     seconds = time.perf_counter() - start
     print("END", file=sys.stderr, flush=True)
     kind = getattr(torch, models.FP8[case["target"]]) if case["fp8"] else None
-    reference, result = models.Reference(path, kind), []
+    reference, result = models.Reference(path, kind, made_choices), []
     for prompt, out in zip(models.PROMPTS, outs):
         made = list(out.outputs[0].token_ids)
         rows = torch.tensor([[row[i].logprob for i in range(models.VOCABULARY)] for row in out.outputs[0].logprobs])
         result.append({"tokens": made, "judged": reference.judge(prompt, made, rows)})
-    print(json.dumps({"seconds": seconds, "prompts": result}), flush=True)
+    worst = made_choices.worst if made_choices else (0.0, 0.0)
+    print(json.dumps({"seconds": seconds, "prompts": result, "choice": worst}), flush=True)
 
 
 if __name__ == "__main__":

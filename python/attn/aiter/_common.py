@@ -380,6 +380,11 @@ def rows(like, shape, name):
     return new_like(like, shape, sixteen_bits(like, name))
 
 
+def octets(like, shape):
+    """A tensor of bytes where `like` is, not set."""
+    return new_like(like, shape, sys.modules["torch"].uint8 if is_torch(like) else "uint8")
+
+
 def integers(like, shape):
     """An int32 tensor where `like` is, not set."""
     return new_like(like, shape, sys.modules["torch"].int32 if is_torch(like) else "int32")

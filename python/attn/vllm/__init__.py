@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's attention on attnc's kernels, as a plugin that vLLM finds by the entry points of the package attn.
 
-register() adds the backends ATTN (heads with keys and values) and ATTN_MLA (latent attention). They are chosen by
-`--attention-backend ATTN`. Where the environment has ATTN_HIP=sim, platform() gives vLLM a platform whose device is the CPU
+register() adds the backends ATTN (heads with keys and values), ATTN_MLA (latent attention) and ATTN_MLA_SPARSE (latent
+attention to chosen keys). They are chosen by `--attention-backend ATTN`. Where the environment has ATTN_HIP=sim, platform() gives vLLM a platform whose device is the CPU
 and whose attention runs on the simulated GPU. docs/engines.md has versions, options and limits."""
 import os
 
 from attn import _engine
 
-BACKENDS = {"ATTN": "attn.vllm._backend.Backend", "ATTN_MLA": "attn.vllm._mla.Backend"}
+BACKENDS = {"ATTN": "attn.vllm._backend.Backend", "ATTN_MLA": "attn.vllm._mla.Backend",
+            "ATTN_MLA_SPARSE": "attn.vllm._sparse.Backend"}
 
 
 def platform():

@@ -54,6 +54,14 @@ def scale(layer, name):
     return found[1]
 
 
+def kept(module, name, tensor):
+    """A parameter of a module in float32; the same object each time."""
+    found = module.__dict__.get("attn_" + name)
+    if found is None or found[0] is not tensor:
+        found = module.__dict__["attn_" + name] = (tensor, tensor.detach().float())
+    return found[1]
+
+
 def in_piece():
     """True if the step is several captured graphs, with attention between them."""
     from vllm.config import CUDAGraphMode

@@ -35,7 +35,8 @@ class Platform(CpuPlatform):
     def get_attn_backend_cls(cls, selected_backend, attn_selector_config, num_heads=None):
         """The backend that was chosen, vLLM's own for AMD GPUs among them, else the plugin's."""
         from vllm.v1.attention.backends.registry import AttentionBackendEnum
-        chosen = selected_backend or AttentionBackendEnum["ATTN_MLA" if attn_selector_config.use_mla else "ATTN"]
+        latent = "ATTN_MLA_SPARSE" if attn_selector_config.use_sparse else "ATTN_MLA"
+        chosen = selected_backend or AttentionBackendEnum[latent if attn_selector_config.use_mla else "ATTN"]
         if chosen.name.startswith("ROCM_"):
             pretend_rocm()
         reasons = chosen.get_class().validate_configuration(device_capability=cls.get_device_capability(),

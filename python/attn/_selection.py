@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse latent attention in a serving engine: the indexer that chooses keys (DeepSeek-V3.2, GLM-5), and attention to them.
+
+A row is a token of the step. It has a list of slots of the cache, so each row is a sequence of one query in these launches."""
+import typing
+
+from attn import _engine
+from attn.aiter import _common as calls
+from attn.attention import choose_parts
+
+INDEX_DIM = 128  # elements of an indexer's query and key
+KEY_BYTES = 132  # of a key in the indexer's cache: its elements, and then its scale
+
+
+class IndexerKind(typing.NamedTuple):
+    """The fields that choose the kernels of an indexer, and its numbers."""
+    dtype: str  # of its queries, keys and weights: bf16 or fp16
+    heads: int
+    top_k: int  # keys that are chosen for each row
+    rope: str  # neox or gptj
+    weight_scale: float  # multiplies the weights of heads
+    eps: float  # of the norm of keys
+
+
+def kernels(kind, indexer):
+    """Entries of a description for layers with latent attention of `kind`, a LatentKind, to keys that an indexer chooses."""
+    kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
+    row = {"dtype": kind.dtype, "head_dim": kind.latent + kind.rope, "head_dim_v": kind.latent, **kv}
+    return [{"op": "plan"}, {"op": "mla_decode", **row, "gqa": kind.heads, "sparse": "slots", "page_size": "any"},
+            {"op": "mla_rope_cache", **row, "rope": "none"},
+            {"op": "combine", "dtype": kind.dtype, "head_dim": kind.latent, "partials": "csr"},
+            {"op": "indexer_rope_cache", "dtype": indexer.dtype, "rope": indexer.rope, "layer_norm": True},
+            {"op": "indexer_topk", "top_k": indexer.top_k, "index_heads": indexer.heads, "paged": True,
+             "small_pages": [False, True]},
+            {"op": "topk", "top_k": indexer.top_k}]
+
+
+class Selection:
+    """An indexer's launches: write() its queries and keys, choose() slots of the cache."""
+
+    def __init__(self, device, kind, *, page_size):
+        self.kind, self.page_size, self.room = kind, page_size, {}
+        self.rotate = device.indexer_rope_cache(dtype=kind.dtype, heads=kind.heads, rope=kind.rope, layer_norm=True)
+        self.select = device.indexer_topk(top_k=kind.top_k, heads=kind.heads, paged=True,
+                                          small_pages=page_size < 32 or page_size & (page_size - 1) != 0)
+        self.merge = device.topk(top_k=kind.top_k)
+
+    def pages(self, cache):
+        """Arguments for the indexer's cache [pages, P, 132]: P keys, and then their scales."""
+        keys, step = calls.flat_pages("indexer", "cache", cache)
+        return {"keys": keys, "page_size": self.page_size, "page_stride": step}
+
+    def write(self, q, weights, k, norm, cos_sin, positions, slots, cache, *, stream=None):
+        """Norms and rotates keys [tokens, 128], writes them into the cache, and rotates queries [tokens, heads, 128], all
+        with scales that are powers of two. `norm` is weight and bias in float32. Returns queries of fp8, and the weights
+        [tokens, heads] in float32 with the queries' scales."""
+        q_out, weights_out = calls.octets(q, tuple(q.shape)), calls.floats(q, tuple(weights.shape))
+        self.rotate(q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k, k_weight=norm[0], k_bias=norm[1],
+                    slot_mapping=slots, positions=positions, cos_sin=cos_sin, page_count=cache.shape[0],
+                    weight_scale=self.kind.weight_scale, eps=self.kind.eps, power_of_two_scales=True, stream=stream,
+                    **self.pages(cache))
+        return q_out, weights_out
+
+    def choose(self, q, weights, cache, row_ends, row_sequences, table, longest, out, *, stream=None):
+        """Writes the slots of each row's keys to out [rows, top_k], ascending by position, then -1. Row t sees the keys before
+        row_ends[t] of sequence row_sequences[t], whose pages `table` has; `longest` is the most keys of a row."""
+        rows, top_k = q.shape[0], self.kind.top_k
+        places = {"block_table": table, "row_sequences": row_sequences}
+        splits = choose_parts(self.select, rows, longest)
+        one = calls.view(out, rows, 1, top_k)
+        if splits == 1:
+            self.select(q=q, weights=weights, row_ends=row_ends, indices=one, slots=True, stream=stream, **places,
+                        **self.pages(cache))
+            return
+        found, scores = self.lists(q, rows, splits)
+        self.select(q=q, weights=weights, row_ends=row_ends, indices=found, values=scores, stream=stream, **places,
+                    **self.pages(cache))
+        self.merge(scores=calls.view(scores, rows, -1), source=calls.view(found, rows, -1), indices=one,
+                   page_size=self.page_size, stream=stream, **places)
+
+    def lists(self, like, rows, splits):
+        """Memory for the choices of parts, [rows, splits, top_k]: positions and scores. A captured graph reads the same."""
+        shape = (rows, splits, self.kind.top_k)
+        if shape not in self.room:
+            self.room[shape] = calls.integers(like, shape), calls.floats(like, shape)
+        return self.room[shape]
+
+
+class SparseSteps(_engine.LatentSteps):
+    """Attention of an engine's rows to the slots that an indexer has chosen: plan() once a step, run() once a layer."""
+
+    def __init__(self, device, kind, *, page_size, max_rows, top_k):
+        super().__init__(device, kind, page_size=page_size, max_batch=max_rows, sparse="slots", kv_len=top_k)
+
+    def plan(self, counts, stream=None):
+        """Plans a step: `counts` [rows] has the slots of each row's list."""
+        super().plan(counts, None, None, stream)
+
+    def run(self, q, cache, slots, out, *, k_scale=None, stream=None):
+        """A layer: q [rows, heads, latent + rope] attends to the rows `slots` [rows, top_k] of the cache
+        [pages, P, latent + rope]; out [rows, heads, latent]."""
+        self.step["block_table"] = slots
+        super().run(q, cache, out, k_scale=k_scale, stream=stream)
