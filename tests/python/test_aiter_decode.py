@@ -43,6 +43,7 @@ KERNELS = [
      "sparse": "slots", "two_sources": [False, True]},
     {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 4, "page_table": "indices", "sinks": True,
      "sparse": "slots", "kv_dtype": "fp8", "kv_layout": "scales_last"},
+    *([{"op": "indexer_logits", "index_heads": 64, "paged": True, "index_keys": "mxfp4"}] if support.TARGET == "gfx950" else []),
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "one_launch": True, "mask": "window",
@@ -472,6 +473,32 @@ class Decode:
             x = np.concatenate(own)[:, None]
             want, _ = support.attention(q[t][None], x, x, scale=512 ** -0.5, sinks=sinks)
             support.close(self.back(got)[t][None], want, support.bound(lists[0][0]))
+
+    def test_scores_of_keys_of_4_bits(self):
+        random, page, pages, heads = np.random.default_rng(1), 64, 4, 64
+        pool, lens = random.integers(0, 256, (pages, page * 68)).astype(np.uint8), np.int32([150, 70])
+        pool[:, page * 64:] = random.integers(120, 130, (pages, page * 4))
+        q, weights = support.fp8_bytes((2, 2, heads, 128), 2), random.random((4, heads)).astype(np.float32)
+        table, logits = np.int32([[3, 0, 2], [1, 2, 0]]), self.t(np.zeros((4, 192), np.float32))
+        call = [self.t(x) for x in (q, pool.reshape(pages, page, 1, 68), weights)], [self.t(lens), self.t(table), 192]
+        if support.TARGET != "gfx950":
+            with self.assertRaisesRegex(aiter.NotServed, "gfx942 has no matrix instruction for keys of 4 bits"):
+                aiter.deepgemm_fp8_paged_mqa_logits(*call[0], logits, *call[1], KVBlockSize=page)
+            return
+        aiter.deepgemm_fp8_paged_mqa_logits(*call[0], logits, *call[1], KVBlockSize=page)
+        numbers = np.float64([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+        numbers = np.concatenate([numbers, -numbers])
+        codes = pool[:, :page * 64].reshape(pages * page, 64)
+        scales = 2.0 ** (pool[:, page * 64:].reshape(pages * page, 4).astype(int) - 127)
+        keys = numbers[np.stack([codes & 15, codes >> 4], -1).reshape(pages * page, 128)] * np.repeat(scales, 32, -1)
+        for r in range(4):
+            s, n = r // 2, lens[r // 2] - 1 + r % 2
+            own = keys.reshape(pages, page, 128)[table[s]].reshape(-1, 128)[:n]
+            products = np.maximum(FP8[q[s, r % 2]] @ own.T, 0)
+            want, most = weights[r].astype(np.float64) @ products, (np.abs(FP8[q[s, r % 2]]) @ np.abs(own.T)).sum(0)
+            got = self.back(logits)[r]
+            self.assertLess(np.abs(got[:n] - want).max(), 2.0 ** -15 * most.max())
+            self.assertTrue((got[n:] == 0).all())
 
     def test_lists_of_rows_of_one_pool(self):
         rows, q, sinks = support.random((300, 512), 1), support.random((4, 7, 512), 2), support.random(7, 4, np.float32)

@@ -4,11 +4,12 @@ from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
 DIM = 128  # elements of a key
+FP4 = DIM // 2 + 4  # bytes of a key of e2m1 and its scales of e8m0
 
 
-def pages_of(call, kv_cache):
-    """The cache as arguments: bytes of a page after its keys and scales are not used."""
-    c.refuse(call, kv_cache=(kv_cache.shape[-1] < DIM + 4, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
+def pages_of(call, kv_cache, least=DIM + 4):
+    """The cache as arguments: bytes of a page after its keys and scales are not used. `least`: bytes of a key and its scales."""
+    c.refuse(call, kv_cache=(kv_cache.shape[-1] < least, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
     keys, step = c.flat_pages(call, "kv_cache", kv_cache)
     c.refuse(call, kv_cache=(step % 16 != 0, f"its pages are {step} bytes apart, which is no multiple of 16"))
     return {"keys": keys, "page_size": kv_cache.shape[1], "page_stride": step}
@@ -41,8 +42,9 @@ def flydsl_fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_l
 def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices,
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
-    """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of
-    next_n sees context_lens - next_n + t + 1 keys. Columns after these are not touched."""
+    """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of next_n sees context_lens -
+    next_n + t + 1 keys. Columns after these are not touched. On gfx950 pages may have keys of mxfp4, [pages, KVBlockSize, 1,
+    68], as DeepGEMM's call for keys of fp4 has them: all keys, then a scale for each 32 elements."""
     call = "deepgemm_fp8_paged_mqa_logits"
     check_dim(call, q_fp8)
     batch, next_n, heads, _ = q_fp8.shape
@@ -52,14 +54,15 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
                                  f"it has dimensions {tuple(context_lens.shape)}: a sequence has one length"))
     context_lens, rows = c.view(context_lens, -1), batch * next_n
     table = kv_indices[:batch]
-    more = {}
+    more, s, fp4 = {}, c.session(q_fp8), kv_cache.shape[-1] == FP4
+    c.refuse(call, kv_cache=(fp4 and s.device.target != "gfx950", f"{s.device.target} has no matrix instruction for keys of 4 bits"))
     if next_n > 1:
         more["row_sequences"] = c.repeated(table, batch, next_n)
-    c.session(q_fp8).op("indexer_logits", heads=heads, paged=True, small_pages=page < 32 or page & (page - 1) != 0,
-                        layout="shuffle" if Preshuffle else "nhd")(
+    s.op("indexer_logits", heads=heads, paged=True, small_pages=page < 32 or page & (page - 1) != 0,
+         layout="shuffle" if Preshuffle else "nhd", index_keys="mxfp4" if fp4 else "fp8")(
         q=c.view(q_fp8, rows, heads, DIM), weights=weights[:rows],
         row_ends=row_ends(context_lens[:batch], next_n), block_table=table,
-        logits=out_logits[:rows, :max_model_len], stream=c.stream(q_fp8), **pages_of(call, kv_cache), **more)
+        logits=out_logits[:rows, :max_model_len], stream=c.stream(q_fp8), **pages_of(call, kv_cache, FP4 if fp4 else DIM + 4), **more)
 
 
 def row_ends(lens, next_n):

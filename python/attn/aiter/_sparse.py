@@ -38,8 +38,8 @@ def merged(first, first_starts, then, then_starts, offset):
 
 
 def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
-    """Attention of q [tokens, heads, D] over the lists of rows indices[indptr[t]:indptr[t + 1]] of a pool, and from its last
-    row on of `second` [rows, D]. An entry below 0 is no row. sinks [heads], or None. Returns out."""
+    """Attention of q [tokens, heads, D] over lists of rows: query t has indices[indptr[t]:indptr[t + 1]]. Entries after the
+    pool's last row name rows of `second` [rows, D]. An entry below 0 is no row. sinks [heads], or None. Returns out."""
     cache, rows, last = pool_of(call, q, pool)
     out = new_like(q) if out is None else out
     more = {} if second is None else {"second": second, "second_first": last}

@@ -146,7 +146,7 @@ ROWS = (
      "pages of any size, pre-shuffled or not; scales as float32 or as bytes", "scales of fewer than 128 elements"),
     (("fp8_mqa_logits", "flydsl_fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang, vLLM",
      "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
-     "sequence", "keys of other than 128 elements"),
+     "sequence; on MI355X pages of mxfp4 keys, 68 bytes each", "keys of other than 128 elements"),
     (("top_k_per_row_prefill", "top_k_per_row_decode"), "ATOM, vLLM",
      "any k up to 4096 that the pack has; indices ascend, ties go to the smaller one", ""),
     (("chunk_kimi_delta_attn",), "ATOM",
@@ -180,7 +180,8 @@ _V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-
        "lists of them")
 _PLANES = ("rows whose rotated part is in a tensor of its own are not read; pa_decode_sparse and pa_prefill_sparse read rows of 16 bits, "
            "and for decode rows of 584 bytes")
-_FP4 = "keys of 4 bits are not read"
+_FP4 = ("AITER's order of keys of 4 bits and their scales is not read; deepgemm_fp8_paged_mqa_logits reads DeepGEMM's, with queries "
+        "of fp8")
 
 _ANGLES = "angles, other orders of rows and new outputs have no kernel; rope_cached_positions_*_inplace rotate rows in place"
 _WAYS = "norm and rotation without a cache are no launch of attnc; fused_qk_norm_rope_cache_* write one"
