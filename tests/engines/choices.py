@@ -2,8 +2,9 @@
 """The keys that an engine's indexers have chosen, forced upon transformers' model.
 
 Scores of two keys are often so close that rounding decides, and the model's output then changes as a whole. So the
-reference attends to the engine's own choice, which is judged by itself: by how much of a row's largest score a key that was
-left out scores more than a chosen one, in float32 with queries and keys of fp8. The bf16 model's choices are judged alike."""
+reference attends to the engine's own choice, which is judged by itself. A key that was left out may score more than a chosen
+one: the measure is by how much of the row's largest score. Scores are float32, of queries and keys of fp8. The bf16 model's
+choices are measured alike."""
 import torch
 
 
@@ -27,7 +28,7 @@ class Choices:
         _selection.Selection.choose = choose
 
     def take(self, tokens):
-        """Chooses the sequence whose last row has so many keys: it is the one that the reference computes next."""
+        """Chooses the sequence whose last row has `tokens` keys. The reference computes it next."""
         last = {}
         for _, page, end in self.rows:
             last[page] = max(last.get(page, 0), end)

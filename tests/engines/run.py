@@ -65,6 +65,7 @@ CASES = [
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
     case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", plans=8),
+    case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", "gfx950", plans=8),
     case("sglang", "aiter", "qwen3", page=1),
     case("sglang", "aiter", "llama", "gfx950", page=1),
     case("sglang", "attn", "qwen3", plans=8),

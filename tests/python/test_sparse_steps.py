@@ -24,7 +24,7 @@ def rotated(x, angles):
 
 
 class Step:
-    """Tokens of sequences of `lengths` keys, of which the last `counts` are this step's; tensors as an engine has them."""
+    """Tokens of sequences of `lengths` keys. The last `counts` of them are this step's. Tensors are as an engine has them."""
 
     def __init__(self, lengths, counts):
         self.lengths, total = lengths, sum(lengths)

@@ -58,7 +58,7 @@ class Backend(AttentionBackend):
 
 
 class IndexerBackend(AttentionBackend):
-    """The cache of an indexer's keys, whose pages are those of the latents."""
+    """The cache of an indexer's keys, with pages of the latents' size."""
 
     @staticmethod
     def get_name():
@@ -176,7 +176,7 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
             self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size)
 
     def record_logical_topk_ready(self):
-        """Does nothing: the chosen slots are read in the order of the stream."""
+        """Returns at once: the chosen slots are read in the order of the stream."""
 
     def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):
         """Attention of q [tokens, heads, latent + rope], or its two parts, to the chosen slots. Returns [tokens, heads,
