@@ -139,9 +139,11 @@ class Steps:
     """The attention of an engine's steps. plan() takes lengths and pages, one launch for each kind of layer. run() is a layer.
     Steps whose sequences have few queries are decode, all others planned prefill, in which prompts, chunks of
     them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries. `trees`:
-    drafts may form trees, whose masks plan() takes; layers with a window have none."""
+    drafts may form trees, whose masks plan() takes; layers with a window have none. `kv_len`: about how many keys a sequence has (0: not
+    known), by which planned prefill chooses its tiles."""
 
-    def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1, trees=False):
+    def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1, trees=False,
+                 kv_len=0):
         self.decode_queries, self.kept, self.current, self.batch = decode_queries, {}, None, 0
         self.device, self.calls, self.shapes, self.rotated = device, {}, {}, {}
         for kind in dict.fromkeys(kinds):
@@ -149,8 +151,9 @@ class Steps:
                 kind.form(), heads=kind.heads, kv_heads=kind.kv_heads, scale=kind.scale, soft_cap=kind.soft_cap,
                 cache=kind.cache(page_size), window_left=kind.window, max_batch=max_batch)
             self.calls[kind] = (BatchDecode(device, **shape, q_len=decode_queries),
-                                BatchPrefill(device, **shape, max_tokens=max_tokens),
-                                BatchPrefill(device, **dict(shape, mask="custom"), planned=True, max_tokens=max_tokens)
+                                BatchPrefill(device, **shape, max_tokens=max_tokens, kv_len=kv_len),
+                                BatchPrefill(device, **dict(shape, mask="custom"), planned=True, max_tokens=max_tokens,
+                                             kv_len=kv_len)
                                 if trees and kind.window < 0 else None)
 
     def same(self, name, tensor):

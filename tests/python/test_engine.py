@@ -77,6 +77,12 @@ class Steps(unittest.TestCase):
             self.check(steps, (40, 50), counts, 7)
             self.assertEqual(steps.current, way)
 
+    def test_the_keys_of_a_sequence_choose_the_tiles_of_prefill(self):
+        with mock.patch("attn.attention.choose_split", wraps=attn.attention.choose_split) as choose:
+            _engine.Steps(self.device, [FULL], page_size=PAGE, max_batch=4, max_tokens=64, kv_len=5000)
+        keys = [call.args[2] for call in choose.call_args_list if call.kwargs.get("tokens")]
+        self.assertEqual(keys, [5000])
+
     def test_tensors_of_the_same_memory_are_one(self):
         steps, memory = self.steps(1), np.zeros(8, np.int32)
         first = steps.same("lengths", memory[:4])
