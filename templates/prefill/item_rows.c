@@ -52,25 +52,33 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
     return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
 }
 
-/* The strides of a tensor in bytes (i64), and its row of the item's first token (i32). */
+/* The strides of a tensor in bytes (i64), and its row of the item's first token (i32). Strides are
+ * below 2 GiB. Since their upper halves are known to be 0, a product with a row is one instruction.
+ */
 struct strides {
     struct tir_value token, head, first;
 };
 
+/* Returns i32 numbers that are not negative as i64. */
+static struct tir_value as_wide(struct prefill *p, struct tir_value a)
+{
+    return tir_zext(&p->b, a, TIR_I64);
+}
+
 static struct strides strides_of(struct prefill *p, const struct att_tensor *t, int bytes)
 {
     struct tir_builder *b = &p->b;
-    return (struct strides){att_stride(b, t->token_stride, bytes),
-                            att_stride(b, t->head_stride, bytes), p->item.first_token};
+    return (struct strides){as_wide(p, att_stride32(b, t->token_stride, bytes)),
+                            as_wide(p, att_stride32(b, t->head_stride, bytes)),
+                            p->item.first_token};
 }
 
 /* Returns the strides of a tensor of partials, with `bytes` per head. */
 static struct strides partial_strides(struct prefill *p, int bytes)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
-    const struct tir_value head = tir_i64(b, bytes);
-    return (struct strides){tir_mul(b, heads, head), head, p->item.partial};
+    const struct tir_value row = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), bytes);
+    return (struct strides){as_wide(p, row), tir_i64(b, bytes), p->item.partial};
 }
 
 /* Returns the byte offsets (i64) of rows. */
@@ -79,8 +87,7 @@ static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
 {
     struct tir_builder *b = &p->b;
     const struct tir_value row = tir_add(b, r->token, splat_like(p, s->first, r->token));
-    const struct tir_value token = tir_convert(b, row, TIR_I64);
-    const struct tir_value head = tir_convert(b, r->head, TIR_I64);
+    const struct tir_value token = as_wide(p, row), head = as_wide(p, r->head);
     return tir_add(b, tir_mul(b, token, splat_like(p, s->token, token)),
                    tir_mul(b, head, splat_like(p, s->head, head)));
 }
