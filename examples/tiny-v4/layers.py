@@ -19,6 +19,31 @@ SCALE = DIM ** -0.5
 BOUND = 4 * 2.0 ** -11
 
 
+class Rows:
+    """How rows of the pool are stored: in fp16, or with `fp8` as 448 elements of fp8 and 64 of fp16 with scales, 584 bytes."""
+
+    def __init__(self, fp8):
+        self.bytes = 584 if fp8 else DIM * 2
+        self.form = dict(row="fp8", layout="scales_last") if fp8 else dict(row="fp16")
+        self.cache = attn.CacheDesc(dtype="fp8", layout="scales_last", page_size=PAGE) if fp8 else attn.CacheDesc(page_size=1)
+        # An element of fp8 is off by 2^-4 of itself at most, and by less than half as much on average. A weight is also off by
+        # the error of its score.
+        self.bound = 2.0 ** -4 if fp8 else BOUND
+        self.fp8 = fp8
+
+    def pages(self, rows):
+        """Memory for at least so many rows, in pages."""
+        return np.zeros((-(-rows // PAGE), PAGE * self.bytes), np.uint8)
+
+    def tensor(self, pages):
+        """The pages as mla_decode takes them."""
+        return pages if self.fp8 else pages.view(np.float16).reshape(-1, 1, 1, DIM)
+
+    def second(self, pages):
+        """The pages as mla_decode takes the second source."""
+        return pages if self.fp8 else pages.view(np.float16).reshape(-1, DIM)
+
+
 class WindowStep(Step):
     """A step of layers with a window. Rows of a prompt's chunk go to the window's ring after the attention: the first tokens
     still see the rows that they overwrite."""
@@ -39,22 +64,24 @@ class WindowStep(Step):
 
 class Layer:
     """A layer by the tokens of a group, `ratio`. 0: a window; 4: a window and chosen rows; 128: a window and every row."""
-    BOUND, exact = BOUND, staticmethod(np.float64)
+    exact = staticmethod(np.float64)
 
-    def __init__(self, number, device, ratio):
-        self.number, self.ratio = number, ratio
-        self.window = Pooled(device, 10 * number + 1, DIM, 1, scored=False, first=DIM - ROTARY)
-        self.main = Pooled(device, 10 * number + 2, DIM, ratio, ratio == 4, first=DIM - ROTARY) if ratio else None
+    def __init__(self, number, device, ratio, fp8=False):
+        self.number, self.ratio, self.stored = number, ratio, Rows(fp8)
+        self.BOUND, form = self.stored.bound, dict(first=DIM - ROTARY, **self.stored.form)
+        self.window = Pooled(device, 10 * number + 1, DIM, 1, scored=False, **form)
+        self.main = Pooled(device, 10 * number + 2, DIM, ratio, ratio == 4, **form) if ratio else None
         shape = dict(dtype="fp16", head_dim=DIM, heads=HEADS, rope="gptj", rotary_dim=ROTARY)
         self.heads_in, self.heads_out = device.rope_heads(**shape, norm="rms"), device.rope_heads(**shape)
         self.lists_op = device.chosen_lists()
         attend = dict(dtype="fp16", head_dim=DIM, head_dim_v=DIM, heads=HEADS, sinks=True, sparse="slots",
-                      cache=attn.CacheDesc(page_size=1))
+                      cache=self.stored.cache)
         self.attend, self.attend_two = device.mla_decode(**attend), device.mla_decode(**attend, two_sources=True)
         self.sinks = np.float32(numbers((HEADS,), number, 5))
         self.first = ROWS * PAGES * PAGE       # rows of the pages come before those of the windows
-        self.pool = np.zeros((self.first + ROWS * RING, DIM), np.float16)
-        self.chunk = np.zeros((LONGEST, DIM), np.float16)  # rows of a prompt's chunk, the second source
+        self.pool = self.stored.pages(self.first + ROWS * RING)
+        self.chunk = self.stored.pages(LONGEST)  # rows of a prompt's chunk, the second source
+        self.second_first = len(self.pool) * PAGE
         entries = (TOP if ratio == 4 else TOKENS // 128) + WINDOW
         self.lists = np.zeros((LONGEST, entries), np.int32)
         self.list_lens = np.zeros(LONGEST, np.int32)
@@ -71,7 +98,7 @@ class Layer:
 
     def launch(self, step):
         given, n = step.inputs[self.number], step.tokens
-        stride, chosen = PAGE * DIM * 2, {}
+        stride, chosen = PAGE * self.stored.bytes, {}
         rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY, stream=step.stream)
         self.heads_in(x=given["q"], out=self.q[:n], eps=EPS, **rope)
         pool, rows = (self.pool, step.window_rows) if step.new_lens is None else (self.chunk, step.chunk_rows)
@@ -84,15 +111,15 @@ class Layer:
         self.lists_op(kv_lens=step.sees, block_table=step.pages, row_sequences=step.sequences,
                       window_slots=step.window_slots, lists=self.lists[:n], list_lens=self.list_lens[:n], kv_heads=1,
                       ratio=self.ratio or 4096, page_entries=PAGE, window=WINDOW, ring=RING, window_first=self.first,
-                      window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool), stream=step.stream,
+                      window_stride=RING, new_lens=step.new_lens, second_first=self.second_first, stream=step.stream,
                       **chosen)
-        attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.pool.reshape(-1, 1, 1, DIM),
+        attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.stored.tensor(self.pool),
                       block_table=self.lists[:n], kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE,
                       stream=step.stream)
         if step.new_lens is None:
             self.attend(**attend)
         else:
-            self.attend_two(**attend, second=self.chunk, second_first=len(self.pool))
+            self.attend_two(**attend, second=self.stored.second(self.chunk), second_first=self.second_first)
             self.window.launch(step, given["window"], step.window_rows, self.pool, PAGE, stride)
         self.heads_out(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
@@ -164,6 +191,12 @@ class Index:
         return worst
 
 
+ROWS_OF_FP8 = [
+    {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY, "kv_dtype": "fp8",
+     "kv_layout": "scales_last"},
+    {"op": "mla_decode", "head_dim": DIM, "head_dim_v": DIM, "gqa": HEADS, "sinks": True, "sparse": "slots", "page_size": PAGE,
+     "two_sources": [False, True], "kv_dtype": "fp8", "kv_layout": "scales_last"},
+]
 KERNELS = [
     {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
     {"op": "compress", "head_dim": INDEX_DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY, "hadamard": True,

@@ -3,15 +3,16 @@
 counts is compared with the layers' formulas in doubles, and every selection with the scores in doubles. Exit status: 0 all
 right, 1 wrong results.
 
-Usage: v4.py [gfx942|gfx950]      on the simulated GPU"""
+Usage: v4.py [gfx942|gfx950 [fp8]]      on the simulated GPU; fp8: rows of 584 bytes"""
 import sys
 
-from layers import KERNELS, Layer, WindowStep
+from layers import KERNELS, ROWS_OF_FP8, Layer, WindowStep
 from steps import DRAFTS, Engine
 
 
-def main(target):
-    engine = Engine(target, KERNELS, lambda device: [Layer(n, device, r) for n, r in enumerate((0, 4, 128))], WindowStep)
+def main(target, fp8):
+    kernels = KERNELS + ROWS_OF_FP8 if fp8 else KERNELS
+    engine = Engine(target, kernels, lambda device: [Layer(n, device, r, fp8) for n, r in enumerate((0, 4, 128))], WindowStep)
     for pieces in ([50, 13], [50, 7], [50, 0], [37, 0]):
         engine.prefill(pieces)
     engine.steps(1, [(1, 1), (1, 1)])
@@ -20,4 +21,4 @@ def main(target):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "gfx942"))
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "gfx942", "fp8" in sys.argv[2:]))
