@@ -519,32 +519,55 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
+/* The values and masks that write_plain() applies to the cells and sites of a store. */
+struct plain_store {
+    uint32_t epoch, at, seq;
+    bool timed;
+    uint64_t foreign; /* bits of cell.uses that exclude the fast path */
+    uint64_t kept;    /* bits of cell.uses that stay */
+    uint64_t use;     /* bits that the store sets, besides the written bytes */
+};
+
+static struct plain_store plain_store_of(const struct race *r, const struct probe *a)
+{
+    const uint64_t others = (uint16_t)~a->self;
+    const bool timed = clocks_run(&r->clocks);
+    const unsigned flags =
+        (a->in->row->flags & ROW_LDS ? SITE_DS : 0u) | (timed ? SITE_WRITE_TIME : 0u);
+    return (struct plain_store){
+        .epoch = a->epoch,
+        .at = (uint32_t)a->in->offset,
+        .seq = a->w->issued[WAIT_LGKM],
+        .timed = timed,
+        .foreign = others | others << USES_READERS | (uint64_t)SITE_ATOMIC << USES_FLAGS,
+        .kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xffff) << USES_WRITTEN |
+                (uint64_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS,
+        .use = a->self | (uint64_t)(uint8_t)a->w->id << USES_LAST | (uint64_t)flags << USES_FLAGS,
+    };
+}
+
 /* Fast path: records a store to LDS dwords that no other wave has used since the barrier, or to a
  * part of one. False if it does not apply. */
-static bool write_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
+static inline bool write_plain(struct race *r, const struct plain_store *p, uint64_t first,
+                               unsigned bytes)
 {
     const unsigned from = first & 3, parts = bytes < 4 ? (1u << bytes) - 1 : WHOLE;
     if (bytes < 4 ? from + bytes > 4 : (first | bytes) & 3)
         return false;
-    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xffff) << USES_WRITTEN |
-                          (uint64_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS;
-    const bool timed = clocks_run(&r->clocks);
-    const unsigned flags =
-        (a->in->row->flags & ROW_LDS ? SITE_DS : 0u) | (timed ? SITE_WRITE_TIME : 0u);
-    const uint64_t use = a->self | (uint64_t)(parts << from) << USES_WRITTEN |
-                         (uint64_t)(uint8_t)a->w->id << USES_LAST | (uint64_t)flags << USES_FLAGS;
-    for (uint64_t i = first / 4; 4 * i < first + bytes; i++) {
-        struct cell *c = &r->cells[i];
-        struct site *s = &r->sites[i];
-        const bool same = c->epoch == a->epoch;
-        if (same && ((c->writers | c->readers) & (uint16_t)~a->self || c->flags & SITE_ATOMIC))
+    const uint64_t use = p->use | (uint64_t)(parts << from) << USES_WRITTEN;
+    struct cell *c = &r->cells[first / 4];
+    struct site *s = &r->sites[first / 4];
+    for (unsigned left = (from + bytes + 3) / 4; left; left--, c++, s++) {
+        const bool same = c->epoch == p->epoch;
+        const uint64_t uses = same ? c->uses : 0;
+        if (uses & p->foreign)
             return false;
         c->read_at = same ? c->read_at : 0;
-        c->uses = (same ? c->uses & kept : 0) | use;
-        c->epoch = a->epoch;
-        s->write_at = (uint32_t)a->in->offset;
-        s->seq = a->w->issued[WAIT_LGKM];
-        if (timed)
+        c->uses = (uses & p->kept) | use;
+        c->epoch = p->epoch;
+        s->write_at = p->at;
+        s->seq = p->seq;
+        if (p->timed)
             s->write_time = r->clocks.now;
     }
     return true;
@@ -618,6 +641,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         reads_store(&r->reads, w, in, first, end);
     const bool repeats = plain_read && bytes % 4 == 0 && !clocks_run(&r->clocks);
     const struct again again = again_of(&a);
+    const struct plain_store store = plain_store_of(r, &a);
     unsigned l;
     for (uint32_t i = 0; i < w->wg->nwaves; i++)
         a.pending |= i != w->id && w->wg->waves[i]->npending[WAIT_LGKM];
@@ -628,7 +652,8 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         a.mask = WHOLE; /* touch_lane() leaves the mask of its last dword */
         if (repeats && at % 4 == 0 && read_again(r->cells + at / 4, bytes / 4, &again))
             continue;
-        if (!atomic && (plain_read ? read_plain(r, &a, at, bytes) : write_plain(r, &a, at, bytes)))
+        if (!atomic &&
+            (plain_read ? read_plain(r, &a, at, bytes) : write_plain(r, &store, at, bytes)))
             continue;
         if (!touch_lane(&a, m->addr[l], m->ptr[l], bytes))
             return false;
