@@ -242,6 +242,28 @@ static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
     return valid || src_scalar_valid(w, o) ? whole : 0;
 }
 
+/* True if a plain instruction has defined sources only, in all lanes and bits. False means that it
+ * is unknown. Partial lanes do not exist while w->copies is clear. */
+static bool sources_whole(const struct wave *w, const struct inst *in)
+{
+    uint64_t whole = UINT64_MAX;
+    if (!in->plain || w->copies || keeps_some(in))
+        return false;
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        if (o->kind == OPND_IMM)
+            continue;
+        if (o->kind == OPND_SGPR) {
+            const uint32_t *bits = w->s_valid + o->reg;
+            whole = (bits[0] & bits[o->dwords - 1]) == UINT32_MAX ? whole : 0;
+            continue;
+        }
+        const uint64_t *lanes = (o->kind == OPND_AGPR ? w->a_valid : w->v_valid) + o->reg;
+        whole &= lanes[0] & lanes[o->dwords - 1]; /* a plain source has one or two dwords */
+    }
+    return whole == UINT64_MAX;
+}
+
 /* Returns the lanes in which an operand is defined or was copied from memory. */
 static uint64_t whole_or_copied(struct wave *w, const struct inst *in, const struct opnd *o)
 {
@@ -346,7 +368,8 @@ static void track_copies(struct wave *w, const struct inst *in)
 void uninit_execute(struct wave *w, const struct inst *in)
 {
     struct traced traced;
-    if (in->bit_op && w->launch->checks & CHECK_UNINIT && trace_operation(w, in, &traced)) {
+    if (in->bit_op && w->launch->checks & CHECK_UNINIT && !sources_whole(w, in) &&
+        trace_operation(w, in, &traced)) {
         in->exec(w, in);
         store_trace(w, in, &traced);
         origins_follow(w, in);
