@@ -45,6 +45,7 @@ static bool overlaps(const struct wave *w, const struct pending *p, const struct
 static void mark_busy(struct wave *w, const struct pending *p)
 {
     uint64_t *bits = p->kind == OPND_SGPR ? w->busy_s : w->busy;
+    w->scc_busy |= p->sets_scc;
     const unsigned first = p->kind == OPND_NONE ? 0 : row_of(w, p->kind, p->first);
     for (unsigned r = first; r < first + p->count; r++)
         bits[r / 64] |= UINT64_C(1) << r % 64;
@@ -217,7 +218,7 @@ static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
 
 static unsigned latency_of(const struct inst *in, enum wait_counter counter)
 {
-    if (in->row->flags & ROW_SMEM)
+    if (in->row->flags & ROW_SMEM || counter == WAIT_KM)
         return SCALAR_LATENCY;
     return counter == WAIT_LGKM ? LDS_LATENCY : VECTOR_LATENCY;
 }
@@ -291,6 +292,13 @@ void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter
         hold_above(w, p);
 }
 
+void wave_issue_scc(struct wave *w, const struct inst *in)
+{
+    struct pending *p = issue(w, in, WAIT_KM, true, 0);
+    p->sets_scc = true;
+    mark_busy(w, p);
+}
+
 uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes)
 {
     struct pending *p = issue(w, in, WAIT_VM, false, bytes / WAVE_LANES / 4);
@@ -353,6 +361,7 @@ void wave_wait(struct wave *w, enum wait_counter counter, unsigned left)
     w->outstanding = (uint16_t)(w->outstanding - __builtin_popcountll(gone));
     memset(w->busy, 0, sizeof(w->busy));
     memset(w->busy_s, 0, sizeof(w->busy_s));
+    w->scc_busy = false;
     for (unsigned c = 0; c < WAIT_COUNTERS; c++)
         for (unsigned i = 0; i < w->npending[c]; i++)
             mark_busy(w, &w->pending[c][i]);
@@ -497,4 +506,11 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
             return WAIT_FAULTED;
     }
     return verdict;
+}
+
+bool wave_check_scc(struct wave *w, const struct inst *in)
+{
+    return !w->scc_busy || !(w->launch->checks & CHECK_WAIT) ||
+           wave_finding(w, in, FAULT_WAIT, 0,
+                        "SCC is used while the barrier operation that sets it is outstanding");
 }

@@ -143,7 +143,8 @@ static bool is_unsignalled(struct wave *w, struct barrier_operand o)
     return true;
 }
 
-/* Sets SCC for the first wave to signal. */
+/* Sets SCC for the first wave to signal. KMcnt counts the operation until SCC can be read (CDNA5
+ * ISA, table 22); LLVM's SIInsertWaitcnts waits for it too. */
 static void exec_signal_isfirst(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -155,6 +156,7 @@ static void exec_signal_isfirst(struct wave *w, const struct inst *in)
         return;
     w->scc = is_unsignalled(w, o);
     w->scc_valid = 1;
+    wave_issue_scc(w, in);
     signal(w, in, o);
 }
 
@@ -242,10 +244,10 @@ static void exec_join(struct wave *w, const struct inst *in)
     w->named_seen = b ? b->opened : 0;
 }
 
-/* Ends the membership. SCC is set for the last member. */
+/* Ends the membership. SCC is set for the last member, and can be read after a wait for KMcnt
+ * (CDNA5 ISA, S_BARRIER_LEAVE). */
 static void exec_leave(struct wave *w, const struct inst *in)
 {
-    (void)in;
     struct named_barrier *b = named(w, w->named);
     const int32_t id = w->named;
     w->named = BARRIER_NONE;
@@ -253,6 +255,7 @@ static void exec_leave(struct wave *w, const struct inst *in)
         b->members--;
     w->scc = b && b->members == 0;
     w->scc_valid = 1;
+    wave_issue_scc(w, in);
     if (b && b->signals && b->signals == b->members)
         open_named(w, id);
 }
@@ -293,12 +296,21 @@ static void exec_wakeup(struct wave *w, const struct inst *in)
 
 const struct op_row exec_barrier_rows[] = {
     BARRIER(barrier_signal, exec_signal),
-    BARRIER(barrier_signal_isfirst, exec_signal_isfirst),
     BARRIER(barrier_init, exec_init),
     BARRIER(barrier_join, exec_join),
     BARRIER(wakeup_barrier, exec_wakeup),
     SOPP(barrier_wait, exec_wait),
-    SOPP(barrier_leave, exec_leave),
+    {.name = "s_barrier_signal_isfirst",
+     .exec = exec_signal_isfirst,
+     .src = {T_I32},
+     .flags = ROW_SALU | ROW_SHARED,
+     .wait = 1 + WAIT_KM,
+     .targets = GFX1250},
+    {.name = "s_barrier_leave",
+     .exec = exec_leave,
+     .flags = ROW_SALU | ROW_SHARED,
+     .wait = 1 + WAIT_KM,
+     .targets = GFX1250},
     {.name = "s_get_barrier_state",
      .exec = exec_state,
      .dst = T_B32,

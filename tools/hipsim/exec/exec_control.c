@@ -44,6 +44,8 @@ static bool condition(const struct wave *w, enum branch_on on)
 static void exec_branch(struct wave *w, const struct inst *in)
 {
     enum branch_on on = (enum branch_on)in->row->arg;
+    if ((on == ON_SCC0 || on == ON_SCC1) && !wave_check_scc(w, in))
+        return;
     if (w->launch->checks & CHECK_UNINIT && !condition_valid(w, on) &&
         !wave_finding(w, in, FAULT_UNINIT, 0, "the branch condition is undefined"))
         return;
@@ -138,6 +140,8 @@ static void exec_saveexec(struct wave *w, const struct inst *in)
 /* SOPK arithmetic: SIMM16 is sign-extended, zero-extended for the unsigned compares. */
 static void exec_movk(struct wave *w, const struct inst *in)
 {
+    if (in->row->arg && !wave_check_scc(w, in))
+        return;
     if (!in->row->arg || w->scc)
         salu_write(w, &in->dst, (uint32_t)(int16_t)in->simm16, UINT32_MAX);
 }

@@ -68,6 +68,8 @@ static void exec_sop(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
     uint32_t arg = row->arg;
+    if (arg & (SOP_READS_SCC | SOP_KEEPS) && !wave_check_scc(w, in))
+        return;
     struct sop s = {.scc = w->scc, .scc_in_valid = w->scc_valid};
     s.a = src_scalar(w, &in->src[0]);
     s.va = src_scalar_bits(w, &in->src[0]);

@@ -587,6 +587,48 @@ static void double_buffers_have_no_findings(void **state)
     }
 }
 
+/* KMcnt counts barrier operations that set SCC until it can be read (CDNA5 ISA, S_BARRIER_LEAVE and
+ * table 22). */
+static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
+{
+    static const char *const operations[] = {"s_barrier_signal_isfirst -1\n",
+                                             "s_barrier_join 1\ns_barrier_leave\n"};
+    static const char *const uses[] = {"s_cbranch_scc1 over\ns_nop 0\nover:\n",
+                                       "s_cbranch_scc0 over\ns_nop 0\nover:\n",
+                                       "s_cselect_b32 s4, 1, 2\n",
+                                       "s_cmov_b32 s4, 1\n",
+                                       "s_cmovk_i32 s4, 1\n",
+                                       "s_add_co_ci_u32 s4, s4, 1\n"};
+    (void)state;
+    for (unsigned i = 0; i < 2 * sizeof(uses) / sizeof(*uses); i++) {
+        const char *use = uses[i / 2];
+        for (unsigned waits = 0; waits < 2; waits++) {
+            char text[256];
+            struct program p = program_new(GFX1250);
+            p.block = 64;
+            p.named_barriers = 4;
+            p.checks = p.keep_going = CHECK_WAIT;
+            snprintf(text, sizeof(text), "%s%s%s", operations[i % 2],
+                     waits ? "s_wait_kmcnt 0\n" : "s_cmp_eq_u32 s5, s6\n", use);
+            program_try(&p, text);
+            assert_int_equal(p.fault.kind, FAULT_NONE);
+            assert_int_equal(p.places, waits ? 0 : 1);
+            if (!waits)
+                expect_finding(&p, "SCC is used while the barrier operation");
+        }
+    }
+}
+
+/* The counter has 5 bits; a full one stalls the next operation. */
+static void many_barrier_operations_fit_in_kmcnt(void **state)
+{
+    struct program p = program_new(GFX1250);
+    (void)state;
+    p.block = 64;
+    p.named_barriers = 4;
+    program_run(&p, ".rept 100\ns_barrier_join 1\ns_barrier_leave\n.endr\ns_wait_kmcnt 0\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -620,6 +662,8 @@ int main(void)
         cmocka_unit_test(a_barrier_does_not_wait_for_loads),
         cmocka_unit_test(blame_passes_through_lds),
         cmocka_unit_test(double_buffers_have_no_findings),
+        cmocka_unit_test(scc_of_a_barrier_arrives_with_kmcnt),
+        cmocka_unit_test(many_barrier_operations_fit_in_kmcnt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
