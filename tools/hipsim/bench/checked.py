@@ -33,6 +33,23 @@ class Outcome:
                 self.findings[check] = self.findings.get(check, 0) + 1
                 self.kernels.add((check, found.get("kernel", "")))
 
+    def read_counters(self, path):
+        """Adds the launches of a file that option counters wrote."""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8", newline="") as rows:
+                self.launched += [row["Kernel_Name"] for row in csv.DictReader(rows)]
+
+    def as_list(self):
+        """Returns the fields in a form that JSON keeps; from_list() is the reverse."""
+        return [self.status, self.output, self.findings, sorted(self.kernels), self.launched]
+
+    @staticmethod
+    def from_list(fields):
+        outcome = Outcome(*fields[:2])
+        outcome.findings, outcome.launched = fields[2], fields[4]
+        outcome.kernels = {tuple(pair) for pair in fields[3]}
+        return outcome
+
 
 def run(command, settings, seconds, folder=None):
     """Runs a command in `folder` for `seconds` at most, with `settings` of hipsim after the environment's. {options} in a word
@@ -48,9 +65,7 @@ def run(command, settings, seconds, folder=None):
         except subprocess.TimeoutExpired:
             outcome = Outcome(None, "timeout")
         outcome.read_report(report)
-        if os.path.exists(counters):
-            with open(counters, encoding="utf-8", newline="") as rows:
-                outcome.launched = [row["Kernel_Name"] for row in csv.DictReader(rows)]
+        outcome.read_counters(counters)
         return outcome
 
 

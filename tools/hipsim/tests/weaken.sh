@@ -61,4 +61,59 @@ for text in 'clean     gfx950 clean 1' 'findings  gfx950 loud 1 uninit: 1 (turn)
     'gfx950: 1 clean, 1 findings, 1 wrong, 1 no launch'; do
     grep -qx "$text" log || fail "no line $text"
 done
+
+# Functions of a Python file. One raises an exception, one does not end; two share nothing, since each has its process.
+cat >functions.py <<'END'
+import ctypes
+import hipsim
+
+BYTES = 512
+
+
+def turn(values):
+    """Launches the kernel on 128 floats; None: on memory that nobody has written."""
+    hip, source, result = hipsim.library(), ctypes.c_void_p(), ctypes.c_void_p()
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    hip.call("hipModuleLoad", ctypes.byref(module), b"turn.co")
+    hip.call("hipModuleGetFunction", ctypes.byref(function), module, b"turn")
+    for pointer in (source, result):
+        hip.call("hipMalloc", ctypes.byref(pointer), ctypes.c_size_t(BYTES))
+    if values:
+        hip.call("hipMemcpy", source, (ctypes.c_float * 128)(*values), ctypes.c_size_t(BYTES), 1)
+    arguments = (ctypes.c_void_p * 2)(*(ctypes.addressof(pointer) for pointer in (source, result)))
+    hip.call("hipModuleLaunchKernel", function, 1, 1, 1, 128, 1, 1, 0, None, arguments, None)
+    out = (ctypes.c_float * 128)()
+    hip.call("hipMemcpy", out, result, ctypes.c_size_t(BYTES), 2)
+    return list(out)
+
+
+def case_right():
+    assert turn(range(128)) == list(range(127, -1, -1))
+
+
+def case_loud():
+    turn(None)
+
+
+def case_other():
+    assert turn(range(128))[0] == 0, "the first is not 0"
+
+
+def case_idle():
+    pass
+
+
+def case_endless():
+    while True:
+        pass
+END
+PYTHONPATH=$(readlink -f "$(dirname "$weaken")/../../../python") HIPSIM_LIBRARY=$(dirname "$hipsim")/../hip/libamdhip64.so.5
+export PYTHONPATH HIPSIM_LIBRARY
+"$@" --only right functions.py >log 2>&1 || fail 'a right function has findings'
+"$@" --seconds 1 functions.py >log 2>&1 && fail 'findings of functions do not change the exit status'
+for text in 'clean     gfx950 right 1' 'findings  gfx950 loud 1 uninit: 1 (turn)' 'wrong     gfx950 other 1' \
+    '          AssertionError: the first is not 0' 'no launch gfx950 idle 0' 'no end    gfx950 endless 0' \
+    'gfx950: 1 clean, 1 findings, 1 wrong, 1 no end, 1 no launch'; do
+    grep -qx "$text" log || fail "no line $text"
+done
 echo 'weakened waits are caught'

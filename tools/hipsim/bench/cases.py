@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs functions of Python files that launch kernels, each in a process forked after the imports."""
+import ctypes
+import fnmatch
+import importlib.util
+import json
+import os
+import resource
+import sys
+import tempfile
+import traceback
+
+import checked
+
+PREFIX = "case_"
+
+
+def import_cases(path):
+    """Imports a file. Returns its functions that are cases, by name without the prefix."""
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return {name[len(PREFIX):]: f for name, f in vars(module).items() if name.startswith(PREFIX)}
+
+
+def end_process(status):
+    """Ends a forked process: what the C library runs at exit writes the simulator's files, Python's own ends are skipped."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).exit(status)
+
+
+def forked(work, output):
+    """Calls work() in a forked process that prints to the file `output`. Returns its exit status; negative: a signal."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
+            status = work() or 0
+        except BaseException:  # whatever a case raises is its result
+            traceback.print_exc()
+        end_process(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run_case(function, seconds):
+    """Runs a case in a process of its own for `seconds` of CPU at most. Returns its Outcome."""
+    import hipsim
+    with tempfile.TemporaryDirectory() as scratch:
+        report, counters = os.path.join(scratch, "report"), os.path.join(scratch, "counters")
+
+        def work():
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
+            hipsim.library().configure(json=report, counters=counters, summary=False)
+            text = function()
+            print(text if text is not None else "")
+
+        with open(os.path.join(scratch, "output"), "w+", encoding="utf-8", errors="replace") as output:
+            status = forked(work, output)
+            output.seek(0)
+            outcome = checked.Outcome(status if status >= 0 else None, output.read())
+        outcome.read_report(report)
+        outcome.read_counters(counters)
+        return outcome
+
+
+def run_target(paths, target, checks, seconds, only, tell):
+    """Imports the files with `target` as HIP's GPU, and Triton's if that is installed. Runs their cases, and calls tell(name, Outcome) after each."""
+    import hipsim
+    has_triton = importlib.util.find_spec("triton") is not None
+    (hipsim.use if has_triton else hipsim.library().configure)(target=target, checks=checks, halt="off")
+    for path in paths:
+        for name, function in import_cases(path).items():
+            if fnmatch.fnmatch(name, only):
+                tell(name, run_case(function, seconds))
+
+
+def run(paths, target, checks, seconds, only):
+    """Yields (name, Outcome) of each case, on `target`, which a process of its own simulates."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        os.close(read)
+        try:
+            with os.fdopen(write, "w", encoding="utf-8") as pipe:
+                run_target(paths, target, checks, seconds, only,
+                           lambda name, outcome: print(json.dumps([name, outcome.as_list()]), file=pipe, flush=True))
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        os._exit(status)
+    os.close(write)
+    with os.fdopen(read, encoding="utf-8") as pipe:
+        for line in pipe:
+            name, fields = json.loads(line)
+            yield name, checked.Outcome.from_list(fields)
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(f"alarms: the cases cannot run on {target}")
