@@ -410,6 +410,16 @@ static const char *const dual_rows[64] = {
     [35] = "v_max_num_f64", [36] = "v_min_num_f64",
 };
 
+/* Returns the row of an opcode, NULL if there is none. gfx1201 has V_DUAL_AND_B32 where gfx1250 has
+ * V_DUAL_BITOP2_B32 (RDNA4 ISA, 7.8). */
+static const struct op_row *dual_row(enum gfx_target target, unsigned op)
+{
+    enum { LOGIC = 18 };
+    const bool and = op == LOGIC && !isa_of(target)->upper_vgprs;
+    const char *const name = and ? "v_and_b32" : dual_rows[op];
+    return name ? row_find(target, name) : NULL;
+}
+
 /* The encoded fields of one of the two instructions. */
 struct half_fields {
     unsigned op, src0, vsrc1, vsrc2, vdst, neg;
@@ -454,8 +464,7 @@ static bool half_sources(struct inst *half, const struct half_fields *f, bool th
 static struct inst *decode_half(const struct inst *in, bool three, bool second)
 {
     const struct half_fields f = half_of(in, three, second);
-    const struct op_row *row =
-        dual_rows[f.op] ? row_find((enum gfx_target)in->gfx, dual_rows[f.op]) : NULL;
+    const struct op_row *row = dual_row((enum gfx_target)in->gfx, f.op);
     struct inst *half = row ? malloc(sizeof(*half)) : NULL;
     if (!half)
         return NULL;

@@ -108,6 +108,7 @@ const struct isa isas[ISAS] = {
         .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
         .wide_buffers = true,
+        .upper_vgprs = true,
         .clusters = true,
         /* Left out: `stale` and `fence`, which have the rules of gfx9's caches, and `hint`. */
         .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |

@@ -35,11 +35,12 @@ struct isa {
     const uint8_t *lds_clocks; /* clocks in which LDS transfers a wave's data, by dwords per lane */
     uint16_t lds_phase_bytes;  /* gfx12: of neighbouring lanes that are served together */
     uint32_t l2_bytes;
-    uint32_t bus_bits;               /* of the memory, as HIP reports it */
-    bool wide_buffers;               /* buffer resources have gfx1250's fields */
-    bool clusters;                   /* launches may have clusters of workgroups */
-    uint32_t checks;                 /* enum check_bits: checks that have its rules */
-    const uint8_t *counter_max;      /* by enum wait_counter */
+    uint32_t bus_bits;          /* of the memory, as HIP reports it */
+    bool wide_buffers;          /* buffer resources have gfx1250's fields */
+    bool upper_vgprs;           /* 1,024 VGPRs; flat addresses of private memory have the lane */
+    bool clusters;              /* launches may have clusters of workgroups */
+    uint32_t checks;            /* enum check_bits: checks that have its rules */
+    const uint8_t *counter_max; /* by enum wait_counter */
     bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
     /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords as LLVM's disassembler requires
      * them; NULL: it accepts what all assemblers emit. */

@@ -170,7 +170,7 @@ static void exec_flat(struct wave *w, const struct inst *in)
     unsigned l;
 
     if (!flat_addresses(w, in, exec, addr) ||
-        (w->all != UINT64_MAX && !own_private(w, in, exec, addr)))
+        (code_isa(w->launch->code)->upper_vgprs && !own_private(w, in, exec, addr)))
         return;
     FOR_LANES(l, exec)
     {

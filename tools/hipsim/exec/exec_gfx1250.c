@@ -114,7 +114,8 @@ static void exec_setreg(struct wave *w, const struct inst *in)
     const uint32_t old = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb);
     const uint32_t now = (old & ~mask) | (source << offset & mask);
     w->mode = (w->mode & ~MODE_SHARED) | (now & MODE_SHARED);
-    w->vgpr_msb = (uint8_t)msb_of_mode(now);
+    if (code_isa(w->launch->code)->upper_vgprs)
+        w->vgpr_msb = (uint8_t)msb_of_mode(now);
 }
 
 static void exec_set_vgpr_msb(struct wave *w, const struct inst *in)

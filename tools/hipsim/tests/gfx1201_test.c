@@ -205,6 +205,20 @@ static void factors_need_distance(void **state)
     }
 }
 
+/* -- pairs ------------------------------------------------------------------------------------- */
+
+/* The second instruction has an opcode that is V_DUAL_BITOP2_B32 on gfx1250 (RDNA4 ISA, 7.8). */
+static void pairs_have_and(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_fill(&p, 2, 0xff00ff00);
+    program_fill(&p, 3, 0x12345678);
+    program_run(&p, "v_dual_mov_b32 v5, v3 :: v_dual_and_b32 v4, v2, v3\n");
+    assert_int_equal(p.v[5][31], 0x12345678);
+    assert_int_equal(p.v[4][31], 0x12005600);
+}
+
 /* -- buffers ----------------------------------------------------------------------------------- */
 
 static uint32_t *numbers(unsigned n)
@@ -296,6 +310,7 @@ int main(void)
         cmocka_unit_test(products_negate_halves),
         cmocka_unit_test(results_of_16_bits_are_packed),
         cmocka_unit_test(factors_need_distance),
+        cmocka_unit_test(pairs_have_and),
         cmocka_unit_test(buffers_end_as_the_select_says),
         cmocka_unit_test(other_encodings_are_refused),
         cmocka_unit_test(the_machine_is_as_the_manual_says),

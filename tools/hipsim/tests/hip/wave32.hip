@@ -38,6 +38,8 @@ __global__ void softmax(const float *in, float *out)
 }
 
 typedef __bf16 bf16x16 __attribute__((ext_vector_type(16)));
+typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
+typedef short i16x8 __attribute__((ext_vector_type(8)));
 typedef float f32x8 __attribute__((ext_vector_type(8)));
 
 #define K 96
@@ -57,6 +59,21 @@ __global__ void product(const float *a, const float *b, float *d, int n)
         }
         sum = __builtin_amdgcn_wmma_f32_16x16x32_bf16(false, left, false, right, (short)0, sum,
                                                       false, false);
+    }
+    for (int i = 0; i < 8; i++)
+        d[(lane / 16 * 8 + i) * n + column] = sum[i];
+#elif defined(__gfx1201__)
+    const int lane = threadIdx.x, column = blockIdx.x * 16 + lane % 16;
+    f32x8 sum = {0};
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        bf16x8 left, right;
+        for (int e = 0; e < 8; e++) {
+            const int k = k0 + e / 4 * 8 + lane / 16 * 4 + e % 4;
+            left[e] = (__bf16)a[lane % 16 * K + k];
+            right[e] = (__bf16)b[k * n + column];
+        }
+        sum = __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(
+            __builtin_bit_cast(i16x8, left), __builtin_bit_cast(i16x8, right), sum);
     }
     for (int i = 0; i < 8; i++)
         d[(lane / 16 * 8 + i) * n + column] = sum[i];
@@ -120,8 +137,10 @@ int main()
 {
     hipDeviceProp_t p;
     HIP(hipGetDeviceProperties(&p, 0));
-    CHECK(p.warpSize == 32 && strcmp(p.gcnArchName, "gfx1250") == 0);
-    CHECK(p.multiProcessorCount == 256 && p.sharedMemPerBlock == 320 * 1024);
+    const bool rdna = strcmp(p.gcnArchName, "gfx1201") == 0;
+    CHECK(p.warpSize == 32 && (rdna || strcmp(p.gcnArchName, "gfx1250") == 0));
+    CHECK(p.multiProcessorCount == (rdna ? 32 : 256));
+    CHECK(p.sharedMemPerBlock == (rdna ? 64 : 320) * 1024);
     run_softmax();
     run_product();
     return 0;
