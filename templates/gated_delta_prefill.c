@@ -60,6 +60,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const unsigned lds = delta_lds_bytes(v), most = m->lds_bytes / t->waves_per_simd;
+    if (att_triangle_instr(m) < 0 || tir_find_mma(m, DELTA_BLOCK, DELTA_BLOCK, 0, att_dtype(v)) < 0)
+        return att_reject(why, ATT_FIELD_COUNT, "%s has no matrix instruction of 16 x 16 floats",
+                          m->name);
     if (!(t->own[STAGES] & 1u << v->stage))
         return att_reject(why, ATT_STAGE, "the row is for other launches");
     if (t->own[VALUES] * t->waves > (unsigned)v->head_dim_v)
@@ -68,9 +71,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (lds > most)
         return att_reject(why, ATT_HEAD_DIM, "a chunk takes %u B of LDS, %s has %u", lds, m->name,
                           most);
-    if (att_triangle_instr(m) < 0 || tir_find_mma(m, DELTA_BLOCK, DELTA_BLOCK, 0, att_dtype(v)) < 0)
-        return att_reject(why, ATT_FIELD_COUNT, "%s has no matrix instruction of 16 x 16 floats",
-                          m->name);
     return att_fits_waves(v, t, m, why);
 }
 
