@@ -32,7 +32,7 @@ class Rows:
         self.fp8 = fp8
 
     def pages(self, rows):
-        """Memory for at least so many rows, in pages."""
+        """Memory for at least `rows` rows, in pages."""
         return np.zeros((-(-rows // PAGE), PAGE * self.bytes), np.uint8)
 
     def tensor(self, pages):
