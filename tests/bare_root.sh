@@ -1,11 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-# A minimal Debian 12 in the folder $root, with /proc, for tests that source this file: bare_root [PACKAGE,...]. As root;
-# takes the packages of the network. The root goes with the test.
+# Minimal systems for tests that source this file: bare_root SUITE [PACKAGE,...] makes one in the folder $root, with /proc.
+# SUITE is bookworm or trixie of Debian, jammy or noble of Ubuntu. As root; takes the packages of the network. The root goes
+# with the test, or with the next one.
+
+# Ubuntu's archive keys, which Debian has no package of: the package and the SHA-256 of its file.
+ubuntu_keyring=ubuntu-keyring_2023.11.28.1_all.deb
+ubuntu_keyring_sum=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+
+# Removes the root of the call before.
+remove_root() {
+    [ -n "${root:-}" ] || return 0
+    umount "$root/proc" 2>/dev/null || true
+    rm -rf --one-file-system "$root" "$root.keys"
+    root=
+}
+
+# Prints the options of debootstrap that a suite's archive needs.
+archive_keys() {
+    mkdir "$root.keys"
+    wget -q -O "$root.keys/keyring.deb" "http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/$ubuntu_keyring" || return 1
+    echo "$ubuntu_keyring_sum  $root.keys/keyring.deb" | sha256sum -c --quiet >&2 || return 1
+    dpkg-deb -x "$root.keys/keyring.deb" "$root.keys"
+    echo "--keyring=$root.keys/usr/share/keyrings/ubuntu-archive-keyring.gpg --components=main,universe"
+}
+
 bare_root() {
+    remove_root
     root=$(mktemp -d)
-    trap 'umount "$root/proc" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
-    debootstrap --variant=minbase ${1:+--include="$1"} bookworm "$root" http://deb.debian.org/debian >"$root.log" ||
-        { cat "$root.log"; rm -f "$root.log"; echo 'bare_root: debootstrap failed' >&2; exit 1; }
+    trap remove_root EXIT
+    options= steps= mirror=http://deb.debian.org/debian
+    case $1 in
+    jammy | noble)
+        mirror=http://archive.ubuntu.com/ubuntu
+        # A debootstrap that is older than the suite has no script by its name; all suites of Ubuntu share this one.
+        [ -e "/usr/share/debootstrap/scripts/$1" ] || steps=/usr/share/debootstrap/scripts/gutsy
+        options=$(archive_keys) || { echo 'bare_root: the keys of Ubuntu'"'"'s archive could not be had' >&2; exit 1; }
+        ;;
+    esac
+    # shellcheck disable=SC2086
+    debootstrap --variant=minbase $options ${2:+--include="$2"} "$1" "$root" "$mirror" $steps >"$root.log" ||
+        { cat "$root.log"; rm -f "$root.log"; echo "bare_root: debootstrap of $1 failed" >&2; exit 1; }
     rm -f "$root.log"
     mount -t proc proc "$root/proc"
 }

@@ -11,7 +11,7 @@ tools/packages debootstrap
 tools/deb >/dev/null
 
 . tests/bare_root.sh
-bare_root
+bare_root bookworm
 rm -f "$root/etc/apt/sources.list"
 cat >"$root/etc/apt/sources.list" <<END
 deb http://deb.debian.org/debian bookworm main
