@@ -75,6 +75,23 @@ static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, stru
     return tir_max(b, rows, tir_splat(b, tir_sub(b, seen, first), t));
 }
 
+/* Copies the wave's rows, from `base` on, by the tensor data mover. `first` is the first one's
+ * key. */
+static void move_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value base,
+                      struct tir_value first)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, prefill_bytes(p));
+    const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
+    const struct tir_value from = tir_i64(b, c->first * prefill_bytes(p));
+    const struct tir_rows r = {.base = tir_add(b, base, from),
+                               .stride = c->cache->token_stride,
+                               .there = att_plus(b, tir_sub(b, p->source.pages.last_key, first), 1),
+                               .rows = own_rows(p),
+                               .bytes = c->width * prefill_bytes(p)};
+    tir_tensor_to_lds(b, c->queue, &r, to, r.bytes, c->lds->pad * prefill_bytes(p));
+}
+
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
@@ -88,6 +105,10 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
     const struct tir_value token = att_wide(b, att_page_place(&p->source.pages.paging, first));
     const struct tir_value page = tir_zext(b, tir_and(b, c->page, p->source.pages.used), TIR_I64);
     const struct tir_value base = tir_add(b, c->cache->base, att_cache_row(c->cache, page, token));
+    if (prefill_moves_tensors(p)) {
+        move_page(p, c, base, first);
+        return;
+    }
     const struct tir_value rows = seen_rows(p, index, first);
     const struct tir_value stride = tir_convert(b, c->cache->token_stride, TIR_I32);
     const struct tir_value at = tir_mul(b, rows, tir_splat(b, stride, tir_typeof(b->f, rows)));

@@ -430,10 +430,12 @@ static inline bool prefill_transposes_v(const struct prefill *p)
            (p->v->paged && att_is_shuffled(p->v));
 }
 
-/** True if the tensor data mover copies K and V to LDS, each wave an equal part of the rows. */
+/** True if the tensor data mover copies K and V to LDS, each wave an equal part of the rows. It
+ * clears rows after the last key, but not the rows of a page before the first visible one. */
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
-    return p->m->has_tensor_mover && p->source.kind == PREFILL_TENSOR &&
+    const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);
+    return p->m->has_tensor_mover && (pages || p->source.kind == PREFILL_TENSOR) &&
            p->tile->copy_bytes >= 16 && prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
            prefill_dv(p) == (unsigned)p->v->head_dim_v;
 }

@@ -152,6 +152,13 @@ static void find_depths(struct prefill *p)
         p->value.tiles = 2;
 }
 
+/* Sets the bytes of LDS of V, and of the first panel of K. */
+static void find_rooms(struct prefill *p)
+{
+    p->value.room = p->value.tiles * prefill_v_bytes(p);
+    p->k.room = p->k.n_panels ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[0]) : 0;
+}
+
 /* Cuts K into panels, and finds the tiles of K and V in LDS. */
 static void choose_layouts(struct prefill *p)
 {
@@ -160,8 +167,7 @@ static void choose_layouts(struct prefill *p)
         p->value.tail = PREFILL_TAIL_SUM;
     find_panels(p);
     find_depths(p);
-    p->value.room = p->value.tiles * prefill_v_bytes(p);
-    p->k.room = p->k.n_panels ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[0]) : 0;
+    find_rooms(p);
 }
 
 /* Returns the bytes of LDS for K and V. */
@@ -338,7 +344,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     choose_layouts(&p);
     if (prefill_copies_pages(&p)) {
         p.source.kind = PREFILL_PAGE_COPIES;
-        prefill_plan(&p, p.refused); /* other rows of the table, the same buffers */
+        prefill_plan(&p, p.refused); /* other rows of the table, the same number of tiles */
+        find_rooms(&p);
     }
     place_rows(&p);
     place_merge(&p);
