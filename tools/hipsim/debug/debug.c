@@ -280,7 +280,7 @@ static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, 
             d->watches[i] = d->watches[--d->nwatches];
         return true;
     }
-    if (!add || d->nwatches == WATCHES_MAX || !bytes)
+    if (!add || d->nwatches == WATCHES_MAX)
         return false;
     d->watches[d->nwatches++] = (struct watched){.lds = lds, .address = address, .bytes = bytes};
     return true;
@@ -294,7 +294,7 @@ static void execute_for_client(void *ctx, const struct wave *w, const char *text
     const char *rest = text + strcspn(text, " ");
     bool resumes;
     d->out = out;
-    if (strchr("csq", *text))
+    if (*text && strchr("csq", *text))
         fputs("the client's own commands resume and end the program\n", out);
     else if (!execute(d, w, *text, rest + (*rest == ' '), &resumes))
         fprintf(out, "not understood: %s (h lists the commands)\n", text);

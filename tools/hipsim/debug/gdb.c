@@ -210,6 +210,20 @@ static bool read_hex(const char **text, char end, uint64_t *value)
     return true;
 }
 
+/* Reads bytes of two hexadecimal digits each. Returns their number, or -1 if `text` has anything
+ * else or more than `size` of them. */
+static int read_bytes(const char *text, char *to, int size)
+{
+    int n = 0;
+    for (; *text; text += 2) {
+        const char digits[3] = {text[0], text[1], 0};
+        if (n == size || !isxdigit((unsigned char)text[0]) || !isxdigit((unsigned char)text[1]))
+            return -1;
+        to[n++] = (char)strtoul(digits, NULL, 16);
+    }
+    return n;
+}
+
 static uint64_t thread_of(const struct wave *w) { return w->wg->index * WAVES_MAX + w->id + 1; }
 
 /* Returns the wave of a thread's number in hexadecimal; 0 and -1 mean the stopped one. NULL: it is
@@ -387,6 +401,8 @@ static void on_place(struct gdb *g, const char *text, FILE *reply)
     const bool is_lds = lds < APERTURE_BYTES;
     if (type < 2 && add && (address - code_address(code) >= code_size(code) || address % 4))
         refuse(reply, "no instruction of this kernel is at ", g->packet + 1);
+    else if (type == 2 && add && (kind == 0 || address + kind < address))
+        refuse(reply, "no range of bytes: ", g->packet);
     else if (type == 2 ? g->ops->watch(g->ops->ctx, is_lds ? lds : address, kind, is_lds, add)
                        : g->ops->place(g->ops->ctx, address, add))
         fputs("OK", reply);
@@ -398,10 +414,12 @@ static void on_place(struct gdb *g, const char *text, FILE *reply)
 static void on_command(struct gdb *g, const char *text, FILE *reply)
 {
     char command[PACKET_BYTES / 2], *printed = NULL;
-    size_t n = 0, size = 0;
-    unsigned byte;
-    while (sscanf(text + 2 * n, "%2x", &byte) == 1 && n < sizeof(command) - 1)
-        command[n++] = (char)byte;
+    size_t size = 0;
+    const int n = read_bytes(text, command, sizeof(command) - 1);
+    if (n < 0) {
+        refuse(reply, "a byte of the command is not two digits: ", text);
+        return;
+    }
     command[n] = 0;
     FILE *out = open_memstream(&printed, &size);
     if (!out) {
@@ -504,7 +522,7 @@ static bool read_wish(struct gdb *g, struct gdb_wish *wish, const char **refusal
             *refusal = "E.no such action, or no such wave in this workgroup";
         return true;
     }
-    if (*p == 'k' || strncmp(p, "vKill", 5) == 0) {
+    if (*p == 'k' || strncmp(p, "vKill;", 6) == 0) {
         *wish = (struct gdb_wish){.action = GDB_KILL};
         return true;
     }
@@ -569,6 +587,8 @@ struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct g
             return detach(g, true);
         } else {
             g->waits = wish.action != GDB_KILL;
+            if (*g->packet == 'v' && wish.action == GDB_KILL) /* unlike "k", it has a reply */
+                send_packet(g, "OK");
             return wish;
         }
     }

@@ -192,13 +192,16 @@ class Server(unittest.TestCase):
                 ("m10", "address and length"), ("m,4", "address and length"), ("M10,1:00", "can only be read"),
                 ("G00", "can only be read"), ("P1=00", "can only be read"), ("Z0,10,4", "no instruction of this kernel"),
                 ("Z0,zz,4", "type, address and kind"), ("z0,10,4", "was not set"), ("z2,10,4", "was not set"),
-                ("Z2,10,0", "no room"), ("c100", "goes on where it has stopped"), ("vCont;s:99", "no such action"),
+                ("Z2,10,0", "no range of bytes"), ("Z2,10,ffffffffffffffff", "no range of bytes"), ("qRcmd,686", "not two digits"),
+                ("qRcmd, 6 9", "not two digits"), ("qRcmd,6g", "not two digits"),
+                ("c100", "goes on where it has stopped"), ("vCont;s:99", "no such action"),
                 ("vCont;t", "no such action"), ("qXfer:features:read:target.xml:zz,1", "offset and length"),
                 ("qXfer:features:read:target.xml:ffffff,1", "no such offset"), ("m" + "0" * 5000, "packets of 4096 bytes")]:
             reply = client.ask(request)
             self.assertRegex(reply, r"^E\." + ".*" + why, request)
         self.assertIn("client's own commands", client.monitor("c"))
-        self.assertIn("not understood", client.monitor("z"))
+        for command in ("z", ""):
+            self.assertIn(f"not understood: {command} (h lists", client.monitor(command))
         self.assertEqual(client.ask("Z4,10,4"), "")
         self.assertEqual(client.ask("vMustReplyEmpty"), "")
         self.assertEqual(client.send("?", total=0), "-")
@@ -215,6 +218,12 @@ class Server(unittest.TestCase):
         client.socket.sendall(b"\x03")
         self.assertRegex(client.reply(), "^T02thread:[0-9a-f]+;$")
         self.assertEqual(client.send("k"), "+")
+        self.assertIsNone(client.reply())
+        self.assertEqual(self.program.wait(), 1)
+
+    def test_a_process_is_killed_with_a_reply(self):
+        client = self.start(self.path(), kernel="spin")
+        self.assertEqual(client.ask("vKill;1"), "OK")
         self.assertIsNone(client.reply())
         self.assertEqual(self.program.wait(), 1)
 
