@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import resource
+import signal
 import sys
 import tempfile
 import traceback
@@ -13,6 +14,7 @@ import traceback
 import checked
 
 PREFIX = "case_"
+PATIENCE = 10  # seconds on the clock for one of CPU: others may use the machine, and a case may wait for ever
 
 
 def import_cases(path):
@@ -49,13 +51,14 @@ def forked(work, output):
 
 
 def run_case(function, seconds):
-    """Runs a case in a process of its own for `seconds` of CPU at most. Returns its Outcome."""
+    """Runs a case in a process of its own for `seconds` of CPU at most, or PATIENCE times as long. Returns its Outcome."""
     import hipsim
     with tempfile.TemporaryDirectory() as scratch:
         report, counters = os.path.join(scratch, "report"), os.path.join(scratch, "counters")
 
         def work():
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 1))
+            signal.alarm(int(PATIENCE * seconds))
             hipsim.library().configure(json=report, counters=counters, summary=False)
             text = function()
             print(text if text is not None else "")
@@ -63,7 +66,9 @@ def run_case(function, seconds):
         with open(os.path.join(scratch, "output"), "w+", encoding="utf-8", errors="replace") as output:
             status = forked(work, output)
             output.seek(0)
-            outcome = checked.Outcome(status if status >= 0 else None, output.read())
+            late = status in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM)
+            end = f"\nended by signal {-status}" if status < 0 else ""
+            outcome = checked.Outcome(None if late else status, output.read() + end)
         outcome.read_report(report)
         outcome.read_counters(counters)
         return outcome

@@ -62,9 +62,12 @@ for text in 'clean     gfx950 clean 1' 'findings  gfx950 loud 1 uninit: 1 (turn)
     grep -qx "$text" log || fail "no line $text"
 done
 
-# Functions of a Python file. One raises an exception, one does not end; two share nothing, since each has its process.
+# Functions of a Python file. One raises an exception, one aborts, two do not end; none share anything, since each has its
+# process.
 cat >functions.py <<'END'
 import ctypes
+import os
+import time
 import hipsim
 
 BYTES = 512
@@ -103,17 +106,25 @@ def case_idle():
     pass
 
 
+def case_crash():
+    os.abort()
+
+
 def case_endless():
     while True:
         pass
+
+
+def case_asleep():
+    time.sleep(1000)
 END
 PYTHONPATH=$(readlink -f "$(dirname "$weaken")/../../../python") HIPSIM_LIBRARY=$(dirname "$hipsim")/../hip/libamdhip64.so.5
 export PYTHONPATH HIPSIM_LIBRARY
 "$@" --only right functions.py >log 2>&1 || fail 'a right function has findings'
 "$@" --seconds 1 functions.py >log 2>&1 && fail 'findings of functions do not change the exit status'
 for text in 'clean     gfx950 right 1' 'findings  gfx950 loud 1 uninit: 1 (turn)' 'wrong     gfx950 other 1' \
-    '          AssertionError: the first is not 0' 'no launch gfx950 idle 0' 'no end    gfx950 endless 0' \
-    'gfx950: 1 clean, 1 findings, 1 wrong, 1 no end, 1 no launch'; do
+    '          AssertionError: the first is not 0' '          ended by signal 6' 'no launch gfx950 idle 0' 'no end    gfx950 endless 0' 'wrong     gfx950 crash 0' \
+    'no end    gfx950 asleep 0' 'gfx950: 1 clean, 1 findings, 2 wrong, 2 no end, 1 no launch'; do
     grep -qx "$text" log || fail "no line $text"
 done
 echo 'weakened waits are caught'
