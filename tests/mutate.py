@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""mutate.py SOURCE: tools/mutate runs tests with the packs that its mutation belongs to, and no test without its packs."""
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv[1])
+loader = importlib.machinery.SourceFileLoader("mutate", str(SOURCE / "tools/mutate"))
+sys.dont_write_bytecode = True
+mutate = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
+loader.exec_module(mutate)
+
+FILES = {"templates/a.c": "right\n", "runtime/b.c": "right\n"}
+
+
+class Tree(mutate.Tree):
+    """A tree whose packs are copies of a template, and whose tests compare their pack with the right one."""
+
+    def __init__(self, folder, packs):
+        self.path, self.built, self.packs = folder, set(), {}
+        self.history = mutate.History(folder / "tests.json", "head", set(packs))
+        self.tests = [{"name": "of_" + pack, "suite": ["attnc:runtime"], "depends": [pack]} for pack in packs]
+        for name, text in FILES.items():
+            (folder / name).parent.mkdir()
+            (folder / name).write_text(text)
+
+    def builds(self, test, seconds, without=()):
+        for pack in set(test["depends"]) - set(without):
+            self.packs[pack] = (self.path / "templates/a.c").read_text()
+        return True
+
+    def passes(self, test, seconds, patience=20):
+        return self.packs.get(test["depends"][0]) == FILES["templates/a.c"]
+
+
+class Mutations(unittest.TestCase):
+    def tree(self, *packs):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return Tree(pathlib.Path(folder.name), packs)
+
+    def killer(self, tree, room, path, limit=150):
+        return mutate.killer(tree, mutate.Mutation(room, path, 1, FILES[path], "wrong\n"), limit)
+
+    def test_packs_of_another_mutation_are_made_again(self):
+        tree = self.tree("pack")
+        self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
+        self.assertEqual(self.killer(tree, "templates", "templates/a.c"), "of_pack")
+        self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
+
+    def test_no_test_runs_without_its_packs(self):
+        tree = self.tree("pack", "other")
+        for test in tree.tests:  # measured by an earlier run; both together exceed the limit
+            tree.history.measured(test, 100)
+        self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
