@@ -46,7 +46,7 @@ VERBS = """accept adapt add adopt align allow apply assert avoid balance begin b
 call change charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut
 decode define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute expect
 explain export expose extend extract fill find fit fix fold follow format free fuse gather generate give group guard handle hold
-honour ignore implement import improve include infer inline install issue join keep know leave let limit link list load lower
+honour ignore implement import improve include infer inline install issue join judge keep know leave let limit link list load lower
 make map mark match measure merge mirror model move multiply mutate name note open order overlap pack parse pass permute pick
 pin place plan point prefer prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject
 release remove rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse
