@@ -87,7 +87,7 @@ int attn_pages_check(const struct attn_device *device, const struct attn_cache_d
 /* Slots of another tensor than the cache: `count` of them, the first has number `first`. count 0:
  * there is no such tensor. */
 struct attn_more_slots {
-    int32_t first, count;
+    int64_t first, count;
 };
 
 /* ATTN_CHECK_DATA: checks lengths and entries of the lists of slots. `slots`: slots that an entry

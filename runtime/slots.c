@@ -23,7 +23,7 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
  * `limit`, or the one of `more`. */
 static int64_t end_of(const struct attn_more_slots *more, int64_t entry, int64_t limit)
 {
-    return more->count && entry >= more->first ? (int64_t)more->first + more->count : limit;
+    return more->count && entry >= more->first ? more->first + more->count : limit;
 }
 
 /* Checks the length and the entries of list s. An entry names `slots` slots. */

@@ -22,14 +22,15 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
                 const char *page_table, const char *kind)
 {
     const bool packed = !strcmp(kind, "packed"), fp8 = !strcmp(kind, "fp8");
-    const bool scaled = !strcmp(kind, "scaled");
+    const bool scaled = !strcmp(kind, "scaled"), mixed = !strcmp(kind, "mixed");
+    const bool two = mixed || !strcmp(kind, "two_sources");
     const struct attnc_pack_pair key[] = {
         {"dtype", "bf16"},
         {"gqa", "any"},
-        {"head_dim", "576"},
+        {"head_dim", mixed ? "512" : "576"},
         {"head_dim_v", "512"},
-        {"kv_dtype", packed || fp8 || scaled ? "fp8" : "same"},
-        {"kv_layout", packed ? "packed" : "nhd"},
+        {"kv_dtype", packed || fp8 || scaled || mixed ? "fp8" : "same"},
+        {"kv_layout", packed ? "packed" : mixed ? "scales_last" : "nhd"},
         {"kv_scale", scaled ? "tensor" : "none"},
         {"lse", "false"},
         {"mask", "causal"},
@@ -41,7 +42,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"sharded", strcmp(kind, "sharded") ? "false" : "true"},
         {"sinks", "false"},
         {"sparse", sparse},
-        {"two_sources", strcmp(kind, "two_sources") ? "false" : "true"},
+        {"two_sources", two ? "true" : "false"},
         {"q_dtype", fp8 ? "fp8" : "same"},
     };
     static const struct attnc_pack_kernarg kernargs[] = {
@@ -74,6 +75,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "blocks", "blocks", "blocks", "same");
     add(w, "lists", "slots", "indices", "same");
     add(w, "two", "slots", "indices", "two_sources");
+    add(w, "two mixed", "slots", "indices", "mixed");
     return open_writer(w, flags);
 }
 
@@ -210,6 +212,33 @@ static void two_sources_are_of_lists_of_rows(void **state)
     a.second_rows = 2;
     refuse(op, &a, ATTN_BAD_DATA,
            "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
+    close_bench(&b);
+}
+
+/* A second source of rows of scales_last has pages. Their rows may be more than 2^31. */
+static void second_pages_have_many_rows(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
+    struct attn_op *op;
+    d.two_sources = true;
+    d.head_dim = 512;
+    d.cache = (struct attn_cache_desc){
+        .dtype = ATTN_FP8, .layout = ATTN_KV_SCALES_LAST, .page_size = 256};
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
+    const int32_t far[] = {159, 3000, INT32_MAX, 17}, near[] = {159, 3000, 3512, 17};
+    a.pages.kv_indices = far;
+    a.second = tensor;
+    a.second_first = 3000;
+    a.second_rows = 1 << 24;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.pages.kv_indices = near;
+    a.second_rows = 2;
+    refuse(op, &a, ATTN_BAD_DATA,
+           "slot 2 of list 0 is 3512, the cache has 2560 slots, second has too few rows");
     close_bench(&b);
 }
 
@@ -481,6 +510,7 @@ int main(void)
         cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
         cmocka_unit_test(lists_may_have_no_lengths),
         cmocka_unit_test(two_sources_are_of_lists_of_rows),
+        cmocka_unit_test(second_pages_have_many_rows),
         cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(tensors_are_rows_of_the_cache_and_its_scale),
