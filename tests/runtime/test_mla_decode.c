@@ -30,7 +30,9 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"head_dim", mixed ? "512" : "576"},
         {"head_dim_v", "512"},
         {"kv_dtype", packed || fp8 || scaled || mixed ? "fp8" : "same"},
-        {"kv_layout", packed ? "packed" : mixed ? "scales_last" : "nhd"},
+        {"kv_layout", packed  ? "packed"
+                      : mixed ? "scales_last"
+                              : "nhd"},
         {"kv_scale", scaled ? "tensor" : "none"},
         {"lse", "false"},
         {"mask", "causal"},
