@@ -490,6 +490,8 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
     }
     for (unsigned i = 0; i < in->nsrc; i++) {
         const struct opnd *o = &in->src[i];
+        if (o->kind == OPND_SPECIAL && o->reg == SPECIAL_SCC && !wave_check_scc(w, in))
+            return WAIT_FAULTED;
         if (!operand_busy(w, o))
             continue;
         hold_loads_of(w, o);

@@ -52,6 +52,8 @@ enum hwreg {
     HWREG_IB_STS2 = 28,
 };
 
+enum { STATE_SCC = 9 }; /* bit of STATE_PRIV */
+
 /* Returns the upper bits of VGPR numbers in MODE, in the order of wave->vgpr_msb. MODE has them at
  * 19:12, the destination's lowest. */
 static uint32_t msb_of_mode(uint32_t mode)
@@ -82,7 +84,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     switch (id) {
     case HWREG_MODE: *value = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb); return true;
-    case HWREG_STATE_PRIV: *value = (uint32_t)w->scc << 9; return true;
+    case HWREG_STATE_PRIV: *value = (uint32_t)w->scc << STATE_SCC; return true;
     case HWREG_STATUS: *value = 1u << 16; return true;
     case HWREG_HW_ID1: *value = (w->id / 4 & 31) | (w->id & 3) << 8; return true;
     case HWREG_XCC_ID: *value = (uint32_t)(w->wg->index % 8); return true;
@@ -94,12 +96,16 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 
 static void exec_getreg(struct wave *w, const struct inst *in)
 {
+    const unsigned id = in->simm16 & 63;
     const unsigned offset = in->simm16 >> 6 & 31, size = (in->simm16 >> 11) + 1u;
     uint32_t value;
-    if (!hwreg_read(w, in->simm16 & 63, &value)) {
-        wave_fault(w, in, FAULT_TRAP, 0, "hardware register %u is not simulated", in->simm16 & 63);
+    if (!hwreg_read(w, id, &value)) {
+        wave_fault(w, in, FAULT_TRAP, 0, "hardware register %u is not simulated", id);
         return;
     }
+    const bool has_scc = id == HWREG_STATE_PRIV && offset <= STATE_SCC && STATE_SCC < offset + size;
+    if (has_scc && !wave_check_scc(w, in))
+        return;
     salu_write(w, &in->dst, value >> offset & (uint32_t)((UINT64_C(1) << size) - 1), UINT32_MAX);
 }
 

@@ -598,6 +598,9 @@ static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
                                        "s_cselect_b32 s4, 1, 2\n",
                                        "s_cmov_b32 s4, 1\n",
                                        "s_cmovk_i32 s4, 1\n",
+                                       "s_mov_b32 s4, src_scc\n",
+                                       "v_mov_b32 v4, src_scc\n",
+                                       "s_getreg_b32 s4, hwreg(HW_REG_WAVE_STATE_PRIV, 9, 1)\n",
                                        "s_add_co_ci_u32 s4, s4, 1\n"};
     (void)state;
     for (unsigned i = 0; i < 2 * sizeof(uses) / sizeof(*uses); i++) {
