@@ -9,6 +9,7 @@
  */
 #include "check.h"
 #include "exec_salu.h"
+#include "isa.h"
 #include "tables.h"
 #include "turn.h"
 #include "wait.h"
@@ -152,8 +153,13 @@ static void exec_signal_isfirst(struct wave *w, const struct inst *in)
         wave_fault(w, in, FAULT_TRAP, 0, "S_BARRIER_SIGNAL_ISFIRST on a cluster's barrier");
         return;
     }
-    if (w->wg->nwaves < 2 || (o.id != BARRIER_WORKGROUP && !named(w, o.id)))
+    if (w->wg->nwaves < 2 || (o.id != BARRIER_WORKGROUP && !named(w, o.id))) {
+        if (!code_isa(w->launch->code)->clusters) { /* RDNA4 ISA, S_BARRIER_SIGNAL_ISFIRST */
+            w->scc = 0;
+            w->scc_valid = 1;
+        }
         return;
+    }
     w->scc = is_unsignalled(w, o);
     w->scc_valid = 1;
     wave_issue_scc(w, in);

@@ -266,6 +266,21 @@ static void buffers_end_as_the_select_says(void **state)
 
 /* -- what it does not have --------------------------------------------------------------------- */
 
+/* A workgroup of one wave has no barrier. S_BARRIER_SIGNAL_ISFIRST then clears SCC (RDNA4 ISA), and
+ * changes nothing on gfx1250 (CDNA5 ISA). */
+static void no_wave_is_first_without_a_barrier(void **state)
+{
+    static const enum gfx_target targets[] = {GFX1201, GFX1250};
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct program p = program_new(targets[i]);
+        p.block = 32;
+        program_run(&p, "s_cmp_eq_u32 0, 0\ns_barrier_signal_isfirst -1\ns_wait_kmcnt 0\n"
+                        "s_cselect_b32 s4, 1, 2\nv_mov_b32 v2, s4\n");
+        assert_int_equal(p.v[2][0], targets[i] == GFX1201 ? 2 : 1);
+    }
+}
+
 /* Machine code of gfx1250's instructions for async loads, the tensor data mover, upper halves of
  * registers, packed f32 and wider products is no instruction here. */
 static void other_encodings_are_refused(void **state)
@@ -312,6 +327,7 @@ int main(void)
         cmocka_unit_test(factors_need_distance),
         cmocka_unit_test(pairs_have_and),
         cmocka_unit_test(buffers_end_as_the_select_says),
+        cmocka_unit_test(no_wave_is_first_without_a_barrier),
         cmocka_unit_test(other_encodings_are_refused),
         cmocka_unit_test(the_machine_is_as_the_manual_says),
     };
