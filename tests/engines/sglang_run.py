@@ -65,6 +65,34 @@ def linear_layers(case, k_dim, v_dim):
                                  conv_weights=torch.empty(1, 2), activation=None)]
 
 
+def tensors(thing, name="backend", depth=6):
+    """Returns the tensors that an object of the plugin has, by name."""
+    if isinstance(thing, torch.Tensor):
+        return {name: thing}
+    own = vars(thing) if type(thing).__module__.startswith("attn.") and hasattr(thing, "__dict__") else {}
+    parts = thing if isinstance(thing, dict) else dict(enumerate(thing)) if isinstance(thing, (list, tuple)) else own
+    out = {}
+    for key, part in parts.items() if depth else ():
+        out.update(tensors(part, f"{name}.{key}", depth - 1))
+    return out
+
+
+def steady(backend):
+    """Makes a backend plan twice each step that SGLang captures, and fail if a tensor then is elsewhere: a graph reads the
+    same memory in each replay. Returns the backend."""
+    plain = backend.init_forward_metadata_out_graph
+
+    def plan(batch, in_capture=False):
+        plain(batch, in_capture)
+        if batch.forward_mode.is_cuda_graph():
+            first = tensors(backend)
+            plain(batch, in_capture)
+            moved = [name for name, x in tensors(backend).items() if name in first and x.data_ptr() != first[name].data_ptr()]
+            assert not moved, f"planned elsewhere: {moved}"
+    backend.init_forward_metadata_out_graph = plan
+    return backend
+
+
 def plugin(linear):
     """Returns the function that makes the plugin's backend for a fixture. `linear` are layers beside attention."""
     from attn.sglang import _backend, _latent, _linear
@@ -73,8 +101,8 @@ def plugin(linear):
         runner.model = torch.nn.ModuleList(dense_layers(runner) + linear)
         with get_spec().override(**DRAFTS):
             if runner.use_mla_backend:
-                return _latent.LatentBackend(runner)
-            return _backend.Backend(runner, _linear.kernels(runner))
+                return steady(_latent.LatentBackend(runner))
+            return steady(_backend.Backend(runner, _linear.kernels(runner)))
     return make
 
 
@@ -159,8 +187,9 @@ def drafts(backend):
                 yield "run_dense_spec_verify_case", f"{case.name}-{topk}", (
                     lambda test, case=case, settings=settings, topk=topk, kind=kind: call(
                         test, module.run_dense_spec_verify_case, settings, case, topk=topk, spec_kind=kind, head_dim=64))
-    for topk in (1, 2):
-        case = latent_kit.MLAAttentionCase(name="verify_latent", num_heads=16, prefix_lens=(14, 16), extend_lens=(3, 3), **form)
+    for topk, heads in ((1, 16), (1, 128), (2, 16)):
+        case = latent_kit.MLAAttentionCase(name=f"verify_latent_{heads}", num_heads=heads, prefix_lens=(14, 16),
+                                           extend_lens=(3, 3), **form)
         settings = dict(speculative_num_draft_tokens=3, speculative_eagle_topk=topk, speculative_algorithm="EAGLE")
         yield "run_mla_eagle_verify_case", f"{case.name}-{topk}", (
             lambda test, case=case, settings=settings, topk=topk: call(

@@ -29,7 +29,7 @@ def drafts_of():
     whether drafts may form trees."""
     spec = get_spec()
     trees = (spec.speculative_eagle_topk or 1) > 1 or spec.speculative_algorithm == "NGRAM"
-    return min(spec.speculative_num_draft_tokens or 1, MOST_DRAFTS), trees
+    return spec.speculative_num_draft_tokens or 1, trees
 
 
 class Pages:
@@ -65,7 +65,6 @@ class Pages:
             longest = max(batch.extend_seq_lens_cpu)
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
 
-
     def tree(self, batch):
         """Returns the mask of a step that verifies a tree of drafts, and where its sequences begin there; None of any other
         step. A row has all keys of its sequence."""
@@ -75,14 +74,14 @@ class Pages:
             return None
         torch.cumsum(self.lengths[:n] * spec.num_tokens_per_req, 0, out=self.masks[1:n + 1])
         mask = spec.custom_mask.view(torch.uint8)
-        if self.mask is not None:
+        if self.mask is not None and mask.shape[0] <= self.mask.shape[0]:  # larger steps are not captured
             mask = self.mask[:mask.shape[0]].copy_(mask)
         return mask, self.masks[:n + 1]
 
-    def keep_mask(self, drafts):
-        """Allocates memory for masks of `drafts` queries a sequence, which captured graphs read."""
+    def keep_mask(self, queries):
+        """Allocates memory for masks of steps of `queries` queries, which captured graphs read."""
         tokens = self.table.shape[1] * self.page
-        self.mask = torch.zeros(self.lengths.shape[0] * drafts * tokens, dtype=torch.uint8, device=self.table.device)
+        self.mask = torch.zeros(queries * tokens, dtype=torch.uint8, device=self.table.device)
 
 
 class Pooled(AttentionBackend):
@@ -123,14 +122,17 @@ class Backend(Pooled):
         self.kv_dtype = "fp8" if fp8 else "same"
         self.sinks = any(name.endswith("sinks") for name, _ in runner.model.named_parameters())
         kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
-        self.drafts, self.trees = drafts_of()
-        device = _engine.open_device([*_engine.kernels(kinds, self.drafts, self.trees), *linear], runner.gpu_id if torch.cuda.is_available() else 0)
+        drafts, self.trees = drafts_of()
+        queries = min(drafts, MOST_DRAFTS)
+        device = _engine.open_device([*_engine.kernels(kinds, queries, self.trees), *linear],
+                                     runner.gpu_id if torch.cuda.is_available() else 0)
         aiter.use(device=device)
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
-        tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens, sequences)
+        tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens,
+                     sequences * drafts)
         self.steps = _engine.Steps(device, kinds, page_size=self.page, max_batch=sequences, max_tokens=tokens,
-                                   decode_queries=self.drafts, trees=self.trees)
+                                   decode_queries=queries, trees=self.trees)
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.rotated = {self.pool.get_key_buffer(layer.layer_id).data_ptr(): kind for layer, kind in zip(layers_of(runner), kinds)}
         self.pending = None  # a _rotation.Pending, between a rotation and its attention
@@ -155,7 +157,7 @@ class Backend(Pooled):
     def init_cuda_graph_state(self, max_bs, max_num_tokens):
         """Allocates the memory for masks of trees; all else is there already."""
         if self.trees:
-            self.pages.keep_mask(self.drafts)
+            self.pages.keep_mask(max_num_tokens)
 
     def cache(self, layer):
         """Keys and values [pages, P, heads, D] of a layer; the same objects each time."""

@@ -7,9 +7,10 @@ import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
-from attn.sglang._backend import DTYPES, Pages, Pooled, layers_of
+from attn.sglang._backend import DTYPES, Pages, Pooled, drafts_of, layers_of
 
-PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill
+PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill, at most
+ROWS = 1024  # heads times queries of a sequence that mla_decode takes
 
 
 class LatentBackend(Pooled):
@@ -24,25 +25,36 @@ class LatentBackend(Pooled):
             dtype=DTYPES[runner.dtype], heads=layer.tp_q_head_num, latent=config.kv_lora_rank, rope=config.qk_rope_head_dim,
             head_dim=config.qk_nope_head_dim + config.qk_rope_head_dim, head_dim_v=config.v_head_dim,
             scale=float(layer.scaling), kv_dtype="fp8" if fp8 else "same")
-        entries = _engine.latent_kernels([self.kind], PIECE, absorbed=True)
-        entries += [{**entry, "page_table": "indices"} for entry in entries if entry["op"] == "mla_decode"]
+        drafts, most = drafts_of()[0], ROWS // self.kind.heads
+        self.drafts = drafts if drafts <= most else 1  # more are prefill
+        entries = _engine.latent_kernels([self.kind], self.drafts, absorbed=True)
+        pieces = [1, next(n for n in (PIECE, 8, 4, 2) if n <= most)]
+        entries += [{**entry, "page_table": "indices", "q_len": pieces} for entry in entries if entry["op"] == "mla_decode"]
         device = _engine.open_device(entries, runner.gpu_id if torch.cuda.is_available() else 0)
         aiter.use(device=device)
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
-        self.steps = _engine.LatentSteps(device, self.kind, page_size=self.page, max_batch=sequences)
+        # Steps of one query a sequence, and steps that verify drafts.
+        self.steps = {queries: _engine.LatentSteps(device, self.kind, page_size=self.page, max_batch=sequences,
+                                                   decode_queries=queries) for queries in (1, self.drafts)}
+        self.planned = None  # of self.steps; None in a step with prompts
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
-        """Plans a step of decode; a step with prompts keeps its lists of pages."""
+        """Plans a step of decode, or one that verifies a chain of drafts; a step with prompts keeps its lists of pages."""
         if forward_batch.forward_mode.is_idle():
             return
         lengths, table, starts, longest = self.step = self.pages.fill(forward_batch)
         if self.pages.tree(forward_batch):
             raise NotServed("attn", "latent attention to drafts that form trees")
-        if forward_batch.forward_mode.is_decode():
-            self.steps.plan(lengths, table, starts, calls.stream(lengths))
+        mode = forward_batch.forward_mode
+        decodes = longest <= self.drafts and (mode.is_decode() or mode.is_target_verify())
+        self.planned = self.steps[1 if longest == 1 else self.drafts] if decodes else None
+        if self.planned:
+            self.planned.plan(lengths, table, starts, calls.stream(lengths))
+        elif in_capture:  # lists of pages are new in each step
+            raise NotServed("attn", f"captured steps of {longest} queries a sequence and {self.kind.heads} heads")
         else:
             counts = (lengths + self.page - 1) // self.page
             self.indptr = torch.nn.functional.pad(counts.cumsum(0, dtype=torch.int32), (1, 0))
@@ -66,8 +78,8 @@ class LatentBackend(Pooled):
         if q_rope is not None:
             q = torch.cat((q, q_rope.view(*q.shape[:2], -1)), -1)
         out = q.new_empty(*q.shape[:2], self.kind.latent)
-        if batch.forward_mode.is_decode():
-            self.steps.run(q, rows[:, :, 0], out, k_scale=scale, stream=calls.stream(q))
+        if self.planned:
+            self.planned.run(q, rows[:, :, 0], out, k_scale=scale, stream=calls.stream(q))
         else:
             self.prefill(q, rows, out)
         return out.view(q.shape[0], -1)
