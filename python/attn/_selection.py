@@ -35,11 +35,25 @@ def kernels(kind, indexer):
             {"op": "topk", "top_k": indexer.top_k}]
 
 
-class Selection:
-    """An indexer's launches: write() its queries and keys, choose() slots of the cache."""
+class Room:
+    """Memory for the choices of parts. Layers use it one after the other, and so do steps of all sizes: choose_parts() makes
+    at most as many parts in all as there are compute units. Captured graphs read it, so it stays where it is."""
 
-    def __init__(self, device, kind, *, page_size):
-        self.kind, self.page_size, self.room = kind, page_size, {}
+    def __init__(self, device, top_k):
+        self.shape, self.made = (device.compute_units, top_k), None
+
+    def lists(self, like, rows, splits):
+        """Positions and scores of parts, [rows, splits, top_k] each, where the tensor `like` is."""
+        if self.made is None:
+            self.made = calls.integers(like, self.shape), calls.floats(like, self.shape)
+        return tuple(calls.view(x[:rows * splits], rows, splits, -1) for x in self.made)
+
+
+class Selection:
+    """An indexer's launches: write() its queries and keys, choose() slots of the cache. Indexers may share a Room."""
+
+    def __init__(self, device, kind, *, page_size, room=None):
+        self.kind, self.page_size, self.room = kind, page_size, room or Room(device, kind.top_k)
         self.rotate = device.indexer_rope_cache(dtype=kind.dtype, heads=kind.heads, rope=kind.rope, layer_norm=True)
         self.select = device.indexer_topk(top_k=kind.top_k, heads=kind.heads, paged=True,
                                           small_pages=page_size < 32 or page_size & (page_size - 1) != 0)
@@ -72,18 +86,11 @@ class Selection:
             self.select(q=q, weights=weights, row_ends=row_ends, indices=one, slots=True, stream=stream, **places,
                         **self.pages(cache))
             return
-        found, scores = self.lists(q, rows, splits)
+        found, scores = self.room.lists(q, rows, splits)
         self.select(q=q, weights=weights, row_ends=row_ends, indices=found, values=scores, stream=stream, **places,
                     **self.pages(cache))
         self.merge(scores=calls.view(scores, rows, -1), source=calls.view(found, rows, -1), indices=one,
                    page_size=self.page_size, stream=stream, **places)
-
-    def lists(self, like, rows, splits):
-        """Memory for the choices of parts, [rows, splits, top_k]: positions and scores. A captured graph reads the same."""
-        shape = (rows, splits, self.kind.top_k)
-        if shape not in self.room:
-            self.room[shape] = calls.integers(like, shape), calls.floats(like, shape)
-        return self.room[shape]
 
 
 class SparseSteps(_engine.LatentSteps):

@@ -63,9 +63,9 @@ class SparseSteps(unittest.TestCase):
         cls.device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": entries}), hip="sim")
         aiter.use(device=cls.device)
 
-    def choose(self, step):
+    def choose(self, step, selection=None):
         """The slots that the indexer chooses for each row."""
-        selection = _selection.Selection(self.device, INDEXER, page_size=PAGE)
+        selection = selection or _selection.Selection(self.device, INDEXER, page_size=PAGE)
         out = np.full((len(step.rows), TOP_K), -7, np.int32)
         q, weights = selection.write(step.q, step.weights, step.k, step.norm, step.cos_sin, step.positions, step.slots, step.cache)
         selection.choose(q[step.rows], weights[step.rows], step.cache, step.ends, step.sequences, step.table,
@@ -105,6 +105,22 @@ class SparseSteps(unittest.TestCase):
         selection = _selection.Selection(self.device, INDEXER, page_size=PAGE)
         self.assertGreater(_selection.choose_parts(selection.select, 1, 3000), 1)
         self.check_choice(step, self.choose(step))
+
+    def test_layers_and_steps_share_the_memory_of_parts(self):
+        room, units = _selection.Room(self.device, TOP_K), self.device.compute_units
+        layers = [_selection.Selection(self.device, INDEXER, page_size=PAGE, room=room) for _ in range(2)]
+        for rows in (1, 2, 7, units // 2, units, 4 * units):
+            for keys in (2048, 8192, 131072, 2 ** 24):
+                parts = _selection.choose_parts(layers[0].select, rows, keys)
+                self.assertTrue(parts == 1 or rows * parts <= units)
+        for layer, counts in zip(layers, ([1, 1], [2, 1])):
+            step = Step([3000, 40], counts)
+            parts = len(step.rows) * _selection.choose_parts(layer.select, len(step.rows), 3000)
+            self.assertGreater(parts, len(step.rows))
+            room.lists(step.q, units, 1)[0][:] = -7
+            self.check_choice(step, self.choose(step, layer))
+            written = (room.made[0] != -7).all(-1)
+            self.assertTrue(written[:parts].all() and not written[parts:].any())
 
     def test_padding_has_no_keys(self):
         step = Step([40], [2])

@@ -134,8 +134,9 @@ class Builder(RowBuilder):
         self.counts = torch.zeros_like(self.ends)
         self.steps = _selection.SparseSteps(session.device, impl.latent_kind, page_size=kv_cache_spec.block_size,
                                             max_rows=self.ends.shape[0], top_k=self.top_k)
+        room = _selection.Room(session.device, self.top_k)
         for layer in layers:
-            layer.impl.serve_indexer(session.device, kv_cache_spec.block_size)
+            layer.impl.serve_indexer(session.device, kv_cache_spec.block_size, room)
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False):
         step = super().build(common_prefix_len, common_attn_metadata, fast_build)
@@ -170,10 +171,10 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
         """The entries of a description that the layer needs. A layer without an indexer shares the choice of another one."""
         return _selection.kernels(self.latent_kind, self.indexer_kind) if self.indexer_kind else []
 
-    def serve_indexer(self, device, page_size):
-        """Makes the launches of the layer's indexer."""
+    def serve_indexer(self, device, page_size, room):
+        """Makes the launches of the layer's indexer. `room` is of all layers."""
         if self.indexer is not None:
-            self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size)
+            self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size, room=room)
 
     def record_logical_topk_ready(self):
         """Returns at once: the chosen slots are read in the order of the stream."""
