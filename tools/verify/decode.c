@@ -122,13 +122,13 @@ static bool has_blocks(const struct call *c)
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
-/* True if lists name rows of a second tensor too. */
 /* True if the second source has pages of rows, as the cache has. */
 static bool second_is_paged(const struct call *c)
 {
     return c->desc.mla_decode.cache.layout == ATTN_KV_SCALES_LAST;
 }
 
+/* True if lists name rows of a second tensor too. */
 static bool has_second(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.two_sources;
