@@ -195,7 +195,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         (v->sparse != ATT_SPARSE_SLOTS || (narrow && v->kv_layout != ATT_KV_LAYOUT_SCALES_LAST)))
         return att_reject(
             why, ATT_TWO_SOURCES,
-            "two sources are of lists of slots, in 16 bits or in rows of scales_last");
+            "two_sources needs sparse slots, and rows of 16 bits or of kv_layout scales_last");
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;

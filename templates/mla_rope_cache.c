@@ -46,7 +46,8 @@ struct mla_rope {
     struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 
-/* Checks rows of scales_last. The norm of such a row spans all 512 elements. */
+/* Checks a variant with rows of scales_last. The norm of such a row spans all 512 elements, and a
+ * launch normalises only the latent. */
 static bool check_mixed(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim_v != ATT_MIXED_FP8 || v->kv_dtype != ATT_KV_DTYPE_FP8 ||
@@ -56,7 +57,7 @@ static bool check_mixed(const struct att_variant *v, struct att_why *why)
             "rows of scales_last have head_dim_v 448, kv_dtype fp8 and kv_scale none");
     if (v->norm != ATT_NORM_NONE || v->product_dim)
         return att_reject(why, ATT_KV_LAYOUT,
-                          "rows of scales_last have no norm of a part and no absorbed query");
+                          "kv_layout scales_last needs norm none and no product_dim");
     return true;
 }
 
@@ -93,7 +94,8 @@ struct panel {
 };
 enum { PANELS_MAX = 3 };
 
-/* Cuts the latent into panels, the widest first. Returns their number. */
+/* Cuts the latent into panels whose widths are powers of two, the widest first. Returns their
+ * number. */
 static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS_MAX])
 {
     unsigned n = 0;
@@ -105,8 +107,8 @@ static unsigned find_panels(const struct mla_rope *k, struct panel panels[PANELS
     return n;
 }
 
-/* Returns the type of `rows` rows of a part of latents: adjacent lanes have 8 adjacent elements
- * each, row by row. A row wider than all lanes takes further registers. */
+/* Returns the type of `rows` rows of a panel of `columns` columns: adjacent lanes have 8 adjacent
+ * elements each, row by row. A row wider than all lanes takes further registers. */
 static struct tir_type latent_tile(struct mla_rope *k, unsigned rows, int columns)
 {
     const unsigned width = (unsigned)columns;
@@ -168,7 +170,7 @@ static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                     (p->first + p->width) * t->size, p->first * t->size);
 }
 
-/* Copies a part of the latents of WAVE_HEADS heads of q from `first` on. */
+/* Copies a panel of the latents of WAVE_HEADS heads of q, from head `first` on. */
 static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_value first,
                        const struct panel *part)
 {
@@ -186,7 +188,7 @@ static void copy_panel(struct mla_rope *k, const struct heads *h, struct tir_val
     tir_tile_store(b, heads_view(k, &some, &to, part), first, x);
 }
 
-/* Copies the latents of WAVE_HEADS heads of q from `first` on. */
+/* Copies the latents of WAVE_HEADS heads of q, from head `first` on. */
 static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
 {
     struct panel panels[PANELS_MAX];
@@ -405,7 +407,8 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 
 /* ---- The latents of tokens ---- */
 
-/* Returns a part of the latent of a token in a tensor [token, latent]. */
+/* Returns a view of a panel of a token's latent, at `base` in a tensor [token, latent]. `size` is
+ * the bytes of an element. */
 static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size,
                                    const struct panel *p)
 {
@@ -427,7 +430,8 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
-/* Packs a part of a row: its latent in fp8, and the scale of each run where the cache has it. */
+/* Quantises a panel x (f32) of a row to fp8, and stores the scale of each run where the cache's
+ * layout has it. Returns the elements to store. */
 static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
                                     const struct panel *p, struct tir_value x)
 {
@@ -442,7 +446,7 @@ static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
 }
 
-/* Writes a part of a token's latent, loaded as `raw`. Only a latent of one part has a norm. */
+/* Writes a panel of a token's latent, loaded as `raw`. Only a latent of one panel has a norm. */
 static void visit_panel(struct mla_rope *k, const struct panel *part, struct tir_value raw,
                         struct tir_value weight)
 {

@@ -291,13 +291,13 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Checks that rows of scales_last are seen as two parts, each with one type of elements. */
+/* Checks that an op moves rows of scales_last as two parts, each with one type of elements. */
 static bool check_mixed_parts(const struct att_variant *v, struct att_why *why)
 {
     return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&
             v->kv_dtype == ATT_KV_DTYPE_FP8 && v->kv_scale == ATT_KV_SCALE_NONE) ||
            att_reject(why, ATT_KV_LAYOUT,
-                      "rows of scales_last are moved as 448 + 64 elements, kv_dtype fp8 and "
+                      "rows of scales_last need head_dim 448, head_dim_v 64, kv_dtype fp8 and "
                       "kv_scale none");
 }
 

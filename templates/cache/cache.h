@@ -33,7 +33,7 @@ struct att_cache {
     int size, x, dim;      /* bytes of an element; elements in 16 bytes; elements of a row */
     int widest;            /* the most columns of a panel, ATT_CACHE_DIM_MAX unless set */
     float largest;         /* largest finite number of the dtype, if it is scaled */
-    float least_scale;     /* no scale in e8m0 is less than the next power of 2 */
+    float least_scale;     /* lower limit of a scale before e8m0 rounds it up to a power of 2 */
     struct tir_value base; /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; token_stride for NHD only */
     struct att_paging pages;
@@ -48,13 +48,12 @@ struct att_cache {
  * elements. */
 enum { ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
 
-/** Bytes of kv_layout scales_last: elements of fp8 in a row, a row, and a row's scales. Elements of
- * 16 bits in a row. */
+/** Sizes of kv_layout scales_last. */
 enum {
-    ATT_MIXED_FP8 = 448,
-    ATT_MIXED_ROW = 576,
-    ATT_MIXED_SCALES = 8,
-    ATT_MIXED_ROTATED = 64,
+    ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
+    ATT_MIXED_ROW = 576,    /* bytes of a row without its scales */
+    ATT_MIXED_SCALES = 8,   /* bytes of a row's scales, which follow all rows of its page */
+    ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
 };
 
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
@@ -192,16 +191,16 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Returns addresses of the scales of packed rows: byte offsets from the cache's base, an i64 tile.
- * A negative slot has a negative offset. */
+/** Returns where the scales of packed rows begin, as byte offsets from the cache's base (Mx1 i64).
+ * `slot` is Mx1 i64; a negative slot has a negative offset. */
 struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Loads the scales of a panel of packed rows, from column `first` on. `row` is
- * att_packed_scale_row(). They are in the order of split_blocks() of a tile of type `t`, as
+/** Loads the scales of a panel of packed rows, from column `first` on. `row` is the result of
+ * att_packed_scale_row(). The scales are in the order of split_blocks() of a tile of type `t`, as
  * att_cache_dequantise() requires. */
 struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
                                         struct tir_type t);
 /** Quantises the panel x (f32) of packed rows from column `first` on, and stores its scales at
- * `row`, att_packed_scale_row(). Returns the elements to store. */
+ * `row`, the result of att_packed_scale_row(). Returns the elements to store. */
 struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
                                      struct tir_value x);
 /** Convert scales of packed rows to their stored form, and back to f32. */
@@ -221,7 +220,7 @@ struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
 /** Returns the scale under which `absmax` (f32) is the largest number: absmax / largest. For e8m0
- * it is rounded up to a power of 2, at least 2^-39, or 2^-13 of scales_last. */
+ * it is rounded up to a power of 2, at least 2^-39, or 2^-13 in scales_last. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
 /** Returns 1 / max(scale, 1e-12), the factor for quantising. */

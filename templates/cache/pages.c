@@ -272,8 +272,8 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* Returns the offsets of pages from the cache's base. With two sources of packed rows, `entries` of
- * a list tell pages of the second source from the cache's. */
+/* Returns the byte offsets (i64) of pages from the cache's base. With two sources of packed rows,
+ * pages whose `entries` of the list are second_first or more are the second source's. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_cache *c, struct tir_value entries,
                                   struct tir_value page)
@@ -287,8 +287,8 @@ static struct tir_value offset_of(struct tir_builder *b, const struct att_pages 
     return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
 }
 
-/* Loads scales of scales_last, which lie after the rows of the token's page. `pages`: offsets of
- * the tokens' pages. */
+/* Loads scales of scales_last, which lie after the rows of the token's page. `pages` are byte
+ * offsets of the tokens' pages from the cache's base. */
 static struct tir_value load_last_scales(struct tir_builder *b, const struct att_pages *p,
                                          const struct att_paged_tile *t, struct tir_value pages,
                                          struct tir_value token)
@@ -331,7 +331,8 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
-/* Finds the page of a row's token, and the token's number, which gives its place in the page. */
+/* Finds the page of a row's token, and the token's number, which gives its place in the page. With
+ * two sources of packed rows, tokens of the second source are counted from its first row. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)

@@ -24,9 +24,9 @@ struct att_pages {
                                      not exist */
     struct tir_value used;        /* all ones; 0 for a sequence without keys, which then reads page
                                      0 */
-    struct tir_value second, second_stride; /* with two_sources: address of the second source's
-                                               rows, and bytes between them; i64. Of packed rows:
-                                               of its pages */
+    struct tir_value second, second_stride; /* with two_sources: address of the second source, and
+                                               bytes from a row to the next, or with packed rows
+                                               from a page to the next; i64 */
     struct tir_value second_first; /* with two_sources: slot of the second source's row 0; i32 */
 };
 

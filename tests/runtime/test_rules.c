@@ -154,7 +154,7 @@ static void latents_rotate_where_they_have_more_columns(void **state)
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_SCALES_LAST, .page_size = 64};
     lookup(family, &d, NULL);
     d.norm = ATTN_NORM_RMS;
-    lookup(family, &d, "cache.layout is ATTN_KV_SCALES_LAST, norm or product_dim is set");
+    lookup(family, &d, "cache.layout is ATTN_KV_SCALES_LAST, and norm or product_dim is set");
 }
 
 static struct attn_indexer_topk_args indexer_args(void)
@@ -197,8 +197,9 @@ static void indexers_read_pages_of_their_kind(void **state)
     d.index_keys = ATTN_INDEX_KEYS_BF16;
     a = indexer_args();
     call(family, &d, &a,
-         "page_stride is below 132 bytes for each token of a page, 68 of ATTN_INDEX_KEYS_MXFP4, or "
-         "256 of keys of 16 bits");
+         "page_stride is below page_size keys: of 132 bytes, of 68 with ATTN_INDEX_KEYS_MXFP4, or "
+         "of "
+         "256 with keys of 16 bits");
     a.page_stride = 256 * (int64_t)a.page_size;
     call(family, &d, &a, NULL);
     d = paged;
