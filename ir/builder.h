@@ -204,13 +204,13 @@ void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
 /** Rows in memory that the tensor data mover copies to LDS. */
 struct tir_rows {
-    struct tir_value base, stride; /* i64: address of the first row; bytes from one to the next */
-    struct tir_value
-        there; /* i32: rows that exist from the first on, 0 or more; others become zeros */
-    unsigned rows, bytes; /* of the copy; bytes of a row, a multiple of 4 */
+    struct tir_value base, stride; /* i64: address of the first row; bytes from a row to the next */
+    struct tir_value there; /* i32: number of rows that exist, 0 or more; the rest become zeros */
+    unsigned rows, bytes;   /* rows to copy; bytes of a row, a multiple of 4 */
 };
-/** Copies rows to LDS in order, asynchronously. After every `span` bytes, `pad` bytes are left out:
- * see tensor_to_lds in ops.def. Each wave makes the copy that its own operands describe. */
+/** Copies rows to consecutive LDS bytes from `lds` (i32 address) on, asynchronously. After every
+ * `span` bytes `pad` bytes stay unwritten; pad 0: none. The bounds are at tensor_to_lds in ops.def.
+ * Each wave makes the copy that its own operands describe. */
 static inline void tir_tensor_to_lds(struct tir_builder *b, int group, const struct tir_rows *r,
                                      struct tir_value lds, unsigned span, unsigned pad)
 {

@@ -368,8 +368,8 @@ static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
-/* Performs ds_load_tr16_b128 (CDNA5 ISA, 11.2.4). Element e of lane t is element t mod 8 of the
- * eight that lane e of the same 8 lanes addresses. */
+/* Performs ds_load_tr16_b128 (CDNA5 ISA, 11.2.4) in each block of 8 lanes. Element e of lane t is
+ * element t mod 8 of the eight elements that lane e of t's block addresses. */
 static void run_lds_read_tr16(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     enum { N = 8, BYTES = 2 };

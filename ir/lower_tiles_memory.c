@@ -202,7 +202,8 @@ struct lds_access {
  */
 enum { TRANSPOSED_BYTES = 8, TRANSPOSED_LANE_BITS = 4, BLOCK_BITS = 3 };
 
-/* True if 2^lane_bits lanes access contiguous elements, and each has at least `elements`. */
+/* True if 2^lane_bits lanes access adjacent elements, and a lane's registers hold at least
+ * `elements`. */
 static bool walks(const struct lds_access *a, unsigned lane_bits, unsigned elements)
 {
     if (1u << a->l->reg_bits < elements)
@@ -221,7 +222,8 @@ static bool transposes(const struct tir_func *f, const struct lds_access *a)
            walks(a, TRANSPOSED_LANE_BITS, TRANSPOSED_BYTES / a->bytes);
 }
 
-/* Exchanges the addresses of lane and register bits in a block of 8 lanes. */
+/* Makes lane t of a block of 8 lanes address what the tile has in register t. The instruction
+ * transposes the block back. */
 static void transpose_blocks(struct lds_access *a)
 {
     a->per = 1u << BLOCK_BITS;

@@ -7,7 +7,7 @@
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
  * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
  * counts only copies to LDS. The path with the fewest such ops decides. Copies by the tensor data
- * mover have a counter of their own, and a group has either these or others:
+ * mover have a counter of their own. A group has only such copies, or none:
  *
  *     wait {group=0, pending=1}   ->   wait_tensor {most=1}
  *
@@ -74,7 +74,7 @@ static unsigned round_size(const struct tir_func *f, int64_t group)
 struct search {
     const struct tir_func *f;
     int64_t group;
-    bool tensor; /* the group's copies have the counter of the tensor data mover */
+    bool tensor; /* the tensor data mover makes the group's copies */
 };
 
 /* True if the counter of the group's copies counts this op. */
@@ -170,7 +170,7 @@ static bool is_tensor_copy(void *context, struct tir_block *b, struct tir_ref re
     return op->opcode == TIR_tensor_to_lds && op->imm[0] == s->group;
 }
 
-/* True if the tensor data mover makes the copies of a group. */
+/* True if the tensor data mover makes the group's copies. */
 static bool has_tensor_copies(const struct tir_func *f, int64_t group)
 {
     return group >= 0 && tir_walk(f, f->body, is_tensor_copy, &(struct search){f, group, true});

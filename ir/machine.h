@@ -62,7 +62,7 @@ struct tir_machine {
     unsigned lds_granule; /* allocation unit */
     unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
     unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD */
-    unsigned wave_vgprs;       /* of them, the most that a wave can address */
+    unsigned wave_vgprs;       /* most VGPRs and AGPRs per lane that a wave can address */
     unsigned to_lds_max_bytes; /* widest copy to LDS of a lane: 4 or 16 bytes */
     bool has_tensor_mover;     /* tensor_load_to_lds, whose counter has the limit vm_max */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
@@ -80,7 +80,7 @@ struct tir_machine {
 /** Returns the lanes of a wave. */
 static inline unsigned tir_lanes(const struct tir_machine *m) { return 1u << m->lane_bits; }
 
-/** Returns the registers of a wave that shares its SIMD with waves_per_simd - 1 others. */
+/** Returns the VGPRs and AGPRs per lane of a wave that shares a SIMD evenly with others. */
 static inline unsigned tir_wave_vgprs(const struct tir_machine *m, unsigned waves_per_simd)
 {
     const unsigned share = m->vgprs_per_simd / waves_per_simd;

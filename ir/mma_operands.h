@@ -57,12 +57,13 @@
  * WMMA: a wave has 32 lanes, in two halves. Along k, groups of 8 neighbours alternate between the
  * halves. Each half has 8 rows of D. Source: CDNA5 ISA manual, "WMMA matrix layouts".
  *
- * RDNA4's order of k is another one for 16 bits: groups of 4 neighbours alternate (RDNA4 ISA,
- * 7.12.2). A product cannot tell, since A and B have the same order. With groups of 8, a lane's
- * elements are 16 bytes in memory, and D is B of the next product.
+ * RDNA4 has another order of k for elements of 16 bits: groups of 4 neighbours alternate (RDNA4
+ * ISA, 7.12.2). These tables keep groups of 8 there. A and B have the same order, so the product is
+ * the same sum. A lane's elements are then 16 adjacent bytes in memory, and the layout of D is that
+ * of B in the next product.
  */
 enum { WMMA_WAVE_BITS = 5 };
-/* Images of register bits 3 to n - 1, each after a comma: neighbours 16 apart. */
+/* Images of register bits 3 to n - 1, each after a comma: elements 16 apart along k. */
 #define WMMA16_MORE_3(axis)
 #define WMMA16_MORE_4(axis) , axis##1(16)
 #define WMMA16_MORE_5(axis) , axis##2(16)

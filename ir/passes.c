@@ -140,7 +140,7 @@ static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
     if (op->blocks[0])
         mix(&p->of[BRANCHES], word);
     if (op->opcode == TIR_wait || op->opcode == TIR_wait_tensor)
-        word += TIR_waitcnt - op->opcode; /* lower_waits chooses the counter, and counts */
+        word += TIR_waitcnt - op->opcode; /* lower_waits turns `wait` into the others */
     if (flags & (TIR_WRITES | TIR_FENCE) && op->opcode != TIR_yield && op->opcode != TIR_anchor)
         mix(&p->of[WRITES], word);
     if (!(flags & TIR_PURE))

@@ -196,8 +196,8 @@ LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned cou
  * kept bit: v_bfe and v_add3, where LLVM's expansion of fptrunc takes five instructions.
  *
  * A NaN could overflow to zero by the addition, so v_cmp_u and v_cndmask keep a NaN unchanged. A
- * NaN with a zero low half needs no such care. NaNs from arithmetic are quiet: their highest
- * fraction bit survives. If ties may go either way, all go up, which takes one v_add.
+ * NaN with a zero low half (short_nan) needs no such care. NaNs from arithmetic are quiet: their
+ * highest fraction bit survives. If ties may go either way, all go up, which takes one v_add.
  */
 static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {

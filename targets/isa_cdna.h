@@ -27,11 +27,11 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
-/** Rounds by fptrunc, for which LLVM selects v_cvt_pk_bf16_f32 where there is one. */
+/** Rounds `count` f32 to bf16 by fptrunc, for which LLVM selects v_cvt_pk_bf16_f32. */
 LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                    struct lower_rounding how);
 
-/** Rounds by integer arithmetic, where there is no instruction. */
+/** Rounds `count` f32 to bf16 by integer arithmetic, on targets without v_cvt_pk_bf16_f32. */
 LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                 struct lower_rounding how);
 

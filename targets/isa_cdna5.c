@@ -104,7 +104,7 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
                 LLVMBuildIntToPtr(l->b, to, l->lds_ptr, ""), g->bytes, g->both);
 }
 
-/* Sets the first group of a tensor descriptor: one tile, its place in LDS and in memory (CDNA5 ISA,
+/* Returns group 0 of a tensor descriptor: one tile, its addresses in LDS and in memory (CDNA5 ISA,
  * table 62). */
 static LLVMValueRef tensor_places(struct lower *l, const struct lower_tensor *t)
 {
@@ -128,8 +128,8 @@ static unsigned log2_of(unsigned n)
     return bits;
 }
 
-/* Sets the second group: a tensor of dwords with as many rows as there are, a tile of all rows,
- * and the padding (CDNA5 ISA, table 63). Rows beyond the tensor become zeros. */
+/* Returns group 1 of a tensor descriptor (CDNA5 ISA, table 63). The tensor of dwords has t->there
+ * rows, the tile t->rows: rows beyond the tensor become zeros. The group has the padding too. */
 static LLVMValueRef tensor_sizes(struct lower *l, const struct lower_tensor *t)
 {
     enum { DWORDS = 2 << 16, PADS = 1 << 20, SPAN_AT = 22, PAD_AT = 25, HIGH = 16 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file emits RDNA4's instructions. The machine has no loads to LDS: a copy loads registers,
- * and its data are stored to LDS at the wait for it. So the load is in flight until then.
+ * This file emits RDNA4's instructions. The machine has no direct-to-LDS loads. A copy to LDS is a
+ * load to registers, in flight until the wait for the copy, which stores the registers to LDS.
  * lower_isa.h describes the functions. Source: RDNA4 ISA manual.
  */
 #include "targets/isa_gfx12.h"
@@ -10,7 +10,8 @@
 
 /* ---- Copies to LDS ---- */
 
-/* Stores the data of all held copies but the newest `most`. LLVM waits for their loads. */
+/* Stores the data of held copies to LDS, except the newest `most`. LLVM adds the waits for their
+ * loads. */
 static void store_copies(struct lower *l, unsigned most)
 {
     const unsigned n = l->n_copies > most ? l->n_copies - most : 0;
@@ -24,7 +25,8 @@ static void store_copies(struct lower *l, unsigned most)
 
 static void end_copies(struct lower *l) { store_copies(l, 0); }
 
-/* Holds data for lds + the lane's place, `bytes` a lane. */
+/* Holds the lane's loaded `data`, to be stored at lds + lane * bytes. If LOWER_HELD copies are held
+ * already, stores the oldest first. */
 static void hold(struct lower *l, LLVMValueRef data, LLVMValueRef lds, unsigned bytes)
 {
     if (l->n_copies == LOWER_HELD)
@@ -74,8 +76,9 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 
 /* ---- Waits ---- */
 
-/* Waits for copies to LDS by storing their data, and for LDS. LLVM adds the waits for loads to
- * registers. A wait for all copies waits for all stores too, as on CDNA5. */
+/* Completes all copies to LDS but the newest `vm` by storing their data, and waits for LDS. LLVM
+ * adds the waits for loads to registers. A wait for all copies (vm 0) waits for stores to memory
+ * too, as on CDNA5. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;
@@ -97,7 +100,7 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
 {
     const unsigned in = p->row->in_dtype;
     LLVMTypeRef number = in == TIR_F16 ? l->f16 : in == TIR_BF16 ? l->i16 : l->i32;
-    const unsigned each = number == l->i32 ? 4 : 1; /* four bytes */
+    const unsigned each = number == l->i32 ? 4 : 1; /* elements in a `number` */
     LLVMTypeRef types[2] = {LLVMTypeOf(p->operands[2]),
                             LLVMVectorType(number, p->counts[0] / each)};
     LLVMValueRef a = lower_bitcast(l, p->operands[0], types[1]);
@@ -109,8 +112,8 @@ static LLVMValueRef multiply(struct lower *l, const struct lower_product *p)
     return emit_intrinsic(l, p->row->intrinsic, types, 2, (LLVMValueRef[]){a, b, c}, 3);
 }
 
-/* OOB_SELECT 3 compares bytes, and FORMAT is not 0, which would be unbound (RDNA4 ISA, table 57;
- * RDNA3 ISA, table 46). */
+/* OOB_SELECT 3 checks byte offsets. FORMAT is 4, since 0 would mean an unbound resource (RDNA4 ISA,
+ * table 57; RDNA3 ISA, table 46). */
 enum { RSRC_FLAGS = 3 << 28 | 4 << 12 };
 
 const struct lower_isa lower_isa_rdna4 = {

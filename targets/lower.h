@@ -18,7 +18,8 @@
 /* LLVM's address spaces on AMDGPU (AMDGPUUsage, "Address Spaces"). */
 enum { AS_GLOBAL = 1, AS_LDS = 3, AS_CONSTANT = 4, AS_BUFFER_RESOURCE = 8 };
 
-enum { LOWER_HELD = 16 /* copies to LDS that registers hold: 64 registers at 16 bytes a lane */ };
+/* The most copies to LDS whose data registers hold at once: 64 registers at 16 bytes a lane. */
+enum { LOWER_HELD = 16 };
 
 struct lower {
     const struct tir_func *f;
@@ -44,7 +45,7 @@ struct lower {
     } masked; /* block of the last masked access, see lower_mem.c */
     /* Copies to LDS whose data are still in registers, oldest first; see isa_rdna4.c. */
     struct lower_held {
-        LLVMValueRef data, lds; /* the lane's data, and its place in LDS */
+        LLVMValueRef data, lds; /* the lane's data, and the LDS pointer for them */
     } copies[LOWER_HELD];
     unsigned n_copies;
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;

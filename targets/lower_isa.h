@@ -33,8 +33,8 @@ struct lower_gather {
 
 /** A copy of rows to LDS by the tensor data mover: see tensor_to_lds in ops.def. */
 struct lower_tensor {
-    LLVMValueRef base, stride, there, lds; /* i64, i64 in bytes, i32, i32; all uniform */
-    unsigned rows, bytes, span, pad;
+    LLVMValueRef base, stride, there, lds; /* i64, i64 in bytes, i32 rows, i32; all uniform */
+    unsigned rows, bytes, span, pad;       /* rows to copy, bytes of each; bytes */
 };
 
 /** Rounding of f32 to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
@@ -71,16 +71,18 @@ struct lower_isa {
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
-    /* Optional: stores copies to LDS that registers hold until a wait. Called at the end of a block
-     * and before an op that has blocks. */
+    /* For targets whose copies to LDS are in registers until a wait, else NULL: stores all of them.
+     * Called at the end of a block and before an op that has blocks. */
     void (*end_copies)(struct lower *l);
-    /* Optional: copies rows to LDS. */
+    /* Copies rows to LDS; NULL without has_tensor_mover. */
     void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
-    /* Optional: waits until at most `most` copies of tensor_to_lds are in flight. */
+    /* Waits until at most `most` copies of tensor_to_lds are in flight; NULL without
+     * has_tensor_mover. */
     void (*wait_tensor)(struct lower *l, int64_t most);
-    /* Optional: reads from LDS with blocks transposed between lanes. With has_lds_read_tr 64 bits a
-     * lane, blocks of 16 lanes: 16x4 elements of 16 bits, 16x8 elements of 8 bits. With
-     * has_lds_read_tr16 128 bits a lane, blocks of 8 lanes: 8x8 elements of 16 bits. */
+    /* Reads elements of `bits` bits from LDS, with blocks transposed between lanes; NULL if the
+     * machine has neither form. With has_lds_read_tr a lane reads 64 bits, and 16 lanes have a
+     * block: 16x4 elements of 16 bits, or 16x8 of 8 bits. With has_lds_read_tr16 a lane reads 128
+     * bits, and 8 lanes have a block: 8x8 elements of 16 bits. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Emits a matrix instruction and returns its result. */

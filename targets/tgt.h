@@ -31,7 +31,7 @@ struct tgt {
     unsigned simds;        /* SIMDs per CU */
     unsigned wave_slots;   /* waves that a SIMD can hold */
     unsigned vgpr_granule; /* allocation unit of VGPR + AGPR */
-    unsigned lds_bytes;    /* of all workgroups together */
+    unsigned lds_bytes;    /* LDS; machine.lds_bytes is a workgroup's limit */
     unsigned max_waves;    /* waves per workgroup */
     bool has_agprs;        /* accumulation registers beside the VGPRs */
     unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
