@@ -43,7 +43,7 @@ int attn_adopt_named(const char *what, void *known, size_t size, const void *giv
     case ATTN_SURPLUS_SET: break;
     }
     return attn_fail(ATTN_BAD_ARGUMENT,
-                     "%s.size is %zu, this library knows %zu, and a member after these is set",
+                     "%s.size is %zu, this library knows %zu bytes, and a member after them is set",
                      what, size_of(given), size);
 }
 

@@ -42,6 +42,7 @@ int attn_plan_check(const struct attn_decode_plan_shape *shape);
 
 /* Checks that the tiles of CSR lists lie in `out`, and their parts in partial_out. */
 int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine_args *args);
+/* Checks that no group is twice in a row of `chosen`. */
 int attn_shared_lists_check_groups(const struct attn_op *op,
                                    const struct attn_shared_lists_args *args);
 

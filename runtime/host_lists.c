@@ -66,10 +66,11 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
     return r;
 }
 
-/* Groups of a sequence that shared_lists takes, at most: templates/shared_lists.c. */
+/* The most groups of a sequence that shared_lists reads: templates/shared_lists.c. */
 enum { SHARED_GROUPS = 8192 };
 
-/* Checks that no group is twice in a row of chosen. seen[group] is 1 + the last row with it. */
+/* Checks that no group is twice in a row of `chosen`. seen[group] is 1 + the last row that has the
+ * group; 0: none. */
 static int check_groups(const int32_t *groups, int32_t count, int32_t row, int32_t *seen)
 {
     for (int32_t i = 0; i < count; i++) {

@@ -434,7 +434,7 @@ static int adopt_args(const struct attn_op *op, const void *given, union attn_ar
     }
     return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                            "launch: args.size is above what this library knows, and a member "
-                           "after those is set");
+                           "that it does not know is set");
 }
 
 static int no_kernel(void)

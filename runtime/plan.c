@@ -69,8 +69,8 @@ static bool is_there(const struct batch *p, const struct sequence *q)
     return q->of < p->shape->batch;
 }
 
-/* Returns the number of a sequence's keys that a tile sees. Its last query is `queries_after`
- * before the sequence's last one. */
+/* Returns how many of a sequence's `all` keys a tile sees. The sequence has `queries_after` queries
+ * after the tile's last one. */
 static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_after)
 {
     const int32_t right = p->shape->window_right;

@@ -97,7 +97,7 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
 }
 
 /* Returns the scale of the stored numbers: a scalar, one for each row, or none. For packed rows it
- * returns the places of the scales. */
+ * returns the byte offsets of the rows' scales. */
 static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
 {
     if (c->packed)

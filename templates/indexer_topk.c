@@ -121,8 +121,8 @@ static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* True if the tile fits. Two waves of a SIMD have 256 registers each, and q and weights of 128
-   heads take half of them; q of 16 bits takes twice as many. */
+/* True if the tile fits. Two waves of a SIMD have 256 registers each. q and weights of 128 heads
+   take half of these, and q of 16 bits takes twice the registers of fp8. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {

@@ -17,9 +17,9 @@
 
 /* The other workgroups, as a workgroup counts them when it stops waiting; all i32. */
 struct others {
-    struct tir_value after; /* parts that were counted after the workgroup's own */
-    struct tir_value
-        left; /* workgroups that did not wait for the last part; -1: this one did not */
+    struct tir_value after; /* number of parts counted after the workgroup's own */
+    struct tir_value left;  /* number of workgroups that did not wait for the last part; -1: this
+                               one did not */
 };
 
 /* Returns the type of a word that all lanes hold alike. */

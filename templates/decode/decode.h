@@ -90,7 +90,7 @@ extern const struct att_tile decode_tiles[DECODE_TILES];
 /** Names of att_tile.own in rows of decode_tiles. */
 #define DECODE_OWN {"ahead", "in_order"}
 
-/* Knobs of these tiles that fitted rows may set. */
+/** Knobs of decode_tiles that the tuning files of targets may set. */
 enum { DECODE_N_FITTED = 1 };
 extern const struct att_knob decode_fitted[DECODE_N_FITTED];
 

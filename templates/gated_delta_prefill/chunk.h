@@ -134,7 +134,8 @@ enum delta_part {
     DELTA_KEYS,        /* by channel, 64 x K of 16 bits: keys, decayed from the chunk's start on */
     DELTA_QUERIES,     /* by channel: queries, decayed as the keys */
     DELTA_KEY_COLUMNS, /* keys as columns, 16-bit, by channel decayed up to the chunk's end. Order:
-                      half, group of tokens, key, four tokens of each of two blocks */
+                          half, group of tokens, element of the key, four tokens of each of two
+                          blocks */
     DELTA_N,       /* 16-bit blocks of N below the diagonal, and of M on it. Order: pair of blocks,
                       group of four columns, row, block of the pair, column of the group */
     DELTA_P,       /* blocks of P up to the diagonal, in the order of DELTA_N */
@@ -229,7 +230,7 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
 /* ---- scan.c ---- */
 
-/** Transposes a strip to K x 16. A lane's registers hold adjacent tokens, as stores take them. */
+/** Transposes a strip to K x 16. A lane's registers hold adjacent tokens, as stores need them. */
 struct tir_value delta_transposed(struct delta *d, struct tir_value strip);
 
 /** Stores this wave's keys as columns, which the state's product takes. */

@@ -38,7 +38,7 @@ static enum tir_dtype element_of(const struct att_variant *v)
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    enum { WIDE = 32 }; /* rows of an instruction that takes half of a chunk from a lane */
+    enum { WIDE = 32 }; /* an instruction of 32 rows may take half of a chunk from a lane */
     const unsigned side = group_of(m);
     const enum tir_dtype element = element_of(v);
     const int product = tir_find_mma(m, side, side, 0, element);
@@ -48,10 +48,9 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
     const unsigned held = 1u << m->mma[product].a.reg_bits,
                    chunk = VECTOR * 8 / tir_dtype_bits(element);
     if (side < WIDE && held < chunk)
-        return att_reject(
-            why, ATT_INDEX_KEYS,
-            "a lane of %s multiplies %u elements of %s, and keys come in chunks of %u", m->name,
-            held, tir_dtype_name(element), chunk);
+        return att_reject(why, ATT_INDEX_KEYS,
+                          "a lane of %s multiplies %u elements of %s, and loads chunks of %u",
+                          m->name, held, tir_dtype_name(element), chunk);
     if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
         return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)

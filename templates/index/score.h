@@ -4,7 +4,7 @@
  *
  *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
  *
- * or the same without relu. q and k are of one type, fp8, bf16 or fp16, or q is fp8 and k mxfp4; ks
+ * or the same without relu. q and k have one type, fp8, bf16 or fp16, or q is fp8 and k mxfp4; ks
  * is 1 unless k is fp8. The row's q is the left operand of the matrix product and stays in
  * registers. Each wave has keys of its own, which go from memory to the right operand as they are.
  * Two rows of one sequence can share the keys that a wave reads.

@@ -331,8 +331,8 @@ static inline struct tir_value mla_join_quarters(struct tir_builder *b,
 
 /* query.c */
 
-/** Sets the address maps of Q in LDS, if every wave loads a part of its rows, and returns their
- * bytes. mla_take_query() allocates them. */
+/** Sets the address maps of Q in LDS, for kernels whose waves each load a part of Q's rows. Returns
+ * the bytes of Q in LDS, which mla_take_query() allocates. */
 unsigned mla_count_query(struct mla *s);
 void mla_take_query(struct mla *s);
 /** Issues the loads of Q before the loop over keys. Waves read their columns after all have
@@ -372,7 +372,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
 /* register_transpose.c: the same functions for c that is transposed in registers */
 
-/** True for machines without LDS reads that transpose. */
+/** True for machines without LDS reads that transpose blocks of 16 lanes (has_lds_read_tr). */
 bool mla_transpose_takes(const struct tir_machine *m);
 
 /* item.c */

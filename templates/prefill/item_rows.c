@@ -53,13 +53,13 @@ static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
 }
 
 /* The strides of a tensor in bytes (i64), and its row of the item's first token (i32). Strides are
- * below 2 GiB. Since their upper halves are known to be 0, a product with a row is one instruction.
- */
+ * below 2 GiB, so their upper halves are 0, and the product of a stride and a row is one
+ * instruction. */
 struct strides {
     struct tir_value token, head, first;
 };
 
-/* Returns i32 numbers that are not negative as i64. */
+/* Extends i32 numbers that are not negative to i64. */
 static struct tir_value as_wide(struct prefill *p, struct tir_value a)
 {
     return tir_zext(&p->b, a, TIR_I64);

@@ -93,7 +93,8 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     return att_view(b, at, there, stride, row, byte);
 }
 
-/* Copies the wave's rows of a tile of K or V to LDS: `bytes` bytes of each, from `first` on. */
+/* Copies the wave's rows of the tile of K or V that begins at `key` to LDS at `to`: `bytes` bytes
+ * of each, from byte `first` on. `map` has the padding after a row. */
 static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
                       struct tir_value key, unsigned first, unsigned bytes, struct tir_value to,
                       const struct tir_layout *map)

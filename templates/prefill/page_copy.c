@@ -75,8 +75,8 @@ static struct tir_value seen_rows(struct prefill *p, struct tir_value rows, stru
     return tir_max(b, rows, tir_splat(b, tir_sub(b, seen, first), t));
 }
 
-/* Copies the wave's rows, from `base` on, by the tensor data mover. `first` is the first one's
- * key. */
+/* Copies the wave's rows to LDS by the tensor data mover. They begin at address `base`, with key
+ * `first`. */
 static void move_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value base,
                       struct tir_value first)
 {

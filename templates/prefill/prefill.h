@@ -430,8 +430,9 @@ static inline bool prefill_transposes_v(const struct prefill *p)
            (p->v->paged && att_is_shuffled(p->v));
 }
 
-/** True if the tensor data mover copies K and V to LDS, each wave an equal part of the rows. It
- * clears rows after the last key, but not the rows of a page before the first visible one. */
+/** True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
+ * Rows after the last key become zeros. Rows of a page before the first visible key are copied as
+ * they are, so masks that hide such rows (att_hides_early()) exclude it. */
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
     const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);

@@ -152,7 +152,7 @@ static void find_depths(struct prefill *p)
         p->value.tiles = 2;
 }
 
-/* Sets the bytes of LDS of V, and of the first panel of K. */
+/* Sets the bytes that V, and the first panel of K, take in LDS. */
 static void find_rooms(struct prefill *p)
 {
     p->value.room = p->value.tiles * prefill_v_bytes(p);
@@ -344,7 +344,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     choose_layouts(&p);
     if (prefill_copies_pages(&p)) {
         p.source.kind = PREFILL_PAGE_COPIES;
-        prefill_plan(&p, p.refused); /* other rows of the table, the same number of tiles */
+        /* Plans again, from other rows of the pipeline's table with the same number of tiles. */
+        prefill_plan(&p, p.refused);
         find_rooms(&p);
     }
     place_rows(&p);

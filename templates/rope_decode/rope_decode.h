@@ -101,8 +101,8 @@ void rope_decode_make_news(struct decode *d, struct rope_decode_news *w, int tok
 
 /* replace.c: members of struct decode_arrivals. */
 
-/** Returns a tile of K, or of V, with the rows of new tokens from LDS. Also replaces their scales
- * in d->now. `key` is the tile's first key. */
+/** Return a tile of K, or of V, whose rows of new tokens are replaced by those in LDS. In a scaled
+ * cache they also replace the rows' scales in d->now. `key` is the tile's first key. */
 struct tir_value rope_decode_replace_keys(struct decode *d, struct tir_value k,
                                           struct tir_value key);
 struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v,

@@ -152,7 +152,7 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
 }
 
 /* The words of an item: from the list, or without a list from the workgroup's number. KEYS_AFTER is
- * the number of keys after the item's last one. */
+ * the number of the sequence's keys after the item's last one. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, KEYS_AFTER, HEAD };
 
 /* Waits for the item and the arguments that were loaded together with it, in one round. */

@@ -117,7 +117,7 @@ static void every_descriptor_may_be_shorter_and_longer(void **state)
         }
         r.bytes[size + 7] = 1;
         assert_int_equal(attn_lookup(b.device, f, &r, &op), ATTN_BAD_ARGUMENT);
-        says("and a member after these is set");
+        says("bytes, and a member after them is set");
     }
     close_bench(&b);
 }
