@@ -13,11 +13,11 @@ enum { SGPRS = 106 }; /* s0 to s105; CDNA3 ISA, 3.6.1 */
 enum special { PC, EXEC, VCC, M0, SCC, MODE, SPECIALS };
 
 static const struct {
-    const char *name, *type;
-    unsigned bits;
+    const char *name;
+    unsigned bits; /* 0: one per lane */
 } specials[SPECIALS] = {
-    [PC] = {"pc", "code_ptr", 64}, [EXEC] = {"exec", "uint64", 64}, [VCC] = {"vcc", "uint64", 64},
-    [M0] = {"m0", "uint32", 32},   [SCC] = {"scc", "uint32", 32},   [MODE] = {"mode", "uint32", 32},
+    [PC] = {"pc", 64}, [EXEC] = {"exec", 0}, [VCC] = {"vcc", 0},
+    [M0] = {"m0", 32}, [SCC] = {"scc", 32},  [MODE] = {"mode", 32},
 };
 
 static unsigned lanes_of(const struct wave *w) { return code_isa(w->launch->code)->lanes; }
@@ -45,9 +45,11 @@ void gdb_show_description(FILE *out, const struct wave *w)
             "<target version=\"1.0\"><architecture>amdgcn:%s</architecture>"
             "<feature name=\"hipsim.%s\"><vector id=\"lanes\" type=\"uint32\" count=\"%u\"/>",
             isa->name, isa->name, isa->lanes);
-    for (unsigned i = 0; i < SPECIALS; i++)
-        fprintf(out, "<reg name=\"%s\" bitsize=\"%u\" type=\"%s\"/>", specials[i].name,
-                specials[i].bits, specials[i].type);
+    for (unsigned i = 0; i < SPECIALS; i++) {
+        const unsigned bits = specials[i].bits ? specials[i].bits : isa->lanes;
+        const char *const type = i == PC ? "code_ptr" : bits == 64 ? "uint64" : "uint32";
+        fprintf(out, "<reg name=\"%s\" bitsize=\"%u\" type=\"%s\"/>", specials[i].name, bits, type);
+    }
     for (unsigned i = 0; i < SGPRS; i++)
         fprintf(out, "<reg name=\"s%u\" bitsize=\"32\" type=\"uint32\"/>", i);
     describe_vectors(out, 'v', vgprs_of(w), isa->lanes);
@@ -86,8 +88,8 @@ static void show_special(FILE *out, const struct wave *w, enum special which)
 {
     switch (which) {
     case PC: show_bytes(out, w->pc, 8); break;
-    case EXEC: show_sgprs(out, w, SGPR_EXEC, 2); break;
-    case VCC: show_sgprs(out, w, SGPR_VCC, 2); break;
+    case EXEC: show_sgprs(out, w, SGPR_EXEC, lanes_of(w) / 32); break;
+    case VCC: show_sgprs(out, w, SGPR_VCC, lanes_of(w) / 32); break;
     case M0: show_sgprs(out, w, SGPR_M0, 1); break;
     case SCC: w->scc_valid ? show_bytes(out, w->scc, 4) : show_unavailable(out, 4); break;
     default: show_bytes(out, w->mode, 4); break;

@@ -86,17 +86,21 @@ class Server(unittest.TestCase):
         source, cls.object = (os.path.join(cls.folder.name, name) for name in ("k.cl", "k.co"))
         with open(source, "w", encoding="utf-8") as f:
             f.write(SOURCE)
-        subprocess.run([CLANG, "-O1", "-g", "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx942", "-nogpulib", "-mcode-object-version=5",
-                        source, "-o", cls.object, "-w"], check=True)
+        cls.compile(source, "gfx942", cls.object)
+
+    @staticmethod
+    def compile(source, target, path):
+        subprocess.run([CLANG, "-O1", "-g", "-target", "amdgcn-amd-amdhsa", "-mcpu=" + target, "-nogpulib", "-mcode-object-version=5",
+                        source, "-o", path, "-w"], check=True)
 
     @classmethod
     def tearDownClass(cls):
         cls.folder.cleanup()
 
-    def start(self, address, kernel="axpy", options=()):
+    def start(self, address, kernel="axpy", options=(), path=None):
         """Starts the program. Returns a client; self.program is the process."""
         arguments = ["--arg", "f32:384=ramp", "--arg", "f32:384=1", "--arg", "f32=0.5", "--arg", "i32=384", "--print", "1:3"]
-        command = [HIPSIM, "--gdb", address, *options, "run", self.object, "--kernel", kernel, "--grid", "3", "--block", "128",
+        command = [HIPSIM, "--gdb", address, *options, "run", path or self.object, "--kernel", kernel, "--grid", "3", "--block", "128",
                    *(arguments if kernel == "axpy" else ["--arg", "i32:1=0"])]
         self.program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
         self.addCleanup(self.program.wait, SECONDS)
@@ -112,16 +116,16 @@ class Server(unittest.TestCase):
     def path(self):
         return os.path.join(self.folder.name, self.id().split(".")[-1])
 
-    def read_description(self, client):
+    def read_description(self, client, gfx="gfx942", lanes=64):
         """Returns the registers of the target description, in their order, as (name, bits)."""
         text, more = "", "m"
         while more == "m":
             part = client.ask(f"qXfer:features:read:target.xml:{len(text):x},ffb")
             more, text = part[0], text + part[1:]
         target = xml.fromstring(text)
-        self.assertEqual(target.findtext("architecture"), "amdgcn:gfx942")
+        self.assertEqual(target.findtext("architecture"), "amdgcn:" + gfx)
         vector = target.find("feature/vector")
-        self.assertEqual((vector.get("type"), vector.get("count")), ("uint32", "64"))
+        self.assertEqual((vector.get("type"), vector.get("count")), ("uint32", str(lanes)))
         return [(r.get("name"), int(r.get("bitsize"))) for r in target.iter("reg")]
 
     def test_a_stopped_wave_is_read_and_resumed(self):
@@ -183,6 +187,21 @@ class Server(unittest.TestCase):
         self.assertEqual(client.ask(f"z0,{after:x},4"), "OK")
         self.assertEqual(client.ask("vCont;c"), "W00")
         self.assertIn("argument 1: 102 101.5 105", self.program.stdout.read())
+
+    def test_masks_have_a_bit_for_each_lane(self):
+        path = os.path.join(self.folder.name, "wave32.co")
+        self.compile(os.path.join(self.folder.name, "k.cl"), "gfx1250", path)
+        client = self.start(self.path(), options=["--target", "gfx1250"], path=path)
+        registers = self.read_description(client, "gfx1250", 32)
+        self.assertEqual(registers[1:3], [("exec", 32), ("vcc", 32)])
+        self.assertEqual(len(client.ask("g")), sum(bits for _, bits in registers[:6 + 106]) // 4)
+        self.assertEqual(client.ask("p1"), "f" * 8)
+        client.monitor("d")
+        for _ in range(100):  # the comparison of i and n writes VCC
+            client.ask("s")
+            if "x" not in client.ask("p2"):
+                break
+        self.assertEqual(client.ask("p2"), "f" * 8)
 
     def test_bad_requests_are_refused_by_a_sentence(self):
         client = self.start(self.path(), options=["--break", "axpy"])
