@@ -442,7 +442,9 @@ static void normalise(struct call *c, int row, int head, struct head *h)
         const double of_x = error[v] / least + fabs(x) * mean / least;
         const double own = ((n + 5) / 2.0 + 5 + 2 * fabs(z) + 9) * STORED_F * (fabs(x) + of_x);
         y[v] = x * gate;
-        off[v] = (of_x + own) * fabs(gate) + 64 * FLT_MIN;
+        /* a sigmoid below the smallest normal number may be 0, and products too */
+        const double factor = d->act == ATTN_ACT_SIGMOID ? 1 : fabs(z) + 1;
+        off[v] = (of_x + own) * fabs(gate) + FLT_MIN * (factor * fabs(x * w) + 1);
     }
     compare_row(c, row, head, y, off);
 }

@@ -133,12 +133,22 @@ static void fill(struct call *c)
 /*
  * Bounds the relative error of a gate. With f = 2^-24: the argument of exp(-z) has a constant and a
  * product, 2 |z| f, and exp one ulp, 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f,
- * and a product with z one. Exponentials below the smallest normal number may be 0, as may their
- * products.
+ * and a product with z one.
  */
 static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 {
     return d->act == ATTN_ACT_NONE ? 0 : (2 * fabs(z) + 6) * STORED_F;
+}
+
+/*
+ * Bounds what underflow adds to the error of a gated element, which is `ungated` without its gate.
+ * A sigmoid below the smallest normal number, where z < -87.3, may be 0: v_rcp_f32 flushes its
+ * result. So may the products that follow.
+ */
+static double underflow(const struct attn_gated_rmsnorm_desc *d, double z, double ungated)
+{
+    const double factor = d->act == ATTN_ACT_SIGMOID ? 1 : fabs(z) + 1;
+    return FLT_MIN * (factor * fabs(ungated) + 1);
 }
 
 static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
@@ -192,8 +202,12 @@ static void compute_group(struct call *c, int t, int g, struct group *out)
         ref_gated_rms_norm(x, gated ? gate : NULL, first, w, d->width, eps, out->y);
         norm = ((d->width + 5) / 2.0 + 5) * STORED_F + (first ? worst : 0);
     }
-    for (int i = 0; i < d->width; i++)
-        out->error[i] = (out->error[i] + norm) * fabs(out->y[i]) + (gated ? 64 * FLT_MIN : 0);
+    for (int i = 0; i < d->width; i++) {
+        const double z = gated ? operand_value(zs, AT(t, g, i)) : 0;
+        out->error[i] = (out->error[i] + norm) * fabs(out->y[i]);
+        if (gated)
+            out->error[i] += underflow(d, z, gate[i] != 0 ? out->y[i] / gate[i] : 0);
+    }
 }
 
 static void compare_group(struct call *c, int t, int g, const struct group *group, double scale)
