@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -33,11 +34,26 @@ struct gdb {
 
 /* -- connection -------------------------------------------------------------------------------- */
 
+/* Removes a socket that nobody listens at any more: its server was killed. A live server refuses a
+ * socket of another type with another error, and does not notice. */
+static void remove_dead(const struct sockaddr_un *at)
+{
+    struct stat file;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (lstat(at->sun_path, &file) == 0 && S_ISSOCK(file.st_mode) &&
+        connect(fd, (const struct sockaddr *)at, sizeof(*at)) != 0 && errno == ECONNREFUSED)
+        unlink(at->sun_path);
+    close(fd);
+}
+
 static int listen_at_path(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     snprintf(at.sun_path, sizeof(at.sun_path), "%s", path);
+    remove_dead(&at);
     if (fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 1) == 0)
         return fd;
     if (fd >= 0)

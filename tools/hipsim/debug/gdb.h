@@ -39,8 +39,8 @@ struct gdb_wish {
 };
 
 /** Listens at a port of the loopback interface (digits, 0: any free one) or at a new socket in the
- *  file system (a path with '/'), and prints the address to `log`. NULL with a sentence in
- *  `why`. */
+ *  file system (a path with '/'), and prints the address to `log`. The socket of a server that was
+ *  killed is replaced. NULL with a sentence in `why`. */
 struct gdb *gdb_listen(const char *address, FILE *log, char *why, size_t why_size);
 
 /** Waits for the client at the first call, tells it that `w` has stopped, and answers until it

@@ -246,13 +246,23 @@ class Server(unittest.TestCase):
         self.assertIsNone(client.reply())
         self.assertEqual(self.program.wait(), 1)
 
+    def test_a_path_is_free_after_its_server_was_killed(self):
+        self.start(self.path(), kernel="spin")
+        self.program.kill()
+        self.program.wait()
+        self.assertTrue(os.path.exists(self.path()))
+        self.assertEqual(self.start(self.path()).ask("?"), "T05thread:1;")
+
     def test_addresses_that_are_none(self):
-        for address, why in [("here", "a port, or a path with /"), ("70000", "a port, or a path with /"),
-                             ("/no/folder/socket", "No such file or directory"), ("/" + "a" * 200, "a port, or a path with /")]:
+        client = self.start(self.path())  # that another program wants the address does not disturb it
+        for address, why in [(self.path(), "Address already in use"), ("here", "a port, or a path with /"), ("70000", "a port, or a path with /"),
+                             ("/no/folder/socket", "No such file or directory"),
+                             (self.object, "Address already in use"), ("/" + "a" * 200, "a port, or a path with /")]:
             done = subprocess.run([HIPSIM, "--gdb", address, "run", self.object, "--kernel", "spin", "--grid", "1", "--block", "64",
                                    "--arg", "i32:1=0"], capture_output=True, text=True, check=False)
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(why, done.stderr + done.stdout)
+        self.assertEqual(client.ask("?"), "T05thread:1;")
 
 
 if __name__ == "__main__":
