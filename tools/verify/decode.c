@@ -122,7 +122,7 @@ static bool has_blocks(const struct call *c)
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
-/* True if the second source has pages of rows, as the cache has. */
+/* True if the second source has pages like the cache's, of rows of 584 bytes. */
 static bool second_is_paged(const struct call *c)
 {
     return c->desc.mla_decode.cache.layout == ATTN_KV_SCALES_LAST;
@@ -428,8 +428,8 @@ static void trace_second(struct call *c)
     operand_set_table(second, 1, &c->random);
 }
 
-/* Copies the bytes of a row of scales_last. It is slot `from` of a cache with pages of `page` rows,
- * and becomes slot `to` of another one. */
+/* Copies a row of 584 bytes, its scales included, from slot `from` of `cache` to slot `to` of
+ * `other`. Both have pages of `page` rows. */
 static void copy_mixed_row(const struct operand *cache, struct operand *other, int page, int from,
                            int to)
 {

@@ -75,7 +75,7 @@ static uint8_t with_sign(uint8_t bits, bool negative)
     return negative && magnitude ? magnitude | 0x80 : magnitude;
 }
 
-/* Makes element i of q: of fp8 its byte too. */
+/* Makes element i of q: its value, and for fp8 its byte. */
 static void make_query(struct index_data *d, size_t i, uint64_t *random)
 {
     if (d->wide) {
@@ -148,8 +148,8 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
 
 /* ---- Keys of 16 bits ---- */
 
-/* Returns v cut to 16 bits. In fp16 a number below 2^-14 becomes 0. A finite one from 65,536 on
- * becomes the largest number. */
+/* Returns v as a number of 16 bits, truncated toward 0. In fp16 a magnitude below 2^-14 becomes 0,
+ * and a finite one from 65,536 on becomes the largest number. */
 static uint16_t cut_to_16_bits(const struct index_data *d, float v)
 {
     enum { LARGEST = 0x7bff, INFINITE = 0x7c00, NOT_A_NUMBER = 0x7e00, SIGN = 0x8000 };
@@ -163,7 +163,8 @@ static uint16_t cut_to_16_bits(const struct index_data *d, float v)
 }
 
 /* Makes the 256 bytes of a key and the values of its elements: a model's elements or random ones,
- * times a scale, cut. A kernel scores an infinity as a NaN. Returns its class. */
+ * times a scale, truncated to 16 bits. A kernel scores an infinity as a NaN. Returns the key's
+ * class. */
 static int make_wide_key(const struct index_data *d, int key, uint8_t models[2][DIM],
                          uint64_t *random, uint8_t out[2 * DIM], double value[DIM])
 {

@@ -27,7 +27,7 @@ enum { INDEX_SCALE_BYTES = 4 }; /* of a key */
 
 struct index_data {
     struct call *call;                           /* owner of the memory */
-    const struct precision *fp8, *wide_elements; /* of q and keys; wide_elements where wide */
+    const struct precision *fp8, *wide_elements; /* of q and keys; wide_elements if `wide` */
     int heads, rows, sequences;
     bool paged, shuffle, has_starts;
     bool mxfp4;      /* keys are mxfp4 */
@@ -44,12 +44,12 @@ struct index_data {
     double *q;                              /* [rows, heads, 128] */
     float *weights;
     double **k;       /* of each sequence: [keys, 128]; mxfp4: scales included */
-    float **scales;   /* of each sequence: [keys]; of other keys than fp8: 1 */
+    float **scales;   /* of each sequence: [keys]; 1 for keys that are not fp8 */
     int **classes;    /* of each sequence: [keys]; keys of one class are equal */
     int32_t *table;   /* [sequences, table_stride] */
     int table_stride; /* pages */
     int pages;
-    uint8_t *q_bytes; /* fp8; wide: unused */
+    uint8_t *q_bytes; /* q as fp8; unused if `wide` */
     uint8_t *image;   /* of the cache or the keys; NULL in a trace */
     size_t image_bytes;
 };

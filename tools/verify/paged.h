@@ -25,7 +25,8 @@ struct paged {
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent);
 
-/** True if rows of the cache have elements of one byte and of two. */
+/** True if a row of the cache has elements of one byte and of two, in bytes: PACKED and
+ *  SCALES_LAST. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
 /** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */

@@ -25,11 +25,10 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* The resources that a kernel takes, and its machine code. */
+/* A kernel of a pack: its resources and a hash of its code. */
 struct facts {
     const char *name;
-    char
-        *key; /* what kernels of both packs are paired by; several kernels of a pack may share it */
+    char *key; /* kernels of both packs with equal keys are compared; a pack may have one twice */
     int64_t values[8];
     uint64_t code;
     bool damaged; /* its code object does not match its checksum */
@@ -58,12 +57,12 @@ static int compare_fields(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Returns "field=value" of the i-th field of a kernel's dispatch key, which the caller frees. NULL:
+/* Returns "field=value" for field `i` of the dispatch key of kernel `n`. The caller frees it. NULL:
  * out of memory. */
 static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
 {
     const char *field = "", *value = "";
-    attn_pack_kernel_field(pack, n, i, &field, &value); /* the record was checked before */
+    attn_pack_kernel_field(pack, n, i, &field, &value); /* opening the pack has checked it */
     const size_t size = strlen(field) + strlen(value) + 2;
     char *text = malloc(size);
     if (text)
@@ -71,8 +70,8 @@ static char *field_text(const struct attn_pack *pack, uint32_t n, uint32_t i)
     return text;
 }
 
-/* Returns target, op and the dispatch key, its fields in the order of their names. The order of
- * fields in a record may differ between packs. The caller frees it. NULL: out of memory. */
+/* Returns a text of target, op and dispatch key of kernel `n`. Fields are sorted, since their order
+ * may differ between packs. The caller frees the text. NULL: out of memory. */
 static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
                           const struct attn_kernel_info *k)
 {
@@ -98,6 +97,7 @@ static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
     return key;
 }
 
+/* Continues an FNV-1a hash. */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -105,7 +105,7 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
     return hash;
 }
 
-/* Hashes the executable sections of a code object. Names of symbols and metadata do not count. */
+/* Continues a hash with the executable sections of a code object, without symbols and metadata. */
 static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t size)
 {
     Elf *elf = tgt_open_elf(object, size);
@@ -119,8 +119,8 @@ static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t s
     return hash;
 }
 
-/* Sets the kernel's FNV-1a number, which equal code objects share; with --by-key, equal machine
- * code. A damaged one is reported and marked. Returns an exit_code. */
+/* Sets the kernel's `code` to an FNV-1a hash of its code object; with --by-key, of its machine
+ * code. Reports and marks a damaged code object. Returns an exit_code. */
 static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n, size_t size,
                      struct facts *f)
 {
@@ -168,8 +168,7 @@ static int open_side(struct side *s, const char *path)
     return EXIT_GOOD;
 }
 
-/* True if both kernels have the same code and resources, and neither is damaged. Equal code
- * objects have equal resources. */
+/* True if both kernels have the same code and resources, and neither is damaged. */
 static bool is_same(const struct facts *a, const struct facts *b)
 {
     return a->code == b->code && !a->damaged && !b->damaged &&
@@ -294,10 +293,9 @@ const struct command command_diff = {
         "some\n"
         "differ. `attnc report A B` draws both.\n"
         "\n"
-        "With --by-key a kernel whose name alone is new, as after tiles were numbered anew, is "
-        "the\n"
-        "same. Kernels of one dispatch key, which differ in their conditions, are paired in the "
-        "order\n"
-        "of their names.\n",
+        "--by-key compares kernels of the same target, op and dispatch key, whatever their names:\n"
+        "after a change of tile numbers alone all are the same. Kernels of one dispatch key, "
+        "which\n"
+        "differ in their conditions, are paired in the order of their names.\n",
     .run = run,
 };

@@ -34,13 +34,13 @@ class Outcome:
                 self.kernels.add((check, found.get("kernel", "")))
 
     def read_counters(self, path):
-        """Adds the launches of a file that option counters wrote."""
+        """Adds the launches that the option `counters` has written to a file."""
         if os.path.exists(path):
             with open(path, encoding="utf-8", newline="") as rows:
                 self.launched += [row["Kernel_Name"] for row in csv.DictReader(rows)]
 
     def as_list(self):
-        """Returns the fields in a form that JSON keeps; from_list() is the reverse."""
+        """Returns the fields as a list that survives JSON; from_list() reverses it."""
         return [self.status, self.output, self.findings, sorted(self.kernels), self.launched]
 
     @staticmethod

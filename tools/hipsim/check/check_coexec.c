@@ -2,14 +2,15 @@
 /*
  * The rules of the hazard check for GFX12: missing instructions after WMMA and transcendentals.
  *
- * These take several clocks and run beside the wave's next vector instructions, and the hardware
- * does not detect dependences between them (CDNA5 ISA, 5.7.2). Independent vector instructions,
- * such as V_NOP, must come in between: one after a transcendental, and after WMMA as many as 7.12.1
- * says. The table there is cut in the published text; the numbers are what LLVM 22 inserts for
- * gfx1250 (GCNHazardRecognizer, checkWMMACoexecutionHazards).
+ * On gfx1250 WMMA and transcendentals take several clocks beside the wave's next vector
+ * instructions, and the hardware does not detect dependences between them (CDNA5 ISA, 5.7.2).
+ * Independent vector instructions, such as V_NOP, must come in between: one after a
+ * transcendental, and after WMMA as many as 7.12.1 says. The published table is incomplete; the
+ * numbers are what LLVM 22 inserts for gfx1250 (GCNHazardRecognizer,
+ * checkWMMACoexecutionHazards).
  *
- * gfx1201 interlocks all but one case: a WMMA whose A, B or index is the result of the WMMA before
- * it (RDNA4 ISA, 7.12.1).
+ * gfx1201's hardware detects all dependences but one: a WMMA whose A, B or index is the result of
+ * the WMMA before it needs one vector instruction in between (RDNA4 ISA, 7.12.1).
  */
 #include "check_coexec.h"
 

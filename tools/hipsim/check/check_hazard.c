@@ -46,7 +46,7 @@ struct hazard_history {
 /* The state of a workgroup. */
 struct hazard_state {
     struct coexec *coexec;                  /* for GFX12's rules; NULL: GFX9's apply */
-    struct hazard_history waves[WAVES_MAX]; /* for gfx9's rules */
+    struct hazard_history waves[WAVES_MAX]; /* for GFX9's rules */
 };
 
 enum hazard_trait {

@@ -519,15 +519,16 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
-/* The values and masks that write_plain() applies to the cells and sites of a store. */
+/* The part of a store's record that write_plain() needs, the same for all lanes. */
 struct plain_store {
-    uint32_t epoch, at, seq;
-    bool timed;
-    uint64_t foreign; /* bits of cell.uses that exclude the fast path */
-    uint64_t kept;    /* bits of cell.uses that stay */
-    uint64_t use;     /* bits that the store sets, besides the written bytes */
+    uint32_t epoch, at, seq; /* cell.epoch, site.write_at, site.seq */
+    bool timed;              /* site.write_time is recorded */
+    uint64_t foreign;        /* bits of cell.uses that exclude the fast path */
+    uint64_t kept;           /* bits of cell.uses that stay */
+    uint64_t use;            /* bits that the store sets, besides the written bytes */
 };
 
+/* Returns the plain_store of the store that `a` probes. */
 static struct plain_store plain_store_of(const struct race *r, const struct probe *a)
 {
     const uint64_t others = (uint16_t)~a->self;

@@ -242,8 +242,8 @@ static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
     return valid || src_scalar_valid(w, o) ? whole : 0;
 }
 
-/* True if a plain instruction has defined sources only, in all lanes and bits. False means that it
- * is unknown. Partial lanes do not exist while w->copies is clear. */
+/* True if all sources of a plain instruction are defined, in all lanes and bits. May be false for
+ * such an instruction, too. Lanes are wholly defined or not at all while w->copies is false. */
 static bool sources_whole(const struct wave *w, const struct inst *in)
 {
     uint64_t whole = UINT64_MAX;

@@ -100,9 +100,10 @@ static void derive_gfx9(struct kernel *kernel)
 }
 
 /*
- * Computes the same for GFX12: no AGPRs, all SGPRs. The user SGPR count of gfx1250 has 6 bits, the
- * last of them gfx9's trap handler bit. The two bits of MODE that gfx9 can clear are set: this
- * machine always clamps NaNs to 0 and makes signalling NaNs quiet.
+ * Computes register counts and MODE from the descriptor for GFX12: no AGPRs, all SGPRs. The user
+ * SGPR count of gfx1250 has 6 bits, and the last of them is GFX9's trap handler bit. The two bits
+ * of MODE that GFX9 can clear are set: GFX12 always clamps NaNs to 0 and makes signalling NaNs
+ * quiet.
  */
 static void derive_gfx12(struct kernel *kernel, const struct isa *isa)
 {

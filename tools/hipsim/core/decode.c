@@ -43,7 +43,7 @@ struct code {
     struct inst *_Atomic slots[];
 };
 
-/* Open-addressed tables of rows by mnemonic, one per entry of `isas`, filled at first use. */
+/* Open-addressed tables of op rows by mnemonic: one for each row of `isas`, filled at first use. */
 #define ROW_SLOTS 8192
 struct row_slot {
     const char *name;
@@ -80,7 +80,8 @@ static struct row_slot *slots_of(enum gfx_target target)
     return row_slots[isa_of(target) - isas];
 }
 
-/* Collects the rows that name one of these targets; GFX9 also has those that name none. */
+/* Inserts the op rows that name one of `targets` (bits), and with `gfx9` rows that name no target.
+ * A row replaces an earlier one of the same mnemonic. */
 static void collect(struct row_slot *slots, unsigned targets, bool gfx9)
 {
     for (const struct op_row *const *table = simulator_parts.rows(); *table; table++) {
@@ -92,7 +93,7 @@ static void collect(struct row_slot *slots, unsigned targets, bool gfx9)
     }
 }
 
-/* Collects rows of gfx950 under GFX12's names. */
+/* Inserts rows of gfx950 under GFX12's mnemonics. */
 static void collect_renamed(struct row_slot *slots)
 {
     struct row_slot *const gfx9 = slots_of(GFX950);

@@ -27,12 +27,12 @@ static const uint8_t gfx1250_counters[WAIT_COUNTERS] = {
     [WAIT_KM] = 31, [WAIT_ASYNC] = 63, [WAIT_TENSOR] = 63,
 };
 
-/* RDNA4 ISA, 5.7.1. The waits for images, rays and exports do not count here. */
+/* RDNA4 ISA, 5.7.1. SAMPLEcnt and BVHcnt are left out: hipsim executes no images and rays. */
 static const uint8_t gfx1201_counters[WAIT_COUNTERS] = {
     [WAIT_VM] = 63, [WAIT_LGKM] = 63, [WAIT_EXP] = 7, [WAIT_STORE] = 63, [WAIT_KM] = 31,
 };
 
-/* 128 bytes a clock. */
+/* The same for 32 lanes, at 128 bytes per clock. */
 static const uint8_t gfx1201_phases[5] = {0, 1, 2, 3, 4};
 
 const struct isa isas[ISAS] = {

@@ -5,20 +5,20 @@
 
 #include "wave.h"
 
-/* The interlocks of WMMA and transcendentals (check_coexec.h). */
+/* The dependences of WMMA and transcendentals that hardware does not detect (check_coexec.h). */
 enum wmma_hazards {
-    HAZARDS_COEXECUTION = 1, /* they run beside others, without interlocks */
-    HAZARDS_FACTORS,         /* only a result that the next WMMA multiplies has none */
+    HAZARDS_COEXECUTION = 1, /* all, since other vector instructions run beside them */
+    HAZARDS_FACTORS,         /* one: the next WMMA has the result of a WMMA as A, B or index */
 };
 
 struct isa {
     enum gfx_target target;
     bool gfx12;                     /* GFX12's formats, counters and launch state; else GFX9's */
-    unsigned inherits;              /* gfx12: targets whose op rows it has unless a row names it */
-    enum wmma_hazards wmma_hazards; /* 0: it has the rules of MFMA */
+    unsigned inherits;              /* gfx12: targets whose op rows it has; its own replace them */
+    enum wmma_hazards wmma_hazards; /* 0: the rules of MFMA apply */
     const char *name;               /* processor name, such as "gfx942" */
-    const char *brand;              /* of products with it */
-    const char *features;           /* what gcnArchName has after it */
+    const char *brand;              /* before the product in the device's name */
+    const char *features;           /* in gcnArchName, after `name` */
     uint8_t machine;                /* EF_AMDGPU_MACH */
     uint16_t version;               /* hipDeviceAttributeGcnArch */
     uint16_t capability;            /* major * 10 + minor */
@@ -33,13 +33,13 @@ struct isa {
     uint32_t lds_group;             /* of them, the most that a workgroup may use */
     uint32_t lds_granule;           /* unit of allocation, bytes */
     const uint8_t *lds_clocks; /* clocks in which LDS transfers a wave's data, by dwords per lane */
-    uint16_t lds_phase_bytes;  /* gfx12: of neighbouring lanes that are served together */
+    uint16_t lds_phase_bytes;  /* gfx12: bytes of neighbouring lanes in a phase of LDS */
     uint32_t l2_bytes;
     uint32_t bus_bits;          /* of the memory, as HIP reports it */
     bool wide_buffers;          /* buffer resources have gfx1250's fields */
-    bool upper_vgprs;           /* 1,024 VGPRs; flat addresses of private memory have the lane */
+    bool upper_vgprs;           /* 1,024 VGPRs; private memory's flat addresses name the lane */
     bool clusters;              /* launches may have clusters of workgroups */
-    uint32_t checks;            /* enum check_bits: checks that have its rules */
+    uint32_t checks;            /* enum check_bits: checks that know its rules */
     const uint8_t *counter_max; /* by enum wait_counter */
     bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
     /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords as LLVM's disassembler requires
@@ -47,6 +47,7 @@ struct isa {
     void (*complete)(uint32_t *w);
 };
 
+/* Indices of `isas`, in the order of targets/targets.def. */
 enum {
 #include "gfx_isas.inc"
     ISAS

@@ -28,7 +28,7 @@ struct options {
     uint64_t summary;
     uint64_t exitcode;
     char break_at[OPTION_TEXT]; /* place to stop at; empty: none */
-    char gdb[OPTION_TEXT];      /* where a debugger's client connects; empty: nowhere */
+    char gdb[OPTION_TEXT];      /* port or path where a GDB client connects; empty: no server */
     char patch[OPTION_TEXT];    /* a changed dword of code; empty: none */
     char suppress[OPTION_TEXT]; /* paths; empty: none */
     char write_suppress[OPTION_TEXT];

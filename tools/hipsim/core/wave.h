@@ -85,7 +85,7 @@ struct pending {
                         * it */
     uint8_t slot;      /* index in wave->kept, see wait.h */
     bool held;         /* it has executed, but the registers still have their old values */
-    bool sets_scc;
+    bool sets_scc;     /* its end makes SCC readable */
     uint16_t first, count;
     uint32_t number;               /* value of `issued` before it */
     uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes in flight */
@@ -162,7 +162,7 @@ struct wave {
     } stale;
     uint64_t busy[VGPR_FILE / 64]; /* rows that an outstanding operation writes, from v[0] on */
     uint64_t busy_s[SGPR_FILE / 64];
-    bool scc_busy;                        /* an outstanding operation sets SCC */
+    bool scc_busy;                        /* an outstanding operation has sets_scc */
     uint64_t last_arrival[WAIT_COUNTERS]; /* of the ordered operations */
     struct kept *kept;                    /* wait.h */
     uint64_t kept_used[2];                /* bit per slot */
@@ -510,10 +510,10 @@ void launch_forget_findings(struct launch *launch);
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
                 enum opnd_kind kind, unsigned first, unsigned count, bool unordered);
 
-/* Issues an operation of gfx1250's KMcnt that has set SCC. */
+/* Issues an operation that KMcnt counts and that sets SCC (gfx1250). */
 void wave_issue_scc(struct wave *w, const struct inst *in);
 
-/* Reports that `in` uses SCC while an operation that sets it is outstanding. False: the wave has
+/* Reports `in`, which uses SCC, if an operation that sets SCC is outstanding. False: the wave has
  * stopped. */
 bool wave_check_scc(struct wave *w, const struct inst *in);
 

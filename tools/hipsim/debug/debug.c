@@ -16,7 +16,7 @@ enum {
     WATCHES_MAX = 16,
     LINE_BYTES = 256,
     TRAIL_SHOWN = 10,
-    POLL_PERIOD = 4096 /* instructions between looks at the client's connection */
+    POLL_PERIOD = 4096 /* instructions between two polls of the client's connection */
 };
 
 /* A place to stop at, as given, and its addresses in the present launch. */
@@ -24,7 +24,7 @@ struct place {
     char kernel[128]; /* part of the kernel's name; empty: any */
     unsigned line;    /* source line; 0: `offset` is meant */
     int64_t offset;   /* bytes from the kernel's entry */
-    bool fixed;       /* the addresses hold for every launch */
+    bool fixed;       /* a client has given the address, which is the same in every launch */
     uint64_t addresses[ADDRESSES_MAX];
     unsigned naddresses;
 };
@@ -36,8 +36,8 @@ struct watched {
 
 struct debugger {
     FILE *in, *out;
-    struct gdb *gdb;      /* converses in place of `in` and `out`; NULL: nobody does */
-    uint64_t observed;    /* instructions, for POLL_PERIOD */
+    struct gdb *gdb;      /* server of a client that replaces `in` and `out`; NULL: none */
+    uint64_t observed;    /* instructions executed since the start, for POLL_PERIOD */
     pthread_mutex_t lock; /* held during a launch */
     struct observer observer;
     const struct launch *launch;
@@ -252,6 +252,7 @@ static void converse(struct debugger *d, const struct wave *w)
 
 /* -- a client of GDB's protocol ---------------------------------------------------------------- */
 
+/* Adds or removes a place, see gdb_ops. */
 static bool change_place(void *ctx, uint64_t address, bool add)
 {
     struct debugger *d = ctx;
@@ -269,6 +270,7 @@ static bool change_place(void *ctx, uint64_t address, bool add)
     return true;
 }
 
+/* Adds or removes watched bytes, see gdb_ops. */
 static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, bool add)
 {
     struct debugger *d = ctx;
@@ -286,7 +288,8 @@ static bool change_watch(void *ctx, uint64_t address, uint64_t bytes, bool lds, 
     return true;
 }
 
-/* Executes a command of the prompt for the client; those that resume are the client's own. */
+/* Executes a command of the prompt for the client, except `c`, `s` and `q`: the client has commands
+ * of its own for these. */
 static void execute_for_client(void *ctx, const struct wave *w, const char *text, FILE *out)
 {
     struct debugger *d = ctx;
@@ -301,6 +304,7 @@ static void execute_for_client(void *ctx, const struct wave *w, const char *text
     d->out = usual;
 }
 
+/* Serves the client's requests until one resumes the wave, and sets the step that it requests. */
 static void converse_remotely(struct debugger *d, const struct wave *w,
                               const struct watched *watched, bool interrupted)
 {
@@ -327,7 +331,7 @@ static bool is_focus(const struct debugger *d, const struct wave *w)
            (d->only_wave < 0 || (uint64_t)d->only_wave == w->id);
 }
 
-/* Stops after a store to `watched`, or without one before the next instruction. */
+/* Stops a wave: after its store to `watched`, or before its next instruction if that is NULL. */
 static void stop(struct debugger *d, const struct wave *w, const struct watched *watched)
 {
     if (d->gdb) {

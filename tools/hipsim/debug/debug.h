@@ -29,7 +29,7 @@ void debug_destroy(struct debugger *d);
 /** Listens for a client of GDB's protocol, which then converses in place of `in` and `out` (see
  *  gdb_listen()). False with a sentence in `why`. */
 bool debug_listen(struct debugger *d, const char *address, char *why, size_t why_size);
-/** Tells the client that the program has ended with `status`. */
+/** Reports to the client that the program has ended with `status`, and closes the connection. */
 void debug_hang_up(struct debugger *d, int status);
 
 /** Makes the debugger observe a launch, on one host thread. Copies `lines`, whose `ctx` must

@@ -16,19 +16,22 @@
 #include "decode.h"
 #include "gdb_show.h"
 
-/* Bytes of the longest packet that is taken; most bytes of memory in a reply. */
-enum { PACKET_BYTES = 4096, MEMORY_MAX = 8192, INTERRUPT = 3 };
+enum {
+    PACKET_BYTES = 4096, /* longer packets are refused */
+    MEMORY_MAX = 8192,   /* bytes of memory in a reply */
+    INTERRUPT = 3        /* the byte that a client sends outside of packets */
+};
 
 struct gdb {
     int listener, client;      /* sockets; -1: none */
-    char path[108];            /* of the listener; empty: a port */
-    bool quiet;                /* packets are not acknowledged */
+    char path[108];            /* of the listener's socket; empty: it has a port */
+    bool quiet;                /* neither side acknowledges packets */
     bool waits;                /* the client expects a stop reply */
     char packet[PACKET_BYTES]; /* the present request */
     const struct gdb_ops *ops;
     const struct wave *stopped; /* the wave that has stopped */
     const struct wave *shown;   /* the wave whose registers are read */
-    const struct wave *stepped; /* the wave of "s" */
+    const struct wave *stepped; /* the wave that "s" steps */
     struct gdb_stop stop;
 };
 
@@ -139,7 +142,7 @@ static bool put(struct gdb *g, const char *text, size_t n)
     return true;
 }
 
-/* Sends a packet, again until the client has acknowledged it. False: the client is gone. */
+/* Sends a packet, repeatedly until the client acknowledges it. False: the client is gone. */
 static bool send_packet(struct gdb *g, const char *text)
 {
     char end[4];
@@ -156,7 +159,7 @@ static bool send_packet(struct gdb *g, const char *text)
     }
 }
 
-/* Reads the rest of a packet. Returns the bytes that it has, PACKET_BYTES if there are too many, or
+/* Reads a packet after its '$' to g->packet. Returns its bytes, PACKET_BYTES if it is too long, or
  * -1 if its sum is wrong or the client is gone. */
 static int read_packet(struct gdb *g)
 {
@@ -177,7 +180,7 @@ static int read_packet(struct gdb *g)
     return strtoul(digits, NULL, 16) == sum ? n : -1;
 }
 
-/* Waits for a request. False: the client is gone. */
+/* Waits for a request, which is in g->packet then. False: the client is gone. */
 static bool next_packet(struct gdb *g)
 {
     int byte, n;
@@ -199,7 +202,7 @@ static bool next_packet(struct gdb *g)
 
 /* -- requests ---------------------------------------------------------------------------------- */
 
-/* Writes an error with a text, which must not have the protocol's own characters. */
+/* Writes the error reply "E.", `why` and `what`. Replaces the protocol's characters by spaces. */
 static void refuse(FILE *reply, const char *why, const char *what)
 {
     fputs("E.", reply);
@@ -242,8 +245,8 @@ static int read_bytes(const char *text, char *to, int size)
 
 static uint64_t thread_of(const struct wave *w) { return w->wg->index * WAVES_MAX + w->id + 1; }
 
-/* Returns the wave of a thread's number in hexadecimal; 0 and -1 mean the stopped one. NULL: it is
- * not of this workgroup, or has ended. */
+/* Returns the wave of a thread number in hexadecimal, the stopped wave for 0 and -1. NULL: the
+ * workgroup has no such wave, or it has ended. */
 static const struct wave *find_wave(const struct gdb *g, const char *text)
 {
     const struct workgroup *wg = g->stopped->wg;
@@ -280,7 +283,7 @@ static void on_quiet(struct gdb *g, const char *text, FILE *reply)
     g->quiet = true;
 }
 
-/* "OFFSET,LENGTH" of the target description. */
+/* Replies with a part of the target description: `text` is "OFFSET,LENGTH". */
 static void on_description(struct gdb *g, const char *text, FILE *reply)
 {
     uint64_t offset, length;
@@ -356,7 +359,7 @@ static void on_alive(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, "no such wave in this workgroup: ", text);
 }
 
-/* "gTHREAD" or "cTHREAD". */
+/* Selects the wave to show ("gTHREAD") or to step ("cTHREAD"). */
 static void on_select(struct gdb *g, const char *text, FILE *reply)
 {
     const struct wave *w = *text ? find_wave(g, text + 1) : NULL;
@@ -382,7 +385,7 @@ static void on_register(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, "no such register: ", text);
 }
 
-/* "ADDRESS,LENGTH" */
+/* Replies with memory: `text` is "ADDRESS,LENGTH". */
 static void on_memory(struct gdb *g, const char *text, FILE *reply)
 {
     uint64_t address, length;
@@ -399,8 +402,8 @@ static void on_write(struct gdb *g, const char *text, FILE *reply)
     refuse(reply, "registers and memory can only be read", "");
 }
 
-/* "ZTYPE,ADDRESS,KIND" or "z...". Types: 0, 1 places, 2 stores. Others get the empty reply, which
- * means that they are not supported. */
+/* Adds ("Z") or removes ("z") what "TYPE,ADDRESS,KIND" names: types 0 and 1 are places to stop at,
+ * type 2 is stores to KIND bytes. Other types get the empty reply: they are not supported. */
 static void on_place(struct gdb *g, const char *text, FILE *reply)
 {
     const bool add = g->packet[0] == 'Z';
@@ -426,7 +429,7 @@ static void on_place(struct gdb *g, const char *text, FILE *reply)
         refuse(reply, add ? "no room for another place or range: " : "was not set: ", g->packet);
 }
 
-/* A command of the prompt, each byte as two digits. */
+/* Executes a command of the debugger's prompt: `text` has two digits for each byte. */
 static void on_command(struct gdb *g, const char *text, FILE *reply)
 {
     char command[PACKET_BYTES / 2], *printed = NULL;
@@ -485,7 +488,8 @@ static const struct request {
     {"z", on_place},
 };
 
-/* Answers a request that resumes nothing; others get the empty reply. False: the client is gone. */
+/* Replies to a request that resumes nothing, with an empty text if `requests` does not have it.
+ * False: the client is gone. */
 static bool answer(struct gdb *g)
 {
     char *text = NULL;
@@ -511,8 +515,8 @@ static bool answer(struct gdb *g)
 
 /* -- resuming ---------------------------------------------------------------------------------- */
 
-/* Reads the actions of "vCont;ACTION[:THREAD]...": the first step, else continue. False: a thread
- * or an action is not known. */
+/* Reads "ACTION[:THREAD];..." of vCont: sets the first action that is a step, else continues.
+ * False: a thread or an action is not known. */
 static bool read_actions(struct gdb *g, char *text, struct gdb_wish *wish)
 {
     char *rest = NULL;
@@ -528,7 +532,8 @@ static bool read_actions(struct gdb *g, char *text, struct gdb_wish *wish)
     return true;
 }
 
-/* True if the request resumes the program. `refusal` is the error that prevents that, or NULL. */
+/* True if g->packet resumes or ends the program. Sets `refusal` to the error reply if that fails,
+ * else to NULL. */
 static bool read_wish(struct gdb *g, struct gdb_wish *wish, const char **refusal)
 {
     char *p = g->packet;
@@ -567,7 +572,8 @@ static bool accept_client(struct gdb *g)
     return g->client >= 0;
 }
 
-/* Ends the connection; nobody can connect again. */
+/* Closes the connection and the socket, so that no client can connect again. `asked`: the client
+ * gets a reply to its request. */
 static struct gdb_wish detach(struct gdb *g, bool asked)
 {
     if (asked)

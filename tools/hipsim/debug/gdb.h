@@ -25,33 +25,34 @@ struct gdb_ops {
     void (*command)(void *ctx, const struct wave *w, const char *text, FILE *out);
 };
 
-/* The reason for which a wave has stopped. */
+/* Why a wave has stopped: interrupted, after a store, at a place or at the end of a step. */
 struct gdb_stop {
-    bool interrupted; /* by the client; else at a place, a store or the end of a step */
-    bool stored;      /* to `address` */
-    uint64_t address; /* flat */
+    bool interrupted; /* by the client */
+    bool stored;      /* to watched bytes at `address` */
+    uint64_t address; /* flat; 0 without a store */
 };
 
-/* The way in which a client resumes. */
+/* The client's request that ends a stop. */
 struct gdb_wish {
     enum { GDB_CONTINUE, GDB_STEP, GDB_DETACH, GDB_KILL } action;
-    const struct wave *wave; /* GDB_STEP: the one that executes an instruction */
+    const struct wave *wave; /* GDB_STEP: the wave that executes an instruction; else NULL */
 };
 
 /** Listens at a port of the loopback interface (digits, 0: any free one) or at a new socket in the
- *  file system (a path with '/'), and prints the address to `log`. The socket of a server that was
- *  killed is replaced. NULL with a sentence in `why`. */
+ *  file system (a path with '/'), and prints the address to `log`. Replaces the socket of a server
+ *  that was killed. Returns NULL with a sentence in `why` if it cannot listen. */
 struct gdb *gdb_listen(const char *address, FILE *log, char *why, size_t why_size);
 
-/** Waits for the client at the first call, tells it that `w` has stopped, and answers until it
- *  resumes. A lost connection is GDB_DETACH. */
+/** Waits for the client at the first call, reports that `w` has stopped, and answers requests until
+ *  one resumes the program. Returns that request; GDB_DETACH if the connection is lost. */
 struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct gdb_stop *stop,
                              const struct gdb_ops *ops);
 
 /** True if the running client has sent an interrupt, or has closed the connection. */
 bool gdb_interrupted(const struct gdb *g);
 
-/** Tells the client that the program has ended with `status`, and closes all. */
+/** Reports to the client that the program has ended with `status` (-1: reports nothing). Closes the
+ *  connection and the socket. */
 void gdb_close(struct gdb *g, int status);
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { SGPRS = 106 }; /* s0 to s105; CDNA3 ISA, 3.6.1 */
 
-/* The registers of the description in their order: these, s0 to s105, v0 ..., a0 ... */
+/* The first registers of the description; s0 to s105, v0 ... and a0 ... follow. */
 enum special { PC, EXEC, VCC, M0, SCC, MODE, SPECIALS };
 
 static const struct {
@@ -22,7 +22,7 @@ static const struct {
 
 static unsigned lanes_of(const struct wave *w) { return code_isa(w->launch->code)->lanes; }
 
-/* Targets with waves of 64 lanes divide their registers into VGPRs and AGPRs. */
+/* Returns the AGPRs of the wave's target, which only targets with waves of 64 lanes have. */
 static unsigned agprs_of(const struct wave *w) { return lanes_of(w) == WAVE_LANES ? AGPR_FILE : 0; }
 
 static unsigned vgprs_of(const struct wave *w)
@@ -66,7 +66,7 @@ static void show_bytes(FILE *out, uint64_t value, unsigned n)
         fprintf(out, "%02x", (unsigned)(value >> 8 * i & 0xff));
 }
 
-/* Writes what GDB takes for an unavailable register of `n` bytes. */
+/* Writes an unavailable register of `n` bytes, which has an 'x' for each digit. */
 static void show_unavailable(FILE *out, unsigned n)
 {
     for (unsigned i = 0; i < 2 * n; i++)
@@ -96,7 +96,7 @@ static void show_special(FILE *out, const struct wave *w, enum special which)
     }
 }
 
-/* Writes a row of lanes with the mask of those that are defined. */
+/* Writes a register of vectors; unavailable if `defined`, a bit per lane, is 0. */
 static void show_row(FILE *out, const uint32_t *row, uint64_t defined, unsigned lanes)
 {
     if (!defined)

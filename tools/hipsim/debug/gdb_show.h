@@ -10,11 +10,11 @@
 
 #include "wave.h"
 
-/** Writes the target description in XML. It has all registers of the target, not only those that
- *  the kernel has allocated, so that it holds for every launch. */
+/** Writes the target description in XML. It has all registers of the target, also the ones that the
+ *  kernel has not allocated, so that it is the same for every launch. */
 void gdb_show_description(FILE *out, const struct wave *w);
 
-/** Writes the registers of the reply to "g": pc and the scalar ones. */
+/** Writes the registers of the reply to "g": pc, exec, vcc, m0, scc, mode and SGPRs. */
 void gdb_show_scalars(FILE *out, const struct wave *w);
 
 /** Writes a register of the description, lowest byte first: "x" for each digit if it is undefined

@@ -266,7 +266,7 @@ static void exec_dual(struct wave *w, const struct inst *in)
 #define CONTROL(op, fn, how, flag) \
     {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag), OWN}
 #define WAIT(op, low, high) CONTROL(op, exec_wait, WAITS(low, high), 0)
-/* gfx1201's waits for exports, and for images and rays, which are not simulated. */
+/* gfx1201's waits: for a counter, and for images and rays, which are not simulated. */
 #define WAIT_OF(op, counter)         \
     {.name = #op,                    \
      .exec = exec_wait,              \

@@ -21,11 +21,11 @@ struct buffer_resource {
     uint8_t index_stride;
     bool add_tid, swizzled;
     bool within_stride; /* GFX12: the offset must be less than the stride, too */
-    bool by_index;      /* gfx1201: num_records counts indices, whatever the instruction has */
-    bool unlimited;     /* gfx1201: only num_records 0 is out of range */
+    bool by_index;      /* gfx1201: num_records counts indices, also without idxen */
+    bool unlimited;     /* gfx1201: num_records is no limit unless it is 0 */
 };
 
-/* The number that num_records limits; RANGE_PRIVATE: none. */
+/* The numbers that num_records limits: byte offsets, indices, none, or linear offsets (gfx1250). */
 enum buffer_range { RANGE_BYTES, RANGE_RECORDS, RANGE_PRIVATE, RANGE_LINEAR };
 
 struct buffer_access {

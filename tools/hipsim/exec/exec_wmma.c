@@ -3,9 +3,11 @@
  * GFX12's matrix instructions, WMMA (CDNA5 ISA, 7.12; RDNA4 ISA, 7.12): D = A * B + C over the 32
  * lanes of a wave.
  *
- * Element e of a lane's operand, lane 16 h + r: row r of A (column r of B), and along k the halves
- * of the wave alternate after groups of g neighbours: k = e / g * 2 g + h * g + e % g. g is for a
- * width in bits, unless the row has another number
+ * Lane 16 h + r holds row r of A (column r of B). Its elements are groups of g neighbours along k,
+ * and the two halves h of the wave have the groups alternately. Element e has
+ *     k = e / g * 2 g + h * g + e % g.
+ * A row of the table may set g (struct wmma, `group`). Otherwise g follows from the bits of an
+ * element:
  *     16, 8:          8
  *     8 of f8f6f4:   16
  *     6, 4:          32
@@ -44,7 +46,7 @@ struct wmma {
     uint8_t a, b, c, d; /* enum wmma_type */
     uint8_t block;      /* elements per scale, 0: no scales */
     bool f8f6f4;        /* its own layout of 8 bits */
-    uint8_t group;      /* neighbours along k in a lane; 0: the type's */
+    uint8_t group;      /* g above; 0: it follows from the bits of an element */
     bool signs;         /* NEG and NEG_HI apply to the even and odd elements of A and B */
 };
 
@@ -61,7 +63,7 @@ static unsigned width_of(enum wmma_type t)
     return bits[t];
 }
 
-/* Returns the number of neighbours along k that a lane holds of elements of `bits` bits. */
+/* Returns g above for elements of `bits` bits. */
 static unsigned group_of(const struct wmma *s, unsigned bits)
 {
     if (s->group)
@@ -302,8 +304,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     EIGHT(n, "fp8_fp8", regs, kk, W_FP8, W_FP8), EIGHT(n, "fp8_bf8", regs, kk, W_FP8, W_BF8), \
         EIGHT(n, "bf8_fp8", regs, kk, W_BF8, W_FP8), EIGHT(n, "bf8_bf8", regs, kk, W_BF8, W_BF8)
 
-/* A shape of RDNA4 (RDNA4 ISA, 7.12.2): A and B of one type, C and D of another, and the neighbours
- * along k in a lane. */
+/* A shape of RDNA4 (RDNA4 ISA, 7.12.2): A and B have type `ab`, C and D have type `cd`. */
 #define RDNA4(k, ab, cd, group, signs) \
     &(const struct wmma){16, k, ab, ab, cd, cd, 0, false, group, signs}
 #define RDNA4_EIGHT(t, A, B)                                         \

@@ -172,7 +172,8 @@ static bool owns_lds(const struct wave *w)
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
-/* Sets ptr, low and bits like lane_loops()->resolve(), for the lanes of the access. */
+/* Resolves the lanes of the access as lane_loops()->resolve() does for all. Returns the highest
+ * address. */
 static uint64_t resolve_some(struct lane_mem *m, uint8_t *base, uint64_t stride)
 {
     uint64_t low = UINT64_MAX, top = 0, bits = 0;

@@ -117,8 +117,8 @@ static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
     return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
 }
 
-/** True if operands of `per_lane` elements per lane are two stripes of four registers that all
- *  groups of lanes share. 6-bit elements are contiguous. */
+/** True if an operand of `per_lane` elements per lane has eight registers, whose k are two stripes
+ *  of four registers in each lane group. Elements of 6 bits are contiguous instead. */
 static inline bool mfma_is_striped(enum mfma_format format, unsigned per_lane)
 {
     unsigned bits = mfma_element_bits(format);

@@ -119,7 +119,8 @@ struct operand {
     unsigned block;
 };
 
-/* Decodes elements [0, count) of one group of lanes, which `lane` begins, to lines from k on. */
+/* Decodes elements first to first + count - 1 of the lane group that begins at `lane`, to lines k
+ * and following. Returns ~0 in columns with an infinity or a NaN. */
 static inline __attribute__((always_inline)) vec_i decode_group(struct operands *o,
                                                                 const struct operand *from,
                                                                 enum mfma_format format, bool is_a,

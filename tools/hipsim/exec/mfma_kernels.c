@@ -124,7 +124,7 @@ static bool out_of_range(const struct exponents *x, bool two_stage)
     return vec_any_b(out);
 }
 
-/* Returns a bit per row that out_of_range() holds for. */
+/* Returns a bit for each row that is out_of_range(). */
 static uint32_t rows_out_of_range(const struct exponents *x, unsigned rows, bool two_stage)
 {
     uint32_t out = 0;
@@ -138,6 +138,7 @@ struct columns {
     vec_f b[16][PARTS];
 };
 
+/* Loads 16 columns of `count` lines of B, which begin at `b`. */
 static inline __attribute__((always_inline)) void load_columns(struct columns *c, const float *b,
                                                                unsigned count)
 {
@@ -320,9 +321,10 @@ static inline __attribute__((always_inline)) bool find_result(
 }
 
 /*
- * Computes find_result() where all products are in range and finite. False if C has an infinity or
- * a NaN; nothing is stored then. Mostly no C exceeds the products by more than 5 exponents. C and
- * the sum then share the products' scale, and the sum keeps all of its bits.
+ * Computes what find_result() does for products that are all in range and finite. False if C has an
+ * infinity or a NaN; nothing is stored then. C's exponent is rarely more than 5 above the exponent
+ * of the products. If none is, C and the sum share the products' scale, and the sum keeps all of
+ * its bits.
  */
 static inline __attribute__((always_inline)) bool find_in_range(const struct step *s,
                                                                 const struct columns *columns,
@@ -553,8 +555,8 @@ static inline bool is_zero_row(const struct step *s)
     return zero;
 }
 
-/* Computes the step `s` for the 16 columns from `j` on, with all products in range. Returns a bit
- * per row that it left, since C has an infinity or a NaN there. */
+/* Computes the step `s` for all rows and the 16 columns from `j` on, with all products in range.
+ * Returns a bit for each row that it skips, since C has an infinity or a NaN there. */
 static inline __attribute__((always_inline)) uint32_t run_in_range(
     const struct operands *o, const struct rows *r, const uint32_t *const *from, struct step *s,
     const struct columns *c, const struct exponents *x, unsigned rows, unsigned k, unsigned j)

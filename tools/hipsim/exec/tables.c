@@ -49,7 +49,7 @@ bool host_isa_supported(enum host_isa isa)
 
 enum host_isa host_isa(void)
 {
-    static _Atomic enum host_isa best; /* cached: every matrix instruction and LDS access calls */
+    static _Atomic enum host_isa best; /* every matrix instruction and LDS access reads it */
 
     if (chosen != HOST_BEST)
         return chosen;

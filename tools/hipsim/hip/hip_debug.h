@@ -6,8 +6,8 @@
 
 #include "hip.h"
 
-/** Creates the process's debugger if options->break_at names a place or options->gdb an
- *  address for a client. False with a sentence in `why` if one of them does not. */
+/** Creates the process's debugger if options->break_at or options->gdb has a text. False with a
+ *  sentence in `why` if a text is no place or no address. */
 bool hip_debug_configure(const struct options *options, char *why, size_t why_size);
 
 /** Makes the debugger observe the launch of a kernel of `module`. False: there is no debugger, or

@@ -528,7 +528,8 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
         return keep(&op);
     }
     pthread_mutex_lock(&state.lock);
-    const bool postponed = !current && is_needed(&op.before); /* an earlier one is */
+    /* True if an operation that must run before this one is postponed. */
+    const bool postponed = !current && is_needed(&op.before);
     if (!postponed || must_run_now(work))
         drain(&op.before);
     pthread_mutex_unlock(&state.lock);

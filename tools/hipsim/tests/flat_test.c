@@ -264,7 +264,8 @@ static void errors_are_found(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
-/* An atomic reads memory: each lane's must have been written. A swap only returns it. */
+/* Atomics read memory, which must have been written. A swap does not, since it only returns the old
+ * value. */
 static void atomics_need_defined_memory_and_operands(void **state)
 {
     (void)state;

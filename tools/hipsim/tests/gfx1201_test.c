@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gfx1201: what differs from gfx1250, which has the tests of GFX12's formats and counters. Matrix
- * instructions, buffer resources, the distance of products, and instructions that it does not have.
+ * Tests what gfx1201 has unlike gfx1250: matrix instructions, buffer resources, the distance of
+ * products, and instructions that it lacks. gfx1250_test.c tests GFX12's formats and counters.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint32_t next_random(uint32_t *state)
 
 /* -- products ---------------------------------------------------------------------------------- */
 
-/* A product as the RDNA4 ISA manual, 7.12.2, lays it out. Lane, register and position of B[k][n]:
+/* A product in the layout of the RDNA4 ISA manual, 7.12.2. Lane, register and position of B[k][n]:
  *     16 bits:  { k[2], n[3:0] }   { k[3], k[1] }   k[0]
  *      8 bits:  { k[3], n[3:0] }   k[2]             k[1:0]
  *      4 bits:  { k[3], n[3:0] }   0                k[2:0]    (16 k)
@@ -186,8 +186,8 @@ static void results_of_16_bits_are_packed(void **state)
                              f16_of((int)(m * (1 + n))));
 }
 
-/* One vector instruction between a product and the next whose A or B it is; all else waits by
- * itself (RDNA4 ISA, 7.12.1). */
+/* A product whose A or B is the result of the one before needs a vector instruction in between. The
+ * hardware waits for all other dependences (RDNA4 ISA, 7.12.1). */
 static void factors_need_distance(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void factors_need_distance(void **state)
 
 /* -- pairs ------------------------------------------------------------------------------------- */
 
-/* The second instruction has an opcode that is V_DUAL_BITOP2_B32 on gfx1250 (RDNA4 ISA, 7.8). */
+/* The opcode of V_DUAL_AND_B32 is V_DUAL_BITOP2_B32 on gfx1250 (RDNA4 ISA, 7.8). */
 static void pairs_have_and(void **state)
 {
     (void)state;
@@ -245,26 +245,26 @@ static void buffers_end_as_the_select_says(void **state)
     struct program p = wave32();
     program_lanes(&p, 1, 4);
     program_lanes(&p, 2, 1);
-    set_resource(&p, data, 0, 62, 3); /* bytes, and the whole access */
+    set_resource(&p, data, 0, 62, 3); /* select 3: all bytes of the access are in range */
     program_run(&p, "buffer_load_b32 v8, v1, s[4:7], null offen\n"
                     "buffer_load_b64 v[10:11], v1, s[4:7], null offen\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][14], 1014);
     assert_int_equal(p.v[8][15], 0); /* bytes 60 to 63 of 62 */
     assert_int_equal(p.v[10][14], 1014);
     assert_int_equal(p.v[11][14], 0);
-    set_resource(&p, data, 8, 5, 0); /* indices, and the offset within the stride */
+    set_resource(&p, data, 8, 5, 0); /* select 0: indices, and offsets below the stride */
     program_run(&p, "buffer_load_b32 v8, v2, s[4:7], null idxen offset:4\n"
                     "buffer_load_b32 v9, v2, s[4:7], null idxen offset:8\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][4], 1009);
     assert_int_equal(p.v[8][5], 0);
     assert_int_equal(p.v[9][0], 0);
-    set_resource(&p, data, 0, 1, 2); /* not at all */
+    set_resource(&p, data, 0, 1, 2); /* select 2: num_records is no limit */
     program_run(&p, "buffer_load_b32 v8, v1, s[4:7], null offen\ns_wait_loadcnt 0\n");
     assert_int_equal(p.v[8][31], 1031);
     hipsim_mem_free(data);
 }
 
-/* -- what it does not have --------------------------------------------------------------------- */
+/* -- missing instructions ---------------------------------------------------------------------- */
 
 /* A workgroup of one wave has no barrier. S_BARRIER_SIGNAL_ISFIRST then clears SCC (RDNA4 ISA), and
  * changes nothing on gfx1250 (CDNA5 ISA). */
@@ -281,8 +281,8 @@ static void no_wave_is_first_without_a_barrier(void **state)
     }
 }
 
-/* Machine code of gfx1250's instructions for async loads, the tensor data mover, upper halves of
- * registers, packed f32 and wider products is no instruction here. */
+/* gfx1201 does not decode gfx1250's asynchronous loads, tensor data mover, upper VGPRs, packed f32
+ * and longer products. */
 static void other_encodings_are_refused(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void other_encodings_are_refused(void **state)
         ".long 0xcc620000, 0x1c022108\n",             /* v_wmma_f32_16x16x32_bf16 */
         ".long 0x7e009301\n",                         /* v_permlane16_swap_b32 */
         ".long 0xdbf00000, 0x00000004\n",             /* ds_load_tr16_b128 */
-        /* gfx1201's own, which is not executed */
+        /* an instruction of gfx1201 that is not simulated */
         "v_swmmac_f32_16x16x32_bf16 v[0:7], v[8:11], v[16:23], v32\n",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -307,7 +307,7 @@ static void other_encodings_are_refused(void **state)
     }
 }
 
-/* Registers come in blocks of 24, and a work-group processor has LDS for two workgroups. */
+/* VGPRs are allocated in blocks of 24. A work-group processor has the LDS of two workgroups. */
 static void the_machine_is_as_the_manual_says(void **state)
 {
     (void)state;

@@ -33,7 +33,7 @@ static void mark(void *ctx, const struct time_event *e)
 /* Models the cost of fetch windows, which depends on code positions. Off in most tests. */
 static bool fetch_windows;
 
-/* A parameter with another value than the target's; no name: none. */
+/* A parameter, and its value in place of the target's. NULL: none is changed. */
 static struct {
     const char *name;
     double value;
@@ -301,8 +301,8 @@ static void conflicts_are_clocks_beyond_the_phases(void **state)
 #define LOAD "global_load_b32 v100, v10, s[4:5]"
 #define OWN_WMMA "v_wmma_f32_16x16x32_bf16 v[16:23], v[40:47], v[48:55], v[16:23]\n"
 
-/* Each rule of the model has a parameter. One more repetition takes `later` clocks more if the
- * parameter has this value instead of the target's: a rule that is gone takes none. */
+/* Changes a parameter of each rule of the model to `value`. A repetition of the instructions then
+ * takes `later` more clocks. Without the rule it would take none. */
 static void every_rule_delays_its_instructions(void **state)
 {
     (void)state;
@@ -354,14 +354,14 @@ static void every_rule_delays_its_instructions(void **state)
         changed.name = rows[i].parameter, changed.value = rows[i].value;
         const double after = each(rows[i].target, rows[i].text, rows[i].waves);
         changed.name = NULL;
-        if (fabs(after - before - rows[i].later) > 0.4) /* of 32, some wait for the first */
+        if (fabs(after - before - rows[i].later) > 0.4) /* a few of the 32 repetitions differ */
             fail_msg("%s %g: %g -> %g clocks for %s", rows[i].parameter, rows[i].value, before,
                      after, rows[i].text);
     }
 }
 
-/* Lanes exchange registers through the LDS crossbar: no bank, so no conflict whatever the lanes'
- * indices are, and 256 bytes on the bus of the SIMD pair. */
+/* Exchanges of registers use the LDS crossbar but no bank, so indices cause no conflict. They take
+ * 256 bytes on the bus of the SIMD pair. */
 static void exchanges_of_lanes_meet_no_bank(void **state)
 {
     (void)state;

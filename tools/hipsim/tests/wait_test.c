@@ -587,8 +587,8 @@ static void double_buffers_have_no_findings(void **state)
     }
 }
 
-/* KMcnt counts barrier operations that set SCC until it can be read (CDNA5 ISA, S_BARRIER_LEAVE and
- * table 22). */
+/* KMcnt counts a barrier operation that sets SCC until SCC can be read (CDNA5 ISA, S_BARRIER_LEAVE
+ * and table 22). */
 static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
 {
     static const char *const operations[] = {"s_barrier_signal_isfirst -1\n",
@@ -622,7 +622,7 @@ static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
     }
 }
 
-/* The counter has 5 bits; a full one stalls the next operation. */
+/* KMcnt has 5 bits. The next operation stalls while it is full. */
 static void many_barrier_operations_fit_in_kmcnt(void **state)
 {
     struct program p = program_new(GFX1250);

@@ -50,7 +50,7 @@ unsigned time_lds_phases(enum gfx_target target, bool is_store, unsigned bytes,
 {
     bool gfx950 = target == GFX950;
     const struct isa *isa = isa_of(target);
-    if (isa->gfx12) { /* which lanes of gfx1250 share a phase is not known */
+    if (isa->gfx12) { /* the lanes of a phase are not published for gfx1250 */
         unsigned count = 1;
         while (count * isa->lds_phase_bytes < isa->lanes * bytes)
             count *= 2;

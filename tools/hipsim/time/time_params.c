@@ -19,13 +19,13 @@ enum {
 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
-#define CHECK_ROWS(gfx, GFX)                                                        \
-    static_assert(GFX##_simds == (int)SIMDS, "so many SIMDs are modelled");         \
-    static_assert(COUNT(gfx##_rows) * sizeof(double) == sizeof(struct time_params), \
+#define CHECK_ROWS(gfx, GFX)                                                          \
+    static_assert(GFX##_simds == (int)SIMDS, "the model has SIMDS per compute unit"); \
+    static_assert(COUNT(gfx##_rows) * sizeof(double) == sizeof(struct time_params),   \
                   "a row for every parameter");
 #include "time_rows.inc"
 
-/* By the index of the target in `isas`. */
+/* The tables of each target, in the order of `isas`. */
 static const struct {
     const struct time_param_row *rows;
     const struct matrix_clocks *matrix;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of the timing model: one table per target (in
- * targets/facts/). Rows have a value, a unit, a source and, if sources leave it open, a range.
- * tools/hipsim/docs/timing.md explains the model.
+ * The parameters of the timing model: one table per target, in targets/facts/. Rows have a value, a
+ * unit, a source and, if sources leave it open, a range. tools/hipsim/docs/timing.md explains the
+ * model.
  */
 #ifndef HIPSIM_TIME_PARAMS_H
 #define HIPSIM_TIME_PARAMS_H
@@ -39,8 +39,8 @@ struct time_param_row {
 /* Returns the rows of a target's table, in table order. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
 
-/* Clocks of matrix instructions by shape and operand types. The first matching prefix applies.
- * f8f6f4 takes half the clocks if both operands are narrower than fp8. */
+/* Clocks of a matrix instruction whose shape and operand types begin with `shape`. The first
+ * matching row applies. f8f6f4 takes half the clocks if both operands are narrower than fp8. */
 struct matrix_clocks {
     const char *shape;
     unsigned clocks;

@@ -30,7 +30,7 @@ struct time_wave {
                           * last */
     uint64_t fetched;    /* clock at which the code line of `next` has arrived */
     uint64_t line;       /* code line in the wave's instruction buffer */
-    uint64_t expected;   /* code offset after `next`: of the next instruction unless it jumps */
+    uint64_t expected;   /* code offset of the instruction after `next`, unless `next` jumps */
     uint64_t matrix_end; /* end of the wave's last matrix instruction */
     uint64_t result_end; /* no result is pending after this */
     struct time_counter counters[WAIT_COUNTERS];
