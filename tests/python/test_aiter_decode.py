@@ -509,6 +509,8 @@ class Decode:
         self.compare_lists(got, q, sinks, [(rows, entries, starts)])
         pages = [given[0], self.t(rows.reshape(300, 1, 512)), *given[2:]]
         self.compare_lists(aiter.pa_decode_sparse(*pages, 512 ** -0.5), q, sinks, [(rows, entries, starts)])
+        none = self.t(entries[:0]), self.t(np.zeros(5, np.int32))
+        self.assertTrue((self.back(aiter.pa_decode_sparse(*given[:2], *none, given[4], 512 ** -0.5)) == 0).all())
         for words, more in (("kv_scales", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
                             ("extra_cache", {"extra_cache": given[1]})):
             with self.assertRaisesRegex(aiter.NotServed, words):
@@ -524,6 +526,9 @@ class Decode:
             self.compare_lists(aiter.pa_prefill_sparse(*given, 512 ** -0.5), q, sinks, lists)
             self.assertIs(aiter.pa_sparse_prefill_opus(*given, 512 ** -0.5, out=out), out)
             self.compare_lists(out, q, sinks, lists)
+        pool, own = self.lists_of_rows([9, 1, 5, 2], 300, 3), self.lists_of_rows([0] * 4, 40, 6)
+        given = [self.t(x) for x in (q, rows, *pool, new[:0], *own, sinks)]
+        self.compare_lists(aiter.pa_prefill_sparse(*given, 512 ** -0.5), q, sinks, [(rows, *pool)])
 
     def test_lists_of_rows_of_584_bytes(self):
         random, page, pages = np.random.default_rng(1), 4, 20

@@ -42,6 +42,7 @@ def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
     pool's last row name rows of `second` [rows, D]. An entry below 0 is no row. sinks [heads], or None. Returns out."""
     cache, rows, last = pool_of(call, q, pool)
     out = new_like(q) if out is None else out
+    indices = indices if indices.shape[0] else indptr  # torch has no address for an empty tensor; no entry is read
     more = {} if second is None else {"second": second, "second_first": last}
     desc = {"dtype": c.dtype(q), "q_dtype": None, "head_dim": q.shape[2], "head_dim_v": q.shape[2], "heads": q.shape[1],
             "q_len": 1, "mask": "causal", "sinks": sinks is not None, "lse": False, "page_table": "indices", "sparse": "slots",
@@ -65,8 +66,8 @@ def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_sc
 
 
 def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, sinks, scale, out=None):
-    """Attention over rows of a pool and rows of this pass, kv, in one launch."""
-    if kv is None:
+    """Attention over rows of a pool and rows of this pass, kv, in one launch. kv may be None or have no row."""
+    if kv is None or kv.shape[0] == 0:
         return attend(call, q, unified_kv, first, first_starts, sinks, scale, out)
     c.refuse(call, unified_kv=(c.dtype(unified_kv) != c.dtype(kv), f"the pool is {c.dtype(unified_kv)}, kv is {c.dtype(kv)}"))
     last = unified_kv.shape[0] * (unified_kv.shape[1] if unified_kv.ndim == 3 else 1)
