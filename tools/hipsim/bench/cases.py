@@ -14,7 +14,7 @@ import traceback
 import checked
 
 PREFIX = "case_"
-PATIENCE = 10  # seconds on the clock for one of CPU: others may use the machine, and a case may wait for ever
+PATIENCE = 10  # seconds on the clock for each of CPU, since other work shares the machine, and a case may wait without end
 
 
 def import_cases(path):
@@ -28,7 +28,7 @@ def import_cases(path):
 
 
 def end_process(status):
-    """Ends a forked process: what the C library runs at exit writes the simulator's files, Python's own ends are skipped."""
+    """Ends a forked process. Runs the C library's exit handlers, which write the simulator's files, but not Python's."""
     sys.stdout.flush()
     sys.stderr.flush()
     ctypes.CDLL(None).exit(status)
@@ -51,7 +51,7 @@ def forked(work, output):
 
 
 def run_case(function, seconds):
-    """Runs a case in a process of its own for `seconds` of CPU at most, or PATIENCE times as long. Returns its Outcome."""
+    """Runs a case in a process of its own, for at most `seconds` of CPU or PATIENCE times as many on the clock. Returns its Outcome."""
     import hipsim
     with tempfile.TemporaryDirectory() as scratch:
         report, counters = os.path.join(scratch, "report"), os.path.join(scratch, "counters")
@@ -75,7 +75,8 @@ def run_case(function, seconds):
 
 
 def run_target(paths, target, checks, seconds, only, tell):
-    """Imports the files with `target` as HIP's GPU, and Triton's if that is installed. Runs their cases, and calls tell(name, Outcome) after each."""
+    """Simulates `target` for HIP, and for Triton if that is installed. Imports the files and runs their cases. Calls
+    tell(name, Outcome) after each."""
     import hipsim
     has_triton = importlib.util.find_spec("triton") is not None
     (hipsim.use if has_triton else hipsim.library().configure)(target=target, checks=checks, halt="off")
@@ -86,7 +87,7 @@ def run_target(paths, target, checks, seconds, only, tell):
 
 
 def run(paths, target, checks, seconds, only):
-    """Yields (name, Outcome) of each case, on `target`, which a process of its own simulates."""
+    """Runs the cases of the files on `target`, in a process of its own for the target. Yields (name, Outcome) of each."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

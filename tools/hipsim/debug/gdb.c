@@ -37,8 +37,8 @@ struct gdb {
 
 /* -- connection -------------------------------------------------------------------------------- */
 
-/* Removes a socket that nobody listens at any more: its server was killed. A live server refuses a
- * socket of another type with another error, and does not notice. */
+/* Removes the socket of a server that was killed: nobody listens at it, so a connection is refused.
+ * The probe is a datagram socket, which a live server rejects with another error unnoticed. */
 static void remove_dead(const struct sockaddr_un *at)
 {
     struct stat file;
@@ -229,8 +229,8 @@ static bool read_hex(const char **text, char end, uint64_t *value)
     return true;
 }
 
-/* Reads bytes of two hexadecimal digits each. Returns their number, or -1 if `text` has anything
- * else or more than `size` of them. */
+/* Reads bytes of two hexadecimal digits each. Returns the number of bytes, or -1 if `text` has
+ * other characters or more than `size` bytes. */
 static int read_bytes(const char *text, char *to, int size)
 {
     int n = 0;

@@ -14,7 +14,7 @@ enum special { PC, EXEC, VCC, M0, SCC, MODE, SPECIALS };
 
 static const struct {
     const char *name;
-    unsigned bits; /* 0: one per lane */
+    unsigned bits; /* 0: as many as a wave has lanes */
 } specials[SPECIALS] = {
     [PC] = {"pc", 64}, [EXEC] = {"exec", 0}, [VCC] = {"vcc", 0},
     [M0] = {"m0", 32}, [SCC] = {"scc", 32},  [MODE] = {"mode", 32},

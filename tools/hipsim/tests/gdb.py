@@ -254,7 +254,7 @@ class Server(unittest.TestCase):
         self.assertEqual(self.start(self.path()).ask("?"), "T05thread:1;")
 
     def test_addresses_that_are_none(self):
-        client = self.start(self.path())  # that another program wants the address does not disturb it
+        client = self.start(self.path())  # this server stays when another program wants its address
         for address, why in [(self.path(), "Address already in use"), ("here", "a port, or a path with /"), ("70000", "a port, or a path with /"),
                              ("/no/folder/socket", "No such file or directory"),
                              (self.object, "Address already in use"), ("/" + "a" * 200, "a port, or a path with /")]:

@@ -62,8 +62,8 @@ for text in 'clean     gfx950 clean 1' 'findings  gfx950 loud 1 uninit: 1 (turn)
     grep -qx "$text" log || fail "no line $text"
 done
 
-# Functions of a Python file. One raises an exception, one aborts, two do not end; none share anything, since each has its
-# process.
+# Functions of a Python file: one raises an exception, one aborts, two do not end. None affects another, since each has a process
+# of its own.
 cat >functions.py <<'END'
 import ctypes
 import os
