@@ -104,8 +104,8 @@ class Kind(typing.NamedTuple):
 
 def kernels(kinds, decode_queries=1, trees=False):
     """Entries of a description for layers of these kinds: decode, planned prefill, writes of the cache with and without
-    rotation, work lists and sums of parts. Pages may have any size. `trees`: drafts form trees, which layers without a
-    window verify by a mask."""
+    rotation, work lists and sums of parts. Pages may have any size. `trees` adds kernels that verify trees of drafts by a
+    mask, for layers without a window."""
     out = [{"op": "plan", "q_tiles": [False, True]}]
     for kind in dict.fromkeys(kind._replace(scale=0.0, soft_cap=min(kind.soft_cap, 1.0)) for kind in kinds):
         kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
@@ -136,11 +136,11 @@ class Rotation(typing.NamedTuple):
 
 
 class Steps:
-    """The attention of an engine's steps. plan() takes lengths and pages, one launch for each kind of layer. run() is a layer.
-    Steps whose sequences have few queries are decode, all others planned prefill, in which prompts, chunks of
-    them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens queries. `trees`:
-    drafts may form trees, whose masks plan() takes; layers with a window have none. `kv_len`: about how many keys a sequence has (0: not
-    known), by which planned prefill chooses its tiles."""
+    """The attention of an engine's steps. plan() takes lengths and pages of a step, with one launch for each kind of layer.
+    run() computes a layer. Steps whose sequences have few queries are decode. All others are planned prefill, in which
+    prompts, chunks of them and decode steps may be mixed. Memory is allocated here, for max_batch sequences with max_tokens
+    queries. `trees`: plan() also takes masks of drafts that form trees, unless a layer has a window. `kv_len`: the
+    approximate number of keys of a sequence, by which planned prefill chooses its tiles; 0: unknown."""
 
     def __init__(self, device, kinds, *, page_size, max_batch, max_tokens, decode_queries=1, trees=False,
                  kv_len=0):
@@ -167,8 +167,9 @@ class Steps:
 
     def plan(self, lengths, table, starts, longest, stream=None, tree=None):
         """Plans a step. Tensors are int32 on the device: keys of each sequence [batch], its pages [batch, pages], and where
-        its queries start [batch + 1]. `longest` is the most queries that a sequence has. `tree`, of drafts that form trees:
-        bytes, 1 if a query sees a key, and the first byte of each sequence's rows [batch + 1] in int64."""
+        its queries start [batch + 1]. `longest` is the most queries that a sequence has. `tree` is the mask of drafts
+        that form trees: bytes, 1 if a query sees a key, and where each sequence's rows begin in them, int64 [batch + 1].
+        None: no trees."""
         lengths, table, starts = (self.same(name, x) for name, x in (("lengths", lengths), ("table", table),
                                                                      ("starts", starts)))
         self.current, self.batch = 2 if tree else 0 if longest <= self.decode_queries else 1, lengths.shape[0]
@@ -245,15 +246,15 @@ class MambaKind(typing.NamedTuple):
     dtype: str  # of x, B, C, time steps and outputs: bf16 or fp16
     taps: int  # of the convolution
     state: int  # elements of a row of B and C, N
-    head_dim: int  # P
+    head_dim: int  # elements of a head, P
     state_dtype: str  # f32, bf16 or fp16
     act: str  # of the convolution: silu or none
     bias: bool  # of the convolution
 
 
 def mamba_kernels(kinds):
-    """Entries of a description for layers of these kinds: the convolution, and the recurrence of steps and drafts and that
-    of prompts, in one launch and in two for few long ones."""
+    """Entries of a description for layers of these kinds: the convolution, the recurrence of decode steps and drafts, and
+    the recurrence of prompts. The last one has one launch, or two for few long prompts."""
     out = []
     for kind in dict.fromkeys(kinds):
         scan = {"dtype": kind.dtype, "head_dim": kind.state, "head_dim_v": kind.head_dim, "gates": "softplus",
@@ -304,7 +305,7 @@ def latent_kernels(kinds, decode_queries=1, absorbed=False):
 class LatentSteps:
     """Absorbed decode of an engine's steps over a cache of latents: plan() once a step, run() once a layer. Memory is
     allocated here, for max_batch sequences. `sparse`: "slots" where sequences have lists of slots in place of pages. `kv_len`:
-    about the keys of a sequence; 0: not known."""
+    the approximate number of keys of a sequence; 0: unknown."""
 
     def __init__(self, device, kind, *, page_size, max_batch, decode_queries=1, sparse="none", kv_len=0):
         self.kind, self.queries = kind, decode_queries

@@ -36,21 +36,23 @@ def kernels(kind, indexer):
 
 
 class Room:
-    """Memory for the choices of parts. Layers use it one after the other, and so do steps of all sizes: choose_parts() makes
-    at most as many parts in all as there are compute units. Captured graphs read it, so it stays where it is."""
+    """Memory for the choices of parts. Layers and steps of all sizes use it one after the other. It suffices for all steps,
+    since choose_parts() cuts all rows into at most as many parts as there are compute units. Its address stays the same for
+    captured graphs."""
 
     def __init__(self, device, top_k):
         self.shape, self.made = (device.compute_units, top_k), None
 
     def lists(self, like, rows, splits):
-        """Positions and scores of parts, [rows, splits, top_k] each, where the tensor `like` is."""
+        """Returns positions and scores of parts, [rows, splits, top_k] each, on the device of the tensor `like`."""
         if self.made is None:
             self.made = calls.integers(like, self.shape), calls.floats(like, self.shape)
         return tuple(calls.view(x[:rows * splits], rows, splits, -1) for x in self.made)
 
 
 class Selection:
-    """An indexer's launches: write() its queries and keys, choose() slots of the cache. Indexers may share a Room."""
+    """An indexer's launches: write() makes its queries and keys, choose() selects slots of the cache for each row. Indexers
+    may share a Room."""
 
     def __init__(self, device, kind, *, page_size, room=None):
         self.kind, self.page_size, self.room = kind, page_size, room or Room(device, kind.top_k)
@@ -60,14 +62,14 @@ class Selection:
         self.merge = device.topk(top_k=kind.top_k)
 
     def pages(self, cache):
-        """Arguments for the indexer's cache [pages, P, 132]: P keys, and then their scales."""
+        """Returns the arguments for the indexer's cache, bytes [pages, P, 132]: the P keys of a page, then their scales."""
         keys, step = calls.flat_pages("indexer", "cache", cache)
         return {"keys": keys, "page_size": self.page_size, "page_stride": step}
 
     def write(self, q, weights, k, norm, cos_sin, positions, slots, cache, *, stream=None):
         """Norms and rotates keys [tokens, 128], writes them into the cache, and rotates queries [tokens, heads, 128], all
         with scales that are powers of two. `norm` is weight and bias in float32. Returns queries of fp8, and the weights
-        [tokens, heads] in float32 with the queries' scales."""
+        [tokens, heads] in float32, multiplied by the queries' scales."""
         q_out, weights_out = calls.octets(q, tuple(q.shape)), calls.floats(q, tuple(weights.shape))
         self.rotate(q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k, k_weight=norm[0], k_bias=norm[1],
                     slot_mapping=slots, positions=positions, cos_sin=cos_sin, page_count=cache.shape[0],

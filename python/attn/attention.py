@@ -68,7 +68,7 @@ def choose_split(op, batch, kv_len=0, tokens=0, window=0):
 
 def choose_parts(op, rows, keys):
     """Returns the `splits` of a call of an indexer_topk op: the number of parts of each row's keys. A row sees at most `keys`
-    keys. attn_indexer_topk_workspace_size() chooses it."""
+    keys. attn_indexer_topk_workspace_size() chooses the number."""
     shape = ffi.new("struct attn_indexer_topk_shape *", {
         "size": ffi.sizeof("struct attn_indexer_topk_shape"), "rows": rows, "max_keys": keys,
         "compute_units": op.device.compute_units})
@@ -95,7 +95,7 @@ class Lists:
         self.buffers = {n: device.empty(s, "int32") for n, s in (
             ("work_indptr", (self.lists + 1,)), ("work_info", (sizes.work_items, 8)),
             ("reduce_partial_map", (max(sizes.partials, 1),)))}
-        # A batch of fewer sequences has the first elements.
+        # Smaller batches use the first elements, so that all sizes share the memory.
         self.ends, self.tokens_of = device.empty((sizes.tiles + 1,), "int32"), device.empty((sizes.tiles, 2), "int32")
         self._sized = {}
         rows = max(self.rows, 1)

@@ -235,7 +235,7 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            kv_last_page_lens=None, block_table=None, seqlen_k=None, q_descale=None,
                            k_descale=None, v_descale=None, kv_block_descale=None, sink_ptr=None,
                            sink_size=0):
-    """Queries after the tokens of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages."""
+    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages."""
     call = "mha_batch_prefill_func"
     made, scales = made_of(call, q, q_descale, out, k)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),

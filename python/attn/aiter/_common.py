@@ -381,7 +381,7 @@ def rows(like, shape, name):
 
 
 def octets(like, shape):
-    """A tensor of bytes where `like` is, not set."""
+    """A tensor of bytes (uint8) where `like` is, not set."""
     return new_like(like, shape, sys.modules["torch"].uint8 if is_torch(like) else "uint8")
 
 

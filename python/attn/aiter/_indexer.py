@@ -8,7 +8,8 @@ FP4 = DIM // 2 + 4  # bytes of a key of e2m1 and its scales of e8m0
 
 
 def pages_of(call, kv_cache, least=DIM + 4):
-    """The cache as arguments: bytes of a page after its keys and scales are not used. `least`: bytes of a key and its scales."""
+    """Returns the cache as arguments. Bytes of a page after its keys and scales are not used. `least`: bytes of a key with its
+    scales."""
     c.refuse(call, kv_cache=(kv_cache.shape[-1] < least, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
     keys, step = c.flat_pages(call, "kv_cache", kv_cache)
     c.refuse(call, kv_cache=(step % 16 != 0, f"its pages are {step} bytes apart, which is no multiple of 16"))
@@ -42,9 +43,9 @@ def flydsl_fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_l
 def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices,
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
-    """The same over pages [pages, KVBlockSize, 1, 132], keys and then their scales; query t of next_n sees context_lens -
-    next_n + t + 1 keys. Columns after these are not touched. On gfx950 pages may have keys of mxfp4, [pages, KVBlockSize, 1,
-    68], as DeepGEMM's call for keys of fp4 has them: all keys, then a scale for each 32 elements."""
+    """Logits over pages [pages, KVBlockSize, 1, 132], which have keys and then their scales. Query t of next_n sees
+    context_lens - next_n + t + 1 keys; columns after these are not written. On gfx950 pages may have keys of mxfp4, [pages,
+    KVBlockSize, 1, 68], in the order of DeepGEMM's call for keys of fp4: all keys, then a scale for each 32 elements."""
     call = "deepgemm_fp8_paged_mqa_logits"
     check_dim(call, q_fp8)
     batch, next_n, heads, _ = q_fp8.shape

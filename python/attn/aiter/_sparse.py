@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of each query over lists of rows, of one pool or of two sources: DeepSeek-V4's calls."""
+"""AITER's calls for DeepSeek-V4: attention of each query over a list of rows, from one pool or from two sources."""
 from attn.aiter import _common as c
 from attn.aiter import _split
 from attn.attention import new_like
 
-MIXED_ROW, CHUNK = 584, 16  # bytes of a row of 448 fp8 and 64 elements with its scales; a page has a multiple of CHUNK
+MIXED_ROW, CHUNK = 584, 16  # bytes of a row: 448 of fp8, 64 elements of 16 bits, scales; a page has a multiple of CHUNK bytes
 
 
 def pool_of(call, q, pool):
@@ -12,15 +12,15 @@ def pool_of(call, q, pool):
     [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales."""
     pages, page = pool.shape[0], pool.shape[1] if pool.ndim == 3 else 1
     if pool.ndim == 3 and pool.shape[2] == MIXED_ROW:
-        c.refuse(call, unified_kv=(page * MIXED_ROW % CHUNK != 0, f"pages of {page} rows of 584 bytes have no multiple of 16 bytes"))
+        c.refuse(call, unified_kv=(page * MIXED_ROW % CHUNK != 0, f"a page of {page} rows of 584 bytes is no multiple of 16 bytes"))
         return c.CacheDesc(dtype="fp8", layout="scales_last", page_size=page), c.view(pool, pages, page * MIXED_ROW), pages * page
     c.refuse(call, unified_kv=(c.dtype(pool) != c.dtype(q), f"the pool is {c.dtype(pool)}, queries are {c.dtype(q)}"))
     return c.CacheDesc(page_size=page), c.view(pool, pages, page, 1, pool.shape[-1]), pages * page
 
 
 def merged(first, first_starts, then, then_starts, offset):
-    """Returns one list for each query with the entries of two: (entries, starts). `offset` is added to entries of the second
-    unless they are below 0."""
+    """Returns (entries, starts) of lists that join the two lists of each query. `offset` is added to the second list's
+    entries, except negative ones, which name no row."""
     starts = c.cast(first_starts, "int64") + c.cast(then_starts, "int64")
     n, m, rows = first.shape[0], then.shape[0], starts.shape[0] - 1
     if m == 0:
@@ -56,17 +56,17 @@ def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
 
 def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, block_h=None, kv_splits=None,
                      has_invalid=True, skip_reduce=False, USE_EXP2=None, *, extra_cache=None, extra_indices=None, extra_indptr=None):
-    """Decode over lists of rows of a pool in 16 bits or of 584 bytes. Tiles and parts are libattn's choice: block_h,
-    kv_splits, has_invalid and USE_EXP2 are not looked at."""
+    """Decode over lists of rows of a pool in 16 bits or of 584 bytes. libattn chooses tiles and parts: block_h, kv_splits,
+    has_invalid and USE_EXP2 are ignored."""
     call = "pa_decode_sparse"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
-             skip_reduce=(bool(skip_reduce), "the parts of an output are joined"),
+             skip_reduce=(bool(skip_reduce), "the parts of an output are always combined"),
              extra_cache=(extra_cache is not None, "two caches of different pages are not read under one softmax"))
     return attend(call, q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale)
 
 
 def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, sinks, scale, out=None):
-    """Attention over rows of a pool and rows of this pass, kv, in one launch. kv may be None or have no row."""
+    """Attention over rows of a pool and over kv, the rows of this prefill, in one launch. kv may be None or have no row."""
     if kv is None or kv.shape[0] == 0:
         return attend(call, q, unified_kv, first, first_starts, sinks, scale, out)
     c.refuse(call, unified_kv=(c.dtype(unified_kv) != c.dtype(kv), f"the pool is {c.dtype(unified_kv)}, kv is {c.dtype(kv)}"))
@@ -77,13 +77,13 @@ def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, s
 
 def pa_prefill_sparse(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend, attn_sink,
                       softmax_scale, has_invalid=None):
-    """Prefill over lists of rows of a pool and of kv, this pass's rows, on every target. has_invalid is not looked at."""
+    """Prefill over lists of rows of a pool and of kv, the rows of this prefill, on every target. has_invalid is ignored."""
     return two_lists("pa_prefill_sparse", q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend,
                      kv_indptr_extend, attn_sink, softmax_scale)
 
 
 def pa_sparse_prefill_opus(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend, kv_indptr_extend, attn_sink,
                            softmax_scale, out=None):
-    """The same, on every target. Returns out, which is made if it is None."""
+    """Like pa_prefill_sparse(). Returns out, which is allocated if it is None."""
     return two_lists("pa_sparse_prefill_opus", q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend,
                      kv_indptr_extend, attn_sink, softmax_scale, out)

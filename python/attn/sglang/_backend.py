@@ -25,8 +25,8 @@ def layers_of(runner):
 
 
 def drafts_of():
-    """Returns two settings of SGLang: the most queries of a sequence in a step that verifies drafts, 1 without drafts. And
-    whether drafts may form trees."""
+    """Returns two settings of SGLang: the most queries of a sequence in a step that verifies drafts (1 without drafts), and
+    True if drafts may form trees."""
     spec = get_spec()
     trees = (spec.speculative_eagle_topk or 1) > 1 or spec.speculative_algorithm == "NGRAM"
     return spec.speculative_num_draft_tokens or 1, trees
@@ -47,8 +47,8 @@ class Pages:
         self.translate = getattr(runner.token_to_kv_pool, "translate_loc_from_full_to_swa", None)
 
     def fill(self, batch):
-        """Takes a step. Returns (lengths, table, starts, most queries of a sequence). SGLang's lengths lack the drafts
-        that are verified; in the other modes they have the step's tokens."""
+        """Fills in a step. Returns (lengths, table, starts, most queries of a sequence). batch.seq_lens counts the step's
+        tokens, except drafts that are verified, which are added here."""
         n, mode = batch.batch_size, batch.forward_mode
         self.lengths[:n].copy_(batch.seq_lens)
         slots = self.tokens[batch.req_pool_indices, ::self.page]
@@ -66,10 +66,10 @@ class Pages:
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
 
     def tree(self, batch):
-        """Returns the mask of a step that verifies a tree of drafts, and where its sequences begin there; None of any other
-        step. A row has all keys of its sequence."""
+        """Returns the mask of a step that verifies trees of drafts, and where each sequence begins in it; None for any other
+        step. A query's row of the mask has a byte for every key of its sequence."""
         spec, n = batch.spec_info, batch.batch_size
-        # SGLang's N-gram drafts have no topk and are trees; a chain has 1, and needs no mask.
+        # N-gram drafts have no topk and form trees. A topk of 1 is a chain, which needs no mask.
         if not batch.forward_mode.is_target_verify() or spec.custom_mask is None or getattr(spec, "topk", 0) == 1:
             return None
         torch.cumsum(self.lengths[:n] * spec.num_tokens_per_req, 0, out=self.masks[1:n + 1])
@@ -155,7 +155,7 @@ class Backend(Pooled):
         self.steps.plan(*step, stream=calls.stream(step[0]), tree=tree)
 
     def init_cuda_graph_state(self, max_bs, max_num_tokens):
-        """Allocates the memory for masks of trees; all else is there already."""
+        """Allocates the memory for masks of trees, which captured graphs read. Other tensors exist since __init__()."""
         if self.trees:
             self.pages.keep_mask(max_num_tokens)
 

@@ -55,7 +55,7 @@ def scale(layer, name):
 
 
 def kept(module, name, tensor):
-    """A parameter of a module in float32; the same object each time."""
+    """Returns a module's parameter `tensor` in float32. Calls with the same tensor return the same object."""
     found = module.__dict__.get("attn_" + name)
     if found is None or found[0] is not tensor:
         found = module.__dict__["attn_" + name] = (tensor, tensor.detach().float())

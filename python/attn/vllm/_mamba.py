@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's layer of Mamba2 (Bamba, Granite-4, Nemotron-H, Zamba 2) on attnc's kernels, for the attention backend ATTN.
 
-vLLM plans the steps itself (MAMBA2_ATTN) and keeps the states; a layer launches the convolution and the recurrence of steps
-and drafts, and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
+vLLM plans the steps itself (MAMBA2_ATTN) and keeps the states. A layer launches the convolution and the recurrence, once for
+decode steps and drafts, and once for prompts. Slot 0 is vLLM's null block, which the kernels treat as padding."""
 import torch
 from vllm.config import get_current_vllm_config
 from vllm.forward_context import get_forward_context
@@ -44,8 +44,8 @@ class Mixer(MambaMixer2):
         return _engine.mamba_kernels([self.mamba_kind]) if self.ours else []
 
     def get_kv_cache_spec(self, vllm_config):
-        """The states of the layer. vLLM's own kernels can keep states inside of a prompt's piece; these do not, so vLLM cuts
-        the prompt there."""
+        """Describes the layer's states. vLLM's own kernels can store states at tokens inside a chunk of a prompt. attnc's
+        cannot, and the specification does not offer it, so vLLM ends chunks at these tokens."""
         return MambaBase.get_kv_cache_spec(self, vllm_config) if self.ours else super().get_kv_cache_spec(vllm_config)
 
     def conv_ssm_forward(self, projected_states, output):
@@ -69,7 +69,7 @@ class Mixer(MambaMixer2):
         return None
 
     def decode(self, step, rows, dt, out):
-        """Runs sequences of one token, or of drafts. The state after each of them goes to a slot of its own."""
+        """Runs sequences of one token, or of one token and drafts. The state after each token goes to a slot of its own."""
         slots, starts, accepted = step.state_indices_tensor_d, step.query_start_loc_d, step.num_accepted_tokens
         count, longest = slots.shape
         more = calls.there(cu_seqlens=calls.indices(starts), accepted=calls.indices(accepted))
@@ -77,7 +77,7 @@ class Mixer(MambaMixer2):
         self.op("ssd")(**self.tensors(rows, dt, out), state_slots=calls.indices(slots), max_seqlen=longest, **more)
 
     def prefill(self, step, rows, dt, out):
-        """Runs prompts, or pieces of them."""
+        """Runs prompts, or chunks of them."""
         slots, starts = calls.indices(step.state_indices_tensor_p), calls.indices(step.query_start_loc_p)
         more = dict(cu_seqlens=starts, max_seqlen=linear.plans.longest(rows, starts),
                     **calls.there(has_state=flags(step.has_initial_states_p)))
@@ -86,8 +86,8 @@ class Mixer(MambaMixer2):
             self.tensors(rows, dt, out), state_slots=slots, **more))
 
     def convolve(self, rows, slots, **more):
-        """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on. `slots` is a list, `more`
-        are arguments of conv1d."""
+        """Returns the convolution of rows [tokens, channels] and updates the convolution's states in the cache. `slots` has
+        the slot of each sequence; `more` are further arguments of conv1d."""
         state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
         out = rows.new_empty(rows.shape)
         calls.convolve("ATTN", rows, self.conv_weights, self.conv1d.bias, state, calls.indices(slots), self.activation,
@@ -105,7 +105,7 @@ class Mixer(MambaMixer2):
         return self.session.op(name, **self.fields())
 
     def tensors(self, rows, dt, out):
-        """Arguments of both recurrences, from convolved rows of x, B and C."""
+        """Returns the arguments that ssd and ssd_prefill share. `rows` are convolved rows of x, B and C."""
         wide, groups = self.tped_intermediate_size, self.n_groups // self.tp_size
         cut = ((0, wide, self.head_dim), (wide, wide + groups * self.ssm_state_size, self.ssm_state_size),
                (wide + groups * self.ssm_state_size, rows.shape[1], self.ssm_state_size))

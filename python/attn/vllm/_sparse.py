@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """vLLM's backend ATTN_MLA_SPARSE: latent attention to the keys that an indexer chooses (DeepSeek-V3.2, GLM-5).
 
-All tokens of a step are rows with lists of slots, prompts as well. The indexer's work after its products is two launches: its
-queries and keys, and the choice. vLLM's buffer of chosen keys has slots of the cache here, not positions, so that layers that
+All tokens of a step are rows with lists of slots, prompts as well. After the indexer's products Selection.write() makes its
+queries and keys, and Selection.choose() selects slots. vLLM's buffer of chosen keys has slots of the cache here, not positions, so that layers that
 share a choice read it as it is."""
 import functools
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ OPERATOR = "attn_choose_keys"  # in torch.ops.vllm; compiled graphs are cut at i
 
 
 class Backend(AttentionBackend):
-    """The forms that the backend serves. vLLM reads them before it takes it for a layer."""
+    """The forms of attention that the backend serves. vLLM reads them before it chooses the backend for a layer."""
     supported_dtypes = [torch.float16, torch.bfloat16]
     supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
 
@@ -83,7 +83,7 @@ class IndexerBackend(AttentionBackend):
 
 @dataclass
 class Rows:
-    """A step, token by token. The counts are those that vLLM's layer of latent attention reads: all tokens are decode."""
+    """A step, token by token. vLLM's layer of latent attention reads the counts, which declare all tokens as decode."""
     num_actual_tokens: int
     num_decodes: int
     num_decode_tokens: int
@@ -97,7 +97,7 @@ class Rows:
 
 
 class RowBuilder(AttentionMetadataBuilder):
-    """Makes the rows of a step for the indexers of a group, at addresses that stay. A graph is captured with them."""
+    """Makes the rows of a step for the indexers of a group of layers. Tensors keep their addresses for captured graphs."""
     _cudagraph_support = AttentionCGSupport.UNIFORM_BATCH
 
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
@@ -189,7 +189,7 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
         return out, None
 
     def rows(self, cache):
-        """The cache as elements of its type."""
+        """Returns the cache as a tensor of its element type."""
         return cache.view(_common.fp8_dtype()) if self.fp8 and cache.dtype == torch.uint8 else cache
 
     def do_kv_cache_update(self, kv_c_normed, k_pe, kv_cache, slot_mapping, kv_cache_dtype, k_scale, skip_scale=False):
@@ -200,7 +200,7 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
 
 
 def take_indexer(indexer, dtype):
-    """Makes a layer's indexer run on attnc's kernels and returns its IndexerKind. vLLM's compiled graphs are cut at it."""
+    """Makes a layer's indexer run on attnc's kernels and returns its IndexerKind. vLLM cuts compiled graphs at the operator."""
     if indexer.head_dim != _selection.INDEX_DIM or indexer.rope_dim != _selection.INDEX_DIM // 2:
         raise NotServed("ATTN_MLA_SPARSE", f"an indexer of {indexer.head_dim} elements, {indexer.rope_dim} of them rotated")
     config = get_current_vllm_config()
@@ -211,7 +211,7 @@ def take_indexer(indexer, dtype):
     neox = not getattr(config.model_config.hf_text_config, "indexer_rope_interleave", False)
     indexer.k_cache.get_attn_backend = lambda: IndexerBackend
     indexer.forward = functools.partial(forward, indexer)
-    indexer.k_cache.attn_indexer = (indexer,)  # in a tuple, which torch takes for no part of the module
+    indexer.k_cache.attn_indexer = (indexer,)  # in a tuple, so that torch does not register a submodule
     return _selection.IndexerKind(dtype, indexer.n_head, indexer.topk_tokens, "neox" if neox else "gptj",
                                   indexer.softmax_scale * indexer.n_head ** -0.5, indexer.k_norm.eps)
 
@@ -244,7 +244,7 @@ def choose_keys(q: torch.Tensor, k: torch.Tensor, weights: torch.Tensor, positio
 
 
 def register_operator():
-    """Registers the operator, once in a process. A trace sees no more than what it writes."""
+    """Registers the operator, once in a process. For a trace it does nothing, and `chosen` is what it changes."""
     if not hasattr(torch.ops.vllm, OPERATOR):
         direct_register_custom_op(op_name=OPERATOR, op_func=choose_keys, mutates_args=["chosen"],
                                   fake_impl=lambda *args: None)
