@@ -20,7 +20,7 @@ BOUND = 4 * 2.0 ** -11
 
 
 class Rows:
-    """How rows of the pool are stored: in fp16, or with `fp8` as 448 elements of fp8 and 64 of fp16 with scales, 584 bytes."""
+    """The form of the pool's rows: fp16, or with `fp8` 584 bytes, which are 448 elements of fp8, 64 of fp16, and scales."""
 
     def __init__(self, fp8):
         self.bytes = 584 if fp8 else DIM * 2
@@ -32,21 +32,21 @@ class Rows:
         self.fp8 = fp8
 
     def pages(self, rows):
-        """Memory for at least `rows` rows, in pages."""
+        """Returns memory for at least `rows` rows, in pages."""
         return np.zeros((-(-rows // PAGE), PAGE * self.bytes), np.uint8)
 
     def tensor(self, pages):
-        """The pages as mla_decode takes them."""
+        """Returns the pages as mla_decode's k_cache."""
         return pages if self.fp8 else pages.view(np.float16).reshape(-1, 1, 1, DIM)
 
     def second(self, pages):
-        """The pages as mla_decode takes the second source."""
+        """Returns the pages as mla_decode's second source."""
         return pages if self.fp8 else pages.view(np.float16).reshape(-1, DIM)
 
 
 class WindowStep(Step):
-    """A step of layers with a window. Rows of a prompt's chunk go to the window's ring after the attention: the first tokens
-    still see the rows that they overwrite."""
+    """A step of layers with a window. Rows of a prompt's chunk go to the window's ring after the attention. They overwrite
+    older rows, which the chunk's first tokens still see."""
     PAGE_ROWS, CHOSEN, PAGES = {4: PAGE, 128: PAGE}, 4, PAGES
 
     def __init__(self, layers, lengths, stream=None, chunk=False):
@@ -180,7 +180,7 @@ class Index:
                     page_size=INDEX_PAGE, page_stride=self.stride, stream=step.stream)
 
     def check(self, tokens, chosen):
-        """Returns the largest inversion of a choice."""
+        """Returns the largest inversion of a choice of rows."""
         given = [self.inputs(t) for t in tokens]
         keys, worst = self.keys.rows([g["keys"] for g in given]), 0.0
         for t, g in enumerate(given):

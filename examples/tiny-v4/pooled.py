@@ -8,7 +8,7 @@ from steps import DRAFTS, ROWS
 
 class Pooled:
     """Rows that compress makes from x and scores. Without `scored` weights are equal. With `overlap` a row also has the tokens
-    of the group before. `first`: the first element that rotates. `form` has what differs from rows of DeepSeek-V4."""
+    of the group before. `first`: the first element that rotates. `form` has fields of compress that differ from DeepSeek-V4's."""
 
     def __init__(self, device, number, dim, ratio, overlap=False, scored=True, row="fp16", first=0, ape=True, **form):
         self.number, self.dim, self.ratio, self.overlap, self.scored, self.first = number, dim, ratio, overlap, scored, first

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine: prompts in chunks, decode steps, and steps that verify drafts. Some drafts are rejected. Each kind of step is
-captured once and replayed. All outputs that count are compared with the layers' formulas in doubles.
+captured once and replayed. Outputs of all tokens except rejected drafts are compared with the layers' formulas in doubles.
 
 A layer has inputs(token), launch(step), choice(at), reference(tokens, chosen), check(tokens, chosen), `out` and BOUND."""
 import attn
@@ -13,13 +13,13 @@ ROWS = 3    # sequences of a step; the last one is padding
 
 
 def zeros(given, tokens):
-    """Arrays for a layer's inputs of `tokens` tokens. `given` are the inputs of one token: doubles become fp16."""
+    """Returns arrays for a layer's inputs of `tokens` tokens. `given` has the inputs of one token; doubles become fp16."""
     return {name: zeros(x, tokens) if isinstance(x, dict) else
             np.zeros((tokens,) + x.shape, np.float16 if x.dtype == np.float64 else x.dtype) for name, x in given.items()}
 
 
 def put(arrays, at, given):
-    """Copies the inputs of one token to place `at` of such arrays."""
+    """Copies the inputs of one token to index `at` of arrays that zeros() made."""
     for name, x in given.items():
         if isinstance(x, dict):
             put(arrays[name], at, x)
@@ -69,11 +69,11 @@ class Sequence:
         self.pages = [(number * pages + i) * 7 % (ROWS * pages) for i in range(pages)]
 
     def coming(self, count):
-        """The next `count` tokens, which a model would sample or a prompt has."""
+        """Returns the next `count` tokens, which a model would sample or a prompt has."""
         return [1000 * self.number + len(self.tokens) + i for i in range(count)]
 
     def keep(self, layers, tokens, first):
-        """Keeps what the layers computed for accepted tokens, which are in the step from number `first` on."""
+        """Records the layers' outputs and choices for accepted tokens, which begin at number `first` of the step."""
         self.tokens += tokens
         for at in range(first, first + len(tokens)):
             self.got.append([layer.out[at].copy() for layer in layers])
@@ -95,7 +95,7 @@ class Engine:
             layer.launch(step)
 
     def prefill(self, pieces):
-        """One chunk of each prompt: `pieces` are tokens of each sequence."""
+        """Runs one chunk of each prompt. `pieces` has the tokens of each sequence's chunk."""
         step = self.step(self.layers, pieces + [0], chunk=True)
         rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
         step.say(self.layers, rows)
@@ -112,7 +112,7 @@ class Engine:
         return graph, step
 
     def steps(self, queries, kept):
-        """Steps of `queries` tokens a sequence. In step n, the first kept[n][s] of sequence s are accepted, and the others are
+        """Runs steps of `queries` tokens a sequence. Step n accepts the first kept[n][s] tokens of sequence s; the others are
         rejected drafts."""
         graph, step = self.capture(queries)
         for right in kept:
@@ -126,7 +126,7 @@ class Engine:
                 s.keep(self.layers, row[2][:n], queries * s.number)
 
     def worst(self):
-        """For each layer, the largest error of a head of a token as a part of its bound; and the largest of a selection."""
+        """Returns the largest error of a head of a token in each layer, as a part of its bound, and the largest inversion."""
         worst, choice = [0.0] * len(self.layers), 0.0
         for s in self.sequences:
             for n, (layer, chosen) in enumerate(zip(self.layers, s.chosen)):
@@ -138,7 +138,7 @@ class Engine:
         return worst, choice
 
     def report(self, names):
-        """Prints the errors of all layers, and returns whether one exceeds its bound."""
+        """Prints the errors of all layers. Returns True if one exceeds its bound."""
         worst, choice = self.worst()
         print(f"{self.target}: sequences of {', '.join(str(len(s.tokens)) for s in self.sequences)} tokens")
         for name, error in zip(names, worst):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three kinds of DeepSeek-V4's layers: prompts in chunks, decode steps, and steps that verify drafts. Every output that
-counts is compared with the layers' formulas in doubles, and every selection with the scores in doubles. Exit status: 0 all
+"""The three kinds of DeepSeek-V4's layers: prompts in chunks, decode steps, and steps that verify drafts. Outputs of
+all tokens except rejected drafts are compared with formulas in doubles, and choices with scores in doubles. Exit status: 0 all
 right, 1 wrong results.
 
 Usage: v4.py [gfx942|gfx950 [fp8]]      on the simulated GPU; fp8: rows of 584 bytes"""

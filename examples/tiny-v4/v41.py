@@ -18,11 +18,11 @@ from steps import ROWS, Sequence
 
 INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS blocks of BLOCK rows each, and TOP rows
 ENTRIES = TOP + WINDOW
-KEYS = {"gfx942": ("fp8", INDEX_DIM + 4, 2.0 ** -4), "gfx950": ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)}  # type, bytes, rounding
+KEYS = {"gfx942": ("fp8", INDEX_DIM + 4, 2.0 ** -4), "gfx950": ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)}  # a key's type, bytes, rounding
 
 
 def kernels(keys):
-    """The kernels, if the indexer's keys are of type `keys`."""
+    """Returns the kernels for keys of the indexer of type `keys`."""
     return [
         {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
         {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
