@@ -4,8 +4,8 @@
 #
 # On Debian 12 and 13 and Ubuntu 24.04 the wheel of attnc and the tarball compile and verify a kernel, with the same bytes,
 # run attnc on-gpu, and verify a prebuilt pack in at most two minutes of two cores. On Ubuntu 22.04, whose C library is too old for
-# attnc, pip refuses the wheel of attnc and takes that of libattn, which opens the pack. SUITEs choose roots. As root; takes
-# packages of the network.
+# attnc, pip refuses the wheel of attnc and installs that of libattn, which opens the pack. SUITEs choose roots; all by default.
+# It needs root and the network.
 set -eu
 cd "$1"
 shift
@@ -22,7 +22,7 @@ if [ -z "$files" ]; then
     tools/wheel "$files" -Dcompiler=false -Dhipsim=false >/dev/null
 fi
 ls "$files"/attnc-*-py3-none-manylinux_*.whl "$files"/attn-*-py3-none-manylinux_*.whl >/dev/null ||
-    fail 'a wheel is for systems with more libraries'
+    fail 'a wheel has no manylinux tag'
 mkdir -p "$files/unpacked" "$files/packs"
 tar -xzf "$files"/attnc-*-linux-*.tar.gz -C "$files/unpacked"
 tools/packs "$files/packs" --attnc "$files"/unpacked/attnc-*/bin/attnc --verify 0 examples/llama3.yaml >/dev/null

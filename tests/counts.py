@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that each count has the same name in all ops, which ops/README.md lists. A tensor with a stride of tokens has
-one of these counts: `tokens`, `total_k` (keys), `batch` (one token of each sequence), `rows` (of an indexer), `ring`
+"""Tests that all ops use the names of counts that ops/README.md lists. A tensor with a stride of tokens has one of these
+counts: `tokens`, `total_k` (keys), `batch` (one token of each sequence), `rows` (of an indexer), `ring`
 (of a state).
 
 Usage: counts.py SOURCE

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys that an engine's indexers have chosen, forced upon transformers' model.
+"""Makes transformers' model attend to the keys that an engine's indexers have chosen, and judges the choices.
 
-Scores of two keys are often so close that rounding decides, and the model's output then changes as a whole. So the
-reference attends to the engine's own choice, which is judged by itself. A key that was left out may score more than a chosen
-one: the measure is by how much of the row's largest score. Scores are float32, of queries and keys of fp8. The bf16 model's
-choices are measured alike."""
+Scores of two keys are often so close that rounding decides between them, and the model's output then changes as a whole. So
+the reference attends to the engine's own choice. A choice is judged by how much more a key that was left out scores than a
+chosen one, over the row's largest score. Scores are float32, of queries and keys rounded to fp8. The choices of the bf16
+model are judged in the same way."""
 import torch
 
 
@@ -47,7 +47,7 @@ class Choices:
             products = torch.einsum("bshd,btd->bsht", q, k[:, :, 0]).relu()
             scores = torch.einsum("bsh,bsht->bst", indexer.weights_proj(hidden_states).float(), products)[0]
             chosen = [self.rows[indexer.number, self.page, end] for end in range(1, len(scores) + 1)]
-            if hidden_states.dtype == torch.float32:  # which is first
+            if hidden_states.dtype == torch.float32:  # the float32 model runs first
                 self.exact[indexer.number] = scores
             for end, (row, exact, keys) in enumerate(zip(scores, self.exact[indexer.number], chosen), 1):
                 own = hidden_states.dtype != torch.float32

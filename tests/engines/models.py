@@ -80,11 +80,11 @@ class Reference:
     """transformers' log probabilities of the tokens that an engine made, in float32 and in bf16."""
 
     def __init__(self, path, kind=None, choices=None):
-        """`kind` is the fp8 type of the engine's cache, None without. `choices` are the keys that the engine has chosen."""
+        """`kind` is the type of the engine's cache if it is fp8, else None. `choices` are the keys that the engine has chosen."""
         import transformers
         self.kind = kind
         with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
-            # By name: an engine may have registered another class for the model's type.
+            # The class is found by name, since an engine may have registered another one for the model's type.
             found = getattr(transformers, json.load(file)["architectures"][0])
         self.choices = choices
         if choices:

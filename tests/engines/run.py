@@ -102,7 +102,7 @@ def faults(one, result, launches):
             out.append(f"prompt {n}: a token is {below:.3f} below the best one")
     ours, bf16 = result.get("choice", (0.0, 0.0))
     if not ours <= LIMIT * bf16:
-        out.append(f"a key that was left out scores more than a chosen one by {ours:.3f} of the largest score, of bf16 {bf16:.3f}")
+        out.append(f"a key that was left out scores more than a chosen one by {ours:.3f} of the largest score, with bf16 by {bf16:.3f}")
     for kind, pattern, want in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
         count = sum(1 for line in launches if pattern.match(line))
         if want is not None and count != want:

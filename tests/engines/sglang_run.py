@@ -179,7 +179,7 @@ def drafts(backend):
     form = dict(backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, page_size=16)
     for kind, topk in (("eagle", 1), ("eagle", 2), ("ngram", 2), ("dflash", 1), ("frozen_kv_mtp", 1)):
         for lens in ((4, 7), (14, 16), (33, 2, 50)):
-            for count in (3, 5) if topk == 1 else (3,):  # SGLang has masks of one tree
+            for count in (3, 5) if topk == 1 else (3,):  # SGLang has the mask of one tree, of 3 drafts
                 settings = dict(speculative_num_draft_tokens=count, speculative_eagle_topk=topk,
                                 speculative_algorithm=kind.upper())
                 case = dense_kit.DenseAttentionCase(name=f"verify_{kind}_{count}_{lens[0]}", num_heads=4, num_kv_heads=2,

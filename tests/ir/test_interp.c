@@ -223,8 +223,8 @@ static void transposing_read_takes_columns_of_4_by_16_blocks(void **state)
         }
 }
 
-/* Each lane writes 16 times its number, plus the place, to 8 elements of 16 bits. Element e of lane
- * t is then element t % 8 of lane e of the same 8 lanes (CDNA5 ISA, 11.2.4). */
+/* Each lane writes 8 elements of 16 bits: 16 times its number, plus the element's. Element e of
+ * lane t is then element t % 8 of lane e of the same 8 lanes (CDNA5 ISA, 11.2.4). */
 static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **state)
 {
     (void)state;

@@ -95,7 +95,7 @@ static void plan_case(struct case_ *c)
     assert_int_equal(attn_decode_plan(&c->shape, &c->lengths, &plan), ATTN_OK);
 }
 
-/* Plans sequences of these many keys; NULL: none has any. */
+/* Plans a batch whose sequence b has kv_lens[b] keys; NULL: 0 keys each. */
 static void plan_shape(struct case_ *c, struct attn_decode_plan_shape shape, const int32_t *kv_lens)
 {
     *c = (struct case_){.shape = shape, .lengths = {.kv_lens = c->kv_lens}};

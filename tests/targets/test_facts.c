@@ -56,7 +56,7 @@ static void check_scaled(const struct tir_mma *mma)
 
 /* Checks the layouts of WMMA (CDNA5 ISA manual). Along k, the halves of the wave alternate after 2
  * elements of f32, or after 8 of another type. Each half has 8 rows of D. RDNA4 has another order
- * of k for 16 bits, for A and B alike, which no product tells (ir/mma_operands.h). */
+ * of k for 16 bits. A and B share it, so products do not depend on it (ir/mma_operands.h). */
 static void check_wmma(const struct tir_mma *mma)
 {
     const unsigned each = mma->in_dtype == TIR_F32 ? 2 : 8;

@@ -576,7 +576,7 @@ static void transposing_reads_are_for_targets_that_have_them(void **state)
     compiled_free(&c);
 }
 
-/* Two copies of different groups: each wait leaves the newer one in flight. */
+/* A wait for the older of two copies, in groups of their own, leaves the newer one in flight. */
 static void the_tensor_mover_has_a_counter_of_its_own(void **state)
 {
     (void)state;

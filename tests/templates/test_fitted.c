@@ -49,7 +49,7 @@ static struct att_variant decode_of(const struct att_template *op, const char *t
     return variant_of(op, target, settings);
 }
 
-/* The tables of the targets: a tile of 32 keys where it is faster than the table's 64. */
+/* The tuning files choose tiles of 32 keys for targets where these are faster than 64 keys. */
 static void decode_has_the_keys_of_its_target(void **state)
 {
     const struct att_template *const decode = &att_template_decode;
