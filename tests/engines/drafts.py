@@ -17,6 +17,23 @@ def learn(path, tokens):
         known.append((prompt, made))
 
 
+def steps(made):
+    """Returns the steps in which the sequences of models.PROMPTS get these tokens, from a step for all prompts on. A step adds the
+    drafts that are a sequence's own next tokens, and one token more."""
+    proposer, counts, out = Drafts(None), [1] * len(made), 1
+    while any(count < len(tokens) for count, tokens in zip(counts, made)):
+        proposer.steps += 1
+        for i, (prompt, tokens) in enumerate(zip(models.PROMPTS, made)):
+            accepted = 0
+            for draft, token in zip(proposer.drafts(prompt + tokens[:counts[i]]), tokens[counts[i]:]):
+                if draft != token:
+                    break
+                accepted += 1
+            counts[i] += accepted + 1
+        out += 1
+    return out
+
+
 class Drafts:
     """Proposes the known tokens, through vLLM's interface of a proposer."""
 

@@ -48,7 +48,8 @@ def main(case):
         rows = torch.tensor([[row[i].logprob for i in range(models.VOCABULARY)] for row in out.outputs[0].logprobs])
         result.append({"tokens": made, "judged": reference.judge(prompt, made, rows)})
     worst = made_choices.worst if made_choices else (0.0, 0.0)
-    print(json.dumps({"seconds": seconds, "prompts": result, "choice": worst}), flush=True)
+    print(json.dumps({"seconds": seconds, "prompts": result, "choice": worst,
+                      "steps": drafts.steps([p["tokens"] for p in result]) if case["drafts"] else 1}), flush=True)
 
 
 if __name__ == "__main__":
