@@ -1,31 +1,114 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes transformers' model attend to the keys that an engine's indexers have chosen, and judges the choices.
+"""The keys that an engine's indexers have chosen: judged by themselves, and forced upon transformers' model.
 
-Scores of two keys are often so close that rounding decides between them, and the model's output then changes as a whole. So
-the reference attends to the engine's own choice. A choice is judged by how much more a key that was left out scores than a
-chosen one, over the row's largest score. Scores are float32, of queries and keys rounded to fp8. The choices of the bf16
-model are judged in the same way."""
+Scores of two keys are often so close that rounding decides, and the model's output then changes as a whole. So the reference
+attends to the engine's own choice. That choice is judged link by link, so that no link's limit contains another's rounding:
+
+* Products: queries, keys, weights and the rows of cosines that enter the plugin's kernels, against transformers' in float32. The
+  norm of their difference may be LIMIT times the bf16 model's, which rounds as often. Log probabilities have the same limit.
+* Numbers of fp8: what indexer_rope_cache wrote, against norm and rotation of its own inputs in double precision.
+* The choice: what indexer_topk chose, against scores in double precision of its own inputs.
+
+The last two are of the same inputs, so their limits follow from the formats: see Choices.numbers() and Choices.choice()."""
+import collections
+
 import torch
+
+F32 = 2.0 ** -23  # of a sum: an addition that rounds or cuts
+E4M3 = 2.0 ** -4  # of itself: half a step of 3 bits of mantissa
+# The largest number of the target's fp8, and half of its least step.
+Format = collections.namedtuple("Format", "dtype largest half_step")
+FORMATS = {"gfx942": Format(torch.float8_e4m3fnuz, 240.0, 2.0 ** -11), "gfx950": Format(torch.float8_e4m3fn, 448.0, 2.0 ** -10)}
+PARTS = "queries", "keys", "weights", "cosines"
 
 
 class Choices:
-    """Records what the plugin of vLLM chooses, and replaces the indexers of transformers."""
+    """Records what the plugin of vLLM chooses, and replaces the indexers of transformers. `used` has the largest part of each
+    limit that was used, `products` of each part the norms of the engine's and of bf16's differences."""
 
-    def __init__(self):
+    def __init__(self, target):
         from attn import _selection
-        self.rows, self.layers, self.page, self.exact = {}, {}, None, {}
-        self.worst = [0.0, 0.0]  # of the engine's choices, and of the bf16 model's
-        plain = _selection.Selection.choose
+        self.target, self.format = target, FORMATS[target]
+        self.rows, self.layers, self.page = {}, {}, None
+        self.inputs, self.exact, self.products = {}, {}, {}
+        self.used = {"queries": 0.0, "keys": 0.0, "weights": 0.0, "choice": 0.0}
+        write, choose = _selection.Selection.write, _selection.Selection.choose
 
-        def choose(selection, q, weights, cache, ends, sequences, table, longest, out, **more):
-            plain(selection, q, weights, cache, ends, sequences, table, longest, out, **more)
+        def wrote(selection, q, weights, k, norm, cos_sin, positions, slots, cache, **more):
+            made = write(selection, q, weights, k, norm, cos_sin, positions, slots, cache, **more)
+            cosines = cos_sin[positions].double()
+            self.numbers(selection, (q, weights, k), norm, cosines, stored(selection, cache, slots, self.format), made)
+            selection.products = q.float(), k.float(), weights.float(), cosines.float()
+            return made
+
+        def chose(selection, q, weights, cache, ends, sequences, table, longest, out, **more):
+            choose(selection, q, weights, cache, ends, sequences, table, longest, out, **more)
             layer = self.layers.setdefault(id(selection), len(self.layers))
-            for end, pages, slots in zip(ends.tolist(), table[sequences.long()].tolist(), out.tolist()):
-                at = {page: n for n, page in enumerate(pages[:-(-end // selection.page_size)])}
+            for t, (end, pages, slots) in enumerate(zip(ends.tolist(), table[sequences.long()].tolist(), out.tolist())):
                 size = selection.page_size
-                self.rows[layer, pages[0], end] = [at[slot // size] * size + slot % size for slot in slots if slot >= 0]
+                at = {page: n for n, page in enumerate(pages[:-(-end // size)])}
+                keys = [at[slot // size] * size + slot % size for slot in slots if slot >= 0]
+                seen = torch.tensor([pages[n // size] * size + n % size for n in range(end)])
+                self.choice(selection, q[t], weights[t], stored(selection, cache, seen, self.format), keys)
+                self.rows[layer, pages[0], end] = keys
+                self.inputs[layer, pages[0], end] = [x[t] for x in selection.products]
 
-        _selection.Selection.choose = choose
+        _selection.Selection.write, _selection.Selection.choose = wrote, chose
+
+    def numbers(self, selection, inputs, norm, cosines, keys, made):
+        """Judges queries, keys and scales that a launch has made of `inputs`.
+
+        A number is off by half a step of e4m3: 2^-4 of itself, or half of the least step times the scale. Before that,
+        float32 is off by 2^-23 of the largest number it meets in each operation. These are two sums of 128 elements, for mean
+        and variance, and 8 operations of norm and rotation. bf16 is not in the limit: the inputs are of bf16, and nothing
+        later is rounded to it. A scale is the least power of two with which no number is out of range."""
+        q, weights, k = (x.double() for x in inputs)
+        gain, bias = (x.double() for x in norm)
+        centred = k - k.mean(-1, keepdim=True)
+        inverse = (centred.square().mean(-1, keepdim=True) + selection.kind.eps).rsqrt()
+        exact = {"queries": rotated(q, cosines[:, None]), "keys": rotated(centred * inverse * gain + bias, cosines)}
+        met = {"queries": 2 * q.abs().amax(-1, keepdim=True),
+               "keys": 2 * (2 * k.abs().amax(-1, keepdim=True) * inverse * gain.abs().max() + bias.abs().max())}
+        raw = made[0].view(self.format.dtype).double()
+        factor = made[1].double() / (weights * selection.kind.weight_scale)
+        scales = torch.where(weights == 0, 1.0, factor.log2().round().exp2())
+        self.use("weights", (factor / scales - 1).abs().nan_to_num(0.0) / (4 * F32))
+        parts = {"queries": (raw[weights != 0], scales[weights != 0]), "keys": keys}
+        for name, (numbers, scale) in parts.items():
+            want, single = (x[name][weights != 0] if name == "queries" else x[name] for x in (exact, met))
+            largest, single = want.abs().amax(-1, keepdim=True), (2 * 128 + 8) * F32 * single
+            bound = torch.maximum(E4M3 * want.abs(), self.format.half_step * scale[..., None]) + single
+            self.use(name, (numbers * scale[..., None] - want).abs() / bound)
+            ratio = largest.clamp(min=1e-4)[..., 0] / (scale * self.format.largest)  # above 1/2, at most 1
+            slack = single[..., 0] / largest.clamp(min=1e-4)[..., 0] + 2 * F32
+            assert (ratio <= 1 + slack).all() and (ratio > 0.5 - slack).all(), f"scales of {name} are not the least"
+
+    def choice(self, selection, q, weights, keys, chosen):
+        """Judges a row's choice by scores in double precision of the same fp8 numbers, whose products are exact in float32.
+
+        gfx942: a score is off by 2^-23 of its terms for each addition of 128 elements and of the heads, the weight and
+        the scale. gfx950 also rounds a product and a weight to f16, 2^-11 each, and takes products below 2^-14 of a limit
+        for 0. That limit is the power of two above the largest sum of |q| times 448 (docs/indexer.md). A chosen
+        key may be below one that was left out by both errors."""
+        q, (numbers, scale) = q.view(self.format.dtype).double(), keys
+        assert len(set(chosen)) == len(chosen) == min(selection.kind.top_k, len(scale)), f"{len(chosen)} of {len(scale)} keys"
+        products, w = (q @ numbers.T).clamp(min=0), weights.double()[:, None]
+        scores, terms = ((w * products).sum(0) * scale, (w.abs() * products).sum(0) * scale)
+        sums = (w.abs() * (q.abs() @ numbers.abs().T)).sum(0) * scale
+        error = (128 + len(q) + 2) * F32 * sums
+        if self.target == "gfx950":
+            limit = 2 * q.abs().sum(-1).max() * self.format.largest
+            error = error + 2.0 ** -10 * terms + 2.0 ** -14 * limit * w.abs().sum() * scale
+        left = torch.ones(len(scale), dtype=torch.bool)
+        left[chosen] = False
+        if left.any():
+            gap, room = scores[left][:, None] - scores[~left], error[left][:, None] + error[~left]
+            self.use("choice", gap / room)
+
+    def use(self, name, parts):
+        """Records the largest part of a limit that was used. A NaN is none of it."""
+        assert not parts.isnan().any(), name
+        self.used[name] = max(self.used[name], float(parts.max()))
 
     def take(self, tokens):
         """Chooses the sequence whose last row has `tokens` keys. The reference computes it next."""
@@ -39,20 +122,19 @@ class Choices:
         from transformers.models.deepseek_v32 import modeling_deepseek_v32 as model
 
         def forward(indexer, hidden_states, q_resid, position_embeddings, attention_mask, position_ids=None, past_key_values=None):
-            rope = indexer.qk_rope_head_dim
-            parts = (indexer.wq_b(q_resid).unflatten(-1, (indexer.n_heads, indexer.head_dim)),
-                     indexer.k_norm(indexer.wk(hidden_states))[:, :, None])
-            rotated = model.apply_rotary_pos_emb(*(x[..., :rope] for x in parts), *position_embeddings, unsqueeze_dim=2)
-            q, k = (fp8(torch.cat((a, x[..., rope:]), -1)) for a, x in zip(rotated, parts))
-            products = torch.einsum("bshd,btd->bsht", q, k[:, :, 0]).relu()
-            scores = torch.einsum("bsh,bsht->bst", indexer.weights_proj(hidden_states).float(), products)[0]
-            chosen = [self.rows[indexer.number, self.page, end] for end in range(1, len(scores) + 1)]
-            if hidden_states.dtype == torch.float32:  # the float32 model runs first
-                self.exact[indexer.number] = scores
-            for end, (row, exact, keys) in enumerate(zip(scores, self.exact[indexer.number], chosen), 1):
-                own = hidden_states.dtype != torch.float32
-                keys = row[:end].topk(min(indexer.index_topk, end)).indices.tolist() if own else keys
-                self.worst[own] = max(self.worst[own], gap(exact[:end], keys, indexer.index_topk))
+            half = indexer.qk_rope_head_dim // 2
+            own = (indexer.wq_b(q_resid).unflatten(-1, (indexer.n_heads, indexer.head_dim)), indexer.wk(hidden_states),
+                   indexer.weights_proj(hidden_states), torch.cat([x[..., :half] for x in position_embeddings], -1))
+            own, layer, ends = [x[0].float() for x in own], indexer.number, range(1, hidden_states.shape[1] + 1)
+            if hidden_states.dtype == torch.float32:  # which is first
+                self.exact[layer] = own
+                own = [torch.stack(x) for x in zip(*(self.inputs[layer, self.page, end] for end in ends))]
+                at = 0
+            else:
+                at = 1
+            for name, x, exact in zip(PARTS, own, self.exact[layer]):
+                self.products.setdefault(f"{name} {layer} {self.page}", [0.0, 0.0])[at] = float((x - exact).norm() / exact.norm())
+            chosen = [self.rows[layer, self.page, end] for end in ends]
             wide = [keys + keys[:1] * (indexer.index_topk - len(keys)) for keys in chosen]
             return torch.tensor(wide, dtype=torch.int32)[None]
 
@@ -66,15 +148,17 @@ class Choices:
         model.DeepseekV32Indexer.forward = forward
 
 
-def gap(scores, keys, top_k):
-    """Returns by how much a key that was left out scores more than a chosen one, over the largest score. `scores` are of
-    the keys that a row sees."""
-    assert len(set(keys)) == min(top_k, len(scores)), f"{len(set(keys))} keys are chosen of {len(scores)}"
-    others = [n for n in range(len(scores)) if n not in set(keys)]
-    return float((scores[others].max() - scores[keys].min()) / scores.abs().max()) if others else 0.0
+def rotated(x, cosines):
+    """Rotates the first 64 elements of rows by pairs of halves. `cosines` [..., 64] has cosines, then sines."""
+    cos, sin = cosines.chunk(2, -1)
+    a, b, rest = x.split([32, 32, x.shape[-1] - 64], -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin, rest), -1)
 
 
-def fp8(x):
-    """Rounds rows to fp8 with scales that are powers of two."""
-    scale = (x.float().abs().amax(-1, keepdim=True).clamp(min=1e-4) / 448).log2().ceil().exp2()
-    return (x.float() / scale).to(torch.float8_e4m3fn).float() * scale
+def stored(selection, cache, slots, kind):
+    """(elements [slots, 128], scales [slots]) of keys in the indexer's cache: a page has its keys, and then their scales."""
+    size = selection.page_size
+    pages = cache.contiguous().view(torch.uint8).view(cache.shape[0], -1)[slots // size]
+    keys = pages[:, :size * 128].view(-1, size, 128)[torch.arange(len(slots)), slots % size]
+    scales = pages[:, size * 128:size * 132].contiguous().view(torch.float32)[torch.arange(len(slots)), slots % size]
+    return keys.contiguous().view(kind.dtype).double(), scales.double()

@@ -101,9 +101,11 @@ def faults(one, result, launches):
             out.append(f"prompt {n}: log probabilities differ by {ours:.3f} from float32's, those of bf16 by {bf16:.3f}")
         if not below <= LIMIT * bf16:
             out.append(f"prompt {n}: a token is {below:.3f} below the best one")
-    ours, bf16 = result.get("choice", (0.0, 0.0))
-    if not ours <= LIMIT * bf16:
-        out.append(f"a key that was left out scores more than a chosen one by {ours:.3f} of the largest score, of bf16 {bf16:.3f}")
+    chosen = result.get("choices")
+    if chosen:
+        out += [f"the indexer's {name} are off by {part:.3f} of the limit" for name, part in chosen["used"].items() if not part <= 1]
+        out += [f"the indexer's {name} are off by {ours:.4f}, bf16's by {bf16:.4f}"
+                for name, (ours, bf16) in chosen["products"].items() if not ours <= LIMIT * bf16]
     for kind, pattern, each in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
         count = sum(1 for line in launches if pattern.match(line))
         if each is not None and count != each * result.get("steps", 1):

@@ -26,7 +26,7 @@ def main(case):
         aiter_pack.prepare(case)
     if case["drafts"]:
         drafts.learn(path, case["tokens"])
-    made_choices = choices.Choices() if case["backend"] == "ATTN_MLA_SPARSE" else None
+    made_choices = choices.Choices(case["target"]) if case["backend"] == "ATTN_MLA_SPARSE" else None
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
               max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
@@ -47,8 +47,8 @@ def main(case):
         made = list(out.outputs[0].token_ids)
         rows = torch.tensor([[row[i].logprob for i in range(models.VOCABULARY)] for row in out.outputs[0].logprobs])
         result.append({"tokens": made, "judged": reference.judge(prompt, made, rows)})
-    worst = made_choices.worst if made_choices else (0.0, 0.0)
-    print(json.dumps({"seconds": seconds, "prompts": result, "choice": worst,
+    print(json.dumps({"seconds": seconds, "prompts": result,
+                      "choices": {"used": made_choices.used, "products": made_choices.products} if made_choices else None,
                       "steps": drafts.steps([p["tokens"] for p in result]) if case["drafts"] else 1}), flush=True)
 
 
