@@ -67,7 +67,8 @@ static void check_head_dims(const struct att_template *op, const char *target)
 static void they_fit_their_registers(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++) {
+    FOR_LARGE_WAVES(t)
+    {
         const char *target = tgt_all[t]->machine.name;
         check_caches(&att_template_cache_write, target);
         check_caches(&att_template_cache_gather, target);

@@ -26,17 +26,17 @@ static void scores_fit_their_registers(void **state)
 {
     (void)state;
     static const int heads[] = {8, 64, 128};
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-            for (int kind = 0; kind < 4; kind++) {
-                struct att_variant v;
-                att_variant_init(
-                    &v, kind & 1 ? &att_template_indexer_topk : &att_template_indexer_logits,
-                    tgt_all[t]->machine.name);
-                att_set(&v, ATT_INDEX_HEADS, heads[i]);
-                att_set(&v, ATT_PAGED, kind >> 1);
-                compile_kernel(&v, 0);
-            }
+    FOR_LARGE_WAVES(t)
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+        for (int kind = 0; kind < 4; kind++) {
+            struct att_variant v;
+            att_variant_init(&v,
+                             kind & 1 ? &att_template_indexer_topk : &att_template_indexer_logits,
+                             tgt_all[t]->machine.name);
+            att_set(&v, ATT_INDEX_HEADS, heads[i]);
+            att_set(&v, ATT_PAGED, kind >> 1);
+            compile_kernel(&v, 0);
+        }
 }
 
 /* The largest levels; with blocks two selections are live beside q and its weights. */
@@ -49,18 +49,18 @@ static void levels_fit_their_registers(void **state)
         {64, 1, 0, 0, 2048}, {64, 1, 0, 1, 0},  {64, 1, 1, 0, 256},
         {128, 0, 0, 0, 256}, {128, 1, 1, 1, 0}, {128, 1, 1, 0, 256},
     };
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-            struct att_variant v;
-            att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
-            att_set(&v, ATT_TOP_K, 512);
-            att_set(&v, ATT_INDEX_HEADS, kinds[i].heads);
-            att_set(&v, ATT_PAGED, kinds[i].paged);
-            att_set(&v, ATT_SMALL_PAGES, kinds[i].small);
-            att_set(&v, ATT_LISTED, kinds[i].listed);
-            att_set(&v, ATT_TOP_BLOCKS, kinds[i].top_blocks);
-            compile_kernel(&v, 0);
-        }
+    FOR_LARGE_WAVES(t)
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct att_variant v;
+        att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+        att_set(&v, ATT_TOP_K, 512);
+        att_set(&v, ATT_INDEX_HEADS, kinds[i].heads);
+        att_set(&v, ATT_PAGED, kinds[i].paged);
+        att_set(&v, ATT_SMALL_PAGES, kinds[i].small);
+        att_set(&v, ATT_LISTED, kinds[i].listed);
+        att_set(&v, ATT_TOP_BLOCKS, kinds[i].top_blocks);
+        compile_kernel(&v, 0);
+    }
 }
 
 static void heads_fit_their_registers(void **state)
@@ -111,6 +111,15 @@ static void keys_of_mxfp4_are_for_gfx950(void **state)
     expect_refused(&v, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
 }
 
+static void keys_of_fp8_take_16_elements_a_lane(void **state)
+{
+    (void)state;
+    struct att_variant v;
+    att_variant_init(&v, &att_template_indexer_topk, "gfx1201");
+    expect_refused(&v, ATT_INDEX_KEYS,
+                   "a lane of gfx1201 multiplies 8 elements of fp8, and loads chunks of 16");
+}
+
 static void keys_are_in_layouts_that_the_indexer_reads(void **state)
 {
     (void)state;
@@ -152,15 +161,15 @@ static void scores_of_16_bits_fit_their_registers(void **state)
 {
     (void)state;
     static const int heads[] = {4, 64, 128};
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
-            struct att_variant v;
-            att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
-            att_set(&v, ATT_INDEX_HEADS, heads[i]);
-            att_set(&v, ATT_PAGED, i != 1);
-            att_set(&v, ATT_INDEX_KEYS, i == 1 ? ATT_INDEX_KEYS_FP16 : ATT_INDEX_KEYS_BF16);
-            compile_kernel(&v, 0);
-        }
+    FOR_LARGE_WAVES(t)
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct att_variant v;
+        att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+        att_set(&v, ATT_INDEX_HEADS, heads[i]);
+        att_set(&v, ATT_PAGED, i != 1);
+        att_set(&v, ATT_INDEX_KEYS, i == 1 ? ATT_INDEX_KEYS_FP16 : ATT_INDEX_KEYS_BF16);
+        compile_kernel(&v, 0);
+    }
 }
 
 int main(void)
@@ -172,6 +181,7 @@ int main(void)
         cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
         cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
+        cmocka_unit_test(keys_of_fp8_take_16_elements_a_lane),
         cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads),
         cmocka_unit_test(scores_of_mxfp4_fit_their_registers),
         cmocka_unit_test(scores_of_16_bits_fit_their_registers),

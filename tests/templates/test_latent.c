@@ -79,12 +79,12 @@ static const struct model {
 static void models_fit_their_registers(void **state)
 {
     (void)state;
-    for (int t = 0; tgt_all[t]; t++)
-        for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
-            const struct att_variant v =
-                variant_of(models[i].op, tgt_all[t]->machine.name, models[i].settings);
-            compile_kernel(&v, models[i].registers);
-        }
+    FOR_LARGE_WAVES(t)
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        const struct att_variant v =
+            variant_of(models[i].op, tgt_all[t]->machine.name, models[i].settings);
+        compile_kernel(&v, models[i].registers);
+    }
 }
 
 static const struct wrong {
