@@ -7,7 +7,7 @@ import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
-from attn.sglang._backend import DTYPES, Pages, Pooled, drafts_of, layers_of
+from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of
 
 PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill, at most
 ROWS = 1024  # heads times queries of a sequence that mla_decode takes
@@ -25,7 +25,7 @@ class LatentBackend(Pooled):
             dtype=DTYPES[runner.dtype], heads=layer.tp_q_head_num, latent=config.kv_lora_rank, rope=config.qk_rope_head_dim,
             head_dim=config.qk_nope_head_dim + config.qk_rope_head_dim, head_dim_v=config.v_head_dim,
             scale=float(layer.scaling), kv_dtype="fp8" if fp8 else "same")
-        drafts, most = drafts_of()[0], ROWS // self.kind.heads
+        drafts, most = drafts_of()[0], min(ROWS // self.kind.heads, MOST_DRAFTS)
         self.drafts = drafts if drafts <= most else 1  # more are prefill
         entries = _engine.latent_kernels([self.kind], self.drafts, absorbed=True)
         pieces = [1, next(n for n in (PIECE, 8, 4, 2) if n <= most)]
