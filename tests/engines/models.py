@@ -38,6 +38,10 @@ MODELS = {
         num_attention_heads=4, num_key_value_heads=2, layer_types=["linear_attention", "full_attention"], mamba_n_heads=8,
         mamba_d_head=64, mamba_d_state=128, mamba_n_groups=1, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=512,
         attention_multiplier=0.125, initializer_range=0.2)),
+    # 4 groups of 2 heads share B and C, and the gated norm is of each group.
+    "nemotron-h": ("NemotronHConfig", dict(
+        HEADS, layers_block_type=["linear_attention", "full_attention"], mamba_num_heads=8, mamba_head_dim=64, ssm_state_size=128,
+        n_groups=4, initializer_range=0.2, rescale_prenorm_residual=False)),
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
     # An indexer that chooses 16 keys of up to 45.
     "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
@@ -45,6 +49,7 @@ MODELS = {
         rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,
         mscale_all_dim=1.0, beta_fast=32, beta_slow=1))),
 }
+MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
 
@@ -80,11 +85,11 @@ class Reference:
     """transformers' log probabilities of the tokens that an engine made, in float32 and in bf16."""
 
     def __init__(self, path, kind=None, choices=None):
-        """`kind` is the type of the engine's cache if it is fp8, else None. `choices` are the keys that the engine has chosen."""
+        """`kind` is the fp8 type of the engine's cache, None without. `choices` are the keys that the engine has chosen."""
         import transformers
         self.kind = kind
         with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
-            # The class is found by name, since an engine may have registered another one for the model's type.
+            # By name: an engine may have registered another class for the model's type.
             found = getattr(transformers, json.load(file)["architectures"][0])
         self.choices = choices
         if choices:

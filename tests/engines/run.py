@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ATTENTION = re.compile(r"hipsim: ((?:decode|prefill|mla_decode|gated_delta|gated_delta_prefill|ssd|ssd_prefill)_\w+): grid")
 PLAN = re.compile(r"hipsim: (plan_\w+): grid")
 LIMIT = 2.0  # times what bf16 is off by itself
+MIXER_LIMIT = 6 * 2.0 ** -9  # of the norm: mixers.py says why
 HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
 
 # engine: the step script; drafts: steps verify drafts; attention, plans: launches in all steps, or in each step where drafts
@@ -60,6 +61,8 @@ CASES = [
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=2, plans=1),
     case("vllm", "ATTN", "granite-4", plans=8),
     case("vllm", "ATTN", "granite-4", "gfx950", batched=16, attention=25, plans=11),
+    case("vllm", "ATTN", "nemotron-h", plans=8),
+    case("vllm", "ATTN", "nemotron-h", "gfx950", batched=16, attention=25, plans=11),
     case("hooks", "ATTN", "rope"),
     case("hooks", "attn", "sglang"),
     case("vllm", "ATTN_MLA", "deepseek"),
@@ -106,6 +109,12 @@ def faults(one, result, launches):
         out += [f"the indexer's {name} are off by {part:.3f} of the limit" for name, part in chosen["used"].items() if not part <= 1]
         out += [f"the indexer's {name} are off by {ours:.4f}, bf16's by {bf16:.4f}"
                 for name, (ours, bf16) in chosen["products"].items() if not ours <= LIMIT * bf16]
+    mixers = result.get("mixers")
+    if mixers:
+        out += [f"Mamba2's {name} are off from vLLM's own by {error:.4f} of their norm" for name, error in mixers["worst"].items()
+                if not error <= (0 if name == "windows" else MIXER_LIMIT)]
+        if not mixers["calls"]:
+            out.append("no call of a Mamba2 layer was compared")
     for kind, pattern, each in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
         count = sum(1 for line in launches if pattern.match(line))
         if each is not None and count != each * result.get("steps", 1):

@@ -17,6 +17,7 @@ import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
 import choices  # noqa: E402
 import drafts  # noqa: E402
+import mixers  # noqa: E402
 import models  # noqa: E402
 
 
@@ -27,6 +28,7 @@ def main(case):
     if case["drafts"]:
         drafts.learn(path, case["tokens"])
     made_choices = choices.Choices(case["target"]) if case["backend"] == "ATTN_MLA_SPARSE" else None
+    compared = mixers.Mixers() if case["model"] in models.MAMBA2 else None
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
               max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
@@ -49,6 +51,7 @@ def main(case):
         result.append({"tokens": made, "judged": reference.judge(prompt, made, rows)})
     print(json.dumps({"seconds": seconds, "prompts": result,
                       "choices": {"used": made_choices.used, "products": made_choices.products} if made_choices else None,
+                      "mixers": dict(vars(compared), groups=sorted(compared.groups)) if compared else None,
                       "steps": drafts.steps([p["tokens"] for p in result]) if case["drafts"] else 1}), flush=True)
 
 
