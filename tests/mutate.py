@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mutate.py SOURCE: tools/mutate runs tests with the packs that its mutation belongs to, and no test without its packs."""
+"""mutate.py SOURCE: tools/mutate judges a mutation only by packs built from it, and skips tests whose packs are not built."""
 import importlib.machinery
 import importlib.util
 import pathlib

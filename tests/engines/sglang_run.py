@@ -78,8 +78,8 @@ def tensors(thing, name="backend", depth=6):
 
 
 def steady(backend):
-    """Makes a backend plan twice each step that SGLang captures, and fail if a tensor then is elsewhere: a graph reads the
-    same memory in each replay. Returns the backend."""
+    """Changes a backend so that it plans each captured step twice, and fails if a tensor then has another address. A graph
+    reads the same memory in each replay. Returns the backend."""
     plain = backend.init_forward_metadata_out_graph
 
     def plan(batch, in_capture=False):
@@ -88,7 +88,7 @@ def steady(backend):
             first = tensors(backend)
             plain(batch, in_capture)
             moved = [name for name, x in tensors(backend).items() if name in first and x.data_ptr() != first[name].data_ptr()]
-            assert not moved, f"planned elsewhere: {moved}"
+            assert not moved, f"the second plan moves {moved}"
     backend.init_forward_metadata_out_graph = plan
     return backend
 

@@ -10,7 +10,7 @@ from attn.aiter import _common as calls
 from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of
 
 PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill, at most
-ROWS = 1024  # heads times queries of a sequence that mla_decode takes
+ROWS = 1024  # most heads times queries of a sequence that mla_decode takes
 
 
 class LatentBackend(Pooled):
@@ -37,7 +37,7 @@ class LatentBackend(Pooled):
         # Steps of one query a sequence, and steps that verify drafts.
         self.steps = {queries: _engine.LatentSteps(device, self.kind, page_size=self.page, max_batch=sequences,
                                                    decode_queries=queries) for queries in (1, self.drafts)}
-        self.planned = None  # of self.steps; None in a step with prompts
+        self.planned = None  # the current step's entry of self.steps; None in a step with prompts
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
 
@@ -53,7 +53,7 @@ class LatentBackend(Pooled):
         self.planned = self.steps[1 if longest == 1 else self.drafts] if decodes else None
         if self.planned:
             self.planned.plan(lengths, table, starts, calls.stream(lengths))
-        elif in_capture:  # lists of pages are new in each step
+        elif in_capture:  # a step of prefill makes new lists of pages, which no graph reads
             raise NotServed("attn", f"captured steps of {longest} queries a sequence and {self.kind.heads} heads")
         else:
             counts = (lengths + self.page - 1) // self.page

@@ -172,7 +172,7 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
         return _selection.kernels(self.latent_kind, self.indexer_kind) if self.indexer_kind else []
 
     def serve_indexer(self, device, page_size, room):
-        """Makes the launches of the layer's indexer. `room` is of all layers."""
+        """Makes the launches of the layer's indexer. All layers share `room`."""
         if self.indexer is not None:
             self.indexer.attn_selection = _selection.Selection(device, self.indexer_kind, page_size=page_size, room=room)
 
