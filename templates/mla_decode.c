@@ -153,8 +153,10 @@ static void fit_tile(struct mla *s, bool large)
     /* Mask bytes of 64 keys have no registers. */
     const bool masked = s->d.v->mask == ATT_MASK_CUSTOM;
     if (mla_kq_bytes(s) == 1) {
-        const bool wide = tir_find_mma(s->d.m, MFMA_ROWS, MFMA_ROWS, 32, TIR_FP8) < 0;
-        s->d.keys = wide || (large && !masked) ? 64 : 32;
+        enum { KEYS = 32 };
+        const int product = tir_find_mma(s->d.m, MFMA_ROWS, MFMA_ROWS, 0, TIR_FP8);
+        const bool wide = product < 0 || s->d.m->mma[product].k > KEYS;
+        s->d.keys = wide || (large && !masked) ? 2 * KEYS : KEYS;
         s->query.n_in_lds = 0;
     } else if (large && s->query.n_in_lds && s->d.kv_bytes > 1) {
         s->query.n_in_lds += 2;

@@ -209,7 +209,7 @@ struct split_kv_state mla_walk(struct mla *s)
     begin_walk(s, &w);
     run_loop(s, &w);
     struct split_kv_state state = split_kv_end_keys(&s->d, &w.some, &w.loop, w.inside, w.carried);
-    state.l = tir_col_sum(&s->d.b, state.l);
+    state.l = mla_sum_own(s, state.l);
     return state;
 }
 

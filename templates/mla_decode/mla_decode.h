@@ -312,6 +312,9 @@ static inline struct tir_waves mla_own_waves(const struct mla *s)
 /** Adds the panels of K and Q for waves with columns of their own. Instruction `product` takes the
  * columns of a panel in the order k. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k);
+/** Returns l, summed over the rows of the wave's own keys: a number per column. Parts x columns are
+ * side by side if each part of the keys has an l of its own. */
+struct tir_value mla_sum_own(struct mla *s, struct tir_value l);
 /** Adds the sum of a block's weights to l. */
 void mla_add_sum(struct mla *s, struct tir_value sum);
 /** Adds the sum of weights relative to `exponent` (of the columns) to l, which is relative to m. */

@@ -127,6 +127,14 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 
 /* ---- The end of an item ---- */
 
+struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->split.agree == MLA_EXCHANGE_MAX) /* l has rows for all parts of the keys */
+        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
+    return tir_col_sum(b, l);
+}
+
 /* Places after an iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
@@ -140,10 +148,7 @@ struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct t
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     b->stage = (uint8_t)(s->plan.stages - 1); /* before the last product */
-    struct tir_value l = inside[ATT_CARRY_L];
-    if (s->split.agree == MLA_EXCHANGE_MAX) /* for each part of the keys */
-        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
-    l = tir_col_sum(b, l);
+    struct tir_value l = mla_sum_own(s, inside[ATT_CARRY_L]);
     struct tir_if writers = mla_begin_writers(s);
     mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
     mla_store_vector(s, tir_i32(b, L_BEHIND), l);
