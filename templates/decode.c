@@ -13,6 +13,7 @@
 #include "templates/decode/pipelines/pipelines.h"
 
 #include "ir/address_map.h"
+#include "ir/bits.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/grid.h"
 #include "templates/workgroup/scalar.h"
@@ -21,6 +22,10 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Members of att_tile.own: tiles of keys in flight beyond the next one; 1: matrix
+ * instructions stay in the order of the template; 1: a load of K takes whole rows. */
+enum { AHEAD, IN_ORDER, WHOLE_LINES };
 
 /* A tile for heads of up to `dim` elements: `n_keys` keys, or `n_by_row` if page numbers are by
  * row, for `columns` queries x heads, with `per_simd` waves on a SIMD. */
@@ -52,10 +57,6 @@ static const struct att_knob knobs[] = {
 const struct att_knob decode_fitted[DECODE_N_FITTED] = {
     {"keys", 2, {32, 64}},
 };
-
-/* Members of att_tile.own: tiles of keys in flight beyond the next one; 1: matrix
- * instructions stay in the order of the template. */
-enum { AHEAD, IN_ORDER };
 
 static bool in_parts(const struct att_variant *v)
 {
@@ -115,13 +116,26 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
+/* True if loads of K take whole rows. In waves of 32 lanes a load of an operand takes 32 bytes of
+ * each of 16 lines. The L1 holds all of these lines while it is in flight. Rows lie in pages whose
+ * numbers are scalars, and the tiles of all waves may fill half of the LDS. */
+static bool takes_lines(const struct att_variant *v, const struct tir_machine *m,
+                        const struct att_tile *t)
+{
+    const unsigned row = (unsigned)v->head_dim * tir_dtype_bits(att_cache_dtype(v)) / 8;
+    const unsigned waves = 4u * t->waves_per_simd;
+    return m->lane_bits < TIR_WAVE_BITS && !att_is_shuffled(v) && !split_kv_by_lane(v) &&
+           tir_is_power(v->head_dim) && waves * t->keys * (row + 16) <= m->lds_bytes / 2;
+}
+
 /* Gives waves of 32 lanes all registers of a SIMD for wide heads, which have twice as many elements
- * in a lane. */
+ * in a lane. Loads take whole rows of K where they fit. */
 static void rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
-    (void)v;
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128)
         t->waves_per_simd = 1;
+    if (takes_lines(v, m, t))
+        t->own[WHOLE_LINES] = 1;
 }
 
 /* Checks that rows of the cache are whole 16-byte loads. */
@@ -556,6 +570,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
             },
         .arrivals = arrivals,
     };
+    d.whole_lines = t->own[WHOLE_LINES];
     choose_pipeline(&d, t->own[AHEAD]);
     d.kv.kv_bytes = tir_dtype_bits(d.kv.kv_dtype) / 8;
     d.kv.columns = t->rows;
@@ -593,6 +608,7 @@ static void reserve(struct decode *d)
     d->kv.lds = tir_lds_buffer(b, split_kv_merge_bytes(&d->kv), 16);
     d->query.lds = tir_lds_buffer(b, q_bytes(d), 16);
     d->kv.wave = tir_wave_id(b);
+    decode_reserve_lines(d);
     if (d->arrivals)
         d->arrivals->begin(d);
 }

@@ -74,6 +74,10 @@ struct decode {
     struct pipe_plan plan; /* the pipeline of the loop over keys */
     uint8_t compute;       /* its stage of the products */
     struct decode_tile k_tile, v_tile;
+    struct tir_layout k_operand; /* K as the left operand of S^T = K Q^T: keys x width */
+    bool whole_lines;            /* loads of K take whole rows; LDS reorders them */
+    struct tir_layout k_lds;     /* address map of that tile in LDS */
+    struct tir_value lines;      /* i32: the wave's tile of K in LDS */
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct decode_query query;
     struct tir_value in_step; /* i1: true: a barrier of all waves in each tile; none: no barriers */
@@ -88,7 +92,7 @@ enum { DECODE_TILES = 9 };
 extern const struct att_tile decode_tiles[DECODE_TILES];
 
 /** Names of att_tile.own in rows of decode_tiles. */
-#define DECODE_OWN {"ahead", "in_order"}
+#define DECODE_OWN {"ahead", "in_order", "whole_lines"}
 
 /** Knobs of decode_tiles that the tuning files of targets may set. */
 enum { DECODE_N_FITTED = 1 };
@@ -116,6 +120,8 @@ struct tir_value decode_join(struct decode *d, struct tir_value part[2],
                              const struct split_kv_cache *c);
 /** Chooses the layouts of K and V as loaded and as used. Call it before any op is built. */
 void decode_choose_layouts(struct decode *d);
+/** Reserves LDS for a tile of K of each wave, if loads take whole rows. */
+void decode_reserve_lines(struct decode *d);
 /** Finds the caches of K and V at the item's KV head. */
 void decode_find_cache(struct decode *d);
 /** Loads the page numbers of a tile's keys. Keys past the last one have its page. */

@@ -12,9 +12,11 @@
  * order and is stored in it. V in SHUFFLE is transposed already, but its loads include keys after
  * the last one, which are set to zero.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/decode/decode.h"
+#include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
 static unsigned n_blocks(const struct decode *d) { return d->kv.keys / SPLIT_KV_BLOCK; }
@@ -85,6 +87,19 @@ static void choose_product(struct decode *d, const struct tir_layout *scores)
     d->kv.output = tir_tile(d->kv.b.f, TIR_F32, d->kv.value.width, d->kv.columns, &output);
 }
 
+/* Returns the layout of a block of K whose loads take whole rows: 16 bytes a lane, and neighbouring
+ * lanes neighbouring bytes. */
+static struct tir_layout line_part(const struct decode *d)
+{
+    struct tir_spread s = tir_spread(d->kv.m, 1);
+    const unsigned vector = tir_bits(16 / d->kv.kv_bytes), all = tir_bits(d->kv.k.width);
+    tir_spread_cols(&s, TIR_REGS, vector);
+    tir_spread_cols(&s, TIR_LANES, all - vector);
+    tir_spread_fill(&s, TIR_LANES, SPLIT_KV_BLOCK, d->kv.k.width);
+    tir_spread_fill(&s, TIR_REGS, SPLIT_KV_BLOCK, d->kv.k.width);
+    return tir_spread_layout(&s);
+}
+
 static struct tir_layout stacked(const struct decode *d, const struct tir_layout *block)
 {
     struct tir_layout l = *block;
@@ -117,8 +132,36 @@ void decode_choose_layouts(struct decode *d)
     d->query.depth = tir_contract_rows(qk, d->kv.k.width, 16 / d->kv.kv_bytes);
     d->k_tile.part = tir_mma_left(qk, SPLIT_KV_BLOCK, &part, (struct tir_waves){0});
     choose_product(d, &s);
+    d->k_operand = stacked(d, &d->k_tile.part);
+    if (d->whole_lines)
+        d->k_tile.part = line_part(d);
     finish_tile(d, &d->kv.k, &d->k_tile);
     finish_tile(d, &d->kv.value, &d->v_tile);
+}
+
+/* Reserves a tile of K for each wave, with 16 bytes between rows: lanes read 16 bytes of 16 rows at
+ * once. */
+void decode_reserve_lines(struct decode *d)
+{
+    struct tir_builder *b = &d->kv.b;
+    if (!d->whole_lines)
+        return;
+    d->k_lds = tir_row_major(d->kv.keys, d->kv.k.width);
+    tir_map_pad(&d->k_lds, d->kv.k.width, 16 / d->kv.kv_bytes);
+    const unsigned bytes = (att_lds_bytes(&d->k_lds, d->kv.kv_bytes) + 15) / 16 * 16;
+    const struct tir_value all = tir_lds_buffer(b, d->kv.waves * bytes, 16);
+    d->lines = tir_add(b, all, att_times(b, d->kv.wave, (int)bytes));
+}
+
+/* Reorders a tile of K for the product, through the wave's LDS. A wave's LDS instructions execute
+ * in order: it needs no barrier, and the next tile may overwrite this one. */
+static struct tir_value reorder_lines(struct decode *d, struct tir_value loaded)
+{
+    struct tir_builder *b = &d->kv.b;
+    const struct tir_type t =
+        tir_tile(b->f, d->kv.kv_dtype, d->kv.keys, d->kv.k.width, &d->k_operand);
+    tir_tile_lds_store(b, d->lines, loaded, &d->k_lds);
+    return tir_tile_lds_load(b, d->lines, t, &d->k_lds);
 }
 
 void decode_find_cache(struct decode *d)
@@ -417,7 +460,7 @@ static struct tir_value as_elements(struct decode *d, struct tir_value loaded, u
 
 struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
 {
-    return as_elements(d, loaded, d->query.dtype);
+    return as_elements(d, d->whole_lines ? reorder_lines(d, loaded) : loaded, d->query.dtype);
 }
 
 /* Clears V after the last key, since groups of x keys are loaded whole: P is 0 there, but 0 times

@@ -604,12 +604,44 @@ static void tiles_are_as_wide_as_the_rows(void **state)
     }
 }
 
+/* Member 2 of att_tile.own says so. Elsewhere a load of an operand takes 64 bytes of a row, or
+ * whole lines of SHUFFLE. */
+static void waves_of_32_load_whole_rows(void **state)
+{
+    static const struct {
+        const char *target;
+        int dim;
+        struct setting more;
+        unsigned whole;
+    } cases[] = {
+        {"gfx1250", 128, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, 1},
+        {"gfx1250", 64, {ATT_LSE, 1}, 1},
+        {"gfx1250", 256, {ATT_LSE, 1}, 1},
+        {"gfx1250", 192, {ATT_LSE, 1}, 0},
+        {"gfx1250", 128, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, 0},
+        {"gfx1250", 128, {ATT_PAGE_SIZE, 1}, 0},
+        {"gfx950", 128, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct att_variant v = variant(cases[i].target, NULL, 0);
+        att_set(&v, ATT_HEAD_DIM, cases[i].dim);
+        att_set(&v, ATT_HEAD_DIM_V, cases[i].dim);
+        att_set(&v, cases[i].more.field, cases[i].more.value);
+        struct att_tile tile;
+        assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
+        if (tile.own[2] != cases[i].whole)
+            fail_msg("case %zu: %u", i, tile.own[2]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_built_says_why),
         cmocka_unit_test(kernels_fit_their_registers),
         cmocka_unit_test(tiles_are_as_wide_as_the_rows),
+        cmocka_unit_test(waves_of_32_load_whole_rows),
         cmocka_unit_test(one_query_a_sequence),
         cmocka_unit_test(several_queries_see_up_to_themselves),
         cmocka_unit_test(windows_cut_both_ends),
