@@ -167,11 +167,13 @@ static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
 }
 
 /* Returns how many vector instructions the wave's pause is worth: S_NOP delays it by SIMM16 + 1
- * clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait for all vector instructions. */
+ * clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait for all vector instructions. gfx1201
+ * wants a vector instruction (RDNA4 ISA, 7.12.1). */
 static unsigned pause(const struct inst *in)
 {
     const char *name = in->row->name;
-    if (in->encoding != ENC_SOPP)
+    if (in->encoding != ENC_SOPP ||
+        isa_of((enum gfx_target)in->gfx)->wmma_hazards == HAZARDS_FACTORS)
         return 0;
     if (strcmp(name, "s_nop") == 0)
         return (in->simm16 & 0xfu) + 1;

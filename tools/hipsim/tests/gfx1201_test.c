@@ -200,8 +200,9 @@ static void factors_need_distance(void **state)
         struct program fine = wave32(), bad = wave32();
         fine.checks = bad.checks = CHECK_ALL;
         program_try(&fine, good[i]);
-        program_try(&bad, PRODUCT MULTIPLIES);
-        check_pair(FAULT_HAZARD, &bad.fault, PRODUCT MULTIPLIES, &fine.fault, good[i]);
+        const char *const near = i % 2 ? PRODUCT MULTIPLIES : PRODUCT "s_nop 3\n" MULTIPLIES;
+        program_try(&bad, near);
+        check_pair(FAULT_HAZARD, &bad.fault, near, &fine.fault, good[i]);
     }
 }
 
