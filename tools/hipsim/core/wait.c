@@ -421,6 +421,41 @@ static bool kept_half(const struct wave *w, const struct inst *in, const struct 
            returns_after(w, in, &in->dst);
 }
 
+enum { STORED = 1 }; /* source of a store: its data */
+
+/* Returns the bits that an instruction reads of a source register: a store of 16 or 8 bits reads
+ * one half of its data. */
+static uint32_t bits_used(const struct inst *in, const struct opnd *o)
+{
+    static const char *const halves[] = {"_b16", "_b8", "_short", "_byte"};
+    const char *name = in->row->name;
+    if (!(in->row->flags & ROW_STORE) || in->row->flags & ROW_LOAD || o != &in->src[STORED])
+        return UINT32_MAX;
+    if (strstr(name, "d16_hi"))
+        return 0xffff0000;
+    const char *end = strrchr(name, '_');
+    for (unsigned i = 0; end && i < sizeof(halves) / sizeof(*halves); i++)
+        if (!strcmp(end, halves[i]))
+            return 0x0000ffff;
+    return UINT32_MAX;
+}
+
+/* True if `o` is one half of a register, and the outstanding loads write only the other one. Such
+ * loads and stores access 16 bits (RDNA4 ISA, 11.4). On gfx9 they may write the whole register:
+ * with ECC, LLVM does not count on the other half. */
+static bool other_half(const struct wave *w, const struct inst *in, const struct opnd *o)
+{
+    const uint32_t used = bits_used(in, o);
+    if (used == UINT32_MAX || !code_isa(w->launch->code)->gfx12)
+        return false;
+    for (unsigned c = 0; c < WAIT_COUNTERS; c++)
+        for (unsigned i = 0; i < w->npending[c]; i++)
+            if (overlaps(w, &w->pending[c][i], o) &&
+                (w->pending[c][i].count > 1 || last_bits(w->pending[c][i].in) & used))
+                return false;
+    return true;
+}
+
 static void note_margin(arrival_margin *least, uint64_t clocks, uint64_t offset)
 {
     const arrival_margin margin = clocks << MARGIN_OFFSET_BITS | offset;
@@ -492,7 +527,7 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         const struct opnd *o = &in->src[i];
         if (o->kind == OPND_SPECIAL && o->reg == SPECIAL_SCC && !wave_check_scc(w, in))
             return WAIT_FAULTED;
-        if (!operand_busy(w, o))
+        if (!operand_busy(w, o) || other_half(w, in, o))
             continue;
         hold_loads_of(w, o);
         if (kept_half(w, in, o))

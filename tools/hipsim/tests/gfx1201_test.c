@@ -22,6 +22,14 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
+static uint32_t *numbers(unsigned n)
+{
+    uint32_t init[64];
+    for (unsigned i = 0; i < n; i++)
+        init[i] = 1000 + i;
+    return device_alloc(n * sizeof(uint32_t), init);
+}
+
 /* -- products ---------------------------------------------------------------------------------- */
 
 /* A product in the layout of the RDNA4 ISA manual, 7.12.2. Lane, register and position of B[k][n]:
@@ -206,6 +214,42 @@ static void factors_need_distance(void **state)
     }
 }
 
+/* A store of one half of a register does not wait for the load of the other (RDNA4 ISA, 11.4). */
+static void halves_are_loaded_apart(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b16 v0, v2\n",
+        "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b8 v0, v2\n",
+        "global_load_d16_b16 v2, v0, s[2:3]\nds_store_b16_d16_hi v0, v2\n",
+    };
+    static const char *const bad[] = {
+        "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b16_d16_hi v0, v2\n",
+        "global_load_d16_b16 v2, v0, s[2:3]\nds_store_b8 v0, v2\n",
+        "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b32 v0, v2\n",
+        "global_load_b32 v2, v0, s[2:3]\nds_store_b16 v0, v2\n",
+    };
+    uint32_t *data = numbers(64);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const char *const texts[] = {good[i % (sizeof(good) / sizeof(good[0]))], bad[i]};
+        struct program p[2] = {wave32(), wave32()};
+        for (unsigned n = 0; n < 2; n++) {
+            char text[200];
+            p[n].checks = CHECK_ALL;
+            p[n].lds_bytes = 256;
+            program_lanes(&p[n], 0, 4);
+            program_fill(&p[n], 2, 7);
+            program_s64_set(&p[n], 2, (uint64_t)(uintptr_t)data);
+            snprintf(text, sizeof(text), "%sds_load_u16 v3, v0\ns_wait_loadcnt_dscnt 0\n",
+                     texts[n]);
+            program_try(&p[n], text);
+        }
+        check_pair(FAULT_WAIT, &p[1].fault, texts[1], &p[0].fault, texts[0]);
+        assert_int_equal(p[0].v[3][5], i % 3 == 2 ? 0 : 7);
+    }
+    hipsim_mem_free(data);
+}
+
 /* -- pairs ------------------------------------------------------------------------------------- */
 
 /* The opcode of V_DUAL_AND_B32 is V_DUAL_BITOP2_B32 on gfx1250 (RDNA4 ISA, 7.8). */
@@ -221,14 +265,6 @@ static void pairs_have_and(void **state)
 }
 
 /* -- buffers ----------------------------------------------------------------------------------- */
-
-static uint32_t *numbers(unsigned n)
-{
-    uint32_t init[64];
-    for (unsigned i = 0; i < n; i++)
-        init[i] = 1000 + i;
-    return device_alloc(n * sizeof(uint32_t), init);
-}
 
 /* Sets a resource (RDNA4 ISA, table 57). */
 static void set_resource(struct program *p, const void *base, uint32_t stride, uint32_t records,
@@ -326,6 +362,7 @@ int main(void)
         cmocka_unit_test(products_negate_halves),
         cmocka_unit_test(results_of_16_bits_are_packed),
         cmocka_unit_test(factors_need_distance),
+        cmocka_unit_test(halves_are_loaded_apart),
         cmocka_unit_test(pairs_have_and),
         cmocka_unit_test(buffers_end_as_the_select_says),
         cmocka_unit_test(no_wave_is_first_without_a_barrier),
