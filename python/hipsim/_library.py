@@ -87,6 +87,12 @@ class Library:
             self.hip.hipGetLastError()
         return not unknown
 
+    def capability(self):
+        """The target's major and minor number: (9, 4) of gfx942, (12, 0) of gfx1201."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("hipDeviceComputeCapability", ctypes.byref(major), ctypes.byref(minor), 0)
+        return major.value, minor.value
+
     def synchronize(self):
         """Waits for all work of the device. Raises HipsimError if a launch ended with a finding."""
         self.call("hipDeviceSynchronize")

@@ -105,7 +105,7 @@ class Cuda:
         self.simulator.synchronize()
 
     def get_device_capability(self, device=None):
-        return (9, 4)
+        return self.simulator.capability()
 
     def empty_cache(self):
         pass
