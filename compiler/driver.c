@@ -232,13 +232,13 @@ static void report_hooks(struct build *b, struct attnc_diag *d)
 }
 
 /* Reports spills. A kernel that spills is correct but slow, a warning; more spilled registers than
- * a wave has is an error. Indexed arrays are in scratch without spills. */
+ * the target's limit is an error. Indexed arrays are in scratch without spills. */
 static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
 {
-    enum { HOPELESS = 512 };
     struct attnc_kernel *k = &b->result->kernels[i];
     const struct tgt_kernel_facts *f = &k->facts;
     const struct att_loc at = b->jobs[i].variant->at;
+    const unsigned most = tgt_find(b->jobs[i].variant->target)->most_spills;
     if (!f->vgpr_spills && !f->sgpr_spills && !f->scratch_bytes)
         return;
     char text[ATT_NAME_MAX + 160];
@@ -246,8 +246,9 @@ static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
              "%s spills %u vector and %u scalar registers and takes %u bytes of scratch memory a "
              "lane",
              k->name, f->vgpr_spills, f->sgpr_spills, f->scratch_bytes);
-    if (f->vgpr_spills > HOPELESS)
-        attnc_diag_error(d, at, "%s: at most %d may spill", text, HOPELESS);
+    if (f->vgpr_spills > most)
+        attnc_diag_error(d, at, "%s: on %s at most %u may spill", text,
+                         tgt_find(b->jobs[i].variant->target)->machine.name, most);
     else if (b->options->spills_are_errors)
         attnc_diag_error(d, at, "%s", text);
     else

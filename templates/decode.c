@@ -92,6 +92,16 @@ static bool is_widest(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
+/* Returns the widest head for which a wave has registers. O of 16 queries may take a quarter of
+ * them: K and V each take as many, and Q takes half as many. */
+static int widest_head(const struct att_variant *v, const struct tir_machine *m)
+{
+    enum { SHUFFLED = 128, MOST = 256, ROWS = 16 };
+    const int by_registers = (int)(m->wave_vgprs / 4 * tir_lanes(m) / ROWS);
+    const int most = att_is_shuffled(v) ? SHUFFLED : MOST;
+    return by_registers < most ? by_registers : most;
+}
+
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -99,7 +109,7 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     const int rows = (v->gqa ? v->gqa : 1) * v->q_len;
     if (dim > t->head_dim)
         return att_reject(why, ATT_TILE, "is for head dims up to %d", t->head_dim);
-    const int most = att_is_shuffled(v) ? 128 : 256;
+    const int most = widest_head(v, m);
     if (dim > most && m->lane_bits < TIR_WAVE_BITS)
         return att_reject(why, v->head_dim > most ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
                           "waves of %s have no registers for heads of more than %d", m->name, most);

@@ -330,7 +330,13 @@ static void hopeless_spills_are_errors(void **state)
         start_build(f, "targets: gfx942\nkernels: [{ op: toy, head_dim: 64, gqa: 10 }]\n", 1));
     assert_int_equal(f->d.errors, 1);
     assert_non_null(strstr(f->d.messages[0].text, "spills 513 vector"));
-    assert_non_null(strstr(f->d.messages[0].text, "at most 512 may spill"));
+    assert_non_null(strstr(f->d.messages[0].text, "on gfx942 at most 512 may spill"));
+    end_build(f);
+    assert_false(
+        start_build(f, "targets: gfx1201\nkernels: [{ op: toy, head_dim: 64, gqa: 9 }]\n", 1));
+    assert_int_equal(f->d.errors, 1);
+    assert_non_null(strstr(f->d.messages[0].text, "spills 7 vector"));
+    assert_non_null(strstr(f->d.messages[0].text, "on gfx1201 at most 0 may spill"));
     end_build(f);
 }
 
