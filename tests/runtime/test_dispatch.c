@@ -150,6 +150,34 @@ static void mixed_gpus_get_their_own_kernels(void **state)
     close_bench(&b);
 }
 
+/* One pack has kernels of three generations. A GPU takes its own, or an error says why not. */
+static void each_generation_gets_its_own_kernels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch, *kernel;
+    } gpus[] = {{"gfx942:sramecc+:xnack-", "prefill_gfx942_d128"},
+                {"gfx1201", "prefill_gfx1201_d128"},
+                {"gfx1250", "prefill_gfx1250_d128"},
+                {"gfx1200", NULL}};
+    const struct made kernels[] = {
+        {.target = "gfx1250"}, {.target = "gfx942"}, {.target = "gfx1201"}};
+    for (size_t i = 0; i < COUNT(gpus); i++) {
+        struct fakehip *f = fake_reset();
+        f->arch[0] = gpus[i].arch;
+        struct bench b = open_bench(kernels, COUNT(kernels));
+        const struct attn_prefill_desc d = plain_desc();
+        struct attn_op *op;
+        if (gpus[i].kernel) {
+            choose(&b, &d, gpus[i].kernel);
+        } else {
+            assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+            says("no prefill kernel for gfx1200, which this GPU is");
+        }
+        close_bench(&b);
+    }
+}
+
 static void hip_5_properties_are_read_too(void **state)
 {
     (void)state;
@@ -725,6 +753,7 @@ int main(void)
         cmocka_unit_test(a_missing_kernel_is_explained),
         cmocka_unit_test(a_pack_for_another_gpu_is_named),
         cmocka_unit_test(mixed_gpus_get_their_own_kernels),
+        cmocka_unit_test(each_generation_gets_its_own_kernels),
         cmocka_unit_test(hip_5_properties_are_read_too),
         cmocka_unit_test(a_grid_has_a_limit),
         cmocka_unit_test(large_batches_are_launched_in_pieces),
