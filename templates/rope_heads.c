@@ -51,6 +51,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     if (v->layer_norm && v->norm == ATT_NORM_NONE)
         return att_reject(why, ATT_LAYER_NORM, "layer_norm is set, and norm is none");
+    if (v->act == ATT_ACT_SILU_FIRST)
+        return att_reject(why, ATT_ACT, "gates pass through silu or sigmoid, after the norm");
     if (!tir_is_power((unsigned)v->head_dim) || v->head_dim < LEAST || v->head_dim > WAVE_ELEMENTS)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
                           v->head_dim, LEAST, WAVE_ELEMENTS);

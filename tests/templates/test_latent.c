@@ -10,7 +10,8 @@
 #include "tests/templates/kernel.h"
 
 extern const struct att_template att_template_mla_decode, att_template_mla_rope_cache,
-    att_template_head_product, att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
+    att_template_head_product, att_template_qk_rmsnorm, att_template_rope_heads,
+    att_template_rope_qk_norm_cache;
 
 enum { COUNT = 12 }; /* settings of a case */
 
@@ -107,6 +108,10 @@ static const struct wrong {
      {LATENT, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
      ATT_KV_LAYOUT,
      "a latent cache has kv_layout nhd or packed"},
+    {&att_template_rope_heads,
+     {{ATT_HEAD_DIM, 512}, {ATT_ACT, ATT_ACT_SILU_FIRST}},
+     ATT_ACT,
+     "gates pass through silu or sigmoid, after the norm"},
     {&att_template_rope_qk_norm_cache,
      {{ATT_HEAD_DIM, 512},
       {ATT_HEAD_DIM_V, 64},
