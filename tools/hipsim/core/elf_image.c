@@ -54,7 +54,6 @@ static const struct {
     {0x036, "gfx1030", 0},
     {0x041, "gfx1100", 0},
     {0x048, "gfx1200", 0},
-    {0x04e, "gfx1201", 0},
     {0x051, "gfx9-generic", 0},
 };
 
