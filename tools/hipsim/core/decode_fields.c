@@ -247,6 +247,15 @@ static bool decode_vop_short(struct inst *in)
     return true;
 }
 
+void set_bitop3(struct inst *in, uint32_t w, uint32_t w1)
+{
+    const uint32_t omod = bits(w1, 28, 27);
+    in->bitop3 = (uint8_t)(omod << 6 | bits(w, 10, 8) << 3 | bits(w1, 31, 29));
+    in->omod = 0;
+    for (unsigned i = 0; i < 3; i++)
+        in->src[i].neg = in->src[i].abs = false;
+}
+
 static bool decode_vop3(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -271,12 +280,8 @@ static bool decode_vop3(struct inst *in)
         for (unsigned i = 0; i < 3; i++)
             in->src[i].abs = w >> (8 + i) & 1;
     }
-    if (row->flags & ROW_BITOP3) {
-        in->bitop3 = (uint8_t)(in->omod << 6 | bits(w, 10, 8) << 3 | bits(w1, 31, 29));
-        in->omod = 0;
-        for (unsigned i = 0; i < 3; i++)
-            in->src[i].neg = in->src[i].abs = false;
-    }
+    if (row->flags & ROW_BITOP3)
+        set_bitop3(in, w, w1);
     return true;
 }
 

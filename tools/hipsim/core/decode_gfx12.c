@@ -310,12 +310,8 @@ static bool decode_vop3(struct inst *in)
         in->op_sel = (uint8_t)bits(w, 14, 11);
     if (row->src[3] == T_MASK) /* v_div_fmas */
         set_sgpr(&in->src[3], SGPR_VCC, T_MASK);
-    if (row->flags & ROW_BITOP3) {
-        in->bitop3 = (uint8_t)(in->omod << 6 | bits(w, 10, 8) << 3 | bits(w1, 31, 29));
-        in->omod = 0;
-        for (unsigned i = 0; i < 3; i++)
-            in->src[i].neg = in->src[i].abs = false;
-    }
+    if (row->flags & ROW_BITOP3)
+        set_bitop3(in, w, w1);
     return true;
 }
 
