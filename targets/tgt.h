@@ -33,7 +33,7 @@ struct tgt {
     unsigned vgpr_granule; /* allocation unit of VGPR + AGPR */
     unsigned lds_bytes;    /* LDS; machine.lds_bytes is a workgroup's limit */
     unsigned max_waves;    /* waves per workgroup */
-    unsigned most_spills;  /* vector registers that a kernel may spill */
+    unsigned most_spills;  /* most VGPRs that a kernel may spill */
     bool has_agprs;        /* accumulation registers beside the VGPRs */
     unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
 

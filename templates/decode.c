@@ -92,8 +92,8 @@ static bool is_widest(const struct att_variant *v, const struct att_tile *t,
     return true;
 }
 
-/* Returns the widest head for which a wave has registers. O of 16 queries may take a quarter of
- * them: K and V each take as many, and Q takes half as many. */
+/* Returns the largest head dimension whose tiles fit in a wave's registers. O of 16 queries may
+ * take a quarter of the registers. K and V then take a quarter each, and Q takes an eighth. */
 static int widest_head(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { SHUFFLED = 128, MOST = 256, ROWS = 16 };

@@ -36,9 +36,8 @@ struct att_variant variant_of(const struct att_template *op, const char *target,
     for (int t = 0; tgt_all[t]; t++) \
         if (tgt_all[t]->machine.lane_bits == TIR_WAVE_BITS)
 
-/** Loops over the targets on which a wave addresses at least 512 registers. Kernels of gfx1201,
- * which has 256, are compiled without spills from tests/runtime/gfx1201.yaml; others there may
- * spill. */
+/** Loops over the targets on which a wave can address at least 512 registers. gfx1201 with 256 is
+ * left out: kernels of tests/runtime/gfx1201.yaml must compile for it without spills. */
 #define FOR_LARGE_WAVES(t)           \
     for (int t = 0; tgt_all[t]; t++) \
         if (tgt_all[t]->machine.wave_vgprs >= 512)

@@ -48,8 +48,8 @@ uint64_t literal_value(uint16_t type, uint32_t literal);
 /* Sets src[0] as an 8-bit VGPR, abs, neg and the DPP fields from the dword of a DPP16 operand. */
 void set_dpp(struct inst *in, uint32_t word);
 
-/* Reads the truth table of V_BITOP3 from the VOP3 dwords `w` and `w1`. Its bits are in the fields of
- * OMOD, ABS and NEG, which the instruction does not have. Sets those three to 0. */
+/* Sets in->bitop3, the truth table of V_BITOP3, from the VOP3 dwords `w` and `w1`. The table is in
+ * the fields of OMOD, ABS and NEG, which the instruction does not have; sets all three to 0. */
 void set_bitop3(struct inst *in, uint32_t w, uint32_t w1);
 
 /* Counts sources, finds the highest registers and sets the form bits of the modifiers. `vgprs` and
