@@ -222,7 +222,8 @@ void lower_block(struct lower *l, const struct tir_block *block)
         if (op->opcode == TIR_yield)
             continue;
         l->next = i + 1 < block->n_ops ? tir_op(l->f, block->ops[i + 1]) : NULL;
-        if (op->blocks[0] && l->isa->end_copies)
+        const bool leaves = op->blocks[0] || op->opcode == TIR_return;
+        if (leaves && l->isa->end_copies)
             l->isa->end_copies(l);
         lower_line(l, op->line);
         LLVMValueRef v = families[op->opcode](l, op);

@@ -72,7 +72,7 @@ struct lower_isa {
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
     /* For targets whose copies to LDS are in registers until a wait, else NULL: stores all of them.
-     * Called at the end of a block and before an op that has blocks. */
+     * Called at the end of a block, before an op that has blocks, and before a return. */
     void (*end_copies)(struct lower *l);
     /* Copies rows to LDS; NULL without has_tensor_mover. */
     void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
