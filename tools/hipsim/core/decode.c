@@ -114,6 +114,8 @@ static void rows_collect(void)
             continue;
         collect_renamed(row_slots[i]);
         collect(row_slots[i], isas[i].inherits, false);
+        for (const char *const *name = isas[i].lacks; name && *name; name++)
+            row_insert(row_slots[i], *name, NULL);
         collect(row_slots[i], isas[i].target, false);
     }
     LLVMInitializeAMDGPUTargetInfo();

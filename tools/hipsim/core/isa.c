@@ -35,6 +35,11 @@ static const uint8_t gfx1201_counters[WAIT_COUNTERS] = {
 /* The same for 32 lanes, at 128 bytes per clock. */
 static const uint8_t gfx1201_phases[5] = {0, 1, 2, 3, 4};
 
+/* Their opcodes are reserved (RDNA4 ISA, tables 79 and 83), though LLVM assembles them. */
+static const char *const gfx1201_lacks[] = {
+    "s_barrier_init", "s_barrier_join", "s_barrier_leave", "s_ttracedata", NULL,
+};
+
 const struct isa isas[ISAS] = {
     {
         .target = GFX942,
@@ -122,6 +127,7 @@ const struct isa isas[ISAS] = {
         .target = GFX1201,
         .gfx12 = true,
         .inherits = GFX1250,
+        .lacks = gfx1201_lacks,
         .wmma_hazards = HAZARDS_FACTORS,
         .name = "gfx1201",
         .brand = "AMD Radeon",

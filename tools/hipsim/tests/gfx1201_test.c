@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/hipsim/tests/device.h"
 
@@ -334,6 +335,11 @@ static void other_encodings_are_refused(void **state)
         ".long 0xdbf00000, 0x00000004\n",             /* ds_load_tr16_b128 */
         /* an instruction of gfx1201 that is not simulated */
         "v_swmmac_f32_16x16x32_bf16 v[0:7], v[8:11], v[16:23], v32\n",
+        /* opcodes that LLVM assembles and the manual reserves (RDNA4 ISA, tables 79 and 83) */
+        "s_barrier_init 1\n",
+        "s_barrier_join 1\n",
+        "s_barrier_leave\n",
+        "s_ttracedata\n",
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct program p = wave32();
@@ -342,6 +348,46 @@ static void other_encodings_are_refused(void **state)
             print_error("not refused: %s", texts[i]);
         assert_int_equal(p.fault.kind, FAULT_DECODE);
     }
+}
+
+/* MODE has no upper bits of register numbers (RDNA4 ISA, table 7; gfx1250's are 19:12). */
+static void mode_moves_no_registers(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    program_fill(&p, 2, 7);
+    program_run(&p, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 8), 0xff\nv_mov_b32 v3, v2\n");
+    assert_int_equal(p.v[3][31], 7);
+}
+
+/* Registers of gfx1250 whose numbers have another meaning, or none (RDNA4 ISA, 3.4). */
+static void hardware_registers_of_gfx1250_are_refused(void **state)
+{
+    (void)state;
+    static const unsigned numbers_of[] = {20, 26, 28};
+    for (size_t i = 0; i < sizeof(numbers_of) / sizeof(numbers_of[0]); i++) {
+        struct program p = wave32();
+        char text[64];
+        snprintf(text, sizeof(text), "s_getreg_b32 s4, hwreg(%u, 0, 32)\n", numbers_of[i]);
+        program_try(&p, text);
+        assert_int_equal(p.fault.kind, FAULT_TRAP);
+        assert_non_null(strstr(p.fault.text, "is not simulated"));
+    }
+}
+
+/* A flat address of private memory does not name the lane, as gfx1250's do (CDNA5 ISA, 10.2). */
+static void flat_addresses_name_no_lane(void **state)
+{
+    (void)state;
+    struct program p = wave32();
+    p.private_bytes = 16;
+    program_fill(&p, 0, (uint32_t)PRIVATE_APERTURE + 8);
+    program_fill(&p, 1, (uint32_t)(PRIVATE_APERTURE >> 32));
+    program_lanes(&p, 2, 1000);
+    program_run(&p, "flat_store_b32 v[0:1], v2\ns_wait_storecnt 0\ns_wait_dscnt 0\n"
+                    "scratch_load_b32 v4, off, off offset:8\ns_wait_loadcnt 0\n");
+    for (unsigned l = 0; l < 32; l++)
+        assert_int_equal(p.v[4][l], 1000 * l);
 }
 
 /* VGPRs are allocated in blocks of 24. A work-group processor has the LDS of two workgroups. */
@@ -367,6 +413,9 @@ int main(void)
         cmocka_unit_test(buffers_end_as_the_select_says),
         cmocka_unit_test(no_wave_is_first_without_a_barrier),
         cmocka_unit_test(other_encodings_are_refused),
+        cmocka_unit_test(mode_moves_no_registers),
+        cmocka_unit_test(hardware_registers_of_gfx1250_are_refused),
+        cmocka_unit_test(flat_addresses_name_no_lane),
         cmocka_unit_test(the_machine_is_as_the_manual_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
