@@ -105,8 +105,8 @@ static void the_oldest_copy_makes_room_for_the_next(void **state)
     compiled_free(&r);
 }
 
-/* Counts end at 63, so a wait with 63 newer copies is the same op as one with more. The awaited copy
- * has left the registers by then, and its stores to LDS may be in flight. */
+/* Counts end at 63, so a wait with 63 newer copies is the same op as one with more. The awaited
+ * copy has left the registers by then, and its stores to LDS may be in flight. */
 static void a_copy_older_than_any_count_is_waited_for(void **state)
 {
     (void)state;
