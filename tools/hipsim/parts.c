@@ -16,6 +16,7 @@ const struct parts simulator_parts = {
     .aliases = exec_aliases,
     .clocks = time_classify,
     .execute = uninit_execute,
+    .straight = exec_straight,
     .checks =
         {
             [SLOT_HAZARD] = &check_hazard,

@@ -21,6 +21,7 @@
 
 #include "check_coexec.h"
 #include "decode.h"
+#include "straight.h"
 
 #define LONGEST 20      /* maximum wait states after a matrix instruction (16 passes) */
 #define LONGEST_OTHER 5 /* maximum wait states after any other instruction */
@@ -447,8 +448,17 @@ static bool waits_by_reach(const struct wave *w, const struct inst *in)
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
 
-static bool check(const struct hazard_history *h, struct wave *w, const struct inst *in,
-                  bool *found)
+/* A hazard that was found. */
+struct hazard {
+    const struct inst *from; /* requires the wait */
+    unsigned states, need;   /* wait states since `from`, and those that it requires */
+    enum fault_kind kind;
+};
+
+/* Compares `in` with the last instructions, the latest one first. True if one of them requires
+ * more wait states. */
+static bool find_hazard(const struct hazard_history *h, const struct wave *w, const struct inst *in,
+                        struct hazard *found)
 {
     const struct launch *l = w->launch;
     const bool rarely = waits_by_reach(w, in);
@@ -456,7 +466,7 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
         unsigned slot = (h->count - i) % HAZARD_HISTORY;
         uint32_t states = h->states - h->at[slot] - 1;
         if (states >= LONGEST)
-            break;
+            return false;
         const struct inst *from = h->in[slot];
         if (states >= LONGEST_OTHER && !(from->row->flags & ROW_MFMA))
             continue;
@@ -468,24 +478,33 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
             kind = FAULT_STRICT;
             need = required_strictly(code_target(l->code), from, in);
         }
-        if (need <= states)
-            continue;
-        char text[160];
-        *found = true;
-        if (wave_found_before(w, in, kind))
+        *found = (struct hazard){from, states, need, kind};
+        if (need > states)
             return true;
-        return wave_finding(w, in, kind, 0, "%u wait states after entry%+lld (%s), %u are needed",
-                            states, (long long)(from->offset + code_address(l->code) - l->entry_pc),
-                            code_text(l->code, from->offset, text, sizeof(text)), need);
     }
-    return true;
+    return false;
+}
+
+/* Reports a hazard before `in`. False if the wave was stopped. */
+static bool report(struct wave *w, const struct inst *in, const struct hazard *found)
+{
+    const struct launch *l = w->launch;
+    char text[160];
+    if (wave_found_before(w, in, found->kind))
+        return true;
+    return wave_finding(w, in, found->kind, 0,
+                        "%u wait states after entry%+lld (%s), %u are needed", found->states,
+                        (long long)(found->from->offset + code_address(l->code) - l->entry_pc),
+                        code_text(l->code, found->from->offset, text, sizeof(text)), found->need);
 }
 
 /*
- * Memoised check(). The result for an instruction depends only on the last LONGEST wait states, or
- * LONGEST_OTHER without matrix instructions. It is cached if no branch was taken among them.
+ * Memoised find_hazard(). The result for an instruction depends only on the last LONGEST wait
+ * states, or LONGEST_OTHER without matrix instructions. It is cached if no branch was taken among
+ * them.
  */
-static bool check_once(const struct hazard_history *h, struct wave *w, const struct inst *in)
+static bool find_once(const struct hazard_history *h, const struct wave *w, const struct inst *in,
+                      struct hazard *found)
 {
     const uint16_t checks = w->launch->checks & (CHECK_HAZARD | CHECK_STRICT);
     const uint32_t straight = h->states - h->straight_at;
@@ -494,35 +513,41 @@ static bool check_once(const struct hazard_history *h, struct wave *w, const str
     uint16_t *free = &((struct inst *)in)->hazard_free;
     uint16_t *others_free = &((struct inst *)in)->hazard_others_free;
     if ((all || others) && !(checks & ~__atomic_load_n(free, __ATOMIC_RELAXED)))
-        return true;
+        return false;
     if (others && !(checks & ~__atomic_load_n(others_free, __ATOMIC_RELAXED)))
+        return false;
+    if (find_hazard(h, w, in, found))
         return true;
-    bool found = false;
-    const bool go_on = check(h, w, in, &found);
-    if (all && !found)
+    if (all)
         __atomic_fetch_or(free, checks, __ATOMIC_RELAXED);
-    if (others && !found)
+    if (others)
         __atomic_fetch_or(others_free, checks, __ATOMIC_RELAXED);
-    return go_on;
+    return false;
 }
 
-/* Checks `in` against the instructions that its wave issued last, and adds it to them. */
-static bool step(void *state, struct wave *w, const struct inst *in)
+/* Counts the wait states that pass until `in` issues. */
+static inline void arrive(struct hazard_history *h, const struct inst *in)
 {
-    struct hazard_state *s = state;
-    if (s->coexec)
-        return coexec_step(s->coexec, w, in);
-    struct hazard_history *h = &s->waves[w->id];
-    const unsigned part = in->hazard_part;
     if (in->offset != h->next_offset) {
         h->states += TAKEN_BRANCH - 1;
         h->straight_at = h->states;
     }
-    if (part & PART_MATRIX && (int32_t)(h->matrix_free_at - h->states) > 0)
+    if (in->hazard_part & PART_MATRIX && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
+}
+
+/* True if an instruction in the ring may require wait states before `in`. */
+static inline bool may_wait(const struct hazard_history *h, const struct wave *w,
+                            const struct inst *in)
+{
     const uint32_t quiet_at = waits_by_reach(w, in) ? h->quiet_for_most_at : h->quiet_at;
-    if (part & PART_WAITS && h->states < quiet_at && !check_once(h, w, in))
-        return false;
+    return in->hazard_part & PART_WAITS && h->states < quiet_at;
+}
+
+/* Adds `in` to the last instructions. */
+static inline void issue(struct hazard_history *h, const struct inst *in)
+{
+    const unsigned part = in->hazard_part;
     if (part & PART_STARTS) {
         unsigned slot = h->count++ % HAZARD_HISTORY;
         h->in[slot] = in;
@@ -541,7 +566,41 @@ static bool step(void *state, struct wave *w, const struct inst *in)
         h->count = 0;
     h->states += in->hazard_states;
     h->next_offset = in->offset + in->size;
+}
+
+/* Checks `in` against the instructions that its wave issued last, and adds it to them. */
+static bool step(void *state, struct wave *w, const struct inst *in)
+{
+    struct hazard_state *s = state;
+    struct hazard found;
+    if (s->coexec)
+        return coexec_step(s->coexec, w, in);
+    struct hazard_history *h = &s->waves[w->id];
+    arrive(h, in);
+    if (may_wait(h, w, in) && find_once(h, w, in, &found) && !report(w, in, &found))
+        return false;
+    issue(h, in);
     return true;
+}
+
+static unsigned step_straight(void *state, struct wave *w, const struct straight *s, unsigned n)
+{
+    struct hazard_state *hazards = state;
+    struct hazard found;
+    if (hazards->coexec)
+        return 0;
+    struct hazard_history *h = &hazards->waves[w->id];
+    for (unsigned i = 0; i < n; i++) {
+        const uint32_t states = h->states, straight_at = h->straight_at;
+        arrive(h, s->in[i]);
+        if (may_wait(h, w, s->in[i]) && find_once(h, w, s->in[i], &found)) {
+            h->states = states; /* step() will come here again */
+            h->straight_at = straight_at;
+            return i;
+        }
+        issue(h, s->in[i]);
+    }
+    return n;
 }
 
 static void *create(const struct launch *l, void *launch_state)
@@ -578,4 +637,5 @@ const struct check check_hazard = {
     .group_destroy = destroy,
     .group_begin = begin,
     .fetched = step,
+    .fetched_straight = step_straight,
 };

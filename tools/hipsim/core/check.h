@@ -10,6 +10,8 @@
 #include "access.h"
 
 /* A check. Any function may be NULL. */
+struct straight;
+
 struct check {
     uint32_t kinds; /* enum check_bits; the check runs in launches with any of them */
 
@@ -32,6 +34,9 @@ struct check {
 
     /** Called before the wave executes `in`. Returns false if the wave was stopped. */
     bool (*fetched)(void *state, struct wave *w, const struct inst *in);
+    /** Called in place of fetched() for at most `n` instructions of `s` from the first on. Checks
+     *  them until one has a finding, and returns the number before that one. NULL: none. */
+    unsigned (*fetched_straight)(void *state, struct wave *w, const struct straight *s, unsigned n);
     /** Called when mem_resolve() has allowed an access, before the bytes change. Returns false if
      *  the wave was stopped. */
     bool (*accessed)(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,

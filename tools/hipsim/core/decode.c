@@ -16,6 +16,7 @@
 
 #include "decode_fields.h"
 #include "parts.h"
+#include "straight.h"
 
 #define TEXT_MAX 512
 /* Operand codes and opcodes that disassemble() must recognise. */
@@ -178,6 +179,7 @@ static void inst_free(struct inst *in)
         struct inst *next = in->variant;
         free(in->pair[0]);
         free(in->pair[1]);
+        straight_free(in->straight);
         free(in);
         in = next;
     }

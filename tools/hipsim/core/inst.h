@@ -15,6 +15,7 @@
 
 struct wave;
 struct op_row;
+struct straight;
 
 /* Register numbers of the scalar file, as gfx9 encodes them. gfx1250 encodes NULL, M0 as 124, 125;
  * its decoder renumbers them. */
@@ -205,6 +206,8 @@ struct inst {
     struct inst *variant; /* atomic: the same instruction decoded for another wave->vgpr_msb; NULL:
                            * none so far */
     struct inst *pair[2]; /* ENC_VOPD: the two instructions; else NULL */
+    struct straight *straight; /* atomic: the straight-line code from here on; NULL: not collected
+                                * yet */
 };
 
 #endif

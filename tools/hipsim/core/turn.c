@@ -13,13 +13,15 @@
 
 #include "parts.h"
 #include "spin.h"
+#include "straight.h"
 #include "wait.h"
 
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
 #define LONG_TURN 256u /* 1 M instructions, then a short slice that is watched */
 #define SHORT_TURN 16u
-#define TURNS_ALONE 64u /* 32 M instructions: more than workgroups of attention kernels execute */
+#define STRAIGHT_RETRY 6u /* instructions executed one by one where straight-line code is refused */
+#define TURNS_ALONE 64u   /* 32 M instructions: more than workgroups of attention kernels execute */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -198,6 +200,57 @@ static inline void step_alone(struct worker *k, struct wave *w, const struct ins
         simulator_parts.execute(w, in);
 }
 
+/* Returns the number of instructions of `s`, at most `n`, in which the checks that look at each
+ * instruction find nothing. */
+static unsigned checked_straight(struct wave *w, const struct straight *s, unsigned n)
+{
+    for (unsigned left = w->wg->fetches; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        const struct check *c = simulator_parts.checks[i];
+        /* Two such checks would have to agree on the number. */
+        if (left & (left - 1) || !c->fetched_straight)
+            return 0;
+        n = c->fetched_straight(w->wg->check[i], w, s, n);
+    }
+    return n;
+}
+
+/* Counts the first `n` instructions of `s`, which the wave executes next, and moves it past
+ * them. */
+static void pass_straight(struct worker *k, struct wave *w, const struct straight *s, unsigned n)
+{
+    unsigned vector = 0; /* the others are scalar */
+    uint64_t clocks = 0;
+    for (unsigned i = 0; i < n; i++) {
+        const struct inst *in = s->in[i];
+        w->trail[(w->executed + i) % WAVE_TRAIL] = (uint32_t)(in->offset / 4);
+        vector += (in->row->flags & ROW_KINDS) == ROW_VALU;
+        clocks += in->clocks;
+    }
+    k->counters.instructions += n;
+    k->kinds[ROW_VALU] += vector;
+    k->kinds[ROW_SALU] += n - vector;
+    w->executed += n;
+    w->clock += clocks;
+    w->pc += s->in[n - 1]->offset + s->in[n - 1]->size - s->in[0]->offset;
+}
+
+/* Executes straight-line code from `in` on, within the step of the time slice and `budget`. False
+ * if `in` has to be executed by itself. */
+static bool run_straight(struct worker *k, struct wave *w, const struct inst *in, uint64_t budget)
+{
+    const struct straight *s = straight_of(w->launch->code, in);
+    const uint64_t left = k->step - (w->executed & k->step);
+    if (s->n < 2 || s->n > left || s->n > budget - w->executed || !straight_applies(w, s))
+        return false;
+    const unsigned n = checked_straight(w, s, s->n);
+    if (!n)
+        return false;
+    pass_straight(k, w, s, n);
+    simulator_parts.straight(w, s->in, n);
+    return true;
+}
+
 void turn_step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
@@ -310,6 +363,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
+    uint64_t retry = 0; /* number of executed instructions from which straight-line code is tried */
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);
         if (!in)
@@ -325,6 +379,11 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
             wave_fault(w, in, FAULT_BUDGET, 0, "%llu instructions executed",
                        (unsigned long long)w->executed);
             return;
+        }
+        if (!observed && w->executed >= retry) {
+            if (run_straight(k, w, in, budget))
+                continue;
+            retry = in->straight->n < 2 ? 0 : w->executed + STRAIGHT_RETRY;
         }
         const uint64_t at = w->pc;
         if (!observed && is_alone(w, in)) {

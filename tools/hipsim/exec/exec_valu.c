@@ -640,3 +640,39 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
     if (!in->plain || !execute_plain(w, in))
         execute_any(w, in);
 }
+
+/* Executes a plain vector instruction of straight-line code. */
+static inline void execute_defined(struct wave *w, const struct inst *in)
+{
+    alignas(64) uint32_t tmp[3][2 * WAVE_LANES];
+    alignas(64) uint32_t out[2 * WAVE_LANES];
+    struct lanes x = {.w = w, .in = in, .exec = UINT64_MAX};
+
+    for (unsigned k = 0; k < in->nsrc; k++)
+        fetch_plain(w, &in->src[k], tmp[k], &x.s[k]);
+    if (in->form & FORM_SRC_MODS) {
+        for (unsigned k = 0; k < in->nsrc; k++) {
+            if (!in->src[k].neg && !in->src[k].abs)
+                continue;
+            sign_rows(&in->src[k], x.s[k], tmp[k]);
+            x.s[k] = tmp[k];
+        }
+    }
+    if (in->dst.kind != OPND_SGPR) {
+        write_plain(w, &x);
+        return;
+    }
+    x.d = out;
+    call_kernel(&x);
+    finish_mask(w, in, out, UINT64_MAX, UINT64_MAX);
+}
+
+void LOCAL(exec_straight)(struct wave *w, const struct inst *const *in, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (in[i]->plain)
+            execute_defined(w, in[i]);
+        else
+            in[i]->exec(w, in[i]);
+    }
+}

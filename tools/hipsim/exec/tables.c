@@ -77,6 +77,22 @@ const struct lane_loops *lane_loops(void)
     return &lane_loops_plain;
 }
 
+void exec_straight_plain(struct wave *w, const struct inst *const *in, unsigned n);
+void exec_straight_avx2(struct wave *w, const struct inst *const *in, unsigned n);
+void exec_straight_avx512(struct wave *w, const struct inst *const *in, unsigned n);
+
+void exec_straight(struct wave *w, const struct inst *const *in, unsigned n)
+{
+#ifdef HIPSIM_X86
+    switch (host_isa()) {
+    case HOST_AVX512: exec_straight_avx512(w, in, n); return;
+    case HOST_AVX2: exec_straight_avx2(w, in, n); return;
+    default: break;
+    }
+#endif
+    exec_straight_plain(w, in, n);
+}
+
 const struct op_row *const *exec_tables(void)
 {
 #ifdef HIPSIM_X86

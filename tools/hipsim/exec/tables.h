@@ -26,6 +26,9 @@ enum host_isa host_isa(void);
  * for this CPU.
  */
 const struct op_row *const *exec_tables(void);
+/* Executes straight-line code with the lane kernels for host_isa(). */
+void exec_straight(struct wave *w, const struct inst *const *in, unsigned n);
+
 extern const struct row_alias exec_aliases[];
 extern const struct op_row exec_barrier_rows[];
 extern const struct op_row exec_gfx1250_rows[];

@@ -181,9 +181,20 @@ static void collect(void *ctx, struct workgroup *wg)
     p->mode_after = w->mode;
 }
 
+/* An observer of each instruction, which sees them one by one. */
+static void look_on(void *ctx, const struct wave *w, const struct inst *in,
+                    const struct mem_access *access)
+{
+    (void)ctx;
+    (void)w;
+    (void)in;
+    (void)access;
+}
+
 void program_at(struct program *p, struct code *code, uint64_t offset)
 {
     struct observer observer = {.ctx = p, .workgroup_begin = preset, .workgroup_end = collect};
+    observer.inst = p->one_by_one ? look_on : NULL;
     struct launch launch = {
         .code = code,
         .kernel = "program",
