@@ -553,6 +553,9 @@ def skip(op):
         when = op.pages["when"]
         text += f"    if ({expression(when, op)})\n    " if when else ""
         text += "    attn_pages_skip(count, v);\n"
+        if op.cache:
+            text += f"    if ({expression(when, op)})\n    " if when else ""
+            text += "    attn_cache_skip(&d->cache, count, v);\n"
     return text + "    (void)d;\n    (void)a;\n}\n\n"
 
 

@@ -71,11 +71,13 @@ def describe(op):
             what = "latent" if c["latent"] else "cache"
             prefix = "" if a.name == "cache" else a.name + "."
             optional = "true" if c["needed"] or a.name == "from" else "false"
-            text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {needed}, "
+            rows = "" if c["latent"] else "&a->batch, " if op.pages else "NULL, "
+            text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {rows}{needed}, "
                      f"{optional}, t + n);\n")
-            # Pages that are copied as bytes take no scale of the whole tensor.
+            # Pages that are copied as bytes take no scale of the whole tensor or of heads.
             for i in [] if c["fill"] else [2, 1]:
-                text += f"    t[n - {i}].optional |= d->cache.scale == ATTN_KV_SCALE_TENSOR;\n"
+                text += (f"    t[n - {i}].optional |= d->cache.scale == ATTN_KV_SCALE_TENSOR || "
+                         "d->cache.scale == ATTN_KV_SCALE_HEAD;\n")
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
             optional = "true" if op.pages["kv_lens_optional"] else "false"
@@ -122,8 +124,8 @@ def members(op):
                     "kv_heads, head_dim / x, page_size, x]; ATTN_FP8 as uint8",
                     "NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE [pages, kv_heads, "
                     "page_size / x, head_dim_v, x]; SHUFFLE_K [pages, kv_heads, head_dim_v, page_size]",
-                    "float32 [1], [pages, kv_heads, page_size] or [pages, kv_heads], as "
-                    "desc.cache.scale says", "the same, with the same strides"]
+                    "float32 [1], [pages, kv_heads, page_size], [pages, kv_heads] or [batch, kv_heads], as "
+                    "desc.cache.scale says; of the last [1, kv_heads] for all sequences, and any stride may be 0", "the same, with the same strides"]
             rows = list(zip(CACHE, docs))
             if op.cache["latent"]:
                 rows = [(CACHE[0], "[pages, page_size, 1, head_dim]; ATTN_FP8 as uint8"),

@@ -169,6 +169,11 @@ static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
     const int64_t head = c->scale_head_stride ? c->scale_head_stride : tokens;
     const int64_t page = c->scale_page_stride ? c->scale_page_stride : kv_heads * head;
     const bool single = d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d);
+    if (d->scale == ATTN_KV_SCALE_HEAD) {
+        values[ATTN_ARG_SCALE_HEAD_STRIDE].i64 = c->scale_head_stride;
+        values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = c->scale_page_stride;
+        return;
+    }
     values[ATTN_ARG_SCALE_HEAD_STRIDE].i64 = single ? 0 : head;
     values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = single ? 0 : page;
 }
@@ -362,6 +367,15 @@ int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p, cons
     values[ATTN_ARG_KV_INDPTR].ptr = p->kv_indptr;
     values[ATTN_ARG_KV_INDICES].ptr = p->kv_indices;
     return ATTN_OK;
+}
+
+void attn_cache_skip(const struct attn_cache_desc *d, int64_t count, union attn_value *values)
+{
+    if (d->scale != ATTN_KV_SCALE_HEAD)
+        return;
+    const int64_t bytes = count * values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 * (int64_t)sizeof(float);
+    attn_advance(&values[ATTN_ARG_K_SCALE].ptr, bytes);
+    attn_advance(&values[ATTN_ARG_V_SCALE].ptr, bytes);
 }
 
 void attn_pages_skip(int64_t count, union attn_value *values)

@@ -71,6 +71,9 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
+/* Removes the first `count` sequences from the scales of a call's cache, where each has its own. */
+void attn_cache_skip(const struct attn_cache_desc *desc, int64_t count, union attn_value *values);
+
 /* Removes the first `count` sequences from the page lists of a call. */
 void attn_pages_skip(int64_t count, union attn_value *values);
 

@@ -153,6 +153,8 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
     int64_t needed = wanted->more;
     if (is < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld", t->name, d, (long long)is);
+    if (t->shared && d == 0 && is == 1)
+        return ATTN_OK;
     if (!wanted->count && wanted->more < 0)
         return ATTN_OK; /* any size: kernels have 64-bit addresses */
     if (wanted->count && is - wanted->more > INT32_MAX)
@@ -197,10 +199,10 @@ static int check_strides(struct binding *b, const struct attn_tensor *t, const D
     if (is_empty(given))
         return ATTN_OK;
     for (int d = 0; d < t->ndim; d++) {
-        const int64_t is = stride(given, d), dense = dense_stride(given, d);
-        if (given->shape[d] <= 1)
+        const int64_t is = stride_of(given, d), dense = dense_stride(given, d);
+        if (given->shape[d] <= 1 && !t->shared)
             continue;
-        if (is == 0) /* 0 means contiguous in the argument structs */
+        if (is == 0 && !t->shared) /* 0 means contiguous in the argument structs */
             return attn_fail(ATTN_BAD_ARGUMENT, "%s is expanded: dimension %d has stride 0",
                              t->name, d);
         if (d >= t->free && is != dense)

@@ -38,9 +38,9 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
         t->dims[i + 1].more = dims[i];
 }
 
-/* Returns the scale tensor: [1], [page, head, token] or [page, head]. */
+/* Returns the scale tensor: [1], [page, head, token], [page, head] or [sequence, head]. */
 static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
-                                       struct attn_cache *c)
+                                       struct attn_cache *c, int32_t *batch)
 {
     struct attn_tensor t = {.element = ATTN_F32, .vector = 1, .ndim = 1, .dims = {{NULL, 1, 0}}};
     if (d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d))
@@ -52,12 +52,16 @@ static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t 
     t.dims[0] = (struct attn_dimension){&c->page_count, 0, 0};
     t.dims[1].more = kv_heads;
     t.dims[2].more = d->page_size;
+    if (d->scale == ATTN_KV_SCALE_HEAD) {
+        t.shared = true;
+        t.dims[0] = (struct attn_dimension){batch, batch ? 0 : 1, 0};
+    }
     return t;
 }
 
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
-                            const struct attn_cache_heads *heads, struct attn_cache *c, bool needed,
-                            bool optional, struct attn_tensor *t)
+                            const struct attn_cache_heads *heads, struct attn_cache *c,
+                            int32_t *batch, bool needed, bool optional, struct attn_tensor *t)
 {
     const bool packed = desc->layout == ATTN_KV_PACKED;
     const bool mixed = desc->layout == ATTN_KV_SCALES_LAST;
@@ -78,7 +82,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
             t[value].strides[nhd ? 2 : 1] = value ? &c->v_head_stride : &c->k_head_stride;
         if (nhd && !mixed)
             t[value].strides[1] = value ? &c->v_token_stride : &c->k_token_stride;
-        t[2 + value] = scale_tensor(desc, heads->kv_heads, c);
+        t[2 + value] = scale_tensor(desc, heads->kv_heads, c, batch);
         t[2 + value].name = value ? "v_scale" : "k_scale";
         t[2 + value].pointer = value ? &c->v_scale : &c->k_scale;
     }
@@ -87,7 +91,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
         t[i].needed &= i != 1 || !(packed || mixed); /* values are part of the rows at k */
         t[i].optional = optional;
         t[i].written = true;
-        t[i].paged = true;
+        t[i].paged = !t[i].shared;
     }
     return 4;
 }
@@ -97,7 +101,7 @@ unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              bool needed, bool optional, struct attn_tensor *t)
 {
     struct attn_tensor both[4];
-    attn_cache_tensors(desc, heads, c, needed, optional, both);
+    attn_cache_tensors(desc, heads, c, NULL, needed, optional, both);
     t[0] = both[0];
     t[1] = both[2];
     return 2;

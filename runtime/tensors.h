@@ -26,7 +26,9 @@ struct attn_tensor {
     bool optional; /* may be NULL even if needed */
     bool written;  /* the kernel writes it */
     bool paged;    /* the first dimension counts pages of a cache */
-    int vector;    /* elements of one vector access, which sets the alignment */
+    bool shared; /* the first dimension may be 1, and strides of 0 are no contiguous ones: elements
+                    * serve several rows */
+    int vector;  /* elements of one vector access, which sets the alignment */
     int ndim;
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
     int free;                                        /* leading dimensions with free strides */
@@ -34,10 +36,11 @@ struct attn_tensor {
                                                       * NULL: unused */
 };
 
-/* Describe the tensors of struct attn_cache and struct attn_pages; return their number. */
+/* Describe the tensors of struct attn_cache and struct attn_pages; return their number. `batch` is
+ * the call's count of sequences; NULL: it has none. */
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
-                            bool needed, bool optional, struct attn_tensor *t);
+                            int32_t *batch, bool needed, bool optional, struct attn_tensor *t);
 unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
                              const struct attn_cache_heads *heads, struct attn_cache *cache,
                              bool needed, bool optional, struct attn_tensor *t);

@@ -98,13 +98,14 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
 
 /* Returns the scale of the stored numbers: a scalar, one for each row, or none. For packed rows it
  * returns the byte offsets of the rows' scales. */
-static struct tir_value find_scale(const struct att_cache *c, struct tir_value slot)
+static struct tir_value find_scale(const struct att_variant *v, const struct att_cache *c,
+                                   struct tir_value slot)
 {
     if (c->packed)
         return att_packed_scale_row(c, slot);
     if (c->scaling == ATT_KV_SCALE_NONE)
         return (struct tir_value){0};
-    if (c->scaling == ATT_KV_SCALE_TENSOR)
+    if (att_shares_scale(v))
         return att_cache_tensor_scale(c);
     return att_cache_load_scales(c, att_cache_scale_row(c, slot));
 }
@@ -139,10 +140,11 @@ static void copy_rows(struct gather *g, bool value)
 {
     struct tir_builder *b = &g->b;
     struct att_cache c = att_cache(b, g->v, b->f->machine, value, g->head);
+    att_cache_of_sequence(&c, g->sequence);
     const bool one_by_one = att_cache_narrow_panels(&c);
     const struct att_cache_tiles tiles = att_cache_tiles(&c, att_dtype(g->v), g->waves, g->rows);
     const struct tir_value slot = find_slots(g, &c, tiles.column);
-    const struct tir_value row = att_cache_slot_row(&c, slot), shared = find_scale(&c, slot);
+    const struct tir_value row = att_cache_slot_row(&c, slot), shared = find_scale(g->v, &c, slot);
     struct panel panels[ATT_CACHE_PANELS];
     for (unsigned i = 0; i < tiles.n && !one_by_one; i++)
         panels[i] = load_panel(&c, row, &tiles, i, shared);

@@ -192,7 +192,7 @@ static void quantise(struct side *s, struct tir_value inverse)
 static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
 {
     const struct att_cache *c = &s->cache;
-    if (c->scaling == ATT_KV_SCALE_TENSOR)
+    if (att_shares_scale(w->v))
         return tir_rcp(&w->b, att_cache_tensor_scale(c));
     if (c->scaling != ATT_KV_SCALE_TOKEN)
         return (struct tir_value){0};

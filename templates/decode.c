@@ -73,7 +73,7 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t,
         return false;
     const bool by_lane = split_kv_by_lane(v);
     const bool window = att_hides_early(v) && in_parts(v);
-    const bool scaled = v->kv_scale >= ATT_KV_SCALE_TOKEN;
+    const bool scaled = att_scales_rows(v);
     if (by_lane && (scaled || att_is_shuffled(v)))
         return t->rows <= 16;
     const bool plain = !by_lane && !v->logits && !window;
@@ -495,7 +495,7 @@ static struct split_kv_state walk_keys(struct decode *d)
 static void begin_attention(struct decode *d)
 {
     struct tir_value k_scale = {0};
-    if (d->kv.v->kv_scale == ATT_KV_SCALE_TENSOR)
+    if (att_shares_scale(d->kv.v))
         k_scale = att_cache_tensor_scale(&d->kv.k.c);
     if (d->kv.v->q_dtype == ATT_Q_DTYPE_FP8 && d->kv.v->q_scale == ATT_Q_SCALE_TENSOR) {
         struct tir_builder *b = &d->kv.b;

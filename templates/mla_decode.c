@@ -186,7 +186,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "a latent cache has kv_layout nhd, packed or scales_last");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
-    if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
+    if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
     if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");

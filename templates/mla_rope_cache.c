@@ -81,7 +81,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (att_cache_dtype(v) == TIR_I8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
-    if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
+    if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
     if (v->product_dim && !att_row_product_check(v, m, ATT_PRODUCT_COLUMNS, why))
         return false;

@@ -82,7 +82,9 @@ static void find_cache(struct prefill *p)
         return;
     p->source.k.cache = att_cache(&p->b, p->v, p->m, false, p->work.kv_head);
     p->source.v.cache = att_cache(&p->b, p->v, p->m, true, p->work.kv_head);
-    if (p->v->kv_scale == ATT_KV_SCALE_TENSOR) {
+    att_cache_of_sequence(&p->source.k.cache, p->work.sequence);
+    att_cache_of_sequence(&p->source.v.cache, p->work.sequence);
+    if (att_shares_scale(p->v)) {
         p->source.k.scale = att_cache_tensor_scale(&p->source.k.cache);
         p->source.v.scale = att_cache_tensor_scale(&p->source.v.cache);
     }

@@ -37,6 +37,16 @@ bool att_is_packed(const struct att_variant *v)
     return v->kv_layout == ATT_KV_LAYOUT_PACKED || v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
 }
 
+bool att_shares_scale(const struct att_variant *v)
+{
+    return v->kv_scale == ATT_KV_SCALE_TENSOR || v->kv_scale == ATT_KV_SCALE_HEAD;
+}
+
+bool att_scales_rows(const struct att_variant *v)
+{
+    return v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK;
+}
+
 bool att_cache_check(const struct att_variant *v, struct att_why *why)
 {
     const unsigned dtype = att_cache_dtype(v);
@@ -147,6 +157,13 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     if (c.packed)
         c.widest = F32_RUN;
     return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
+}
+
+void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence)
+{
+    struct tir_builder *b = c->b;
+    if (c->scaling == ATT_KV_SCALE_HEAD)
+        c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, sequence), c->scale_page_stride));
 }
 
 bool att_cache_narrow_panels(struct att_cache *c)

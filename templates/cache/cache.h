@@ -41,7 +41,7 @@ struct att_cache {
                                       SHUFFLE only */
     int page_size;                 /* tokens, if known at compile time */
     struct tir_value scales;       /* i64: address of the scales of this head, or of the tensor */
-    struct tir_value scale_page_stride; /* i64 bytes */
+    struct tir_value scale_page_stride; /* i64 bytes, from a page or a sequence to the next */
 };
 
 /** Offsets in bytes in a row of kv_layout packed: of the fp8 elements' scales, and of the rotated
@@ -59,6 +59,12 @@ enum {
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
 bool att_is_packed(const struct att_variant *v);
 
+/** True if all rows of a head, or of a sequence's head, share a scale: att_cache_tensor_scale(). */
+bool att_shares_scale(const struct att_variant *v);
+
+/** True if rows, or pages of them, have scales in a tensor. */
+bool att_scales_rows(const struct att_variant *v);
+
 /** Returns a cache of only the rotated elements of packed rows, of type `dtype`. A kernel that
  * reads both parts passes it as V, and the latent part as K. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
@@ -67,6 +73,9 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
  * scales. The builder must outlive it. Each call uses the builder's current stage and phase. */
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head);
+
+/** Moves the cache to the scales of a sequence (i32), where sequences have their own. */
+void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence);
 
 /** Checks what every op with a cache requires: dtype against scale, and page size against
  * layout. */
@@ -210,10 +219,10 @@ struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value s
 unsigned att_packed_scale_dtype(const struct att_cache *c);
 /** Loads the scales of existing rows, Mx1 f32; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
-/** Stores the scales of rows, Mx1 f32; not for a scale per tensor. */
+/** Stores the scales of rows, Mx1 f32; not for a scale that all rows share. */
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
                             struct tir_value scale);
-/** Returns the scale of a whole tensor, a scalar f32. */
+/** Returns the scale that all rows share, a scalar f32: att_shares_scale(). */
 struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 
 /** Returns the largest |x| of each row, Mx1 f32, for an f32 tile. */

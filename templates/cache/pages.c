@@ -390,7 +390,7 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     find_token(b, p, t, key, &page, &token);
     const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
-    if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
+    if (att_scales_rows(p->v))
         d.scale = load_scales(b, p, t, page, token);
     if (t->cache.scales_last)
         d.scale = load_last_scales(b, p, t, offset_of(b, p, &t->cache, entries, page), token);

@@ -171,6 +171,8 @@ void decode_find_cache(struct decode *d)
         head = tir_and(&d->kv.b, head, tir_i32(&d->kv.b, INT32_MAX));
     d->kv.k.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, false, head);
     d->kv.value.c = att_cache(&d->kv.b, d->kv.v, d->kv.m, true, head);
+    att_cache_of_sequence(&d->kv.k.c, d->kv.item.sequence);
+    att_cache_of_sequence(&d->kv.value.c, d->kv.item.sequence);
 }
 
 /* ---- Page numbers ---- */
@@ -496,10 +498,7 @@ struct tir_value decode_use_v(struct decode *d, struct tir_value v, struct tir_v
 
 /* ---- Scales ---- */
 
-static bool scaled_by_row(const struct decode *d)
-{
-    return d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN || d->kv.v->kv_scale == ATT_KV_SCALE_BLOCK;
-}
+static bool scaled_by_row(const struct decode *d) { return att_scales_rows(d->kv.v); }
 
 /* Returns the layout of the keys of one block, as rows of the scores. */
 static struct tir_layout block_rows(const struct decode *d)

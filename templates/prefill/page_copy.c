@@ -27,7 +27,7 @@ bool prefill_copies_pages(const struct prefill *p)
     const struct att_variant *const v = p->v;
     const unsigned rows = own_rows(p);
     unsigned narrowest = (unsigned)v->head_dim_v;
-    if (!v->paged || att_is_shuffled(v) || v->kv_scale > ATT_KV_SCALE_TENSOR)
+    if (!v->paged || att_is_shuffled(v) || att_scales_rows(v))
         return false;
     for (unsigned i = 0; i < p->k.n_panels; i++)
         narrowest = p->k.panels[i].width < narrowest ? p->k.panels[i].width : narrowest;

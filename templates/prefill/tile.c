@@ -404,7 +404,7 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     const bool wide = v->head_dim > NARROW && !v->planned;
     const bool loads = p->source.kind == PREFILL_PAGES;
-    return !loads || !(wide || att_is_shuffled(v) || v->kv_scale >= ATT_KV_SCALE_TOKEN) ||
+    return !loads || !(wide || att_is_shuffled(v) || att_scales_rows(v)) ||
            att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
 }
 
@@ -490,7 +490,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
-    if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
+    if (att_is_shuffled(v) && att_scales_rows(v) &&
         t->keys * t->head_dim_v > SCALED_VALUES * (int)tir_lanes(m) * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
     if (!has_room_beside(v, t, m, why))
@@ -570,9 +570,10 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
         return true;
     if (v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
-    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
+    if (v->kv_scale != ATT_KV_SCALE_NONE && !att_shares_scale(v))
         return att_reject(why, ATT_KV_SCALE,
-                          "q_dtype fp8 is for a cache of one scale: kv_scale none or tensor");
+                          "q_dtype fp8 is for a cache whose rows have no scales of their own: "
+                          "kv_scale none, tensor or head");
     return true;
 }
 

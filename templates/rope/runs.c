@@ -108,12 +108,16 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
         tir_tile_scatter(b, s->out.base, rows, tir_i32(b, g->tiles.first[i] * ROPE_ELEM), raw[i]);
 }
 
+/* Returns the offsets of the scales of the group's heads. */
+static struct tir_value head_scales(struct rope *p, const struct group *g)
+{
+    return steps(p, g->head, att_stride(&p->b, ARG_SCALE_HEAD_STRIDE, sizeof(float)));
+}
+
 /* Returns the addresses of the group's scales; negative where nothing is written. */
 static struct tir_value scale_rows(struct rope *p, const struct group *g)
 {
-    struct tir_builder *b = &p->b;
-    const struct tir_value stride = att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
-    return tir_add(b, att_cache_scale_row(&p->cache[1], g->slot), steps(p, g->head, stride));
+    return tir_add(&p->b, att_cache_scale_row(&p->cache[1], g->slot), head_scales(p, g));
 }
 
 /* Returns the factor for storing values. A scale per token is computed here and stored. */
@@ -125,6 +129,8 @@ static struct tir_value quantum(struct rope *p, const struct group *g, const str
         return (struct tir_value){0};
     if (c->scaling == ATT_KV_SCALE_TENSOR)
         return att_cache_inverse(c, att_cache_tensor_scale(c));
+    if (c->scaling == ATT_KV_SCALE_HEAD)
+        return att_cache_inverse(c, att_cache_load_scales(c, head_scales(p, g)));
     const struct tir_value rows = scale_rows(p, g);
     struct tir_value absmax = att_absmax(b, x[0]);
     for (unsigned i = 1; i < g->tiles.n; i++)

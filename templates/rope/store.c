@@ -20,10 +20,12 @@ struct rope_slot rope_open_slot(struct rope *p, bool value)
     const struct att_cache *c = &t.cache;
     t.at = att_cache_slot_row(c, p->slot);
     t.head_stride = att_stride(b, value ? ARG_V_HEAD_STRIDE : ARG_K_HEAD_STRIDE, c->size);
-    if (c->scaling == ATT_KV_SCALE_TOKEN) {
+    if (c->scaling == ATT_KV_SCALE_TOKEN)
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
+    if (c->scaling == ATT_KV_SCALE_HEAD)
+        t.scales = c->scales;
+    if (t.scales.id)
         t.scale_stride = att_stride32(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
-    }
     return t;
 }
 
@@ -66,6 +68,9 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
         return att_cache_inverse(c, att_cache_tensor_scale(c));
     if (c->scaling == ATT_KV_SCALE_BLOCK)
         return p->inverse;
+    if (c->scaling == ATT_KV_SCALE_HEAD)
+        return att_cache_inverse(c, tir_tile_load(&p->b, scales_of(p, s, t), row,
+                                                  rope_head_column(p, s->shape, TIR_F32)));
     const struct tir_value absmax = rope_absmax(p, s->shape, x);
     const struct tir_value scale = att_cache_scale_of(c, absmax);
     rope_store_scales(p, s, t, row, scale);

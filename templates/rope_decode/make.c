@@ -231,7 +231,7 @@ static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *
     struct tir_builder *const b = &w->rope.b;
     if (c->scaling == ATT_KV_SCALE_NONE)
         return (struct tir_value){0};
-    if (c->scaling == ATT_KV_SCALE_TENSOR) {
+    if (att_shares_scale(d->kv.v)) {
         struct att_cache value = d->kv.value.c;
         value.b = b;
         const struct tir_type t = rope_head_column(&w->rope, w->source.shape, TIR_F32);

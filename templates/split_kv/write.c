@@ -127,7 +127,7 @@ struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_ki
         p.out = result(d, ARG_OUT, ARG_OUT_TOKEN_STRIDE, ARG_OUT_HEAD_STRIDE, 2);
     if (kind != SPLIT_KV_PART && d->v->lse)
         p.lse = result(d, ARG_LSE, ARG_LSE_TOKEN_STRIDE, ARG_LSE_HEAD_STRIDE, 4);
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR && kind == SPLIT_KV_EITHER)
+    if (att_shares_scale(d->v) && kind == SPLIT_KV_EITHER)
         p.scale = att_cache_tensor_scale(&d->value.c);
     const struct tir_value zero = tir_i32(b, 0);
     p.final =
@@ -414,7 +414,7 @@ void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s)
     const struct att_softmax_end end =
         att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
     struct tir_value scale = {0};
-    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+    if (att_shares_scale(d->v))
         scale = att_cache_tensor_scale(&d->value.c);
     const struct tir_value inverse = inverse_of(d, &end, scale);
     struct tir_value o = s->o;

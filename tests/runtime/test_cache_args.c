@@ -123,13 +123,13 @@ static void packed_rows_are_one_tensor(void **state)
     struct attn_cache cache = {0};
     struct attn_cache_desc d = {.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED};
     struct attn_tensor t[4];
-    assert_int_equal(attn_cache_tensors(&d, &heads, &cache, true, false, t), 4);
+    assert_int_equal(attn_cache_tensors(&d, &heads, &cache, NULL, true, false, t), 4);
     assert_true(t[0].needed);
     assert_false(t[1].needed || t[2].needed || t[3].needed);
     d = (struct attn_cache_desc){.dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TENSOR};
-    attn_cache_tensors(&d, &heads, &cache, true, false, t);
+    attn_cache_tensors(&d, &heads, &cache, NULL, true, false, t);
     assert_true(t[0].needed && t[1].needed && t[2].needed && t[3].needed);
-    attn_cache_tensors(&d, &heads, &cache, false, false, t);
+    attn_cache_tensors(&d, &heads, &cache, NULL, false, false, t);
     assert_false(t[0].needed || t[1].needed || t[2].needed || t[3].needed);
 }
 
@@ -233,19 +233,47 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     refused(attn_family_cache_copy.fill(&desc, &a, &call), "pairs is negative");
 }
 
+/* Strides of 0 share scales; the scales of a kernel that starts at a later sequence are its own. */
+static void scales_of_heads_have_the_strides_that_are_given(void **state)
+{
+    (void)state;
+    struct attn_cache_write_desc d = write_desc();
+    d.cache.scale = ATTN_KV_SCALE_HEAD;
+    assert_int_equal(normalise_write(d), ATTN_OK);
+    struct attn_cache_write_args a = write_args();
+    assert_int_equal(fill_write(a), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_SCALE_HEAD_STRIDE].i64, 0);
+    assert_int_equal(call.values[ATTN_ARG_SCALE_PAGE_STRIDE].i64, 0);
+    a.cache.scale_head_stride = 3;
+    a.cache.scale_page_stride = 24;
+    assert_int_equal(fill_write(a), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_SCALE_HEAD_STRIDE].i64, 3);
+    attn_cache_skip(&desc.cache_write.cache, 5, call.values);
+    assert_ptr_equal(call.values[ATTN_ARG_K_SCALE].ptr, at(4 + 5 * 24 * 4));
+    assert_ptr_equal(call.values[ATTN_ARG_V_SCALE].ptr, at(8 + 5 * 24 * 4));
+    desc.cache_write.cache.scale = ATTN_KV_SCALE_TOKEN;
+    attn_cache_skip(&desc.cache_write.cache, 5, call.values);
+    assert_ptr_equal(call.values[ATTN_ARG_K_SCALE].ptr, at(4 + 5 * 24 * 4));
+    a.cache.v_scale = NULL;
+    refused(fill_write(a), "v_scale is NULL");
+}
+
 static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
 {
     (void)state;
-    for (int scale = ATTN_KV_SCALE_TENSOR; scale <= ATTN_KV_SCALE_BLOCK; scale++) {
+    static const enum attn_kv_scale scales[] = {ATTN_KV_SCALE_TENSOR, ATTN_KV_SCALE_TOKEN,
+                                                ATTN_KV_SCALE_BLOCK, ATTN_KV_SCALE_HEAD};
+    for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++) {
+        const enum attn_kv_scale scale = scales[i];
         const struct attn_cache_copy_desc d = {
             .size = sizeof(d),
             .head_dim = 64,
             .kv_heads = 4,
-            .cache = {.dtype = ATTN_INT8, .scale = (enum attn_kv_scale)scale, .page_size = 16},
+            .cache = {.dtype = ATTN_INT8, .scale = scale, .page_size = 16},
         };
         assert_int_equal(attn_family_cache_copy.normalise(&d, &desc), ATTN_OK);
         struct attn_cache_copy_args a = copy_args();
-        if (scale == ATTN_KV_SCALE_TENSOR)
+        if (scale == ATTN_KV_SCALE_TENSOR || scale == ATTN_KV_SCALE_HEAD)
             assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
         else
             refused(attn_family_cache_copy.fill(&desc, &a, &call), "k_scale or v_scale is NULL");
@@ -479,6 +507,7 @@ int main(void)
         cmocka_unit_test(arguments_of_cache_write_are_checked),
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
+        cmocka_unit_test(scales_of_heads_have_the_strides_that_are_given),
         cmocka_unit_test(a_copy_asks_for_the_scales_of_tokens_and_blocks_alone),
         cmocka_unit_test(packed_rows_are_copied_whole),
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),

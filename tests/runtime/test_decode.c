@@ -268,6 +268,51 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     close_bench(&b);
 }
 
+/* A scale of each sequence and head, or of each head: [batch, kv heads] or [1, kv heads]. */
+static void scales_of_heads_may_serve_all_sequences(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct decode_kernel kernels[] = {
+        {.name = "head", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "head"},
+    };
+    static const struct {
+        int64_t rows, strides[2], page_stride, head_stride;
+    } cases[] = {{3, {2, 1}, 2, 1}, {3, {8, 2}, 8, 2}, {3, {0, 1}, 0, 1},
+                 {3, {0, 0}, 0, 0}, {1, {2, 1}, 0, 1}, {1, {7, 3}, 0, 3}};
+    struct bench b = decode_open(kernels, COUNT(kernels), 0);
+    struct attn_decode_desc d = decode_desc();
+    d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_HEAD, 32};
+    struct attn_op *op;
+    struct dlpack p;
+    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_OK);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct attn_decode_args a = {.size = sizeof(a)};
+        int64_t strides[] = {cases[i].strides[0], cases[i].strides[1]};
+        make_dlpack(&p, true);
+        for (int s = D_K_SCALE; s <= D_V_SCALE; s++) {
+            p.t[s].ndim = 2;
+            p.shapes[s][0] = cases[i].rows;
+            p.t[s].strides = strides;
+        }
+        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_OK);
+        assert_int_equal(a.batch, 3);
+        assert_int_equal(a.cache.scale_page_stride, cases[i].page_stride);
+        assert_int_equal(a.cache.scale_head_stride, cases[i].head_stride);
+        p.shapes[D_K_SCALE][0] = p.shapes[D_V_SCALE][0] = 2; /* neither 1 nor a sequence's each */
+        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
+        says("dimension 0 is");
+        p.shapes[D_K_SCALE][0] = cases[i].rows == 1 ? 3 : 1;
+        p.shapes[D_V_SCALE][0] = cases[i].rows;
+        if (cases[i].page_stride || cases[i].rows == 1) {
+            assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
+            says("k_scale and v_scale have different strides");
+        }
+    }
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void tensors_that_are_no_cache_are_named(void **state)
 {
     (void)state;
@@ -332,7 +377,7 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED(d.q_len = 65, "q_len 65 is not 1 to 64");
     REFUSED(d.cache.dtype = 9, "cache.dtype 9");
     REFUSED(d.cache.layout = 5, "cache.layout 5");
-    REFUSED(d.cache.scale = 5, "cache.scale 5");
+    REFUSED(d.cache.scale = 6, "cache.scale 6");
     REFUSED(d.cache.page_size = 0, "page_size 0 is not in 1 to 65536");
     REFUSED(d.cache.page_size = -16, "page_size -16 is not in 1 to 65536");
     REFUSED(d.cache.page_size = 1 << 17, "page_size 131072 is not in 1 to 65536");
@@ -487,6 +532,7 @@ int main(void)
         cmocka_unit_test(caches_have_kernels_of_their_own),
         cmocka_unit_test(contiguous_caches_need_no_strides),
         cmocka_unit_test(tensors_become_a_cache_and_its_pages),
+        cmocka_unit_test(scales_of_heads_may_serve_all_sequences),
         cmocka_unit_test(tensors_that_are_no_cache_are_named),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),

@@ -82,7 +82,8 @@ static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, 
 {
     if (c->scale == REF_SCALE_TENSOR)
         return 0;
-    return page * c->scale_page_stride + head * c->scale_head_stride +
+    const int64_t row = c->scale == REF_SCALE_HEAD ? c->sequence : page;
+    return row * c->scale_page_stride + head * c->scale_head_stride +
            (c->scale == REF_SCALE_TOKEN ? token : 0);
 }
 

@@ -12,6 +12,7 @@ enum ref_scale {
     REF_SCALE_TOKEN,
     REF_SCALE_BLOCK,
     REF_SCALE_E8M0,
+    REF_SCALE_HEAD,
 };
 
 /* The K or V of a cache. Strides are in elements; strides of scales are in floats. */
@@ -27,6 +28,7 @@ struct ref_cache {
     enum ref_scale scale;
     const float *scales;
     int64_t scale_page_stride, scale_head_stride;
+    int sequence; /* REF_SCALE_HEAD: row of the scales, scale_page_stride apart */
 
     /* Latent rows of DeepSeek-V3.2. REF_PACKED_LATENT elements of one byte; then a float32 scale
      * for each 128 of them, or an e8m0 exponent for each 32; then elements of 16 bits. Strides are

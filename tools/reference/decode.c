@@ -27,8 +27,10 @@ void ref_decode_gather(const struct ref_decode *p, int s, int kv_head, double *k
         gather_slots(&p->v, pages, p->kv_lens[s], v);
         return;
     }
-    ref_cache_gather(&p->k, pages, p->kv_lens[s], kv_head, k);
-    ref_cache_gather(&p->v, pages, p->kv_lens[s], kv_head, v);
+    struct ref_cache k_cache = p->k, v_cache = p->v;
+    k_cache.sequence = v_cache.sequence = s;
+    ref_cache_gather(&k_cache, pages, p->kv_lens[s], kv_head, k);
+    ref_cache_gather(&v_cache, pages, p->kv_lens[s], kv_head, v);
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }

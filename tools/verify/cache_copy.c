@@ -30,6 +30,7 @@ static const struct shape {
     {{"shuffle", SKIPS}, 128, 64, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_NONE, 64}, 6},
     {{"columns of V", SKIPS}, 72, 72, 2, {ATTN_BF16, ATTN_KV_SHUFFLE_K, ATTN_KV_SCALE_NONE, 16}, 4},
     {{"fp8", WITHIN}, 128, 128, 2, {ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TENSOR, 16}, 4},
+    {{"head scales", WITHIN}, 128, 64, 2, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_HEAD, 16}, 4},
     {{"token scales", SKIPS}, 64, 64, 2, {ATTN_INT8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 512}, 3},
     {{"block scales", 0}, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
     {{"views", VERIFY_VIEWS}, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 48}, 4},
@@ -75,7 +76,8 @@ static void leave_out_scales(struct call *c)
 
 static void place(struct call *c)
 {
-    if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR)
+    if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR ||
+        c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_HEAD)
         leave_out_scales(c);
     if (is(c, WITHIN))
         paged_leave_out(c, CACHE_COPY_FROM_K_CACHE);
@@ -116,7 +118,7 @@ static void fill_cache(struct call *c, unsigned first)
     struct paged p = cache_of(c, first);
     for (int page = is(c, HALVES) ? 0 : p.page_count - PAGES; page < p.page_count; page++)
         for (int token = 0; token < p.desc.page_size; token++)
-            paged_fill_token(&p, page, token, &c->random);
+            paged_fill_token(&p, (struct slot){.page = page, .token = token}, &c->random);
 }
 
 static void fill(struct call *c)
@@ -150,14 +152,16 @@ static void compare_page(struct call *c, const struct paged *from, int64_t from_
 {
     for (int token = 0; token < to->desc.page_size; token++)
         for (int head = 0; head < to->kv_heads; head++) {
-            const struct slot source = {from_page, token, head}, target = {to_page, token, head};
-            bool same = to->desc.scale < ATTN_KV_SCALE_TOKEN ||
-                        paged_scale(from, part, source) == paged_result_scale(to, part, target);
+            const struct slot source = {from_page, token, head, 0},
+                              target = {to_page, token, head, 0};
+            const bool scaled = paged_scales_rows(&to->desc);
+            bool same =
+                !scaled || paged_scale(from, part, source) == paged_result_scale(to, part, target);
             for (int d = 0; d < to->dim[part]; d++) {
                 same &= paged_bits(from, part, source, d) == paged_result_bits(to, part, target, d);
                 paged_allow(to, part, target, d);
             }
-            if (to->desc.scale >= ATTN_KV_SCALE_TOKEN)
+            if (scaled)
                 paged_allow_scale(to, part, target);
             if (!same)
                 verify_fail(c->row,

@@ -81,7 +81,7 @@ static struct operand *input(struct call *c, enum cache_part part)
 static struct slot slot_of(const struct call *c, int64_t slot, int head)
 {
     const int size = c->desc.cache_write.cache.page_size;
-    return (struct slot){slot / size, (int)(slot % size), head};
+    return (struct slot){slot / size, (int)(slot % size), head, 0};
 }
 
 /* Comparison. */
@@ -325,7 +325,8 @@ static void fill_cache(struct call *c)
     for (int page = is(c, FAR) ? own->spare : 0; page < p.page_count; page++) {
         paged_touch(&p, page);
         if (!block_scaled(c) || page % 2 || is(c, FAR))
-            paged_fill_token(&p, page, page % p.desc.page_size, &c->random);
+            paged_fill_token(&p, (struct slot){.page = page, .token = page % p.desc.page_size},
+                             &c->random);
     }
     for (int token = 0, end; block_scaled(c) && token < tokens; token = end) {
         const int64_t slot = own->slots[token];

@@ -345,6 +345,8 @@ static void place(struct call *c)
     const struct own *own = c->own;
     if (is(c, FAR))
         paged_spread(c, cache_operand(c), PAGES_FAR_STRIDE);
+    if (is(c, OWN_SCALE))
+        paged_share_scales(c, cache_operand(c), &DESC(c, cache));
     if (!is(c, UNEVEN))
         operand_leave_out(OPERAND(c, QO_INDPTR));
     if (is_sparse(c) && is(c, PADDED))
@@ -546,9 +548,10 @@ static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
     const int dim = DESC(c, head_dim), group = DESC(c, heads) / kv_heads(c);
-    const struct ref_cache k = paged_reference(&own->cache, CACHE_K, dim);
+    struct ref_cache k = paged_reference(&own->cache, CACHE_K, dim);
     double *key = call_allocate(c, (size_t)dim, sizeof(*key));
     for (int s = 0; s < ARG(c, batch); s++) {
+        k.sequence = s;
         for (int h = 0; h < DESC(c, heads); h++) {
             const int late = own->cached[s] - 1 - 37 * (h % 5);
             const int at = is(c, LATE) && late > 0 ? late : 0;

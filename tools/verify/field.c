@@ -50,7 +50,8 @@ struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t 
         .dtype = verify_dtype(pack, n, "kv_dtype", verify_dtype(pack, n, "dtype", 0)),
         .layout = VERIFY_NUMBER_OF(pack, n, "kv_layout", "nhd", "shuffle", "packed", "shuffle_k",
                                    "scales_last"),
-        .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block", "e8m0"),
+        .scale = VERIFY_NUMBER_OF(pack, n, "kv_scale", "none", "tensor", "token", "block", "e8m0",
+                                  "head"),
         .page_size = atoi(verify_field(pack, n, "page_size")), /* "any" becomes 0 */
     };
 }

@@ -338,7 +338,7 @@ static void compare_row(struct call *c, int t)
                             AT(page, at, 0, d));
     }
     if (slot >= 0 && packed)
-        compare_packed(c, (struct slot){page, (int)at, 0});
+        compare_packed(c, (struct slot){.page = page, .token = (int)at});
 }
 
 static void compare(struct call *c)

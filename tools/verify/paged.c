@@ -77,6 +77,12 @@ void paged_spread(struct call *c, unsigned first, int64_t bytes)
     }
 }
 
+void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc)
+{
+    for (int part = 0; desc->scale == ATTN_KV_SCALE_HEAD && part < CACHE_PARTS; part++)
+        operand_set_stride(operand_of(c, first, (enum cache_part)part, true, false), 0, 0);
+}
+
 void paged_leave_out(struct call *c, unsigned first)
 {
     for (unsigned i = 0; i < 2 * CACHE_PARTS; i++)
@@ -110,6 +116,11 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
 bool paged_has_rows(const struct attn_cache_desc *desc)
 {
     return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST;
+}
+
+bool paged_scales_rows(const struct attn_cache_desc *desc)
+{
+    return desc->scale == ATTN_KV_SCALE_TOKEN || desc->scale == ATTN_KV_SCALE_BLOCK;
 }
 
 static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
@@ -210,12 +221,17 @@ static const struct precision *precision_of(const struct paged *p, enum cache_pa
     return has_two_bytes(p, part) ? p->rotated : p->precision;
 }
 
-/* Returns the indices of a slot's scale: [1], [page, head, token] or [page, head]. */
+/* Returns the indices of a slot's scale: [1], [page, head, token], [page, head] or [sequence,
+ * head]. */
 static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[])
 {
     const int64_t one[ATTN_DIMENSIONS_MAX] = {0};
     const int64_t of_page[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token};
-    return memcpy(at, p->desc.scale <= ATTN_KV_SCALE_TENSOR ? one : of_page, sizeof(one));
+    const int64_t of_sequence[ATTN_DIMENSIONS_MAX] = {s.sequence, s.head};
+    const int64_t *from = p->desc.scale <= ATTN_KV_SCALE_TENSOR ? one
+                          : p->desc.scale == ATTN_KV_SCALE_HEAD ? of_sequence
+                                                                : of_page;
+    return memcpy(at, from, sizeof(one));
 }
 
 static double decode(const void *type, uint32_t bits)
@@ -294,6 +310,24 @@ void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, doubl
     operand_set(p->scales[part], scale_at(p, s, at), scale);
 }
 
+int paged_shared_scales(const struct paged *p)
+{
+    const bool shared =
+        p->desc.scale == ATTN_KV_SCALE_TENSOR || p->desc.scale == ATTN_KV_SCALE_HEAD;
+    return shared ? (int)operand_count(p->scales[CACHE_K]) : 0;
+}
+
+/* Returns a slot that has the shared scale with number i. */
+static struct slot shared_slot(const struct paged *p, int i)
+{
+    return (struct slot){.head = i % p->kv_heads, .sequence = i / p->kv_heads};
+}
+
+void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale)
+{
+    paged_set_scale(p, part, shared_slot(p, i), scale);
+}
+
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     const double scale =
@@ -352,7 +386,7 @@ void paged_touch(struct paged *p, int64_t page)
         for (int token = 0; token < p->desc.page_size; token++) {
             for (int head = 0; head < p->kv_heads; head++) {
                 int64_t at[ATTN_DIMENSIONS_MAX];
-                const struct slot s = {page, token, head};
+                const struct slot s = {.page = page, .token = token, .head = head};
                 operand_touch(p->elements[part], element_at(p, part, s, 0, at));
             }
         }
@@ -392,11 +426,11 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
     set_row_bits(p, s, scale_byte(p, s, d), ref_packed_scale_size(kind), bits);
 }
 
-void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
+void paged_fill_token(struct paged *p, struct slot at, uint64_t *random)
 {
     for (int part = 0; part < p->parts; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
-            const struct slot s = {page, token, head};
+            const struct slot s = {at.page, at.token, head, at.sequence};
             if (p->scales[part]->given)
                 fill_scale(p, part, s, random);
             for (int d = 0; has_rows(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
@@ -411,11 +445,12 @@ void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random
 void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random)
 {
     for (int at = 0; at < tokens; at++)
-        paged_fill_token(p, page, at, random);
+        paged_fill_token(p, (struct slot){.page = page, .token = at}, random);
     for (int part = 0; part < p->parts && tokens > 0; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
             const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-            paged_set_scale(p, part, (struct slot){page, 0, head}, exp2(-9 + 6 * fraction));
+            paged_set_scale(p, part, (struct slot){.page = page, .head = head},
+                            exp2(-9 + 6 * fraction));
         }
     }
 }
@@ -438,6 +473,7 @@ struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int he
         .page = l->pages[l->first[s] + t / l->page_size],
         .token = (int)(t % l->page_size),
         .head = head,
+        .sequence = s,
     };
 }
 
@@ -533,10 +569,12 @@ void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *
         return;
     for (int i = 0; l->far && i < l->first[l->count]; i++)
         paged_touch(p, l->pages[i]);
+    for (int i = 0; i < paged_shared_scales(p); i++) /* of sequences without tokens too */
+        for (int part = 0; part < p->parts; part++)
+            fill_scale(p, (enum cache_part)part, shared_slot(p, i), &c->random);
     for (int s = 0; s < l->count; s++) {
         for (int64_t t = 0; t < l->lens[s]; t++) {
-            const struct slot slot = page_lists_slot(l, s, t, 0);
-            paged_fill_token(p, slot.page, slot.token, &c->random);
+            paged_fill_token(p, page_lists_slot(l, s, t, 0), &c->random);
         }
     }
 }
@@ -636,7 +674,10 @@ static int32_t choose_block(const struct page_lists *l, const struct page_lists 
 static void fill_block(struct call *c, struct paged *p, int64_t block)
 {
     for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)
-        paged_fill_token(p, slot / p->desc.page_size, (int)(slot % p->desc.page_size), &c->random);
+        paged_fill_token(p,
+                         (struct slot){.page = slot / p->desc.page_size,
+                                       .token = (int)(slot % p->desc.page_size)},
+                         &c->random);
 }
 
 uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,

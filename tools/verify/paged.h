@@ -29,16 +29,22 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
  *  SCALES_LAST. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
+/** True if each token, or each page, of a head has a scale in a tensor. */
+bool paged_scales_rows(const struct attn_cache_desc *desc);
+
 /** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
+
+/** Makes all sequences share the scales of their heads, in place(). Scales of other kinds stay. */
+void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc);
 
 /** Leaves the cache out, in place(). */
 void paged_leave_out(struct call *c, unsigned first);
 
-/** A slot of a cache: a token of a page, for one head. */
+/** A slot of a cache: a token of a page, for one head, and the sequence that has the token. */
 struct slot {
     int64_t page;
-    int token, head;
+    int token, head, sequence;
 };
 
 /** Returns K or V for the reference, with the uploaded contents, as rows of `dim` elements. */
@@ -82,9 +88,16 @@ void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s);
 /** Puts a whole page of a far cache on the device. */
 void paged_touch(struct paged *p, int64_t page);
 
-/** Fills keys, values and scales of a token for all heads at random. A scale that a page shares is
- * set with the page's first token. */
-void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random);
+/** Returns the number of scales of K, or of V, that the rows of a tensor or head share; 0: rows or
+ * pages have scales, or there are none. */
+int paged_shared_scales(const struct paged *p);
+
+/** Sets the shared scale with number i. */
+void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale);
+
+/** Fills keys, values and scales of a token, of at.page, for all heads at random. A scale that a
+ * page shares is set with the page's first token. */
+void paged_fill_token(struct paged *p, struct slot at, uint64_t *random);
 
 /** Fills a page that has a scale: the tokens before `tokens`, and for each head a scale. It is
  * larger or smaller than the later tokens require. */

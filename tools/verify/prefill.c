@@ -246,6 +246,8 @@ static void place(struct call *c)
     const struct own *own = c->own;
     if (c->desc.prefill.paged && is(c, FAR))
         paged_spread(c, PREFILL_K_CACHE, PAGES_FAR_STRIDE);
+    if (c->desc.prefill.paged && is(c, OWN_SCALE))
+        paged_share_scales(c, PREFILL_K_CACHE, &c->desc.prefill.cache);
     if (!c->desc.prefill.paged && is(c, PACKED))
         pack(c);
     for (size_t i = 0; is(c, FAR) && i < COUNT(far); i++) {

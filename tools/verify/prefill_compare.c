@@ -198,7 +198,7 @@ void prefill_compare(struct call *c)
     struct comparison comparison = {
         .precision = precision,
         .attention = &e.reference.attention,
-        .inputs = d->cache.scale > ATTN_KV_SCALE_TENSOR ? precision->unit : 0,
+        .inputs = paged_scales_rows(&d->cache) ? precision->unit : 0,
         .tasks = c->args.prefill.batch * d->heads,
         .task = compare_head,
         .problem = &e,

@@ -255,7 +255,7 @@ static void compare_runs(struct call *c, const struct source *source, struct rop
                 expected_head(c, source, i, head, &r);
                 note_largest(&r, error, &l);
             }
-            t.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
+            t.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head, 0};
             compare_run(c, t, &l);
         }
     }
@@ -282,7 +282,7 @@ static void compare_kv(struct call *c, enum cache_part part)
             if (!cached || slots[token] < 0)
                 continue;
             const int size = p.desc.page_size;
-            target.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head};
+            target.slot = (struct slot){slots[token] / size, (int)(slots[token] % size), head, 0};
             rope_compare_cached(c, target, token, &r, error);
         }
     }

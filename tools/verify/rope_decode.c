@@ -43,13 +43,16 @@ static void fill_angles(struct call *c)
     }
 }
 
-/* Sets a scale of the whole cache, with which numbers up to 4 can be stored: a few are larger. */
+/* Sets scales of the whole cache, or of heads, with which numbers up to 4 can be stored: a few are
+ * larger. */
 static void fill_scales(struct call *c)
 {
     struct own *own = c->own;
-    for (int part = 0; part < CACHE_PARTS && own->cache.desc.scale == ATTN_KV_SCALE_TENSOR; part++)
-        paged_set_scale(&own->cache, (enum cache_part)part, (struct slot){0},
-                        (float)((1.25 + part) * 4 / own->cache.precision->limit));
+    for (int i = 0; i < paged_shared_scales(&own->cache); i++)
+        for (int part = 0; part < CACHE_PARTS; part++)
+            paged_set_shared_scale(
+                &own->cache, (enum cache_part)part, i,
+                (float)((1.25 + part + 0.125 * (i % 5)) * 4 / own->cache.precision->limit));
 }
 
 void rope_decode_fill(struct call *c)

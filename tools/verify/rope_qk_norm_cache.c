@@ -254,7 +254,7 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
     }
 }
 
-/* Fills what the kernel reads of the cache: the tensor's scale, or pages that have a scale. */
+/* Fills what the kernel reads of the cache: shared scales, or pages that have a scale. */
 static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -262,8 +262,9 @@ static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
         if (slots[t] >= 0)
             paged_touch(p, slots[t] / size);
     }
-    for (int part = 0; part < CACHE_PARTS && p->desc.scale == ATTN_KV_SCALE_TENSOR; part++)
-        paged_set_scale(p, part, (struct slot){0}, random_scale(p->precision, &c->random));
+    for (int i = 0; i < paged_shared_scales(p); i++)
+        for (int part = 0; part < CACHE_PARTS; part++)
+            paged_set_shared_scale(p, part, i, random_scale(p->precision, &c->random));
     for (int t = 0; p->desc.scale == ATTN_KV_SCALE_BLOCK && t < n;
          t = slots_run_end(size, slots, n, t)) {
         if (slots[t] >= 0)
