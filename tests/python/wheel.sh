@@ -29,6 +29,16 @@ else
     tree=$root/tree
     set -- -Dcompiler=false -Dhipsim=false
 fi
+# A first Python without the modules is passed over, and a chosen one is not replaced.
+mkdir "$root/bin"
+printf '#!/bin/sh\nexit 1\n' >"$root/bin/python3"
+chmod +x "$root/bin/python3"
+if /usr/bin/python3 -c 'import mesonpy, wheel' 2>/dev/null; then
+    found=$(unset PYTHON; PATH="$root/bin:$PATH" "$tree/tools/wheel-python" mesonpy wheel) || fail 'no Python is found'
+    [ "$found" = /usr/bin/python3 ] || fail "$found makes wheels in place of /usr/bin/python3"
+fi
+! PYTHON=$root/bin/python3 "$tree/tools/wheel-python" wheel 2>"$root/log" || fail 'a Python without wheel is taken'
+grep -q 'lacks one of: wheel' "$root/log" || fail "$(cat "$root/log")"
 PYTHON=$python "$tree/tools/wheel" "$root" "$@" >"$root/log" 2>&1 || { tail -n 40 "$root/log"; fail 'no wheel'; }
 # libattn needs the C library alone; attnc needs LLVM's too.
 case $kind:$(basename "$root"/attn-*.whl) in
