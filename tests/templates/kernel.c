@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/templates/kernel.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct att_variant variant_of(const struct att_template *op, const char *target,
@@ -14,6 +15,35 @@ struct att_variant variant_of(const struct att_template *op, const char *target,
     }
     att_variant_resolve(&v);
     return v;
+}
+
+static bool run_by_build(int argc, char **argv, const char *group)
+{
+    for (int i = 2; i < argc; i++)
+        if (strcmp(argv[i], group) == 0)
+            return true;
+    fprintf(stderr, "the build does not run the group \"%s\"\n", group);
+    return false;
+}
+
+int run_test_group(int argc, char **argv, const struct test_group *groups, size_t n)
+{
+    int failed = 0;
+    bool found = argc < 2, complete = true;
+    for (size_t i = 0; i < n; i++) {
+        const struct test_group *const g = &groups[i];
+        size_t count = 0;
+        complete &= argc < 2 || run_by_build(argc, argv, g->name);
+        if (argc > 1 && strcmp(argv[1], g->name) != 0)
+            continue;
+        while (count < sizeof(g->tests) / sizeof(g->tests[0]) && g->tests[count].name)
+            count++;
+        failed += _cmocka_run_group_tests(g->name, g->tests, count, NULL, NULL);
+        found = true;
+    }
+    if (!found)
+        fprintf(stderr, "there is no group \"%s\"\n", argv[1]);
+    return failed || !found || !complete;
 }
 
 static struct attnc_kernel compile(const struct att_variant *v)

@@ -47,33 +47,105 @@ static void check_caches(const struct att_template *op, const char *target)
     assert_true(built >= 18);
 }
 
-/* Compiles all head dims with the fields that need the most registers: bytes, computed scales,
- * adjacent tokens. With a scale for each page also pages of one wave, and of the largest size. */
-static void check_head_dims(const struct att_template *op, const char *target)
+static const int head_dims[] = {80, 128, 192, 256, 496, 512};
+enum { N_DIMS = sizeof(head_dims) / sizeof(head_dims[0]), N_NARROW = 4 };
+
+/* Compiles `n` head dims with the fields that need the most registers: bytes, adjacent tokens, and
+ * scales that the kernel computes. A page size of 0 is any. */
+static void check_head_dims(const struct att_template *op, enum att_kv_scale scale, int page_size,
+                            const int *dims, unsigned n)
 {
-    static const int dims[] = {80, 128, 192, 256, 496, 512}, pages[] = {16, 1024};
-    const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE;
-    for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
-        struct att_variant v = variant(op, target, dims[d], kind + 15 * ATT_KV_SCALE_TOKEN);
+    const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 15 * (int)scale;
+    FOR_LARGE_WAVES(t)
+    for (unsigned d = 0; d < n; d++) {
+        struct att_variant v = variant(op, tgt_all[t]->machine.name, dims[d], kind);
+        v.page_size = page_size;
         compile_kernel(&v, 0);
-        v.kv_scale = ATT_KV_SCALE_BLOCK;
-        for (unsigned p = 0; p < 2 && op == &att_template_cache_write; p++) {
-            v.page_size = pages[p];
-            compile_kernel(&v, 0);
-        }
     }
 }
 
-static void they_fit_their_registers(void **state)
+static void check_caches_of_gfx9(const struct att_template *op)
+{
+    FOR_WIDE_WAVES(t)
+    check_caches(op, tgt_all[t]->machine.name);
+}
+
+static void check_caches_of_gfx12(const struct att_template *op)
+{
+    FOR_LARGE_WAVES(t)
+    if (tgt_all[t]->machine.lane_bits != TIR_WAVE_BITS)
+        check_caches(op, tgt_all[t]->machine.name);
+}
+
+static void writes_fit_their_registers(void **state)
+{
+    (void)state;
+    check_caches_of_gfx9(&att_template_cache_write);
+}
+
+static void writes_of_short_waves_fit_their_registers(void **state)
+{
+    (void)state;
+    check_caches_of_gfx12(&att_template_cache_write);
+}
+
+static void gathers_fit_their_registers(void **state)
+{
+    (void)state;
+    check_caches_of_gfx9(&att_template_cache_gather);
+}
+
+static void gathers_of_short_waves_fit_their_registers(void **state)
+{
+    (void)state;
+    check_caches_of_gfx12(&att_template_cache_gather);
+}
+
+static void written_head_dims_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_write, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
+}
+
+/* A wave writes such a page. */
+static void written_small_pages_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 16, head_dims, N_NARROW);
+}
+
+static void written_small_pages_of_wide_rows_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 16, head_dims + N_NARROW,
+                    N_DIMS - N_NARROW);
+}
+
+static void written_large_pages_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 1024, head_dims, N_NARROW);
+}
+
+static void written_large_pages_of_wide_rows_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 1024, head_dims + N_NARROW,
+                    N_DIMS - N_NARROW);
+}
+
+static void gathered_head_dims_fit_their_registers(void **state)
+{
+    (void)state;
+    check_head_dims(&att_template_cache_gather, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
+}
+
+static void wide_rows_and_copies_fit_their_registers(void **state)
 {
     (void)state;
     FOR_LARGE_WAVES(t)
     {
         const char *target = tgt_all[t]->machine.name;
-        check_caches(&att_template_cache_write, target);
-        check_caches(&att_template_cache_gather, target);
-        check_head_dims(&att_template_cache_write, target);
-        check_head_dims(&att_template_cache_gather, target);
         const struct att_variant wide = variant(&att_template_cache_write, target, 512,
                                                 ATT_KV_DTYPE_INT8 + 15 * ATT_KV_SCALE_TOKEN);
         compile_kernel(&wide, 0);
@@ -194,15 +266,30 @@ static void what_no_cache_is_like_says_why(void **state)
     check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_SAME, ATT_KV_SCALE, ATT_KV_SCALE_TENSOR);
 }
 
-int main(void)
+static const struct test_group groups[] = {
+    {"write", {cmocka_unit_test(writes_fit_their_registers)}},
+    {"write in short waves", {cmocka_unit_test(writes_of_short_waves_fit_their_registers)}},
+    {"gather", {cmocka_unit_test(gathers_fit_their_registers)}},
+    {"gather in short waves", {cmocka_unit_test(gathers_of_short_waves_fit_their_registers)}},
+    {"written head dims", {cmocka_unit_test(written_head_dims_fit_their_registers)}},
+    {"written small pages", {cmocka_unit_test(written_small_pages_fit_their_registers)}},
+    {"wide rows in small pages",
+     {cmocka_unit_test(written_small_pages_of_wide_rows_fit_their_registers)}},
+    {"written large pages", {cmocka_unit_test(written_large_pages_fit_their_registers)}},
+    {"wide rows in large pages",
+     {cmocka_unit_test(written_large_pages_of_wide_rows_fit_their_registers)}},
+    {"gathered head dims",
+     {cmocka_unit_test(gathered_head_dims_fit_their_registers),
+      cmocka_unit_test(wide_rows_and_copies_fit_their_registers)}},
+    {"layouts",
+     {cmocka_unit_test(every_head_dim_has_layouts),
+      cmocka_unit_test(odd_head_dims_fit_their_registers),
+      cmocka_unit_test(widths_far_apart_fit_their_registers),
+      cmocka_unit_test(only_a_given_scale_needs_saturation),
+      cmocka_unit_test(what_no_cache_is_like_says_why)}},
+};
+
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_fit_their_registers),
-        cmocka_unit_test(every_head_dim_has_layouts),
-        cmocka_unit_test(odd_head_dims_fit_their_registers),
-        cmocka_unit_test(widths_far_apart_fit_their_registers),
-        cmocka_unit_test(only_a_given_scale_needs_saturation),
-        cmocka_unit_test(what_no_cache_is_like_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }

@@ -9,6 +9,8 @@
 #include "ir/passes.h"
 #include "tests/templates/kernel.h"
 
+extern const struct att_template att_template_prefill;
+
 static const int dims[][2] = {{64, 64},   {96, 96},   {128, 128}, {192, 128},
                               {256, 256}, {512, 512}, {576, 512}};
 
@@ -65,27 +67,67 @@ static unsigned lower_candidates(const struct att_template *op, const char *targ
     return lowered;
 }
 
-static void each_that_fits_is_lowered(void **state)
+/* Lowers an op's candidates of all head dims for a target. */
+static unsigned lower_for(const struct att_template *op, const char *target)
 {
-    (void)state;
-    for (const struct att_template *const *op = att_templates; *op; op++) {
-        unsigned lowered = 0;
-        if (!((*op)->takes & ATT_BIT(TILE)))
-            continue;
-        FOR_WIDE_WAVES(t)
-        {
-            for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
-                lowered += lower_candidates(*op, tgt_all[t]->machine.name, dims[d]);
-        }
-        printf("%s: %u\n", (*op)->name, lowered);
-        assert_true(lowered > 0);
-    }
+    unsigned lowered = 0;
+    for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+        lowered += lower_candidates(op, target, dims[d]);
+    printf("%s, %s: %u\n", op->name, target, lowered);
+    return lowered;
 }
 
-int main(void)
+/* Lowers an op's candidates for all targets. Fails if no target has any. */
+static void lower_op(const struct att_template *op)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_that_fits_is_lowered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    unsigned lowered = 0;
+    FOR_WIDE_WAVES(t)
+    lowered += lower_for(op, tgt_all[t]->machine.name);
+    assert_true(lowered > 0);
+}
+
+static void prefill_of_gfx942_is_lowered(void **state)
+{
+    (void)state;
+    assert_true(lower_for(&att_template_prefill, "gfx942") > 0);
+}
+
+static void prefill_of_gfx950_is_lowered(void **state)
+{
+    (void)state;
+    assert_true(lower_for(&att_template_prefill, "gfx950") > 0);
+}
+
+/* True if attention of prefill or of decode is what the op computes. */
+static bool is_attention(const struct att_template *op)
+{
+    return op == &att_template_prefill || strstr(op->name, "decode");
+}
+
+static void decode_is_lowered(void **state)
+{
+    (void)state;
+    for (const struct att_template *const *op = att_templates; *op; op++)
+        if (is_attention(*op) && *op != &att_template_prefill)
+            lower_op(*op);
+}
+
+static void other_ops_are_lowered(void **state)
+{
+    (void)state;
+    for (const struct att_template *const *op = att_templates; *op; op++)
+        if ((*op)->takes & ATT_BIT(TILE) && !is_attention(*op))
+            lower_op(*op);
+}
+
+static const struct test_group groups[] = {
+    {"prefill on gfx942", {cmocka_unit_test(prefill_of_gfx942_is_lowered)}},
+    {"prefill on gfx950", {cmocka_unit_test(prefill_of_gfx950_is_lowered)}},
+    {"decode", {cmocka_unit_test(decode_is_lowered)}},
+    {"other ops", {cmocka_unit_test(other_ops_are_lowered)}},
+};
+
+int main(int argc, char **argv)
+{
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }

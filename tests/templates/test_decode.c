@@ -460,6 +460,11 @@ static void the_last_workgroup_adds_up_parts(void **state)
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_Q_LEN, 3}, {ATT_GQA, 12});
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_HEAD_DIM, 64},
          {ATT_GQA, 0}, {ATT_LSE, 1});
+}
+
+static void the_last_workgroup_adds_up_parts_of_any_width(void **state)
+{
+    (void)state;
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_HEAD_DIM, 256}, {ATT_GQA, 1});
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
          {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
@@ -635,23 +640,26 @@ static void waves_of_32_load_whole_rows(void **state)
     }
 }
 
-int main(void)
+static const struct test_group groups[] = {
+    {"kernels",
+     {cmocka_unit_test(what_cannot_be_built_says_why),
+      cmocka_unit_test(kernels_fit_their_registers),
+      cmocka_unit_test(tiles_are_as_wide_as_the_rows),
+      cmocka_unit_test(waves_of_32_load_whole_rows)}},
+    {"masks",
+     {cmocka_unit_test(windows_cut_both_ends), cmocka_unit_test(masks_of_bytes_say_what_is_seen),
+      cmocka_unit_test(scores_are_capped)}},
+    {"queries", {cmocka_unit_test(one_query_a_sequence)}},
+    {"draft tokens", {cmocka_unit_test(several_queries_see_up_to_themselves)}},
+    {"work lists", {cmocka_unit_test(work_lists_write_parts)}},
+    {"one launch", {cmocka_unit_test(the_last_workgroup_adds_up_parts)}},
+    {"one launch, widths", {cmocka_unit_test(the_last_workgroup_adds_up_parts_of_any_width)}},
+    {"pages", {cmocka_unit_test(pages_have_any_size)}},
+    {"layouts", {cmocka_unit_test(shuffled_caches_are_read_in_place)}},
+    {"scales", {cmocka_unit_test(quantised_caches_are_scaled)}},
+};
+
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_built_says_why),
-        cmocka_unit_test(kernels_fit_their_registers),
-        cmocka_unit_test(tiles_are_as_wide_as_the_rows),
-        cmocka_unit_test(waves_of_32_load_whole_rows),
-        cmocka_unit_test(one_query_a_sequence),
-        cmocka_unit_test(several_queries_see_up_to_themselves),
-        cmocka_unit_test(windows_cut_both_ends),
-        cmocka_unit_test(masks_of_bytes_say_what_is_seen),
-        cmocka_unit_test(scores_are_capped),
-        cmocka_unit_test(work_lists_write_parts),
-        cmocka_unit_test(the_last_workgroup_adds_up_parts),
-        cmocka_unit_test(pages_have_any_size),
-        cmocka_unit_test(shuffled_caches_are_read_in_place),
-        cmocka_unit_test(quantised_caches_are_scaled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }

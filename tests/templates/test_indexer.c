@@ -22,45 +22,73 @@ static void selections_fit_their_registers(void **state)
         }
 }
 
+static void check_scores(const struct att_template *op, bool paged)
+{
+    static const int heads[] = {8, 64, 128};
+    FOR_LARGE_WAVES(t)
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct att_variant v;
+        att_variant_init(&v, op, tgt_all[t]->machine.name);
+        att_set(&v, ATT_INDEX_HEADS, heads[i]);
+        att_set(&v, ATT_PAGED, paged);
+        compile_kernel(&v, 0);
+    }
+}
+
+static void logits_fit_their_registers(void **state)
+{
+    (void)state;
+    check_scores(&att_template_indexer_logits, false);
+    check_scores(&att_template_indexer_logits, true);
+}
+
 static void scores_fit_their_registers(void **state)
 {
     (void)state;
-    static const int heads[] = {8, 64, 128};
+    check_scores(&att_template_indexer_topk, false);
+}
+
+static void scores_of_pages_fit_their_registers(void **state)
+{
+    (void)state;
+    check_scores(&att_template_indexer_topk, true);
+}
+
+struct level {
+    int heads, paged, small, listed, top_blocks;
+};
+
+static void check_levels(const struct level *levels, size_t n)
+{
     FOR_LARGE_WAVES(t)
-    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
-        for (int kind = 0; kind < 4; kind++) {
-            struct att_variant v;
-            att_variant_init(&v,
-                             kind & 1 ? &att_template_indexer_topk : &att_template_indexer_logits,
-                             tgt_all[t]->machine.name);
-            att_set(&v, ATT_INDEX_HEADS, heads[i]);
-            att_set(&v, ATT_PAGED, kind >> 1);
-            compile_kernel(&v, 0);
-        }
+    for (size_t i = 0; i < n; i++) {
+        struct att_variant v;
+        att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
+        att_set(&v, ATT_TOP_K, 512);
+        att_set(&v, ATT_INDEX_HEADS, levels[i].heads);
+        att_set(&v, ATT_PAGED, levels[i].paged);
+        att_set(&v, ATT_SMALL_PAGES, levels[i].small);
+        att_set(&v, ATT_LISTED, levels[i].listed);
+        att_set(&v, ATT_TOP_BLOCKS, levels[i].top_blocks);
+        compile_kernel(&v, 0);
+    }
 }
 
 /* The largest levels; with blocks two selections are live beside q and its weights. */
 static void levels_fit_their_registers(void **state)
 {
     (void)state;
-    static const struct {
-        int heads, paged, small, listed, top_blocks;
-    } kinds[] = {
-        {64, 1, 0, 0, 2048}, {64, 1, 0, 1, 0},  {64, 1, 1, 0, 256},
-        {128, 0, 0, 0, 256}, {128, 1, 1, 1, 0}, {128, 1, 1, 0, 256},
-    };
-    FOR_LARGE_WAVES(t)
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        struct att_variant v;
-        att_variant_init(&v, &att_template_indexer_topk, tgt_all[t]->machine.name);
-        att_set(&v, ATT_TOP_K, 512);
-        att_set(&v, ATT_INDEX_HEADS, kinds[i].heads);
-        att_set(&v, ATT_PAGED, kinds[i].paged);
-        att_set(&v, ATT_SMALL_PAGES, kinds[i].small);
-        att_set(&v, ATT_LISTED, kinds[i].listed);
-        att_set(&v, ATT_TOP_BLOCKS, kinds[i].top_blocks);
-        compile_kernel(&v, 0);
-    }
+    static const struct level levels[] = {
+        {64, 1, 0, 0, 2048}, {64, 1, 0, 1, 0}, {64, 1, 1, 0, 256}};
+    check_levels(levels, sizeof(levels) / sizeof(levels[0]));
+}
+
+static void levels_of_128_heads_fit_their_registers(void **state)
+{
+    (void)state;
+    static const struct level levels[] = {
+        {128, 0, 0, 0, 256}, {128, 1, 1, 1, 0}, {128, 1, 1, 0, 256}};
+    check_levels(levels, sizeof(levels) / sizeof(levels[0]));
 }
 
 static void heads_fit_their_registers(void **state)
@@ -172,19 +200,23 @@ static void scores_of_16_bits_fit_their_registers(void **state)
     }
 }
 
-int main(void)
+static const struct test_group groups[] = {
+    {"selections",
+     {cmocka_unit_test(selections_fit_their_registers), cmocka_unit_test(heads_fit_their_registers),
+      cmocka_unit_test(a_selection_beyond_lds_is_refused),
+      cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
+      cmocka_unit_test(keys_of_fp8_take_16_elements_a_lane),
+      cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads)}},
+    {"logits", {cmocka_unit_test(logits_fit_their_registers)}},
+    {"scores", {cmocka_unit_test(scores_fit_their_registers)}},
+    {"scores of pages", {cmocka_unit_test(scores_of_pages_fit_their_registers)}},
+    {"levels", {cmocka_unit_test(levels_fit_their_registers)}},
+    {"levels of 128 heads", {cmocka_unit_test(levels_of_128_heads_fit_their_registers)}},
+    {"mxfp4", {cmocka_unit_test(scores_of_mxfp4_fit_their_registers)}},
+    {"16 bits", {cmocka_unit_test(scores_of_16_bits_fit_their_registers)}},
+};
+
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(selections_fit_their_registers),
-        cmocka_unit_test(scores_fit_their_registers),
-        cmocka_unit_test(levels_fit_their_registers),
-        cmocka_unit_test(heads_fit_their_registers),
-        cmocka_unit_test(a_selection_beyond_lds_is_refused),
-        cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
-        cmocka_unit_test(keys_of_fp8_take_16_elements_a_lane),
-        cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads),
-        cmocka_unit_test(scores_of_mxfp4_fit_their_registers),
-        cmocka_unit_test(scores_of_16_bits_fit_their_registers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }

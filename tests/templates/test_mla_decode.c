@@ -601,21 +601,22 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
-int main(void)
+static const struct test_group groups[] = {
+    {"kernels",
+     {cmocka_unit_test(what_cannot_be_built_says_why),
+      cmocka_unit_test(kernels_fit_their_registers)}},
+    {"heads", {cmocka_unit_test(heads_of_any_number_share_a_latent)}},
+    {"draft tokens", {cmocka_unit_test(several_queries_see_up_to_themselves)}},
+    {"one launch", {cmocka_unit_test(parts_are_added_up_in_one_launch)}},
+    {"lists",
+     {cmocka_unit_test(latents_have_other_widths), cmocka_unit_test(work_lists_write_parts),
+      cmocka_unit_test(pages_have_any_size), cmocka_unit_test(lists_name_any_slots)}},
+    {"fp8 queries", {cmocka_unit_test(queries_may_be_fp8)}},
+    {"packed rows",
+     {cmocka_unit_test(rows_may_be_packed), cmocka_unit_test(the_scale_of_the_cache_counts_twice)}},
+};
+
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_built_says_why),
-        cmocka_unit_test(heads_of_any_number_share_a_latent),
-        cmocka_unit_test(several_queries_see_up_to_themselves),
-        cmocka_unit_test(latents_have_other_widths),
-        cmocka_unit_test(work_lists_write_parts),
-        cmocka_unit_test(parts_are_added_up_in_one_launch),
-        cmocka_unit_test(pages_have_any_size),
-        cmocka_unit_test(lists_name_any_slots),
-        cmocka_unit_test(queries_may_be_fp8),
-        cmocka_unit_test(rows_may_be_packed),
-        cmocka_unit_test(the_scale_of_the_cache_counts_twice),
-        cmocka_unit_test(kernels_fit_their_registers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }

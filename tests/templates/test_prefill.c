@@ -49,22 +49,38 @@ static void check_facts(const struct attnc_kernel *k, unsigned copies)
         fail_msg("%s: no loop with matrix instructions was found", k->name);
 }
 
-static void tiles_fit_their_registers_on_every_target(void **state)
+static void check_tiles(int mask)
 {
-    (void)state;
     FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++)
-        for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++)
-            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
-                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-                att_set(&v, ATT_DTYPE, dtype);
-                att_set(&v, ATT_MASK, mask);
-                att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
-                att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
-                struct attnc_kernel k = compile_attention(&v);
-                check_facts(&k, 0);
-                attnc_kernel_free(&k);
-            }
+        for (int dtype = ATT_DTYPE_BF16; dtype <= ATT_DTYPE_FP16; dtype++) {
+            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+            att_set(&v, ATT_DTYPE, dtype);
+            att_set(&v, ATT_MASK, mask);
+            att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
+            att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
+            struct attnc_kernel k = compile_attention(&v);
+            check_facts(&k, 0);
+            attnc_kernel_free(&k);
+        }
+}
+
+static void tiles_fit_their_registers(void **state)
+{
+    (void)state;
+    check_tiles(ATT_MASK_NONE);
+}
+
+static void causal_tiles_fit_their_registers(void **state)
+{
+    (void)state;
+    check_tiles(ATT_MASK_CAUSAL);
+}
+
+static void tiles_with_windows_fit_their_registers(void **state)
+{
+    (void)state;
+    check_tiles(ATT_MASK_WINDOW);
 }
 
 static void head_dims_between_the_tiles(void **state)
@@ -179,24 +195,34 @@ static void soft_cap_fits_too(void **state)
 }
 
 /* A copy for the upper half of a row's address is how LLVM widens it. */
+static void check_paged_tiles(int layout)
+{
+    FOR_WIDE_WAVES(t)
+    for (int d = 0; d < N_DIMS; d++)
+        for (int scale = ATT_KV_SCALE_NONE; scale <= ATT_KV_SCALE_BLOCK; scale++) {
+            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_KV_LAYOUT, layout);
+            att_set(&v, ATT_KV_SCALE, scale);
+            att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
+            struct attnc_kernel k = compile_attention(&v);
+            /* SHUFFLE V has a scale beside each value, so a part of O is kept in AGPRs. */
+            const bool beside = layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
+            check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
+            attnc_kernel_free(&k);
+        }
+}
+
 static void paged_tiles_fit_too(void **state)
 {
     (void)state;
-    FOR_WIDE_WAVES(t)
-    for (int d = 0; d < N_DIMS; d++)
-        for (int layout = ATT_KV_LAYOUT_NHD; layout <= ATT_KV_LAYOUT_SHUFFLE; layout++)
-            for (int scale = ATT_KV_SCALE_NONE; scale <= ATT_KV_SCALE_BLOCK; scale++) {
-                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-                att_set(&v, ATT_PAGED, 1);
-                att_set(&v, ATT_KV_LAYOUT, layout);
-                att_set(&v, ATT_KV_SCALE, scale);
-                att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
-                struct attnc_kernel k = compile_attention(&v);
-                /* SHUFFLE V has a scale beside each value, so a part of O is kept in AGPRs. */
-                const bool beside = layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
-                check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
-                attnc_kernel_free(&k);
-            }
+    check_paged_tiles(ATT_KV_LAYOUT_NHD);
+}
+
+static void shuffled_tiles_fit_too(void **state)
+{
+    (void)state;
+    check_paged_tiles(ATT_KV_LAYOUT_SHUFFLE);
 }
 
 /* Checks that pages copied through registers leave room for tiles of 32 keys, and direct copies for
@@ -229,22 +255,33 @@ static void pages_are_copied_where_a_wave_has_one(void **state)
     check_copies("gfx942", 16, ATT_KV_DTYPE_SAME, false);
 }
 
+static void check_planned_tiles(int mask)
+{
+    FOR_WIDE_WAVES(t)
+    for (int d = 0; d < N_DIMS; d++) {
+        struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+        att_set(&v, ATT_PAGED, 1);
+        att_set(&v, ATT_PLANNED, 1);
+        att_set(&v, ATT_ONE_LAUNCH, mask == ATT_MASK_CAUSAL);
+        att_set(&v, ATT_PAGE_SIZE, 16);
+        att_set(&v, ATT_MASK, mask);
+        struct attnc_kernel k = compile_attention(&v);
+        check_facts(&k, 4);
+        attnc_kernel_free(&k);
+    }
+}
+
 static void planned_tiles_fit_too(void **state)
 {
     (void)state;
-    FOR_WIDE_WAVES(t)
-    for (int d = 0; d < N_DIMS; d++)
-        for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
-            struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
-            att_set(&v, ATT_PAGED, 1);
-            att_set(&v, ATT_PLANNED, 1);
-            att_set(&v, ATT_ONE_LAUNCH, mask == ATT_MASK_CAUSAL);
-            att_set(&v, ATT_PAGE_SIZE, 16);
-            att_set(&v, ATT_MASK, mask);
-            struct attnc_kernel k = compile_attention(&v);
-            check_facts(&k, 4);
-            attnc_kernel_free(&k);
-        }
+    check_planned_tiles(ATT_MASK_NONE);
+    check_planned_tiles(ATT_MASK_WINDOW);
+}
+
+static void causal_planned_tiles_fit_too(void **state)
+{
+    (void)state;
+    check_planned_tiles(ATT_MASK_CAUSAL);
 }
 
 static void caches_that_cannot_be_say_why(void **state)
@@ -342,7 +379,7 @@ static void matrix_pipe_is_kept_busy(void **state)
         struct att_variant v = variant(floors[i].target, head_dims[1]);
         struct attnc_kernel k = compile_attention(&v);
         if (k.facts.mfma_duty < floors[i].permille)
-            fail_msg("%s: duty %u permille, at least %u are asked for", k.name, k.facts.mfma_duty,
+            fail_msg("%s: duty %u permille is below %u", k.name, k.facts.mfma_duty,
                      floors[i].permille);
         attnc_kernel_free(&k);
     }
@@ -377,24 +414,30 @@ static void unsupported_head_dims_say_why(void **state)
     }
 }
 
-int main(void)
+static const struct test_group groups[] = {
+    {"no mask",
+     {cmocka_unit_test(tiles_fit_their_registers),
+      cmocka_unit_test(queries_of_few_keys_share_compute_units)}},
+    {"causal",
+     {cmocka_unit_test(causal_tiles_fit_their_registers),
+      cmocka_unit_test(matrix_pipe_is_kept_busy)}},
+    {"windows", {cmocka_unit_test(tiles_with_windows_fit_their_registers)}},
+    {"head dims",
+     {cmocka_unit_test(head_dims_between_the_tiles), cmocka_unit_test(every_head_dim_is_decided),
+      cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
+      cmocka_unit_test(unsupported_head_dims_say_why), cmocka_unit_test(soft_cap_fits_too)}},
+    {"pages",
+     {cmocka_unit_test(paged_tiles_fit_too), cmocka_unit_test(caches_that_cannot_be_say_why)}},
+    {"shuffled pages", {cmocka_unit_test(shuffled_tiles_fit_too)}},
+    {"plans",
+     {cmocka_unit_test(planned_tiles_fit_too), cmocka_unit_test(plans_of_no_cache_say_why)}},
+    {"causal plans",
+     {cmocka_unit_test(causal_planned_tiles_fit_too),
+      cmocka_unit_test(pages_are_copied_where_a_wave_has_one)}},
+    {"fp8", {cmocka_unit_test(fp8_tiles_fit_too), cmocka_unit_test(fp8_that_cannot_be_says_why)}},
+};
+
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_fit_their_registers_on_every_target),
-        cmocka_unit_test(head_dims_between_the_tiles),
-        cmocka_unit_test(queries_of_few_keys_share_compute_units),
-        cmocka_unit_test(every_head_dim_is_decided),
-        cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
-        cmocka_unit_test(soft_cap_fits_too),
-        cmocka_unit_test(paged_tiles_fit_too),
-        cmocka_unit_test(pages_are_copied_where_a_wave_has_one),
-        cmocka_unit_test(planned_tiles_fit_too),
-        cmocka_unit_test(caches_that_cannot_be_say_why),
-        cmocka_unit_test(fp8_tiles_fit_too),
-        cmocka_unit_test(fp8_that_cannot_be_says_why),
-        cmocka_unit_test(matrix_pipe_is_kept_busy),
-        cmocka_unit_test(plans_of_no_cache_say_why),
-        cmocka_unit_test(unsupported_head_dims_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
 }
