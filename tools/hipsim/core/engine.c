@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs dispatches: host threads take workgroups in order. One thread runs all waves of a workgroup,
- * alternating between them (turn.c).
+ * alternating between them (time_slice.c).
  */
 #include "engine.h"
 
@@ -16,7 +16,7 @@
 #include "gfx_part.h"
 #include "sample.h"
 #include "spin.h"
-#include "turn.h"
+#include "time_slice.h"
 #include "worker.h"
 
 /*
@@ -87,7 +87,7 @@ static bool begin_next(struct worker *k)
     uint64_t index = atomic_load(&e->next) < e->last ? atomic_fetch_add(&e->next, 1) : e->last;
     if (index >= e->last)
         return false;
-    turn_begin(k, e->sample ? e->sample[index] : index);
+    slice_begin(k, e->sample ? e->sample[index] : index);
     return true;
 }
 
@@ -169,7 +169,7 @@ static bool run_slice(struct host *h, struct worker *k, bool *waits)
 {
     struct engine *e = h->engine;
     while (k->busy || begin_next(k)) {
-        if (!turn_take(k, h->alone))
+        if (!slice_run(k, h->alone))
             return false;
         if (k->busy && spin_waits(k)) {
             k->paused = true;
@@ -444,14 +444,14 @@ void engine_group_destroy(struct engine_group *g)
 
 struct workgroup *engine_group_start(struct engine_group *g, uint64_t index)
 {
-    turn_begin(&g->worker, index);
+    slice_begin(&g->worker, index);
     return &g->worker.wg;
 }
 
 const struct inst *engine_group_fetch(struct wave *w)
 {
     struct code_slots code = code_slots(w->launch->code);
-    const struct inst *in = turn_fetch(&code, w);
+    const struct inst *in = slice_fetch(&code, w);
     uint64_t budget = w->launch->budget;
     if (!in || !budget || w->executed < budget)
         return in;
@@ -462,23 +462,23 @@ const struct inst *engine_group_fetch(struct wave *w)
 
 bool engine_group_step(struct engine_group *g, struct wave *w, const struct inst *in)
 {
-    turn_step(&g->worker, w, in);
+    slice_step(&g->worker, w, in);
     return w->state != WAVE_FAULTED && w->launch->fault.kind == FAULT_NONE;
 }
 
 bool engine_group_release(struct engine_group *g)
 {
     uint64_t passed = g->worker.wg.barriers;
-    turn_release(&g->worker.wg);
+    slice_release(&g->worker.wg);
     return g->worker.wg.barriers != passed;
 }
 
 bool engine_group_wait_for_grid(struct engine_group *g)
 {
-    return turn_wait_for_grid(&g->worker.wg);
+    return slice_wait_for_grid(&g->worker.wg);
 }
 
-bool engine_group_finish(struct engine_group *g) { return turn_end(&g->worker); }
+bool engine_group_finish(struct engine_group *g) { return slice_end(&g->worker); }
 
 struct counters engine_group_counters(const struct engine_group *g)
 {

@@ -3,8 +3,8 @@
  * Straight-line code whose instructions are executed together: plain vector instructions, scalar
  * arithmetic and s_nop. The registers that the code reads first are checked once, at its start: if
  * they are defined, not about to be overwritten by a load, and allocated, so are all registers that
- * it uses later. turn.c executes code for which that does not hold one instruction at a time, and
- * only then are there findings.
+ * it uses later. time_slice.c executes code for which that does not hold one instruction at a time,
+ * and only then are there findings.
  */
 #ifndef HIPSIM_STRAIGHT_H
 #define HIPSIM_STRAIGHT_H

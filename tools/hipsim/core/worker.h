@@ -44,12 +44,12 @@ struct worker {
     struct counters counters;      /* without the kinds of instructions */
     uint64_t kinds[ROW_KINDS + 1]; /* instructions executed, by the ROW_KINDS bits of flags */
     uint32_t nwaves;
-    uint32_t lanes; /* of a wave */
-    bool busy;      /* its workgroup has not ended */
-    uint64_t turn;  /* steps left in the time slice; 0: it is over */
-    uint64_t step;  /* instructions per step (a power of two) minus 1 */
-    uint64_t turns; /* time slices of this workgroup, without brief ones */
-    bool paused;    /* the workgroup may be waiting for others, so the host alternates between
+    uint32_t lanes;      /* of a wave */
+    bool busy;           /* its workgroup has not ended */
+    uint64_t steps_left; /* of the time slice; 0: it is over */
+    uint64_t step;       /* instructions per step (a power of two) minus 1 */
+    uint64_t slices;     /* time slices of this workgroup, without brief ones */
+    bool paused;         /* the workgroup may be waiting for others, so the host alternates between
                      * workgroups */
 };
 

@@ -11,7 +11,7 @@
 #include "exec_salu.h"
 #include "isa.h"
 #include "tables.h"
-#include "turn.h"
+#include "time_slice.h"
 #include "wait.h"
 
 /* Numbers of barriers. Named ones have the numbers from 1 on. */
@@ -66,7 +66,7 @@ static void signal_workgroup(struct wave *w, const struct inst *in)
     w->signalled_at = wg->opened;
     if (wg->signal_clock < w->clock)
         wg->signal_clock = w->clock;
-    turn_release(wg);
+    slice_release(wg);
 }
 
 /* Opens the barrier at the largest clock of its signals and of `w`, and resumes the waves that wait

@@ -11,7 +11,7 @@
 #include "parts.h"
 #include "spin.h"
 #include "tables.h"
-#include "turn.h"
+#include "time_slice.h"
 
 static void exec_nothing(struct wave *w, const struct inst *in)
 {

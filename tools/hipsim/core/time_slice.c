@@ -6,7 +6,7 @@
  * one until no runnable wave is earlier (by clock, then id). The outcome is the same as stepping
  * all instructions in the order of the clocks, without switching waves at each.
  */
-#include "turn.h"
+#include "time_slice.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -18,10 +18,10 @@
 
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
-#define LONG_TURN 256u /* 1 M instructions, then a short slice that is watched */
-#define SHORT_TURN 16u
+#define LONG_SLICE 256u /* 1 M instructions, then a short slice that is watched */
+#define SHORT_SLICE 16u
 #define STRAIGHT_RETRY 6u /* instructions executed one by one where straight-line code is refused */
-#define TURNS_ALONE 64u   /* 32 M instructions: more than workgroups of attention kernels execute */
+#define SLICES_ALONE 64u  /* 32 M instructions: more than workgroups of attention kernels execute */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -182,8 +182,8 @@ static inline void pass(struct wave *w, const struct inst *in)
     advance(w, in);
 }
 
-/* True if turn_step() does no more for the instruction than step_alone(), unless it is observed: it
- * accesses no memory, and nothing in the wave's state changes how it is executed. */
+/* True if slice_step() does no more for the instruction than step_alone(), unless it is observed:
+ * it accesses no memory, and nothing in the wave's state changes how it is executed. */
 static inline bool is_alone(const struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -251,7 +251,7 @@ static bool run_straight(struct worker *k, struct wave *w, const struct inst *in
     return true;
 }
 
-void turn_step(struct worker *k, struct wave *w, const struct inst *in)
+void slice_step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
     const struct inst *run = in;
@@ -309,7 +309,7 @@ static inline const struct inst *fetch(const struct code_slots *code, struct wav
     return in;
 }
 
-const struct inst *turn_fetch(const struct code_slots *code, struct wave *w)
+const struct inst *slice_fetch(const struct code_slots *code, struct wave *w)
 {
     return fetch(code, w);
 }
@@ -359,7 +359,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
 {
     const struct launch *l = w->launch;
     bool seeded = l->order == ORDER_SEEDED;
-    uint64_t turn = seeded ? next_random(&k->random) % 8 : 0;
+    uint64_t shared_left = seeded ? next_random(&k->random) % 8 : 0;
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
@@ -372,7 +372,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
             return; /* w has opened a barrier, and a wave that it resumed may be earlier */
         if (in->row && in->row->flags & ROW_SHARED && other) {
             make_room(w, in);
-            if (seeded ? turn-- == 0 : before(other, w))
+            if (seeded ? shared_left-- == 0 : before(other, w))
                 return;
         }
         if (w->executed >= budget) {
@@ -389,12 +389,12 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
         if (!observed && is_alone(w, in)) {
             step_alone(k, w, in);
         } else {
-            turn_step(k, w, in);
+            slice_step(k, w, in);
             if (w->spin && w->pc <= at)
                 spin_went_back(k, w);
         }
         if ((w->executed & k->step) == 0 &&
-            (--k->turn == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
+            (--k->steps_left == 0 || atomic_load_explicit(&k->engine->stop, memory_order_relaxed)))
             return;
     }
 }
@@ -424,7 +424,7 @@ static bool has_signalled(const struct workgroup *wg, const struct wave *w)
            w->state != WAVE_ENDED;
 }
 
-void turn_release(struct workgroup *wg)
+void slice_release(struct workgroup *wg)
 {
     uint64_t clock = wg->signal_clock;
     uint32_t waiting = 0, ended = 0;
@@ -476,7 +476,7 @@ static void report_deadlock(struct workgroup *wg)
     }
 }
 
-bool turn_wait_for_grid(struct workgroup *wg)
+bool slice_wait_for_grid(struct workgroup *wg)
 {
     bool waits = false;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
@@ -493,7 +493,7 @@ bool turn_wait_for_grid(struct workgroup *wg)
     return waits;
 }
 
-void turn_begin(struct worker *k, uint64_t index)
+void slice_begin(struct worker *k, uint64_t index)
 {
     const struct launch *l = k->engine->launch;
     worker_begin(k, index);
@@ -501,10 +501,10 @@ void turn_begin(struct worker *k, uint64_t index)
         l->observer->workgroup_begin(l->observer->ctx, &k->wg);
     k->busy = true;
     k->paused = false;
-    k->turns = 0;
+    k->slices = 0;
 }
 
-bool turn_end(struct worker *k)
+bool slice_end(struct worker *k)
 {
     struct workgroup *wg = &k->wg;
     const struct launch *l = k->engine->launch;
@@ -522,22 +522,22 @@ bool turn_end(struct worker *k)
     return !launch_faulted(l);
 }
 
-bool turn_take(struct worker *k, bool brief)
+bool slice_run(struct worker *k, bool brief)
 {
     struct workgroup *wg = &k->wg;
     const struct launch *l = k->engine->launch;
-    const bool waits = turn_wait_for_grid(wg);
-    const bool watched = !brief && (k->paused || k->turns % 2 == 1);
-    k->turn = brief ? 1 : watched || launch_is_resident(l) ? SHORT_TURN : LONG_TURN;
+    const bool waits = slice_wait_for_grid(wg);
+    const bool watched = !brief && (k->paused || k->slices % 2 == 1);
+    k->steps_left = brief ? 1 : watched || launch_is_resident(l) ? SHORT_SLICE : LONG_SLICE;
     k->step = (brief ? SHORT_STEP : LONG_STEP) - 1;
     if (watched)
         spin_watch(k);
     else
         spin_leave(k);
-    while (k->turn > 0) {
+    while (k->steps_left > 0) {
         struct wave *w = next_wave(k);
         if (!w) { /* a wave of this workgroup may have opened the cluster's barrier */
-            turn_wait_for_grid(wg);
+            slice_wait_for_grid(wg);
             w = next_wave(k);
         }
         if (!w)
@@ -547,13 +547,13 @@ bool turn_take(struct worker *k, bool brief)
             w->state == WAVE_FAULTED)
             return false;
         if (w->state != WAVE_RUNNING)
-            turn_release(wg);
+            slice_release(wg);
         if (launch_faulted(l))
             return false;
     }
-    k->turns += !brief;
-    k->paused |= k->turns > TURNS_ALONE || launch_is_resident(l);
-    if (k->turn == 0 || waits || turn_wait_for_grid(wg))
+    k->slices += !brief;
+    k->paused |= k->slices > SLICES_ALONE || launch_is_resident(l);
+    if (k->steps_left == 0 || waits || slice_wait_for_grid(wg))
         return true;
-    return turn_end(k);
+    return slice_end(k);
 }

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs the waves of a worker's workgroup in time slices ("turns") on its host thread. */
-#ifndef HIPSIM_TURN_H
-#define HIPSIM_TURN_H
+/* Runs the waves of a worker's workgroup in time slices on its host thread. */
+#ifndef HIPSIM_TIME_SLICE_H
+#define HIPSIM_TIME_SLICE_H
 
 #include "worker.h"
 
 /** Starts workgroup `index` on the worker. */
-void turn_begin(struct worker *k, uint64_t index);
+void slice_begin(struct worker *k, uint64_t index);
 
 /**
  * Runs the workgroup until it ends, waits for others, or has used up its time slice, which is one
  * step if `brief`. False if the dispatch ends.
  */
-bool turn_take(struct worker *k, bool brief);
+bool slice_run(struct worker *k, bool brief);
 
 /** Ends a workgroup in which no wave can run. False after a fault, including a deadlock. */
-bool turn_end(struct worker *k);
+bool slice_end(struct worker *k);
 
 /** Returns the wave's next instruction, NULL after a fault. */
-const struct inst *turn_fetch(const struct code_slots *code, struct wave *w);
+const struct inst *slice_fetch(const struct code_slots *code, struct wave *w);
 
 /** Executes a fetched instruction. */
-void turn_step(struct worker *k, struct wave *w, const struct inst *in);
+void slice_step(struct worker *k, struct wave *w, const struct inst *in);
 
 /** Opens the barrier if every wave that has not ended has reached it. */
-void turn_release(struct workgroup *wg);
+void slice_release(struct workgroup *wg);
 
 /** Resumes waves whose grid barrier has opened. True if a wave is still waiting. */
-bool turn_wait_for_grid(struct workgroup *wg);
+bool slice_wait_for_grid(struct workgroup *wg);
 
 #endif
