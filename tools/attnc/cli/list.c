@@ -139,7 +139,7 @@ static int run(int argc, char **argv)
 const struct command command_list = {
     .name = "list",
     .usage = "PACK [--json]",
-    .summary = "Show the kernels of a pack and what each asks of the hardware",
+    .summary = "Show the kernels of a pack, and the registers, LDS and code of each",
     .options = options,
     .details =
         "VGPR, AGPR, SGPR  registers a wave\n"

@@ -232,7 +232,7 @@ static int run(int argc, char **argv)
 const struct command command_describe = {
     .name = "describe",
     .usage = "CONFIG_JSON [-o FILE] [OPTION]...",
-    .summary = "Write the description of the kernels that a model's config.json asks for",
+    .summary = "Write the description of the kernels that a model needs, from its config.json",
     .options = options,
     .details =
         "CONFIG_JSON is a file in the Hugging Face layout, a model's directory with config.json\n"

@@ -328,7 +328,7 @@ const struct command command_report = {
     .summary = "Write an HTML page about a pack, or about two side by side",
     .options = options,
     .details =
-        "The page shows what each kernel asks of the hardware, whether it is right, how far from\n"
+        "The page shows the registers and LDS of each kernel, whether it is right, how far from\n"
         "the rooflines the simulator's timing model sees it, where its time goes, and its hot "
         "loop.\n"
         "Times are modelled, not measured. The page needs no network; report.html#KERNEL opens "
