@@ -254,9 +254,9 @@ static struct tir_value left_operand(struct ssd_prefill *s, struct tir_value lds
 }
 
 /* Loads the transpose of a buffer of 64 tokens, rows x 64, as the left operand of a product. */
-static struct tir_value turned_operand(struct ssd_prefill *s, struct tir_value lds,
-                                       const struct tir_layout *map, unsigned rows,
-                                       struct tir_waves waves)
+static struct tir_value transposed_operand(struct ssd_prefill *s, struct tir_value lds,
+                                           const struct tir_layout *map, unsigned rows,
+                                           struct tir_waves waves)
 {
     struct tir_builder *b = &s->b;
     const struct tir_layout l =
@@ -304,7 +304,7 @@ static struct tir_value advance(struct ssd_prefill *s, struct tir_value state, s
 {
     struct tir_builder *b = &s->b;
     const struct tir_type t = tir_typeof(b->f, state);
-    const struct tir_value raw = turned_operand(s, s->b_lds, &s->b_map, keys_of(s), s->by_key);
+    const struct tir_value raw = transposed_operand(s, s->b_lds, &s->b_map, keys_of(s), s->by_key);
     const struct tir_value weights = ssd_spread_numbers(s, SSD_LEFT, tir_typeof(b->f, raw), 0);
     const struct tir_value weighted = tir_mul(b, tir_convert(b, raw, TIR_F32), weights);
     const struct tir_value faded = tir_mul(b, state, tir_splat(b, tir_exp2(b, sum), t));
@@ -371,7 +371,7 @@ static void visit_chunk(struct ssd_prefill *s, struct tir_value token, struct ti
     struct tir_value m = {0};
     if (ssd_has_outputs(s))
         m = tir_convert_ties_any(b, weights_of(s, tir_transpose(b, carried[SSD_C])), s->dtype);
-    const struct tir_value x = turned_operand(s, s->x_lds, &s->x_map, s->values, none);
+    const struct tir_value x = transposed_operand(s, s->x_lds, &s->x_map, s->values, none);
     if (ssd_has_outputs(s))
         store_out(s, token, tir_mma(b, s->instr, x, m, part), z);
     else

@@ -116,14 +116,14 @@ class Layer:
     def choice(self, at):
         return self.blocks[at][:self.counts[at]].copy()
 
-    def turned(self, given, name, weight):
+    def rotated(self, given, name, weight):
         """Returns normalised and rotated rows [token, head, element] of an input."""
         x = np.float64(np.float16([g[name] for g in given])).reshape(len(given), -1, DIM)
         return np.array([rotate(norm(y, np.float64(weight)), t, rope="neox") for t, y in enumerate(x)])
 
     def reference(self, tokens, chosen):
         given = [self.inputs(t) for t in tokens]
-        q, k = (self.turned(given, name, 1 + np.float64(w)) for name, w in zip(("q", "k"), self.weights))
+        q, k = (self.rotated(given, name, 1 + np.float64(w)) for name, w in zip(("q", "k"), self.weights))
         v = np.float64(np.float16([g["v"] for g in given]))
         out = []
         for t in range(len(tokens)):
@@ -135,7 +135,7 @@ class Layer:
     def check(self, tokens, chosen):
         """Returns the largest inversion of the choice of blocks. The newest block is always chosen."""
         given, worst = [self.inputs(t) for t in tokens], 0.0
-        q, k = (self.turned(given, name, w)[:, 0] for name, w in zip(("iq", "ik"), self.index_weights))
+        q, k = (self.rotated(given, name, w)[:, 0] for name, w in zip(("iq", "ik"), self.index_weights))
         for t in range(len(tokens)):
             scores = k[:t + 1] @ q[t]
             best = np.array([scores[b:b + BLOCK].max() for b in range(0, t + 1, BLOCK)])

@@ -94,7 +94,7 @@ class Layer:
         return self.chosen[at][:self.counts[at]].copy()
 
     @staticmethod
-    def turned(x, weight):
+    def rotated(x, weight):
         """Returns normalised and rotated rows [token, head, element]."""
         return np.array([rotate(norm(y, weight), t, rope="neox") for t, y in enumerate(np.float64(from_bf16(x)))])
 
@@ -102,7 +102,7 @@ class Layer:
         given = [self.inputs(t) for t in tokens]
         q, k, v = (np.array([g[name] for g in given]) for name in ("q", "k", "v"))
         gate = 1 / (1 + np.exp(-np.float64(from_bf16(q[..., DIM:]))))
-        q, k = (self.turned(x, 1 + np.float64(from_bf16(w))) for x, w in zip((q[..., :DIM], k), self.weights))
+        q, k = (self.rotated(x, 1 + np.float64(from_bf16(w))) for x, w in zip((q[..., :DIM], k), self.weights))
         v, out = np.float64(from_bf16(v)), []
         for t in range(len(tokens)):
             seen = np.arange(t + 1)
@@ -114,7 +114,7 @@ class Layer:
     def check(self, tokens, chosen):
         """Returns the largest inversion of the choice of groups. Queries and keys are rounded to bf16."""
         given, worst = [self.inputs(t) for t in tokens], 0.0
-        q = self.turned(np.array([g["iq"] for g in given]), np.float64(from_bf16(self.index_weight)))
+        q = self.rotated(np.array([g["iq"] for g in given]), np.float64(from_bf16(self.index_weight)))
         keys, w = self.index_keys.rows([g["keys"] for g in given]), np.float64(self.score_weights[0])
         for t in range(len(tokens)):
             n = (t + 1) // GROUP

@@ -52,7 +52,7 @@ struct delta_types {
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
     struct tir_type padded;       /* `tokens` of 16 tokens, padded with 16 rows of zeros */
     struct tir_type transposed;   /* K x 32, 16-bit: left operand over tokens */
-    struct tir_type packed_turned, packed_blocks; /* as records have these */
+    struct tir_type packed_transposed, packed_blocks; /* as records have these */
     struct tir_type v_rows;        /* 64 x value elements of a wave, 16-bit: as loads are widest */
     struct tir_type state;         /* K x value elements, f32: result */
     struct tir_type state_rows;    /* K x 1, in the layout of `state` */
@@ -234,7 +234,7 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 struct tir_value delta_transposed(struct delta *d, struct tir_value strip);
 
 /** Stores this wave's keys as columns, which the state's product takes. */
-void delta_store_turned(struct delta *d, struct tir_value strip);
+void delta_store_transposed(struct delta *d, struct tir_value strip);
 
 /** Computes the chunk's output, stores it, and advances the state. */
 struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state);

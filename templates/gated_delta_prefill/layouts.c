@@ -108,8 +108,8 @@ static void choose_values(struct delta *d)
     const struct tir_layout left = tir_mma_left(mma, key, &k, one_wave);
     t->transposed = tile(d, d->dtype, key, DELTA_CHUNK / 2, order_keys(d, &left));
     const struct tir_layout transposed = *tir_layout_of(d->b.f, t->transposed);
-    t->packed_turned = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
-                            tir_layout_split_blocks(&transposed, key, ACCESS));
+    t->packed_transposed = tile(d, d->dtype, key * DELTA_CHUNK / 2 / ACCESS, ACCESS,
+                                tir_layout_split_blocks(&transposed, key, ACCESS));
 }
 
 /* Chooses the types of loads from records and of V that are as wide as they can be. */

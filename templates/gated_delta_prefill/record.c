@@ -107,7 +107,7 @@ struct tir_value delta_load_columns(struct delta *d, int half)
     const int key = d->v->head_dim;
     const struct tir_view view = delta_part(d, DELTA_KEY_COLUMNS, PACK * DELTA_ELEM, 0);
     const struct tir_value row = tir_i32(b, half * FOUR * key);
-    return tir_join_blocks(b, tir_tile_load(b, view, row, d->t.packed_turned), (unsigned)key);
+    return tir_join_blocks(b, tir_tile_load(b, view, row, d->t.packed_transposed), (unsigned)key);
 }
 
 struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int i)

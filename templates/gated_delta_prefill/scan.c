@@ -17,7 +17,7 @@ struct tir_value delta_transposed(struct delta *d, struct tir_value strip)
     return tir_relayout(b, transposed, &l);
 }
 
-void delta_store_turned(struct delta *d, struct tir_value strip)
+void delta_store_transposed(struct delta *d, struct tir_value strip)
 {
     const int bytes = d->v->head_dim * DELTA_BLOCK * DELTA_ELEM;
     tir_tile_lds_store(&d->b, delta_own(d, d->lds.transposed, bytes), delta_transposed(d, strip),
@@ -80,7 +80,7 @@ static struct tir_value load_block(struct delta *d, struct tir_value region, int
 }
 
 /* Loads keys as columns, of half of the tokens. */
-static struct tir_value load_turned(struct delta *d, int half)
+static struct tir_value load_transposed(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
     return tir_tile_lds_load(&d->b, att_plus(&d->b, d->lds.transposed, half * bytes),
@@ -212,7 +212,7 @@ struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, stru
     state = delta_fade(d, state);
     for (int j = 0; j < DELTA_BLOCKS; j++) { /* each block is taken from all later ones at once */
         if (j % 2 == 0)
-            keys = load_turned(d, j / 2);
+            keys = load_transposed(d, j / 2);
         const struct tir_value own = delta_add_block(d, r.n[delta_block_of(j, j)],
                                                      delta_rounded(d, left[j]), delta_zeros(d));
         const struct tir_value w = delta_rounded(d, own);

@@ -147,7 +147,7 @@ static void load_triangle(struct delta *d, struct scan_rows *r)
         r->of_w[i] = delta_load_numbers(d, DELTA_OF_W, i);
 }
 
-static void load_turned(struct delta *d, struct scan_rows *r)
+static void load_transposed(struct delta *d, struct scan_rows *r)
 {
     for (int half = 0; half < 2; half++)
         r->transposed[half] = delta_load_columns(d, half);
@@ -249,7 +249,7 @@ static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool re
     load_next(d, after, row, load_triangle, r);
     for (int half = 0; half < 2; half++)
         state = delta_advance(d, r->transposed[half], last + 2 * half, state);
-    load_next(d, after, row, load_turned, r);
+    load_next(d, after, row, load_transposed, r);
     return state;
 }
 
@@ -277,7 +277,7 @@ struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool
     choose_chunk(d, first, carried[n + 1]);
     load_keys(d, &r.rows);
     load_triangle(d, &r.rows);
-    load_turned(d, &r.rows);
+    load_transposed(d, &r.rows);
     memcpy(carried, r.values, n * sizeof(*carried));
     struct tir_loop loop = tir_begin_for(b, first, end, chunk, carried, n + 2);
     const struct tir_value after = att_plus(b, loop.index, DELTA_CHUNK), row = carried[n + 1];

@@ -19,7 +19,7 @@ void delta_store_factors(struct delta *d, const struct delta_rows *rows)
     }
     delta_store_strip(d, own, rows->k);
     delta_store_strip(d, delta_own(d, d->lds.q, bytes), rows->q);
-    delta_store_turned(d, rows->k);
+    delta_store_transposed(d, rows->k);
 }
 
 struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *rows)
@@ -43,7 +43,7 @@ static void store_decayed(struct delta *d, const struct delta_rows *rows)
     const struct delta_decayed decayed = delta_decay_rows(d, rows);
     delta_store_strip(d, delta_own(d, d->lds.k, bytes), decayed.k);
     delta_store_strip(d, delta_own(d, d->lds.q, bytes), decayed.q);
-    delta_store_turned(d, decayed.to_last);
+    delta_store_transposed(d, decayed.to_last);
     delta_sync(d);
 }
 

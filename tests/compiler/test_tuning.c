@@ -502,9 +502,9 @@ static void knobs_make_candidates(void **state)
     const struct att_variant *v = &desc.variants[0];
     assert_true(att_count_tiles(v->op) > 4 * v->op->n_tiles);
     assert_int_equal(attnc_find_candidate(v, FIRST), 1);
-    const int turned = attnc_find_candidate(v, "rows=16 keys=32 keys_by_row=32 waves=4 "
-                                               "waves_per_simd=2");
-    assert_true(turned > (int)v->op->n_tiles);
+    const int changed = attnc_find_candidate(v, "rows=16 keys=32 keys_by_row=32 waves=4 "
+                                                "waves_per_simd=2");
+    assert_true(changed > (int)v->op->n_tiles);
     assert_int_equal(attnc_find_candidate(v, "rows=16"), 0);
     attnc_description_free(&desc);
 }

@@ -251,8 +251,8 @@ class Decode:
         q, given = support.random((4, H, D), 7), (self.t(k), self.t(v))
         self.check(self.v1(q, *given, table, LENGTHS), q, self.cu(4), keys, values)
         self.assertIn(self.was_split(4), (None, True))
-        turned = [self.t(np.ascontiguousarray(x.transpose(0, 2, 1, 3))) for x in (k, v)]
-        out = self.v1(q, *turned, table, LENGTHS, kv_cache_layout="HND")
+        transposed = [self.t(np.ascontiguousarray(x.transpose(0, 2, 1, 3))) for x in (k, v)]
+        out = self.v1(q, *transposed, table, LENGTHS, kv_cache_layout="HND")
         self.check(out, q, self.cu(4), keys, values)
         out = self.v1(q, *given, table, LENGTHS, sliding_window=300)
         self.check(out, q, self.cu(4), keys, values, window=(299, 0))

@@ -60,8 +60,8 @@ class Engines:
     def side_by_side(self, pages, dtype):
         """vLLM's cache [pages, heads, P, 2 D], and its keys and values as [pages, P, heads, D]."""
         whole = self.t(np.zeros((pages, HK, P, 2 * D), dtype))
-        turned = whole.transpose(1, 2) if self.torch else whole.swapaxes(1, 2)
-        return whole, turned[..., :D], turned[..., D:]
+        transposed = whole.transpose(1, 2) if self.torch else whole.swapaxes(1, 2)
+        return whole, transposed[..., :D], transposed[..., D:]
 
     # ---- vLLM's TRITON_ATTN and ROCM_AITER_UNIFIED_ATTN
 

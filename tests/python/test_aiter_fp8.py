@@ -247,11 +247,11 @@ class Fp8:
         self.assertGreater(np.abs(want - plain).max(), bound, "the rounding cannot be seen")
         wide = self.t(np.ascontiguousarray(np.concatenate([x, x], -1).swapaxes(0, 1)))  # [tokens, heads, 384]
         view = wide[..., :192]
-        turned = view.transpose(0, 1) if self.torch else view.swapaxes(0, 1)
+        transposed = view.transpose(0, 1) if self.torch else view.swapaxes(0, 1)
         half = {"dtype": torch.float16 if self.torch else np.float16}
         w, w_scale = self.t(w), self.t(w_scale)
         out = self.t(np.zeros((tokens, heads, 64), np.float16))
-        self.assertIs(product(turned, w, w_scale, group_size=128, transpose_bm=True, YQ=out), out)
+        self.assertIs(product(transposed, w, w_scale, group_size=128, transpose_bm=True, YQ=out), out)
         for got in (self.back(out).swapaxes(0, 1), self.back(product(self.t(x), w, w_scale, **half)),
                     self.back(product(view, w, w_scale, transpose_bm_in=True, **half))):
             support.close(got, want, bound)

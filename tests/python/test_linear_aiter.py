@@ -8,7 +8,7 @@ import numpy as np
 import attn.aiter as aiter
 import support
 from attn.aiter import NotServed, _linear
-from test_linear_engines import CHANNELS, HEADS, K, SLOTS, TAPS, VALUE_HEADS, Tokens, turned
+from test_linear_engines import CHANNELS, HEADS, K, SLOTS, TAPS, VALUE_HEADS, Tokens, transposed
 
 class Aiter(unittest.TestCase):
     @classmethod
@@ -29,13 +29,13 @@ class Aiter(unittest.TestCase):
 
     def test_prompts_of_kda(self):
         """Makes the call as ATOM does for Kimi-K3, with logits of beta that are widened to float."""
-        x, states = Tokens(70, 11, True, -5.0), turned(self.pool[:1])
+        x, states = Tokens(70, 11, True, -5.0), transposed(self.pool[:1])
         out, last = aiter.chunk_kimi_delta_attn(
             x.q, x.k, x.v, x.a, np.float32(x.b), x.rate, x.bias.ravel(), None, states, True, True, True, True, True, -5.0,
             True, cu_seqlens=np.array([0, 70], np.int32))
         want, after = x.run(self.pool[0])
         self.near(out[0], want)
-        self.near(turned(last[0]), after[-1])
+        self.near(transposed(last[0]), after[-1])
 
     def test_prompts_of_gdn(self):
         """A prompt after two sequences of a decode step, with states in a new tensor and in a pool."""
@@ -43,15 +43,15 @@ class Aiter(unittest.TestCase):
         args = dict(g=x.given()[0], beta=x.given()[1], output_final_state=True, use_qk_l2norm_in_kernel=True, cu_seqlens=ends,
                     num_decodes=2, num_decode_tokens=2)
         want, after = x.run(self.pool[3])
-        out, last = aiter.chunk_gated_delta_rule_opt_vk(x.q, x.k, x.v, initial_state=turned(self.pool[3:4]), **args)
+        out, last = aiter.chunk_gated_delta_rule_opt_vk(x.q, x.k, x.v, initial_state=transposed(self.pool[3:4]), **args)
         self.near(out[0], want)
-        self.near(turned(last[0]), after[-1])
-        pool, into = turned(self.pool), np.zeros_like(x.v)
+        self.near(transposed(last[0]), after[-1])
+        pool, into = transposed(self.pool), np.zeros_like(x.v)
         out, same = aiter.chunk_gated_delta_rule_opt_vk(x.q, x.k, x.v, into, initial_state=pool,
                                                         initial_state_indices=np.array([3], np.int32), **args)
         self.assertIs(same, pool)
         np.testing.assert_array_equal(into, out)
-        self.near(turned(pool[3]), after[-1])
+        self.near(transposed(pool[3]), after[-1])
         with self.assertRaisesRegex(NotServed, "not updated in place"):
             aiter.chunk_gated_delta_rule_opt_vk(x.q, x.k, x.v, initial_state=pool, inplace_final_state=False,
                                                 initial_state_indices=np.array([3], np.int32), **args)
@@ -60,7 +60,7 @@ class Aiter(unittest.TestCase):
         """A step of two sequences has the same bits by two calls. The second one writes states to other slots."""
         x, slots, others = Tokens(2, 13), np.array([5, 1], np.int32), np.array([4, 0], np.int32)
         rows = np.concatenate([t[0].reshape(2, -1) for t in (x.q, x.k, x.v)], 1)
-        pool, forked, out = turned(self.pool), turned(self.pool), np.zeros((1, 2, VALUE_HEADS, K), np.float16)
+        pool, forked, out = transposed(self.pool), transposed(self.pool), np.zeros((1, 2, VALUE_HEADS, K), np.float16)
         whole, same = aiter.fused_rearrange_sigmoid_gated_delta_rule(
             x.rate, x.a[0], x.b[0], x.bias, rows, HEADS * K, VALUE_HEADS * K, K, K, initial_state=pool,
             cu_seqlens=np.array([0, 1, 2], np.int32), ssm_state_indices=slots, use_qk_l2norm_in_kernel=True)
@@ -73,7 +73,7 @@ class Aiter(unittest.TestCase):
         for i, slot in enumerate(slots):
             want, states = x.run(self.pool[slot], i, i + 1)
             self.near(out[0, i], want[0])
-            self.near(turned(pool[slot]), states[0], 1e-5)
+            self.near(transposed(pool[slot]), states[0], 1e-5)
         with self.assertRaisesRegex(NotServed, "states K x V"):
             aiter.flydsl_gdr_decode(x.q, x.k, x.v, *gates, True)
         with self.assertRaisesRegex(NotServed, "not the current one"):

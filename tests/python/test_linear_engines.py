@@ -111,7 +111,7 @@ class Tokens:
         return np.array(out), np.array(states)
 
 
-def turned(state):
+def transposed(state):
     """Exchanges K and V of states."""
     return np.ascontiguousarray(state.swapaxes(-1, -2))
 
@@ -149,15 +149,15 @@ class Engines(unittest.TestCase):
             x, slots = Tokens(2 * DRAFTS, 3, kda), np.array([4, -1, 2], np.int32)
             args = dict(A_log=x.rate, dt_bias=x.bias.ravel(), softplus_beta=1.0, softplus_threshold=20.0, is_kda=kda,
                         use_qk_l2norm_in_kernel=True)
-            pool = turned(self.pool)
+            pool = transposed(self.pool)
             out = sglang.fused_sigmoid_gating_delta_rule_update(
                 q=x.q[:, :2], k=x.k[:, :2], v=x.v[:, :2], a=x.a[0, :2].reshape(2, -1), b=x.b[0, :2], cu_seqlens=np.int32([0, 1, 2]),
                 initial_state_source=pool, initial_state_indices=slots[::2].copy(), **args)
             for i, slot in enumerate((4, 2)):
                 want, states = x.run(self.pool[slot], i, i + 1)
                 self.near(out[0, i], want[0])
-                self.near(turned(pool[slot]), states[0], 1e-5)
-            pool, buffer = turned(self.pool), np.full((SLOTS, DRAFTS, VALUE_HEADS, K, K), np.nan, np.float32)
+                self.near(transposed(pool[slot]), states[0], 1e-5)
+            pool, buffer = transposed(self.pool), np.full((SLOTS, DRAFTS, VALUE_HEADS, K, K), np.nan, np.float32)
             before, rows = pool.copy(), np.array([1, 6, 3], np.int32)
             out = sglang.fused_sigmoid_gating_delta_rule_update(
                 q=x.q, k=x.k, v=x.v, a=x.a, b=x.b, initial_state_source=pool, initial_state_indices=slots,
@@ -167,12 +167,12 @@ class Engines(unittest.TestCase):
             for i, (slot, row) in enumerate(((4, 1), (2, 3))):
                 want, states = x.run(self.pool[slot], i * DRAFTS, (i + 1) * DRAFTS)
                 self.near(out[0, i * DRAFTS:(i + 1) * DRAFTS], want)
-                self.near(turned(buffer[row]), states, 1e-5)
+                self.near(transposed(buffer[row]), states, 1e-5)
 
     def test_sglang_trees(self):
         """Two drafts follow the root, and one follows the second of them. Each path has the results of a run of its tokens."""
         parents, paths, slots, rows = np.array([[-1, 0, 0, 2]]), ((0,), (0, 1), (0, 2), (0, 2, 3)), np.int32([4]), np.int32([1])
-        x, pool = Tokens(4, 16), turned(self.pool)
+        x, pool = Tokens(4, 16), transposed(self.pool)
         buffer = np.full((SLOTS, 4, VALUE_HEADS, K, K), np.nan, np.float32)
         out = sglang.fused_sigmoid_gating_delta_rule_update(
             x.rate, x.a, x.bias, 1.0, 20.0, x.q, x.k, x.v, x.b, pool, slots, use_qk_l2norm_in_kernel=True,
@@ -190,7 +190,7 @@ class Engines(unittest.TestCase):
                 want, states = x.run(after, t, t + 1)
                 after = states[0]
             self.near(out[0, last], want[0])
-            self.near(turned(buffer[1, last]), after, 1e-5)
+            self.near(transposed(buffer[1, last]), after, 1e-5)
             want, history = self.convolved(inputs[0].T[path], weight, state[4].T)
             self.near(y[0, :, last], want[-1], 2.0 ** -10)
             np.testing.assert_array_equal(windows[1, last].T, history[-TAPS + 1:])
@@ -199,7 +199,7 @@ class Engines(unittest.TestCase):
         for kda, bound, call in ((False, (), sglang.fused_recurrent_gated_delta_rule_packed_decode),
                                  (True, (), sglang.fused_recurrent_kda_packed_decode),
                                  (True, (-5.0,), sglang.fused_recurrent_kda_packed_decode)):
-            x, pool, slots = Tokens(3, 5, kda, *bound), turned(self.pool), np.array([1, -1, 6], np.int32)
+            x, pool, slots = Tokens(3, 5, kda, *bound), transposed(self.pool), np.array([1, -1, 6], np.int32)
             rows = np.concatenate([t[0].reshape(3, -1) for t in (x.q, x.k, x.v)], 1)
             wide = np.concatenate([rows, rows[:, :64]], 1)[:, :CHANNELS]
             out = np.full((3, 1, VALUE_HEADS, K), np.nan, np.float16)
@@ -210,10 +210,10 @@ class Engines(unittest.TestCase):
             for i, slot in ((0, 1), (2, 6)):
                 want, states = x.run(self.pool[slot], i, i + 1)
                 self.near(out[i], want)
-                self.near(turned(pool[slot]), states[0], 1e-5)
+                self.near(transposed(pool[slot]), states[0], 1e-5)
 
     def test_sglang_prompts(self):
-        x, pool, slots = Tokens(70, 7), turned(self.pool), np.array([5], np.int32)
+        x, pool, slots = Tokens(70, 7), transposed(self.pool), np.array([5], np.int32)
         args = (x.q, x.k, x.v, *x.given(), None, pool, slots, np.array([0, 70], np.int32))
         before = pool.copy()
         out, last, chunks = sglang.chunk_gated_delta_rule(*args, False, True, False)
@@ -223,19 +223,19 @@ class Engines(unittest.TestCase):
         self.assertEqual((last, chunks), (None, None))
         want, states = x.run(self.pool[5])
         self.near(out[0], want)
-        self.near(turned(pool[5]), states[-1])
+        self.near(transposed(pool[5]), states[-1])
         for bound in (None, -5.0):
-            x, pool = Tokens(70, 8, True, bound), turned(self.pool)
+            x, pool = Tokens(70, 8, True, bound), transposed(self.pool)
             out = sglang.chunk_kda(x.q, x.k, x.v, x.a, np.float32(x.beta), None, pool, slots, True, np.array([0, 70], np.int32),
                                    x.rate, x.bias, bound)
             want, states = x.run(self.pool[5])
             self.near(out[0], want)
-            self.near(turned(pool[5]), states[-1])
-        raw, flat = turned(self.pool), x.a.reshape(1, 70, -1)
+            self.near(transposed(pool[5]), states[-1])
+        raw, flat = transposed(self.pool), x.a.reshape(1, 70, -1)
         again = sglang.chunk_kda(x.q, x.k, x.v, flat, x.b, None, raw, slots, True, np.array([0, 70], np.int32), x.rate,
                                  x.bias.ravel(), bound, beta_is_raw=True)
         self.near(again[0], want)
-        self.near(turned(raw[5]), states[-1])
+        self.near(transposed(raw[5]), states[-1])
         for refused in ({"track_state": raw}, {"transposed": True}):
             with self.assertRaises(c.NotServed):
                 sglang.chunk_kda(x.q, x.k, x.v, x.a, x.b, None, raw, slots, True, np.array([0, 70], np.int32), x.rate, x.bias,
@@ -287,12 +287,12 @@ class Engines(unittest.TestCase):
         self.assertEqual([p.shape[1] for p in parts], [K, K, VALUE_HEADS * K])
 
         t = Tokens(70, 9)
-        for call, states in ((atom.chunk_gated_delta_rule, self.pool[:1]), (atom.chunk_gated_delta_rule_vk, turned(self.pool[:1]))):
+        for call, states in ((atom.chunk_gated_delta_rule, self.pool[:1]), (atom.chunk_gated_delta_rule_vk, transposed(self.pool[:1]))):
             out, last = call(t.q, t.k, t.v, *t.given(), initial_state=states, output_final_state=True,
                              cu_seqlens=np.array([0, 70], np.int32), use_qk_l2norm_in_kernel=True)
             want, after = t.run(self.pool[0])
             self.near(out[0], want)
-            self.near(last[0] if call is atom.chunk_gated_delta_rule else turned(last[0]), after[-1])
+            self.near(last[0] if call is atom.chunk_gated_delta_rule else transposed(last[0]), after[-1])
         t, pool = Tokens(2, 10), self.pool.copy()
         ends, to, of = np.array([0, 1, 2], np.int32), np.array([1, 3], np.int32), np.array([5, 3], np.int32)
         out, same = atom.fused_recurrent_gated_delta_rule(
@@ -309,7 +309,7 @@ class Engines(unittest.TestCase):
         np.testing.assert_array_equal(pool[5], self.pool[5])
 
     def test_atom_kda_drafts(self):
-        t, pool = Tokens(DRAFTS, 11, True, -5.0), turned(self.pool)
+        t, pool = Tokens(DRAFTS, 11, True, -5.0), transposed(self.pool)
         slots, out = np.array([[6, 0, 4]], np.int32), np.full((DRAFTS, VALUE_HEADS, K), np.nan, np.float16)
         got, _ = atom.fused_sigmoid_gating_delta_rule_update(
             t.rate, t.a, t.b, t.bias, t.q, t.k, t.v, out, initial_state=pool, cu_seqlens=np.array([0, DRAFTS], np.int32),
@@ -318,7 +318,7 @@ class Engines(unittest.TestCase):
         self.assertIs(got, out)
         want, states = t.run(self.pool[0])
         self.near(out, want)
-        self.near(turned(pool[slots[0]]), states, 1e-5)
+        self.near(transposed(pool[slots[0]]), states, 1e-5)
 
     def test_fla(self):
         for kda, chunk, recurrent in ((False, fla.chunk_gated_delta_rule, fla.fused_recurrent_gated_delta_rule),
@@ -332,10 +332,10 @@ class Engines(unittest.TestCase):
                                   use_qk_l2norm_in_kernel=True, **gates)
                 self.near(out[0], want)
                 self.near(last[0], states[-1])
-            out, last = recurrent(t.q, t.k, t.v, g=g, beta=beta, initial_state=turned(self.pool[:1]), output_final_state=True,
+            out, last = recurrent(t.q, t.k, t.v, g=g, beta=beta, initial_state=transposed(self.pool[:1]), output_final_state=True,
                                   use_qk_l2norm_in_kernel=True, state_v_first=True, cu_seqlens=np.array([0, 66], np.int32))
             self.near(out[0], want)
-            self.near(turned(last[0]), states[-1], 1e-4)
+            self.near(transposed(last[0]), states[-1], 1e-4)
         # Two sequences of one length, without cu_seqlens and without states.
         a, b = Tokens(40, 13), Tokens(40, 14)
         both = [np.concatenate([getattr(a, n), getattr(b, n)]) for n in ("q", "k", "v")]

@@ -77,14 +77,14 @@ static void writes_what_is_read(void **state)
 static void bytes_do_not_depend_on_the_order_of_kernels(void **state)
 {
     (void)state;
-    const struct made turned[] = {three[2], three[0], three[1]};
-    size_t size, turned_size;
+    const struct made reordered[] = {three[2], three[0], three[1]};
+    size_t size, reordered_size;
     void *bytes = make_pack(three, COUNT(three), &size);
-    void *turned_bytes = make_pack(turned, COUNT(turned), &turned_size);
-    assert_int_equal(size, turned_size);
-    assert_memory_equal(bytes, turned_bytes, size);
+    void *reordered_bytes = make_pack(reordered, COUNT(reordered), &reordered_size);
+    assert_int_equal(size, reordered_size);
+    assert_memory_equal(bytes, reordered_bytes, size);
     free(bytes);
-    free(turned_bytes);
+    free(reordered_bytes);
 }
 
 static void kernels_share_equal_code(void **state)

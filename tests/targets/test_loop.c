@@ -374,15 +374,16 @@ static void permuted_operands_wait_for_a_product_in_agprs(void **state)
         const int instr = mma32(&k, TIR_BF16);
         const struct tir_type t = operand_type(&k, instr);
         const struct tir_value a = unknown(&k, t), raw = unknown(&k, tir_vec(TIR_I32, 2));
-        struct tir_value word[2], acc[4], turned[2];
+        struct tir_value word[2], acc[4], swapped[2];
         for (unsigned i = 0; i < 2; i++)
             word[i] = make(&k, TIR_extract, tir_vec(TIR_I32, 1), &raw, 1, i, 0, 0);
         for (int i = 0; i < 4; i++)
             acc[i] = mfma_in_agprs(&k, instr, a, a, zero_acc(&k));
         for (unsigned i = 0; i < 2; i++)
-            turned[i] = make(&k, TIR_byte_perm, tir_vec(TIR_I32, 1), word, 2,
-                             i ? 0x07060302 : 0x05040100, 0, 0);
-        const struct tir_value both = make(&k, TIR_concat, tir_vec(TIR_I32, 2), turned, 2, 0, 0, 0);
+            swapped[i] = make(&k, TIR_byte_perm, tir_vec(TIR_I32, 1), word, 2,
+                              i ? 0x07060302 : 0x05040100, 0, 0);
+        const struct tir_value both =
+            make(&k, TIR_concat, tir_vec(TIR_I32, 2), swapped, 2, 0, 0, 0);
         for (int i = 0; i < others; i++)
             acc[i] = mfma_in_agprs(&k, instr, a, a, acc[i]);
         acc[3] = mfma_in_agprs(&k, instr, tir_bitcast(&k.b, both, t), a, acc[3]);

@@ -62,12 +62,12 @@ struct place {
     struct device_memory memory;
 };
 
-static void prepare(struct place *p, bool written, bool gaps, bool turned)
+static void prepare(struct place *p, bool written, bool gaps, bool exchanged)
 {
     const struct attn_tensor t = tensor(written);
     *p = (struct place){.memory = {.gpu = &host}};
     operand_init(&p->operand, &t, "gfx942");
-    operand_set_strides(&p->operand, gaps, turned);
+    operand_set_strides(&p->operand, gaps, exchanged);
     operand_allocate(&p->operand);
 }
 
@@ -82,7 +82,7 @@ static void strides_have_the_order_and_gaps_that_are_asked_for(void **state)
     (void)state;
     struct place p;
     static const struct {
-        bool gaps, turned;
+        bool gaps, exchanged;
         int64_t strides[3];
     } rows[] = {
         {false, false, {HEADS * DIM, DIM, 1}},
@@ -91,7 +91,7 @@ static void strides_have_the_order_and_gaps_that_are_asked_for(void **state)
         {true, true, {DIM + 8, TOKENS * (DIM + 8) + 16, 1}},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        prepare(&p, true, rows[i].gaps, rows[i].turned);
+        prepare(&p, true, rows[i].gaps, rows[i].exchanged);
         operand_upload(&p.operand, &p.memory);
         for (int k = 0; k < 3; k++)
             assert_int_equal(p.operand.strides[k], rows[i].strides[k]);

@@ -74,7 +74,7 @@ void operand_resize(struct operand *o, int axis, int64_t count)
     operand_set_strides(o, false, false);
 }
 
-void operand_set_strides(struct operand *o, bool gaps, bool turned)
+void operand_set_strides(struct operand *o, bool gaps, bool exchanged)
 {
     const int free = o->schema.free;
     int64_t step = 1;
@@ -83,8 +83,8 @@ void operand_set_strides(struct operand *o, bool gaps, bool turned)
         step *= o->dims[k];
     }
     for (int i = 0; i < free; i++) {
-        /* Innermost dimension first. If turned, the two innermost ones are exchanged. */
-        const int k = free - 1 - (turned && free > 1 && i < 2 ? 1 - i : i);
+        /* Innermost dimension first. The two innermost ones change places if `exchanged`. */
+        const int k = free - 1 - (exchanged && free > 1 && i < 2 ? 1 - i : i);
         o->strides[k] = step + (gaps ? (i + 1) * o->schema.vector : 0);
         step = o->strides[k] * (o->dims[k] ? o->dims[k] : 1);
     }

@@ -57,9 +57,9 @@ void operand_leave_out(struct operand *o);
 void operand_resize(struct operand *o, int axis, int64_t count);
 
 /** Sets the strides of a dense tensor, or of one with gaps between the elements of each dimension
- * whose stride is free. With `turned` the two innermost of these dimensions are exchanged in
+ * whose stride is free. With `exchanged` the two innermost of these dimensions change places in
  * memory. */
-void operand_set_strides(struct operand *o, bool gaps, bool turned);
+void operand_set_strides(struct operand *o, bool gaps, bool exchanged);
 
 /** Sets one stride, in elements. */
 void operand_set_stride(struct operand *o, int axis, int64_t stride);
