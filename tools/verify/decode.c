@@ -417,14 +417,15 @@ static void trace_second(struct call *c)
     struct own *own = c->own;
     struct page_lists *l = &own->slots;
     struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
-    const int32_t pool = c->args.mla_decode.second_first, rows = ARG(c, batch);
+    const int32_t first = c->args.mla_decode.second_first, rows = ARG(c, batch);
+    const int32_t pool = first < TRACED_POOL ? first : TRACED_POOL; /* more pages may be there */
     l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
     for (int s = 0; s < l->count; s++) {
         const int from = l->lens[s] > TRACED_WINDOW ? l->lens[s] - TRACED_WINDOW : 0;
         for (int i = 0; i < l->lens[s]; i++)
             l->pages[l->first[s] + i] = i < from
                                             ? (int32_t)(random_bits(&c->random) % (unsigned)pool)
-                                            : pool + (s + i - from) % rows;
+                                            : first + (s + i - from) % rows;
     }
     page_lists_set(c, l, MLA_DECODE_KV_LENS);
     operand_set_table(second, 1, &c->random);
