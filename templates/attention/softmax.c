@@ -127,6 +127,22 @@ void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *s
     *y = both[1];
 }
 
+void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
+                              struct tir_value *l, struct tir_value *o)
+{
+    const struct tir_type t[] = {tir_typeof(b->f, *l), tir_typeof(b->f, *o)};
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
+    struct tir_value scaled[] = {*l, *o};
+    const struct att_softmax_step some = {
+        .grown = tir_any(b, tir_cmp_ne(b, *l, tir_float_like(b, *l, 0.0f))), .alpha = step->alpha};
+    att_softmax_rescale(b, &some, &scaled[0], &scaled[1]);
+    tir_else(b, &branch, scaled);
+    struct tir_value both[] = {*l, *o};
+    tir_end_if(b, &branch, both);
+    *l = both[0];
+    *o = both[1];
+}
+
 struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,
                                           struct tir_value m, struct tir_value l,
                                           struct tir_value sink)

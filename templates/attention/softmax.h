@@ -77,6 +77,11 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *x, struct tir_value *y);
 
+/** Multiplies l and O by alpha like att_softmax_rescale(), but not while every l of the wave is 0,
+ * as before the first key. O is 0 then. */
+void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
+                              struct tir_value *l, struct tir_value *o);
+
 /** The factor for O, and the state from which LSE is computed. */
 struct att_softmax_end {
     struct tir_value inverse; /* 1 / l; 0 for a query without a visible key */

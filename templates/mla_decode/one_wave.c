@@ -451,6 +451,14 @@ static void read_c(void *context, unsigned part)
         *v = read_columns(s, columns_from(s, part - 1u), 0, s->d.output.rows);
 }
 
+static void rescale(void *context)
+{
+    struct mla *const s = mla_of(context);
+    struct att_now *const now = &s->d.attention.now;
+    att_softmax_rescale_some(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
+                             &now->carried[ATT_CARRY_O]);
+}
+
 static void make_scaled(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -504,6 +512,9 @@ const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows
                                           .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_read_c = {
     "read c", NULL, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS, .build_part = read_c};
+const struct pipe_op mla_rescale_some = {"rescale", rescale,
+                                         ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
+                                         ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
 const struct pipe_op mla_make_scaled = {"P by blocks", make_scaled, ATT_SLOT(S),
                                         ATT_SLOT(P) | ATT_SLOT(E), .flags = 0};
 const struct pipe_op mla_rescale_scaled = {"rescale", rescale_scaled, CARRIED | ATT_SLOT(E),

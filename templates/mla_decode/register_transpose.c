@@ -207,8 +207,8 @@ static void rescale(void *context)
 {
     struct mla *const s = mla_of(context);
     const struct att_now *const now = &s->d.attention.now;
-    att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
-                        &now->carried[ATT_CARRY_O]);
+    att_softmax_rescale_some(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
+                             &now->carried[ATT_CARRY_O]);
 }
 
 static void order_weights(void *context)

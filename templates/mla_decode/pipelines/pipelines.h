@@ -83,6 +83,7 @@ extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 extern const struct pipe_op mla_find_pages, mla_copy_block;
 extern const struct pipe_op
     mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
+extern const struct pipe_op mla_rescale_some; /* not while l is 0 */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
