@@ -107,8 +107,10 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
     if (t->own[ONE_WAVE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
-    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE)
-        return att_reject(why, ATT_TILE, "has no rows of lists: waves in pairs have");
+    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE &&
+        (!m->has_lds_read_tr || v->q_dtype == ATT_Q_DTYPE_FP8))
+        return att_reject(why, ATT_TILE,
+                          "has no rows of lists: where LDS transposes rows of 16 bits it has");
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return mla_wave_pair_take(v) ||
                att_reject(why, ATT_TILE,
@@ -119,10 +121,26 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
+/* Sets the numbers of work lists, or of sequences without a plan, of a second kernel's calls. */
+static void set_calls(const struct att_variant *v, const struct tir_machine *m,
+                      struct att_second *second)
+{
+    const int cus = (int)m->cus;
+    second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, cus * 7 / 8}}, 1};
+    if (v->sparse == ATT_SPARSE_NONE)
+        return;
+    /* Pairs bring rows of a list to two compute units. The second kernel's workgroups take 1.5 to
+     * 1.9 times as long as pairs. So they are faster where pairs need an even number of rounds,
+     * and with many rounds. */
+    second->calls.rows[0].max = cus;
+    second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, 2 * cus}}, 1};
+    second->also[1] = (struct att_box){{{ARG_WORKGROUPS, cus * 7 / 2 + 1, INT32_MAX}}, 1};
+}
+
 /* Sets the second kernel of a variant whose first one has wave pairs: one wave per SIMD, with one
  * workgroup for each work list. Wave pairs have two, so lists for more than half of the compute
  * units need a second round of workgroups. The second kernel runs such launches, unless that round
- * is nearly full. fp8, whose pairs start sooner, and lists of slots have no second kernel. */
+ * is nearly full. fp8, whose pairs start sooner, has no second kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -135,11 +153,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         if (tiles[i].own[ONE_WAVE] != SINGLE || !fits(v, &tiles[i], m, &why))
             continue;
-        *second = (struct att_second){
-            .tile = i + 1,
-            .calls = {.rows = {{ARG_WORKGROUPS, (int)m->cus / 2 + 1, (int)m->cus * 7 / 8}},
-                      .count = 1},
-        };
+        *second = (struct att_second){.tile = i + 1};
+        set_calls(v, m, second);
         return true;
     }
     return false;

@@ -26,11 +26,10 @@ struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *ro
 /* Loads a wave's columns of Q^T, panel by panel, after the first block: the second block is loaded
  * when the first has arrived. Panels that go to LDS are loaded before it, since a wait for them
  * would wait for all loads before. `first_stage` computes the addresses. */
-static void load_panels(struct mla *s, uint8_t first_stage)
+static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
 {
     struct split_kv *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
     b->stage = first_stage;
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->query.panel->q), 1);
     const struct split_kv_rows r =
@@ -154,14 +153,15 @@ void mla_find_position(struct mla *s)
     find_shard_position(s);
 }
 
-void mla_load_q(struct mla *s) { load_panels(s, TIR_NO_STAGE); }
+void mla_load_q(struct mla *s, uint8_t stage) { load_panels(s, TIR_NO_STAGE, stage); }
 
 static void load_shared_q(struct mla *s)
 {
+    const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;
     if (s->query.shared)
         mla_share_query(s);
     else
-        load_panels(s, s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES);
+        load_panels(s, stage, stage);
 }
 
 /* ---- The loop ---- */

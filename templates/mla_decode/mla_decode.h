@@ -380,8 +380,9 @@ bool mla_transpose_takes(const struct tir_machine *m);
 
 /* item.c */
 
-/** Issues the loads of the wave's columns of Q, panel by panel. */
-void mla_load_q(struct mla *s);
+/** Issues the loads of the wave's columns of Q, panel by panel, in stage `stage` of the loop's
+ * prologue. */
+void mla_load_q(struct mla *s, uint8_t stage);
 /** Appends the loop over an item's keys. */
 struct split_kv_state mla_walk(struct mla *s);
 /** Appends a pass: the form's walk and join, and the store of results. */

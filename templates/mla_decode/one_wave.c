@@ -6,7 +6,9 @@
  *
  * A block has 32 keys, or 64 of fp8. A block, or each run of 16 keys or more in it, lies in one
  * page. Rows are copied directly to LDS, through a resource that ends with the item, so that rows
- * past the last token are zeros. Items of a plan begin with a multiple of 64 keys.
+ * past the last token are zeros. Items of a plan begin with a multiple of 64 keys. Rows of lists
+ * come as they do to wave pairs (gather.c, pipelines/one_wave_lists.c). Their Q passes through LDS,
+ * since operands would be loaded as quarters of cache lines.
  *
  * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
  * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16
@@ -530,7 +532,9 @@ static const struct pipeline *find_pipeline(const struct mla *s)
 {
     if (mla_has_row_pairs(s))
         return &mla_row_pairs;
-    return s->split.pairs ? &mla_wave_pair : &mla_one_wave;
+    if (s->split.pairs)
+        return &mla_wave_pair;
+    return mla_one_wave_gathers(s) ? &mla_one_wave_lists : &mla_one_wave;
 }
 
 static void choose_pipeline(struct mla *s)
@@ -589,13 +593,21 @@ static void join_pair(struct mla *s, struct split_kv_state *state)
     mla_exchange_join(s, state);
 }
 
+static void load_q(struct mla *s)
+{
+    if (mla_one_wave_gathers(s))
+        mla_wave_pair_load_q(s);
+    else
+        mla_load_q(s, mla_one_wave_stage(s, A_WAIT));
+}
+
 const struct mla_form mla_one_wave_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
     .begin_pass = begin_pass,
     .read_panel = read_panel,
     .first_panels = 1,
-    .load_q = mla_load_q,
+    .load_q = load_q,
     .walk = mla_walk,
     .join = join,
     .pass = mla_walk_and_store,

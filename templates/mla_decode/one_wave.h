@@ -12,16 +12,17 @@ enum one_wave_phase { M1, BEGIN, C1, M2, M3 /* of pairs */, C2 };
 enum one_wave_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 };
 
-/** Returns the number of a stage in this kernel's loop. Only pairs have A_FIND. */
-static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stage stage)
-{
-    return (uint8_t)(stage - (stage > A_FIND && !s->split.pairs));
-}
-
 /** True if a lane finds the address of each row of a block, from a list or the table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
     return s->d.v->sparse != ATT_SPARSE_NONE || mla_has_row_pairs(s);
+}
+
+/** Returns the number of a stage in this kernel's loop. Only pairs and lists have A_FIND. */
+static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stage stage)
+{
+    const bool finds = s->split.pairs || mla_one_wave_gathers(s);
+    return (uint8_t)(stage - (stage > A_FIND && !finds));
 }
 
 /** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */

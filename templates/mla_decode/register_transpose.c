@@ -327,6 +327,8 @@ void mla_transpose_begin_pass(struct mla *s)
     s->source.row_stride = tir_materialize(&s->d.b, stride);
 }
 
+void mla_transpose_load_q(struct mla *s) { mla_load_q(s, MLA_STAGE_ARRIVES); }
+
 static void join(struct mla *s, struct split_kv_state *state)
 {
     tir_barrier(&s->d.b); /* LDS is free for the next item */
@@ -338,7 +340,7 @@ const struct mla_form mla_transpose_form = {
     .choose_layouts = choose_layouts,
     .take_lds = take_lds,
     .begin_pass = mla_transpose_begin_pass,
-    .load_q = mla_load_q,
+    .load_q = mla_transpose_load_q,
     .read_panel = mla_transpose_read_panel,
     .first_panels = 1,
     .walk = mla_walk,

@@ -29,6 +29,8 @@ struct tir_value mla_transpose_read_panel(struct mla *s, const struct panel *n);
 
 /** Allocates LDS for blocks, in two parts: mla_form.take_lds. */
 void mla_transpose_take_lds(struct mla *s);
+/** Issues the loads of Q while the first block is in flight: mla_form.load_q. */
+void mla_transpose_load_q(struct mla *s);
 /** Appends what comes before the loop over an item's keys: mla_form.begin_pass. */
 void mla_transpose_begin_pass(struct mla *s);
 

@@ -187,7 +187,8 @@ static void read_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.columns / s->d.waves;
-    const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(s->d.waves / 2 - 1)));
+    const unsigned parts = s->d.waves >> s->split.pairs;
+    const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(parts - 1)));
     for (unsigned i = 0; i < s->query.n_panels; i++) {
         const struct panel *const n = &s->query.panel[i];
         const struct part *const p = mla_part_of(s, n);
@@ -209,15 +210,16 @@ void mla_wave_pair_load_q(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
+    const unsigned rows = s->split.pairs ? s->d.row_columns : s->d.columns;
     if (!mla_one_wave_gathers(s)) /* after the first block */
         b->stage = mla_one_wave_stage(s, A_WAIT);
-    for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
+    for (unsigned i = 0; i * s->d.keys < rows; i++) {
         const struct tir_value first =
             att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
         mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)),
                         mla_wave_pair_query_rows(s, first));
     }
-    b->stage = mla_one_wave_stage(s, A_SCORES);
+    b->stage = mla_one_wave_stage(s, s->split.pairs ? A_SCORES : A_COPY);
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s);

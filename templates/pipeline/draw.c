@@ -97,6 +97,8 @@ static void draw_buffers(const struct pipeline *p, struct line *l)
     begin_line(l, "LDS");
     for (unsigned i = 0; p->buffers && p->buffers[i].name; i++) {
         const struct pipe_buffer *const b = &p->buffers[i];
+        if (!b->name[0])
+            continue;
         char text[TEXT];
         char early[TEXT / 2] = "";
         if (b->early)

@@ -126,8 +126,8 @@ extern const struct pipeline *const mla_pipelines[];
 extern const struct pipe_buffer mla_shared_buffers[];
 extern const struct pipe_phase mla_shared_phases[];   /* of shared_scores, replicated_scores */
 extern const struct pipe_phase mla_one_wave_phases[]; /* enum one_wave_phase */
-extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs,
-    mla_dv_split;
+extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_register_transpose,
+    mla_wave_pair, mla_row_pairs, mla_dv_split;
 extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,
     mla_values_between, mla_early_copy;
 
