@@ -40,117 +40,79 @@ static const char *const gfx1201_lacks[] = {
     "s_barrier_init", "s_barrier_join", "s_barrier_leave", "s_ttracedata", NULL,
 };
 
+/* `stale` and `fence`, which have the rules of gfx9's caches, and `hint` are left out. */
+#define GFX12_CHECKS                                                                        \
+    (CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD | CHECK_STRICT | \
+     CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE)
+
+/* The members of a row that the target's number and targets/facts have. */
+#define FACTS(number)                                                               \
+    .target = GFX##number, .name = "gfx" #number, .version = (number),              \
+    .lanes = 1 << GFX##number##_lane_bits, .wave_slots = GFX##number##_wave_slots,  \
+    .vgprs = GFX##number##_vgprs, .vgpr_granule = GFX##number##_vgpr_granule,       \
+    .lds_bytes = GFX##number##_lds_bytes, .lds_granule = GFX##number##_lds_granule, \
+    .lds_group = GFX##number##_group_lds_bytes, .l2_bytes = GFX##number##_l2_bytes
+
+/* The members in which gfx942 and gfx950 agree. */
+#define CDNA                                                                                 \
+    .brand = "AMD Instinct", .features = ":sramecc+:xnack-", .groups = 16, .user_sgprs = 16, \
+    .bus_bits = 8192, .checks = CHECK_ALL | CHECK_HINT, .counter_max = gfx9_counters,        \
+    .fields = decode_fields
+
 const struct isa isas[ISAS] = {
     {
-        .target = GFX942,
-        .name = "gfx942",
-        .brand = "AMD Instinct",
-        .features = ":sramecc+:xnack-",
-        .version = 942,
+        FACTS(942),
+        CDNA,
         .capability = 94,
-        .lanes = 1 << GFX942_lane_bits,
-        .wave_slots = GFX942_wave_slots,
-        .groups = 16,
-        .user_sgprs = 16,
         .machine = 0x04c,
-        .vgprs = GFX942_vgprs,
-        .vgpr_granule = GFX942_vgpr_granule,
-        .lds_bytes = GFX942_lds_bytes,
-        .lds_granule = GFX942_lds_granule,
-        .lds_group = GFX942_group_lds_bytes,
         .lds_clocks = gfx942_phases,
-        .l2_bytes = GFX942_l2_bytes,
-        .bus_bits = 8192,
-        .checks = CHECK_ALL | CHECK_HINT,
-        .counter_max = gfx9_counters,
-        .fields = decode_fields,
     },
     {
-        .target = GFX950,
-        .name = "gfx950",
-        .brand = "AMD Instinct",
-        .features = ":sramecc+:xnack-",
-        .version = 950,
+        FACTS(950),
+        CDNA,
         .capability = 95,
-        .lanes = 1 << GFX950_lane_bits,
-        .wave_slots = GFX950_wave_slots,
-        .groups = 16,
-        .user_sgprs = 16,
         .machine = 0x04f,
-        .vgprs = GFX950_vgprs,
-        .vgpr_granule = GFX950_vgpr_granule,
-        .lds_bytes = GFX950_lds_bytes,
-        .lds_granule = GFX950_lds_granule,
-        .lds_group = GFX950_group_lds_bytes,
         .lds_clocks = gfx950_phases,
-        .l2_bytes = GFX950_l2_bytes,
-        .bus_bits = 8192,
-        .checks = CHECK_ALL | CHECK_HINT,
-        .counter_max = gfx9_counters,
-        .fields = decode_fields,
     },
     {
-        .target = GFX1250,
-        .name = "gfx1250",
+        FACTS(1250),
         .brand = "AMD Instinct",
         .features = "",
         .gfx12 = true,
-        .version = 1250,
         .capability = 125,
-        .lanes = 1 << GFX1250_lane_bits,
-        .wave_slots = GFX1250_wave_slots,
         .groups = 32,
         .user_sgprs = 32,
         .machine = 0x049,
-        .vgprs = GFX1250_vgprs,
-        .vgpr_granule = GFX1250_vgpr_granule,
         .vgpr_unit = 16,
-        .lds_bytes = GFX1250_lds_bytes,
-        .lds_granule = GFX1250_lds_granule,
-        .lds_group = GFX1250_group_lds_bytes,
         .lds_clocks = gfx950_phases, /* assumed */
         .lds_phase_bytes = 256,
-        .l2_bytes = GFX1250_l2_bytes,
         .bus_bits = 24576,
         .wide_buffers = true,
         .upper_vgprs = true,
         .clusters = true,
-        /* Left out: `stale` and `fence`, which have the rules of gfx9's caches, and `hint`. */
-        .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
-                  CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+        .checks = GFX12_CHECKS,
         .counter_max = gfx1250_counters,
         .wmma_hazards = HAZARDS_COEXECUTION,
         .fields = decode_fields_gfx12,
         .complete = decode_complete_gfx1250,
     },
     {
-        .target = GFX1201,
+        FACTS(1201),
         .gfx12 = true,
         .inherits = GFX1250,
         .lacks = gfx1201_lacks,
         .wmma_hazards = HAZARDS_FACTORS,
-        .name = "gfx1201",
         .brand = "AMD Radeon",
         .features = "",
         .machine = 0x04e,
-        .version = 1201,
         .capability = 120,
-        .lanes = 1 << GFX1201_lane_bits,
-        .wave_slots = GFX1201_wave_slots,
         .groups = 32,
         .user_sgprs = 16,
-        .vgprs = GFX1201_vgprs,
-        .vgpr_granule = GFX1201_vgpr_granule,
         .vgpr_unit = 8,
-        .lds_bytes = GFX1201_lds_bytes,
-        .lds_granule = GFX1201_lds_granule,
-        .lds_group = GFX1201_group_lds_bytes,
         .lds_clocks = gfx1201_phases,
         .lds_phase_bytes = 128,
-        .l2_bytes = GFX1201_l2_bytes,
         .bus_bits = 256,
-        .checks = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
-                  CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
+        .checks = GFX12_CHECKS,
         .counter_max = gfx1201_counters,
         .fields = decode_fields_gfx12,
     },
