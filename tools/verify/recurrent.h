@@ -34,6 +34,16 @@ struct recurrent_shape {
     int lengths[RECURRENT_SEQUENCES];
 };
 
+/** Dimensions of an op's shapes: the sequences and their tokens. */
+#define RECURRENT_SEQUENCE_ROWS                                                           \
+    {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"}, \
+        {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"}
+
+/** The dimension of an op that stores states of drafts. */
+#define RECURRENT_STEPS_ROW                                                       \
+    {"state_steps", offsetof(struct recurrent_shape, steps), RECURRENT_STEPS_MAX, \
+     "columns of state_slots; above 1 the state after each token is stored"}
+
 /** The counts, lists and states that every recurrence has. `starts` belongs to call->own. */
 struct recurrent {
     struct call *c;
