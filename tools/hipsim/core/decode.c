@@ -321,8 +321,8 @@ static bool packs_nothing(const struct inst *in)
     return !in->neg_lo && !in->neg_hi && !in->op_sel && (in->op_sel_hi & all) == all;
 }
 
-/* Sets in->plain, plain_aside and plain_mode. Plain instructions execute with defined sources only,
- * so that the tracking of undefined bits does not matter here. */
+/* Sets in->plain and the members that begin with "plain". Plain instructions execute with defined
+ * sources only, so that the tracking of undefined bits does not matter here. */
 static void find_plain(struct inst *in)
 {
     const uint32_t flags = in->row->flags;
@@ -331,7 +331,8 @@ static void find_plain(struct inst *in)
     in->plain = flags & ROW_VALU && in->row->kernel && (vector || compares) &&
                 in->dst.dwords <= 2 && in->dst2.kind == OPND_NONE && in->nsrc <= 3 &&
                 !(in->form & ~(FORM_LITERAL | FORM_SRC_MODS)) && !(flags & ROW_PARTIAL) &&
-                (in->encoding != ENC_VOP3P || packs_nothing(in));
+                (in->encoding != ENC_VOP3P || packs_nothing(in) || !(flags & ROW_OP_SEL));
+    in->plain_packs = in->encoding == ENC_VOP3P && !packs_nothing(in);
     in->plain_mode = flags & ROW_NO_FLUSH ? 0 : denormal_mode(in->row->dst, 1);
     for (unsigned k = 0; k < in->nsrc; k++) {
         const struct opnd *o = &in->src[k];

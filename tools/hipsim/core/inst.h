@@ -142,6 +142,7 @@ struct inst {
      * neg. Each source, and the result, is one or two dwords or a lane mask. */
     bool plain;
     bool plain_aside;   /* plain: the result needs a buffer, since it overlaps a float source */
+    bool plain_packs;   /* plain: VOP3P's op_sel or neg apply; not by execute_plain() */
     uint8_t plain_mode; /* plain: bits of MODE that have to be set; else denormals are flushed */
 
     /* Private to the checks, which set these when the instruction is decoded. */

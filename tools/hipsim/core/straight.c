@@ -74,9 +74,23 @@ static bool add_reads(const struct opnd *o, const uint64_t *written, uint64_t *t
     return true;
 }
 
-static bool add_source(struct collected *c, const struct opnd *o)
+/* Reduces source k of a packed f32 operation to the dword that it uses, if it uses only one: op_sel
+ * selects a dword for each of the two results. */
+static void find_half(const struct inst *in, unsigned k, struct opnd *o)
+{
+    const unsigned low = in->op_sel >> k & 1, high = in->op_sel_hi >> k & 1;
+    if (!in->plain_packs || TYPE_CLASS(o->type) != CLASS_PK_F32 || o->dwords != 2 || low != high)
+        return;
+    o->reg = (uint16_t)(o->reg + low);
+    o->dwords = 1;
+}
+
+/* Adds the registers of source k. False if there are too many. */
+static bool add_source(struct collected *c, const struct inst *in, unsigned k)
 {
     struct straight *s = c->s;
+    struct opnd half = in->src[k], *o = &half;
+    find_half(in, k, o);
     switch (o->kind) {
     case OPND_VGPR: return add_reads(o, c->written_v, s->touched_v, s->read_v, &s->nread_v);
     case OPND_AGPR: return add_reads(o, c->written_a, s->touched_a, s->read_a, &s->nread_a);
@@ -104,10 +118,9 @@ static bool append(struct collected *c, const struct inst *in)
     if (s->n == STRAIGHT_MAX || !may_join(in))
         return false;
     for (unsigned k = 0; k < in->nsrc; k++)
-        if (!add_source(c, &in->src[k]))
+        if (!add_source(c, in, k))
             return false;
     add_result(c, &in->dst);
-    s->mode |= in->plain ? in->plain_mode : 0;
     s->scalar |= is_scalar(in);
     s->max_vgpr = higher(s->max_vgpr, in->max_vgpr);
     s->max_agpr = higher(s->max_agpr, in->max_agpr);
@@ -182,7 +195,7 @@ bool straight_applies(const struct wave *w, const struct straight *s)
     const struct launch *l = w->launch;
     const uint32_t special = MODE_VSKIP | MODE_GPR_IDX_EN | MODE_ROUND_F32 | MODE_ROUND_F16_F64;
     if ((wave_exec(w) & sgpr_valid64(w, SGPR_EXEC)) != UINT64_MAX || w->copies || w->spin ||
-        w->held || w->mode & special || s->mode & ~w->mode)
+        w->held || w->mode & special)
         return false;
     if (s->max_vgpr >= (int)(l->nvgpr + l->nagpr) || s->max_agpr >= (int)l->nagpr ||
         (l->nsgpr && s->max_sgpr >= (int)l->nsgpr))

@@ -18,9 +18,8 @@
 
 struct straight {
     const struct inst *in[STRAIGHT_MAX];
-    uint8_t n;    /* number of instructions; below 2: not worth it */
-    uint8_t mode; /* bits of MODE that must be set; else denormals are flushed */
-    bool scalar;  /* some instructions are scalar: they may read SCC */
+    uint8_t n;   /* number of instructions; below 2: not worth it */
+    bool scalar; /* some instructions are scalar: they may read SCC */
     uint8_t nread_v, nread_a, nread_s;
     /* VGPRs, AGPRs and SGPRs that are read before they are written. */
     uint8_t read_v[STRAIGHT_READS], read_a[STRAIGHT_READS], read_s[STRAIGHT_READS];

@@ -587,7 +587,7 @@ static bool execute_plain(struct wave *w, const struct inst *in)
     uint64_t valid = sgpr_valid64(w, SGPR_EXEC) & wave_exec(w);
     struct lanes x = {.w = w, .in = in, .exec = UINT64_MAX};
 
-    if ((in->plain_mode & ~w->mode) || valid != UINT64_MAX)
+    if ((in->plain_mode & ~w->mode) || in->plain_packs || valid != UINT64_MAX)
         return false;
     for (unsigned k = 0; k < in->nsrc; k++) {
         valid &= fetch_plain(w, &in->src[k], tmp[k], &x.s[k]);
@@ -641,30 +641,57 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         execute_any(w, in);
 }
 
+/* Flushes denormals of a register or of a pair. */
+static inline void flush_operand(uint16_t type, const uint32_t *from, uint32_t *to)
+{
+    if (type != T_F32) {
+        flush_rows(type, from, to);
+        return;
+    }
+    EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000;
+}
+
+/* Applies abs, neg and op_sel of a plain instruction to its sources, and flushes denormals. */
+static inline void prepare_defined(struct lanes *x, uint32_t (*tmp)[2 * WAVE_LANES])
+{
+    const struct inst *in = x->in;
+    const bool flushing = in->plain_mode & ~x->w->mode;
+    for (unsigned k = 0; k < in->nsrc; k++) {
+        const struct opnd *o = &in->src[k];
+        if (in->plain_packs && is_packed(o->type)) {
+            x->s[k] = pack_rows(in, k, x->s[k], tmp[k]);
+        } else if (in->form & FORM_SRC_MODS && (o->neg || o->abs)) {
+            sign_rows(o, x->s[k], tmp[k]);
+            x->s[k] = tmp[k];
+        }
+        if (flushing && flushes(x->w, o->type, 0)) {
+            flush_operand(o->type, x->s[k], tmp[k]);
+            x->s[k] = tmp[k];
+        }
+    }
+}
+
 /* Executes a plain vector instruction of straight-line code. */
 static inline void execute_defined(struct wave *w, const struct inst *in)
 {
     alignas(64) uint32_t tmp[3][2 * WAVE_LANES];
     alignas(64) uint32_t out[2 * WAVE_LANES];
     struct lanes x = {.w = w, .in = in, .exec = UINT64_MAX};
+    const bool flushing = in->plain_mode & ~w->mode;
 
     for (unsigned k = 0; k < in->nsrc; k++)
         fetch_plain(w, &in->src[k], tmp[k], &x.s[k]);
-    if (in->form & FORM_SRC_MODS) {
-        for (unsigned k = 0; k < in->nsrc; k++) {
-            if (!in->src[k].neg && !in->src[k].abs)
-                continue;
-            sign_rows(&in->src[k], x.s[k], tmp[k]);
-            x.s[k] = tmp[k];
-        }
-    }
-    if (in->dst.kind != OPND_SGPR) {
+    if (flushing || in->plain_packs || in->form & FORM_SRC_MODS)
+        prepare_defined(&x, tmp);
+    if (in->dst.kind == OPND_SGPR) {
+        x.d = out;
+        call_kernel(&x);
+        finish_mask(w, in, out, UINT64_MAX, UINT64_MAX);
+    } else {
         write_plain(w, &x);
-        return;
+        if (flushing && flushes(w, in->row->dst, 1))
+            flush_operand(in->row->dst, dst_rows(w, &in->dst), dst_rows(w, &in->dst));
     }
-    x.d = out;
-    call_kernel(&x);
-    finish_mask(w, in, out, UINT64_MAX, UINT64_MAX);
 }
 
 void LOCAL(exec_straight)(struct wave *w, const struct inst *const *in, unsigned n)

@@ -33,6 +33,7 @@ static void what_may_be_straight(void **state)
         {"v_add_f32 v1, v2, v3\ns_add_u32 s1, s2, s3\ns_nop 0\nv_cmp_gt_f32 vcc, v1, -v2\n", 4},
         {"v_mov_b32 v1, v2\nds_read_b32 v1, v2\nv_mov_b32 v1, v2\n", 1},
         {"v_fma_f32 v1, v2, |v3|, s4\nv_accvgpr_write_b32 a1, v1\ns_mov_b64 exec, 0\n", 2},
+        {"v_pk_mul_f32 v[0:1], v[2:3], v[4:5] op_sel_hi:[1,0]\ns_nop 0\n", 2},
         {"s_mov_b64 exec, 0\n", 0},
         {"s_cmov_b32 s1, s2\n", 0},
         {"s_cbranch_scc1 0\n", 0},
@@ -66,6 +67,9 @@ static const char *const lines[] = {
     "v_exp_f32 %v, %v",
     "v_max3_f32 %v, %v, %v, 1.0",
     "v_pk_mul_f32 v[10:11], v[4:5], v[6:7]",
+    "v_pk_fma_f32 v[10:11], v[4:5], v[6:7], v[8:9] op_sel_hi:[0,1,0] neg_lo:[1,0,0]",
+    "v_pk_mul_f32 v[12:13], v[2:3], v[14:15] op_sel:[1,0] op_sel_hi:[1,0]",
+    "v_pk_add_f16 %v, %v, %v op_sel:[1,0] neg_hi:[0,1]",
     "v_and_b32 %v, 0xff, %v",
     "v_lshl_or_b32 %v, %v, 4, %v",
     "v_add_u32 %v, %v, %v",
@@ -121,7 +125,7 @@ enum { PROGRAMS = 60, LINES = 120 };
  * that ends straight-line code. */
 static void write_program(char *text, unsigned number)
 {
-    const uint32_t all = sizeof(lines) / sizeof(lines[0]), straight = 27;
+    const uint32_t all = sizeof(lines) / sizeof(lines[0]), straight = 30;
     char *at = text + sprintf(text, "ds_write_b32 v30, v31\ns_waitcnt lgkmcnt(0)\n"
                                     "s_mov_b32 s0, 3\nloop:\n");
     for (unsigned i = 0; i < LINES; i++)
