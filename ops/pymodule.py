@@ -4,7 +4,7 @@ import textwrap
 
 from headers import arg_members, desc_members, tensor_doc
 from schema import Member, Scalar, Tensor
-from tensors import CACHE, PAGES, members
+from tensors import CACHE, LATENT_CACHE, PAGES, members
 
 HEAD = '''\
 # SPDX-License-Identifier: Apache-2.0
@@ -68,7 +68,7 @@ def slots(op):
             out.append((a.name, a.path, docs[a.name], bool(a.strides)))
         elif isinstance(a, Member) and a.ctype == "struct attn_cache":
             lead = "" if a.name == "cache" else a.name + "_"
-            names = [CACHE[0], CACHE[2]] if op.cache["latent"] else CACHE
+            names = LATENT_CACHE if op.cache["latent"] else CACHE
             out += [(lead + n, f"{a.name}.{n.replace('_cache', '')}", docs[lead + n], False)
                     for n in names]
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
@@ -137,7 +137,8 @@ class CacheDesc:
     layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
         head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes; "shuffle_k",
         the same with v [page, kv head, D, P]; "packed", rows of latents with their scales;
-        "scales_last", rows of 448 fp8 and 64 other elements, [pages, bytes], with the scales after a page's rows
+        "scales_last", rows of 448 fp8 and 64 other elements, [pages, bytes], with the scales after a page's rows;
+        "planes", the same rows in two tensors of bytes, k [pages, P, 1, 512] and v [pages, P, 1, 128]
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """

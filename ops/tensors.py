@@ -5,6 +5,7 @@ from headers import GUARD, tensor_doc
 from schema import FIXED, Member, Scalar, Tensor
 
 CACHE = ["k_cache", "v_cache", "k_scale", "v_scale"]
+LATENT_CACHE = ["k_cache", "v_cache", "k_scale"]  # v_cache only of rows in two tensors
 PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
 
 
@@ -128,8 +129,10 @@ def members(op):
                     "desc.cache.scale says; of the last [1, kv_heads] for all sequences, and any stride may be 0", "the same, with the same strides"]
             rows = list(zip(CACHE, docs))
             if op.cache["latent"]:
-                rows = [(CACHE[0], "[pages, page_size, 1, head_dim]; ATTN_FP8 as uint8"),
-                        (CACHE[2], "float32 [1], where desc.cache.scale says so")]
+                docs = ["[pages, page_size, 1, head_dim]; ATTN_FP8 as uint8",
+                        "the rows' last 64 elements as uint8 [pages, page_size, 1, 128], where desc.cache.layout is "
+                        "ATTN_KV_PLANES", "float32 [1], where desc.cache.scale says so"]
+                rows = list(zip(LATENT_CACHE, docs))
             out += [Member(pointer, lead + name, doc) for name, doc in rows]
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             docs = ["int32 [batch]", "int32 [batch, entries]", "int32 [batch + 1]",

@@ -3,7 +3,7 @@
 from c_text import quoted
 from dispatch import flag_texts
 from schema import Member, Tensor
-from tensors import CACHE, PAGES
+from tensors import CACHE, LATENT_CACHE, PAGES
 
 
 def operand_names(op):
@@ -13,7 +13,7 @@ def operand_names(op):
             yield a.name
         elif isinstance(a, Member) and a.ctype == "struct attn_cache":
             lead = "" if a.name == "cache" else a.name + "_"
-            rows = [CACHE[0], CACHE[2]] if op.cache["latent"] else CACHE
+            rows = LATENT_CACHE if op.cache["latent"] else CACHE
             yield from (lead + name for name in rows)
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             yield from PAGES

@@ -49,13 +49,15 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
         (h->head_dim == 448 && h->head_dim_v == 64) || (h->head_dim == 512 && h->head_dim_v == 448);
     const bool mixed = h->kv_heads == 1 && (both || parts) && d->dtype == ATTN_FP8 &&
                        d->scale == ATTN_KV_SCALE_NONE;
-    if (d->layout == ATTN_KV_SCALES_LAST && !mixed)
+    const bool planes = d->layout == ATTN_KV_PLANES;
+    if ((d->layout == ATTN_KV_SCALES_LAST || planes) && !mixed)
         return attn_fail(
             ATTN_BAD_ARGUMENT,
-            "%s: a cache with layout SCALES_LAST has one head of 512 elements that are "
+            "%s: a cache with layout %s has one head of 512 elements that are "
             "key and value, or of 448 + 64, dtype ATTN_FP8 and scale NONE; here head_dim is %d, "
             "head_dim_v %d, dtype %s",
-            op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
+            op, planes ? "PLANES" : "SCALES_LAST", h->head_dim, h->head_dim_v,
+            attn_dtype_name(d->dtype));
     return ATTN_OK;
 }
 
@@ -209,9 +211,8 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache: page_count is negative");
     int64_t k[3] = {c->k_page_stride, c->k_token_stride, c->k_head_stride};
     int64_t v[3] = {c->v_page_stride, c->v_token_stride, c->v_head_stride};
-    const bool packed = d->layout == ATTN_KV_PACKED;
-    set_defaults(d, heads->kv_heads, packed ? ATTN_PACKED_ROW : heads->head_dim, k);
-    set_defaults(d, heads->kv_heads, packed ? ATTN_PACKED_ROW : heads->head_dim_v, v);
+    set_defaults(d, heads->kv_heads, attn_row_length(d->layout, false, heads->head_dim), k);
+    set_defaults(d, heads->kv_heads, attn_row_length(d->layout, true, heads->head_dim_v), v);
     int r = check_strides(d, heads->kv_heads, k);
     if (!r)
         r = check_strides(d, heads->kv_heads, v);
@@ -259,6 +260,8 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
                      const struct attn_cache *c, union attn_value *values)
 {
     struct attn_cache both = *c;
+    if (d->layout == ATTN_KV_PLANES)
+        return fill_sides(d, heads, c, values);
     both.v = c->k;
     both.v_scale = c->k_scale;
     both.v_page_stride = c->k_page_stride;

@@ -17,7 +17,19 @@ enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 /* Bytes of a row with layout SCALES_LAST, 448 fp8 elements and 64 of 16 bits, and of its scales. */
 enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
 
-/* Returns the bytes of a page of that layout, a multiple of 16. */
+/* Bytes of a row with layout PLANES: in k, 448 fp8 elements, 14 scales and 50 unused, and in v. */
+enum { ATTN_PLANE_ROW = 512, ATTN_PLANE_ROTATED = 64 * 2 };
+
+/* Returns the bytes of a row of k, or with `value` of v. Where rows are not of bytes it is their
+ * number of elements, `dim`. */
+static inline int64_t attn_row_length(enum attn_kv_layout layout, bool value, int64_t dim)
+{
+    if (layout == ATTN_KV_PLANES)
+        return value ? ATTN_PLANE_ROTATED : ATTN_PLANE_ROW;
+    return layout == ATTN_KV_PACKED ? ATTN_PACKED_ROW : dim;
+}
+
+/* Returns the bytes of a page of SCALES_LAST, a multiple of 16. */
 static inline int64_t attn_mixed_page(int64_t tokens)
 {
     return (tokens * (ATTN_MIXED_ROW + ATTN_MIXED_SCALES) + 15) / 16 * 16;

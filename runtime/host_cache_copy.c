@@ -61,10 +61,10 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
                      union attn_value *v)
 {
     const int64_t size = attn_dtype_size(d->cache.dtype);
-    const bool packed = d->cache.layout == ATTN_KV_PACKED;
-    struct parts k = parts_of(&d->cache, d->kv_heads, packed ? ATTN_PACKED_ROW : d->head_dim,
+    const enum attn_kv_layout layout = d->cache.layout;
+    struct parts k = parts_of(&d->cache, d->kv_heads, attn_row_length(layout, false, d->head_dim),
                               to[ATTN_ARG_K_TOKEN_STRIDE].i64, to[ATTN_ARG_K_HEAD_STRIDE].i64);
-    struct parts w = parts_of(&d->cache, d->kv_heads, packed ? ATTN_PACKED_ROW : d->head_dim_v,
+    struct parts w = parts_of(&d->cache, d->kv_heads, attn_row_length(layout, true, d->head_dim_v),
                               to[ATTN_ARG_V_TOKEN_STRIDE].i64, to[ATTN_ARG_V_HEAD_STRIDE].i64);
     const struct parts k_joined = joined(k), v_joined = joined(w);
     /* K and V share their counts. */
@@ -72,11 +72,11 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         k = k_joined;
         w = v_joined;
     }
-    if (d->cache.layout == ATTN_KV_SCALES_LAST) {
+    if (layout == ATTN_KV_SCALES_LAST) {
         k = (struct parts){.outer = 1, .inner = 1, .run = attn_mixed_page(d->cache.page_size)};
         w = (struct parts){.outer = 1, .inner = 1};
     }
-    if (packed)
+    if (layout == ATTN_KV_PACKED)
         w.run = 0; /* the rows of K contain the values */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");

@@ -2,6 +2,8 @@
 /* Describes the tensors of a paged cache and of its page lists. */
 #include "runtime/tensors.h"
 
+#include <string.h>
+
 /* Sets the dimensions of a cache tensor. NHD and PACKED: [page, token, head, element]. SCALES_LAST:
  * [page, byte]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x, token, x], V [page,
  * head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
@@ -74,7 +76,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
             .vector = 16 / (needed ? attn_dtype_size(desc->dtype) : 16),
         };
         if (needed)
-            set_cache_dims(desc, heads->kv_heads, packed ? ATTN_PACKED_ROW : dim, value,
+            set_cache_dims(desc, heads->kv_heads, attn_row_length(desc->layout, value, dim), value,
                            &c->page_count, &t[value]);
         const bool nhd = !attn_is_shuffled(desc);
         t[value].strides[0] = value ? &c->v_page_stride : &c->k_page_stride;
@@ -102,9 +104,9 @@ unsigned attn_latent_tensors(const struct attn_cache_desc *desc,
 {
     struct attn_tensor both[4];
     attn_cache_tensors(desc, heads, c, NULL, needed, optional, both);
-    t[0] = both[0];
-    t[1] = both[2];
-    return 2;
+    both[1].needed &= desc->layout == ATTN_KV_PLANES;
+    memcpy(t, both, 3 * sizeof(*t));
+    return 3;
 }
 
 unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *p, int32_t *batch,

@@ -198,7 +198,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "mla_decode has no window and no chunks: causal, custom or none");
     if (att_is_shuffled(v))
         return att_reject(why, ATT_KV_LAYOUT,
-                          "a latent cache has kv_layout nhd, packed or scales_last");
+                          "a latent cache has kv_layout nhd, packed, scales_last or planes");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)
@@ -208,11 +208,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
         return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
     const bool narrow = v->kv_dtype == ATT_KV_DTYPE_FP8 || att_is_packed(v);
-    if (v->two_sources &&
-        (v->sparse != ATT_SPARSE_SLOTS || (narrow && v->kv_layout != ATT_KV_LAYOUT_SCALES_LAST)))
-        return att_reject(
-            why, ATT_TWO_SOURCES,
-            "two_sources needs sparse slots, and rows of 16 bits or of kv_layout scales_last");
+    if (v->two_sources && (v->sparse != ATT_SPARSE_SLOTS || (narrow && !att_is_mixed(v))))
+        return att_reject(why, ATT_TWO_SOURCES,
+                          "two_sources needs sparse slots, and rows of 16 bits or of kv_layout "
+                          "scales_last or planes");
     if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;

@@ -46,25 +46,25 @@ struct mla_rope {
     struct tir_value kv_scale; /* f32: of a cache with one scale; else none */
 };
 
-/* Checks a variant with rows of scales_last. The norm of such a row spans all 512 elements, and a
- * launch normalises only the latent. */
+/* Checks a variant with rows of scales_last or planes. The norm of such a row spans all 512
+ * elements, and a launch normalises only the latent. */
 static bool check_mixed(const struct att_variant *v, struct att_why *why)
 {
     if (v->head_dim_v != ATT_MIXED_FP8 || v->kv_dtype != ATT_KV_DTYPE_FP8 ||
         v->kv_scale != ATT_KV_SCALE_NONE)
         return att_reject(
             why, ATT_KV_LAYOUT,
-            "rows of scales_last have head_dim_v 448, kv_dtype fp8 and kv_scale none");
+            "rows of scales_last and planes have head_dim_v 448, kv_dtype fp8 and kv_scale none");
     if (v->norm != ATT_NORM_NONE || v->product_dim)
         return att_reject(why, ATT_KV_LAYOUT,
-                          "kv_layout scales_last needs norm none and no product_dim");
+                          "kv_layout scales_last or planes needs norm none and no product_dim");
     return true;
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
-    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    const bool mixed = att_is_mixed(v);
     if (mixed && !check_mixed(v, why))
         return false;
     if (!mixed && v->head_dim_v != 256 && v->head_dim_v != 512)
@@ -437,12 +437,17 @@ static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value row = tir_add(b, c->base, att_packed_scale_row(c, k->rope.slot));
-    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
     const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
-    const struct tir_view to =
-        att_view(b, tir_add(b, row, tir_i64(b, p->first / c->run * c->scale_size)),
-                 tir_i32(b, p->width / c->run), tir_i32(b, c->scale_size), c->scale_size, 0);
-    tir_tile_store(b, to, tir_i32(b, 0), att_packed_encode(c, scale));
+    const struct tir_value stored = att_packed_encode(c, scale);
+    const int size = c->rows->scale_size, step = size * c->rows->copies;
+    for (int copy = 0; copy < c->rows->copies; copy++) {
+        const int first = p->first / c->rows->run * step + copy * size;
+        const struct tir_view to =
+            att_view(b, tir_add(b, row, tir_i64(b, first)), tir_i32(b, p->width / c->rows->run),
+                     tir_i32(b, step), size, 0);
+        tir_tile_store(b, to, tir_i32(b, 0), stored);
+    }
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
 }
 

@@ -7,14 +7,12 @@
 #include "templates/workgroup/fp8.h"
 #include "templates/workgroup/scalar.h"
 
-static const float LEAST_SCALE = 1e-12f, LEAST_MIXED_SCALE = 1e-4f;
+static const float LEAST_SCALE = 1e-12f;
 
 enum {
     CHUNK = 16 /* bytes */,
-    F32_RUN = 128, /* elements of a packed row that share a scale */
-    E8M0_RUN = 32,
-    MIXED_RUN = 64,     /* of scales_last, whose scales are e8m0 */
-    MANTISSA_BITS = 23, /* of f32 */
+    PACKED_WIDEST = 128, /* columns of a panel of packed rows: whole runs of every format */
+    MANTISSA_BITS = 23,  /* of f32 */
 };
 
 unsigned att_cache_dtype(const struct att_variant *v)
@@ -30,11 +28,6 @@ unsigned att_cache_dtype(const struct att_variant *v)
 bool att_is_shuffled(const struct att_variant *v)
 {
     return v->kv_layout == ATT_KV_LAYOUT_SHUFFLE || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K;
-}
-
-bool att_is_packed(const struct att_variant *v)
-{
-    return v->kv_layout == ATT_KV_LAYOUT_PACKED || v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
 }
 
 bool att_shares_scale(const struct att_variant *v)
@@ -67,8 +60,9 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
-    if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
-        return att_reject(why, ATT_KV_LAYOUT, "rows of scales_last are not read by this op");
+    if (att_is_mixed(v))
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "rows of scales_last and planes are not read by this op");
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
@@ -81,14 +75,14 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
 
 bool att_latent_check(const struct att_variant *v, struct att_why *why)
 {
-    if (v->kv_layout != ATT_KV_LAYOUT_SCALES_LAST)
+    if (!att_is_mixed(v))
         return att_cache_check(v, why);
     if (v->head_dim == 512 && v->head_dim_v == 512 && v->kv_dtype == ATT_KV_DTYPE_FP8 &&
         v->kv_scale == ATT_KV_SCALE_NONE)
         return true;
     return att_reject(
         why, ATT_KV_LAYOUT,
-        "scales_last is rows of 512 elements that are key and value, kv_dtype fp8 and "
+        "scales_last and planes are rows of 512 elements that are key and value, kv_dtype fp8 and "
         "kv_scale none");
 }
 
@@ -110,25 +104,30 @@ static void open_scales(struct att_cache *c, struct tir_value head)
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
+/* Finds the tensor of the last 64 elements of rows, whose strides are in bytes. */
+static void open_plane(struct att_cache *c)
+{
+    struct tir_builder *b = c->b;
+    c->plane = tir_arg(b, ARG_V, TIR_I64);
+    c->plane_page_stride = att_stride(b, ARG_V_PAGE_STRIDE, 1);
+    c->plane_token_stride = att_stride(b, ARG_V_TOKEN_STRIDE, 1);
+}
+
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head)
 {
     const unsigned dtype = att_cache_dtype(v);
     const int size = (int)tir_dtype_bits(dtype) / 8;
     const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
-    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    const struct att_row_format *const rows = att_row_format(v);
     struct att_cache c = {
         .b = b,
         .value = value,
         .shuffle = att_is_shuffled(v),
         .columns = value && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K,
         .page_size = v->page_size,
-        .packed = att_is_packed(v),
-        .scales_last = mixed,
-        .run = mixed  ? MIXED_RUN
-               : e8m0 ? E8M0_RUN
-                      : F32_RUN,
-        .scale_size = e8m0 || mixed ? 1 : (int)sizeof(float),
+        .packed = rows,
+        .rows = rows,
         .scaling = e8m0 ? ATT_KV_SCALE_NONE : v->kv_scale,
         .dtype = dtype,
         .size = size,
@@ -136,7 +135,6 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .dim = value ? v->head_dim_v : v->head_dim,
         .widest = ATT_CACHE_DIM_MAX,
         .largest = dtype == TIR_I8 ? 127 : att_largest_fp8(m),
-        .least_scale = mixed ? LEAST_MIXED_SCALE : LEAST_SCALE,
     };
     const struct tir_value head_at =
         tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
@@ -144,8 +142,10 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
     if (!c.shuffle)
         c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
-    if (mixed)
+    if (v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST)
         c.token_stride = tir_i64(b, ATT_MIXED_ROW);
+    if (rows && rows->rotated == ATT_OWN_PLANE && !value)
+        open_plane(&c);
     c.pages = att_paging(b, v);
     if (c.shuffle && !value)
         c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);
@@ -155,7 +155,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
     if (c.packed)
-        c.widest = F32_RUN;
+        c.widest = PACKED_WIDEST;
     return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
 }
 
@@ -181,8 +181,13 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
     rotated.dtype = dtype;
     rotated.size = (int)tir_dtype_bits(dtype) / 8;
     rotated.x = CHUNK / rotated.size;
-    const int at = c->scales_last ? ATT_MIXED_FP8 : ATT_PACKED_ROTATED;
-    rotated.base = tir_add(c->b, c->base, tir_i64(c->b, at));
+    if (c->rows->rotated != ATT_OWN_PLANE) {
+        rotated.base = tir_add(c->b, c->base, tir_i64(c->b, c->rows->rotated));
+    } else if (!c->value) {
+        rotated.base = c->plane;
+        rotated.page_stride = c->plane_page_stride;
+        rotated.token_stride = c->plane_token_stride;
+    }
     return rotated;
 }
 
@@ -308,22 +313,22 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
-/* Checks that an op moves rows of scales_last as two parts, each with one type of elements. */
+/* Checks that an op moves rows of scales_last or planes as two parts, each with one type of
+ * elements. */
 static bool check_mixed_parts(const struct att_variant *v, struct att_why *why)
 {
     return (v->head_dim == ATT_MIXED_FP8 && v->head_dim_v == ATT_MIXED_ROTATED &&
             v->kv_dtype == ATT_KV_DTYPE_FP8 && v->kv_scale == ATT_KV_SCALE_NONE) ||
            att_reject(why, ATT_KV_LAYOUT,
-                      "rows of scales_last need head_dim 448, head_dim_v 64, kv_dtype fp8 and "
-                      "kv_scale none");
+                      "rows of scales_last and planes need head_dim 448, head_dim_v 64, kv_dtype "
+                      "fp8 and kv_scale none");
 }
 
 bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
                           struct att_why *why)
 {
-    const bool mixed = v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
     return att_cache_check_dims(v, why) &&
-           (mixed ? check_mixed_parts(v, why) : att_cache_check(v, why)) &&
+           (att_is_mixed(v) ? check_mixed_parts(v, why) : att_cache_check(v, why)) &&
            att_check_tile(v, m, why);
 }
 
@@ -623,9 +628,9 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
 {
     struct tir_builder *b = c->b;
     const struct att_slot s = att_slot_of(&c->pages, slot);
-    if (!c->scales_last) {
+    if (c->rows->scales != ATT_AFTER_ROWS) {
         const struct tir_value row = att_cache_row(c, s.page, s.token);
-        return unless_negative(b, slot, tir_add(b, row, tir_int_like(b, row, ATT_PACKED_SCALES)));
+        return unless_negative(b, slot, tir_add(b, row, tir_int_like(b, row, c->rows->scales)));
     }
     const struct tir_value rows = att_times(b, att_page_tokens(&c->pages), ATT_MIXED_ROW);
     const struct tir_value page =
@@ -636,19 +641,20 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
 
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
-    return tir_i32(c->b, first / c->run * c->scale_size);
+    return tir_i32(c->b, first / c->rows->run * c->rows->scale_size * c->rows->copies);
 }
 
 /* Returns the addresses of the scales of a panel's runs, without packed_scale_byte(). */
 static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t)
 {
-    return block_rows(c, row, t, (unsigned)c->run, tir_i32(c->b, c->scale_size));
+    return block_rows(c, row, t, (unsigned)c->rows->run,
+                      tir_i32(c->b, c->rows->scale_size * c->rows->copies));
 }
 
 unsigned att_packed_scale_dtype(const struct att_cache *c)
 {
-    return c->scale_size == 1 ? TIR_I8 : TIR_F32;
+    return c->rows->scale_size == 1 ? TIR_I8 : TIR_F32;
 }
 
 static struct tir_value bits_of(struct tir_builder *b, struct tir_value x)
@@ -664,7 +670,7 @@ static struct tir_value float_of(struct tir_builder *b, struct tir_value bits)
 struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale)
 {
     struct tir_builder *b = c->b;
-    if (c->scale_size != 1)
+    if (c->rows->scale_size != 1)
         return scale;
     const struct tir_value bits = bits_of(b, scale);
     return tir_convert(b, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA_BITS)), TIR_I8);
@@ -673,7 +679,7 @@ struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value s
 struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
 {
     struct tir_builder *b = c->b;
-    if (c->scale_size != 1)
+    if (c->rows->scale_size != 1)
         return stored;
     const struct tir_value e = tir_zext(b, stored, TIR_I32);
     return float_of(b, tir_shl(b, e, tir_int_like(b, e, MANTISSA_BITS)));
@@ -694,10 +700,13 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
 {
     struct tir_builder *b = c->b;
     const struct tir_type t = tir_typeof(b->f, x);
-    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->rows->run);
     const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
-    tir_tile_scatter(b, c->base, scale_rows(c, row, t), packed_scale_byte(c, first),
-                     att_packed_encode(c, scale));
+    const struct tir_value stored = att_packed_encode(c, scale), rows = scale_rows(c, row, t);
+    for (int copy = 0; copy < c->rows->copies; copy++)
+        tir_tile_scatter(b, c->base, rows,
+                         att_plus(b, packed_scale_byte(c, first), copy * c->rows->scale_size),
+                         stored);
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), t.rows);
 }
 
@@ -726,11 +735,11 @@ struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value 
 {
     struct tir_builder *b = c->b;
     const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / c->largest));
-    if (!c->packed || c->scale_size != 1)
+    if (!c->packed || c->rows->scale_size != 1)
         return scale;
     /* The next exponent, except for a power of 2. */
     const struct tir_value bits =
-        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, c->least_scale)));
+        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, c->rows->least)));
     const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
     const struct tir_value up = tir_add(b, bits, ones);
     return float_of(b, tir_and(b, up, tir_int_like(b, up, ~((1 << MANTISSA_BITS) - 1))));
@@ -769,7 +778,7 @@ struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_valu
     if (c->packed) {
         const unsigned rows = tir_typeof(c->b->f, a).rows;
         const struct tir_value runs =
-            tir_convert(c->b, tir_split_blocks(c->b, a, (unsigned)c->run), TIR_F32);
+            tir_convert(c->b, tir_split_blocks(c->b, a, (unsigned)c->rows->run), TIR_F32);
         return tir_join_blocks(c->b, tir_convert(c->b, scaled(c->b, runs, scale), dtype), rows);
     }
     return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);

@@ -18,22 +18,39 @@
 #include "templates/cache/paging.h"
 #include "templates/template.h"
 
+/** The format of rows of fp8: where they have the scales of runs, and the last 64 elements,
+ * which are of the op's dtype. */
+struct att_row_format {
+    int fp8;        /* elements of fp8, with which a row begins */
+    int run;        /* how many of them share a scale */
+    int scale_size; /* bytes of a scale: 1 is e8m0, 4 is f32 */
+    int copies;     /* how often a scale is stored, one after the other */
+    int scales;     /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
+    int rotated;    /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: V has them */
+    bool in_value;  /* the last 64 elements are a part of the value */
+    float least;    /* lower limit of a scale before e8m0 rounds it up to a power of 2 */
+};
+
+enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
+
+/** Returns the format of a variant's rows; NULL: rows have no scales. */
+const struct att_row_format *att_row_format(const struct att_variant *v);
+
 /** K or V of a cache, for one head. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;          /* V: SHUFFLE orders it by tokens */
-    bool shuffle;        /* SHUFFLE, and SHUFFLE_K */
-    bool columns;        /* V of SHUFFLE_K */
-    bool packed;         /* latent rows: see ATT_PACKED_SCALES */
-    bool scales_last;    /* rows of SCALES_LAST, which are packed too */
-    int run, scale_size; /* packed: elements that share a scale, and bytes of the scale: 1 is e8m0,
-                            4 is f32 */
+    bool value;                        /* V: SHUFFLE orders it by tokens */
+    bool shuffle;                      /* SHUFFLE, and SHUFFLE_K */
+    bool columns;                      /* V of SHUFFLE_K */
+    bool packed;                       /* rows have scales, as `rows` says */
+    const struct att_row_format *rows; /* of packed rows; else NULL */
+    struct tir_value plane;            /* i64: base of V, where rows->rotated is ATT_OWN_PLANE */
+    struct tir_value plane_page_stride, plane_token_stride; /* i64 bytes of that V */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes; elements of a row */
     int widest;            /* the most columns of a panel, ATT_CACHE_DIM_MAX unless set */
     float largest;         /* largest finite number of the dtype, if it is scaled */
-    float least_scale;     /* lower limit of a scale before e8m0 rounds it up to a power of 2 */
     struct tir_value base; /* i64: of this head */
     struct tir_value page_stride, token_stride; /* i64 bytes; token_stride for NHD only */
     struct att_paging pages;
@@ -44,20 +61,19 @@ struct att_cache {
     struct tir_value scale_page_stride; /* i64 bytes, from a page or a sequence to the next */
 };
 
-/** Offsets in bytes in a row of kv_layout packed: of the fp8 elements' scales, and of the rotated
- * elements. */
-enum { ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
-
-/** Sizes of kv_layout scales_last. */
+/** Sizes of kv_layout scales_last, and of planes. */
 enum {
     ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
-    ATT_MIXED_ROW = 576,    /* bytes of a row without its scales */
-    ATT_MIXED_SCALES = 8,   /* bytes of a row's scales, which follow all rows of its page */
+    ATT_MIXED_ROW = 576,    /* bytes of a row of scales_last without its scales */
+    ATT_MIXED_SCALES = 8,   /* bytes of its scales, which follow all rows of its page */
     ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
+    ATT_PLANE_ROW = 512,    /* bytes of a row of planes: its fp8, their scales twice, 50 unused */
 };
 
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
 bool att_is_packed(const struct att_variant *v);
+/** True if rows are of kv_layout scales_last or planes: 448 elements of fp8 and 64 of dtype. */
+bool att_is_mixed(const struct att_variant *v);
 
 /** True if all rows of a head, or of a sequence's head, share a scale: att_cache_tensor_scale(). */
 bool att_shares_scale(const struct att_variant *v);
@@ -81,7 +97,8 @@ void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence);
  * layout. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
-/** Checks the same for an op whose rows are key and value, which may be of scales_last. */
+/** Checks the same for an op whose rows are key and value, which may be of scales_last or
+ * planes. */
 bool att_latent_check(const struct att_variant *v, struct att_why *why);
 
 /** Returns the dtype of the cache's elements. */
@@ -229,7 +246,7 @@ struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
 /** Returns the scale under which `absmax` (f32) is the largest number: absmax / largest. For e8m0
- * it is rounded up to a power of 2, at least 2^-39, or 2^-13 in scales_last. */
+ * it is rounded up to a power of 2, at least 2^-39, or 2^-13 in scales_last and planes. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
 /** Returns 1 / max(scale, 1e-12), the factor for quantising. */

@@ -49,6 +49,10 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
         p.second_stride = att_stride(b, ARG_SECOND_ROW_STRIDE, att_is_packed(v) ? 1 : 2);
         p.second_first = tir_arg(b, ARG_SECOND_FIRST, TIR_I32);
     }
+    if (v->two_sources && v->kv_layout == ATT_KV_LAYOUT_PLANES) {
+        p.second_plane = tir_arg(b, ARG_SECOND_ROTATED, TIR_I64);
+        p.second_plane_stride = att_stride(b, ARG_SECOND_ROTATED_ROW_STRIDE, 2);
+    }
     return p;
 }
 
@@ -84,7 +88,7 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                .cols = cols,
                                .first = first,
                                .run = cache->shuffle  ? (unsigned)cache->x
-                                      : cache->packed ? (unsigned)cache->run
+                                      : cache->packed ? (unsigned)cache->rows->run
                                                       : cols,
                                .blocks = cache->packed || (cache->shuffle && !cache->value)};
     const unsigned elements = tokens * cols;
@@ -263,23 +267,29 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
 static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
                                            struct tir_value row, struct tir_value at)
 {
+    const struct att_row_format *const rows = t->cache.rows;
+    const int step = rows->scale_size * rows->copies;
     const struct tir_value block = block_of(b, t, row);
-    const struct tir_value back =
-        tir_mul(b, block, tir_int_like(b, block, t->cache.run - t->cache.scale_size));
-    const int first = (int)t->first / t->cache.run * t->cache.scale_size;
+    const struct tir_value back = tir_mul(b, block, tir_int_like(b, block, rows->run - step));
     return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
-                           tir_i32(b, ATT_PACKED_SCALES + first),
+                           tir_i32(b, rows->scales + (int)t->first / rows->run * step),
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* Returns the byte offsets (i64) of pages from the cache's base. With two sources of packed rows,
+/* True if the second source has pages of rows, as scales_last has them, else rows. */
+static bool has_second_pages(const struct att_pages *p, const struct att_cache *c)
+{
+    return p->v->two_sources && c->packed && c->rows->scales == ATT_AFTER_ROWS;
+}
+
+/* Returns the byte offsets (i64) of pages from the cache's base. With a second source of pages,
  * pages whose `entries` of the list are second_first or more are the second source's. */
 static struct tir_value offset_of(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_cache *c, struct tir_value entries,
                                   struct tir_value page)
 {
     const struct tir_value own = page_offset(b, page, c->page_stride);
-    if (!p->v->two_sources || !c->packed)
+    if (!has_second_pages(p, c))
         return own;
     const struct tir_value base = splat_like(b, tir_sub(b, p->second, c->base), own);
     const struct tir_value second = tir_add(b, page_offset(b, page, p->second_stride), base);
@@ -300,26 +310,63 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
     const struct tir_value at =
         tir_add(b, tir_add(b, own, block_of(b, t, row)), splat_like(b, rows, own));
     return tir_tile_gather(b, t->cache.base, tir_add(b, pages, tir_zext(b, at, TIR_I64)),
-                           tir_i32(b, (int)t->first / t->cache.run),
+                           tir_i32(b, (int)t->first / t->cache.rows->run),
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile has elements of scales_last that are of the op's dtype. */
+/* True if a tile has elements of a row of fp8 that are of the op's dtype. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
-    return t->cache.scales_last && t->first + t->cols > ATT_MIXED_FP8;
+    return t->cache.packed && t->cache.rows->in_value &&
+           t->first + t->cols > (unsigned)t->cache.rows->fp8;
+}
+
+/* Returns where the rows of `slots` begin, in i64 bytes from `base`: `at` for slots of the cache,
+ * and else a row of the second source, which begins at `second`. */
+static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
+                                     struct tir_value base, struct tir_value second,
+                                     struct tir_value stride, struct tir_value slots,
+                                     struct tir_value at)
+{
+    const struct tir_value first = splat_like(b, p->second_first, slots);
+    const struct tir_value row = tir_zext(b, tir_sub(b, slots, first), TIR_I64);
+    const struct tir_value apart = splat_like(b, tir_sub(b, second, base), row);
+    const struct tir_value there = tir_add(b, page_offset(b, row, stride), apart);
+    return tir_select(b, tir_cmp_lt(b, slots, first), at, there);
+}
+
+/* Returns where the runs of gathered rows begin in their rows, in i64 bytes. */
+static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_tile *t)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value block = block_of(b, t, row);
+    return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, tir_bits(t->run))), TIR_I64);
+}
+
+/* Loads the last 64 elements of a tile's rows from their own tensor, for each run. */
+static struct tir_value load_plane(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value slots,
+                                   struct tir_value page, struct tir_value token)
+{
+    const struct att_cache *const c = &t->cache;
+    const struct tir_value inside = att_page_place(&p->paging, token);
+    const struct tir_value stride = tir_convert(b, c->plane_token_stride, TIR_I32);
+    const struct tir_value in_page = tir_mul(b, inside, splat_like(b, stride, inside));
+    struct tir_value at =
+        tir_add(b, page_offset(b, page, c->plane_page_stride), tir_zext(b, in_page, TIR_I64));
+    if (p->v->two_sources)
+        at = place_second(b, p, c->plane, p->second_plane, p->second_plane_stride, slots, at);
+    return tir_tile_gather(b, c->plane, at, tir_i32(b, 0),
+                           tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
 /* Loads the last 64 elements of a tile's rows, for each of their runs. A run begins at `at`. */
 static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value at)
 {
-    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
-    const struct tir_value block = block_of(b, t, row);
-    const struct tir_value back =
-        tir_shl(b, block, tir_int_like(b, block, tir_bits((unsigned)t->cache.run)));
-    return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
-                           tir_i32(b, ATT_MIXED_FP8), tir_with_dtype(t->gathered, att_dtype(p->v)));
+    return tir_tile_gather(b, t->cache.base, tir_sub(b, at, run_byte(b, t)),
+                           tir_i32(b, t->cache.rows->rotated),
+                           tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
 /* Puts the last 64 elements of rows in place of what was read as fp8. */
@@ -327,12 +374,13 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
                                       struct tir_value rotated, struct tir_value x)
 {
     const struct tir_value row = tir_row_index(b, tir_with_dtype(t->gathered, TIR_I32));
-    const int last = (ATT_MIXED_FP8 - (int)t->first) / t->cache.run * (int)t->tokens;
+    const struct att_row_format *const rows = t->cache.rows;
+    const int last = (rows->fp8 - (int)t->first) / rows->run * (int)t->tokens;
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
 /* Finds the page of a row's token, and the token's number, which gives its place in the page. With
- * two sources of packed rows, tokens of the second source are counted from its first row. */
+ * a second source of pages, its tokens are counted from its first row. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)
@@ -343,25 +391,12 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
     if (!p->slots)
         return;
     *token = tir_max(b, *page, tir_int_like(b, *page, 0));
-    if (p->v->two_sources && t->cache.packed) {
+    if (has_second_pages(p, &t->cache)) {
         const struct tir_value first = splat_like(b, p->second_first, *token);
         const struct tir_value second = tir_cmp_ge(b, *token, first);
         *token = tir_select(b, second, tir_sub(b, *token, first), *token);
     }
     *page = att_page_of(&p->paging, *token);
-}
-
-/* Returns where the rows of `slots` begin, in i64 bytes from the cache's base: `at` for slots of
- * the cache, and else a row of the second source. */
-static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
-                                     const struct att_cache *c, struct tir_value slots,
-                                     struct tir_value at)
-{
-    const struct tir_value first = splat_like(b, p->second_first, slots);
-    const struct tir_value row = tir_zext(b, tir_sub(b, slots, first), TIR_I64);
-    const struct tir_value base = splat_like(b, tir_sub(b, p->second, c->base), row);
-    const struct tir_value second = tir_add(b, page_offset(b, row, p->second_stride), base);
-    return tir_select(b, tir_cmp_lt(b, slots, first), at, second);
 }
 
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
@@ -374,8 +409,13 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     find_token(b, p, t, key, &page, &token);
     const struct tir_value at =
         tir_add(b, offset_of(b, p, &t->cache, slots, page), run_offset(b, p, t, row, token));
-    const bool by_row = p->v->two_sources && !t->cache.packed;
-    return by_row ? place_second(b, p, &t->cache, slots, at) : at;
+    if (!p->v->two_sources || has_second_pages(p, &t->cache))
+        return at;
+    const struct tir_value base =
+        t->cache.packed ? tir_sub(b, at, run_byte(b, t)) : at; /* of the row, not of its run */
+    const struct tir_value rows =
+        place_second(b, p, t->cache.base, p->second, p->second_stride, slots, base);
+    return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
@@ -392,11 +432,13 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
     if (att_scales_rows(p->v))
         d.scale = load_scales(b, p, t, page, token);
-    if (t->cache.scales_last)
+    if (t->cache.packed && t->cache.rows->scales == ATT_AFTER_ROWS)
         d.scale = load_last_scales(b, p, t, offset_of(b, p, &t->cache, entries, page), token);
     else if (t->cache.packed)
         d.scale = load_packed_scales(b, t, row, at);
-    if (has_rotated(t))
+    if (has_rotated(t) && t->cache.rows->rotated == ATT_OWN_PLANE)
+        d.rotated = load_plane(b, p, t, entries, page, token);
+    else if (has_rotated(t))
         d.rotated = load_rotated(b, p, t, at);
     return d;
 }

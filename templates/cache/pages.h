@@ -25,9 +25,11 @@ struct att_pages {
     struct tir_value used;        /* all ones; 0 for a sequence without keys, which then reads page
                                      0 */
     struct tir_value second, second_stride; /* with two_sources: address of the second source, and
-                                               bytes from a row to the next, or with packed rows
+                                               bytes from a row to the next, or with scales_last
                                                from a page to the next; i64 */
     struct tir_value second_first; /* with two_sources: slot of the second source's row 0; i32 */
+    struct tir_value second_plane, second_plane_stride; /* with planes: address of its rotated
+                                                           elements, bytes from row to row; i64 */
 };
 
 /** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */
@@ -76,7 +78,8 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
  * one for each element if it holds several tokens. */
 struct att_paged_data {
     struct tir_value bits, scale;
-    struct tir_value rotated; /* of scales_last: the row's last 64 elements, in each of its runs */
+    struct tir_value rotated; /* of scales_last and planes: the row's last 64 elements, in each of
+                                 its runs */
 };
 
 /** Issues the loads of the tile whose first token is `key`. `page_numbers` are of

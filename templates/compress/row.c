@@ -80,6 +80,7 @@ struct place {
     struct att_paging paging;
     struct tir_value page;   /* i64: the page's address */
     struct tir_value inside; /* i32: the row's number in the page */
+    struct tir_value plane;  /* i64: with planes, the address of the row's last 64 elements */
 };
 
 static struct place find_place(struct compress *c, struct tir_value slot)
@@ -90,6 +91,12 @@ static struct place find_place(struct compress *c, struct tir_value slot)
     p.page = tir_add(b, tir_arg(b, ARG_POOL, TIR_I64),
                      tir_mul(b, at.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
     p.inside = tir_convert(b, at.token, TIR_I32);
+    if (c->v->kv_layout == ATT_KV_LAYOUT_PLANES) {
+        const struct tir_value page =
+            tir_add(b, tir_arg(b, ARG_POOL_ROTATED, TIR_I64),
+                    tir_mul(b, at.page, tir_arg(b, ARG_ROTATED_PAGE_STRIDE, TIR_I64)));
+        p.plane = tir_add(b, page, att_wide(b, att_times(b, p.inside, ATT_MIXED_ROTATED * ELEM)));
+    }
     return p;
 }
 
@@ -119,11 +126,33 @@ static struct tir_value only(struct tir_builder *b, struct tir_value these, stru
     return tir_select(b, these, wide, tir_int_like(b, wide, -1));
 }
 
-/* Stores a row of scales_last: runs of 64 elements of fp8, the last of dtype, and the runs' scales
- * after the rows of the page. */
+/* Stores the scales of a row's runs, bytes of e8m0: after the rows of the page, or twice each after
+ * the row's elements of fp8. `run` is each run's number. */
+static void store_scales(struct compress *c, const struct place *p, struct tir_value narrow,
+                         struct tir_value run, struct tir_value exponent)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value byte = tir_convert(b, exponent, TIR_I8);
+    if (c->v->kv_layout == ATT_KV_LAYOUT_PLANES) {
+        const struct tir_value row =
+            tir_add(b, p->page, att_wide(b, att_times(b, p->inside, ATT_PLANE_ROW)));
+        const struct tir_value at = only(b, narrow, tir_shl(b, run, tir_int_like(b, run, 1)));
+        for (int copy = 0; copy < 2; copy++)
+            tir_tile_scatter(b, row, at, tir_i32(b, ATT_MIXED_FP8 + copy), byte);
+        return;
+    }
+    const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
+    const struct tir_value own = tir_add(b, rows, att_times(b, p->inside, ATT_MIXED_SCALES));
+    tir_tile_scatter(b, tir_add(b, p->page, att_wide(b, own)), only(b, narrow, run), tir_i32(b, 0),
+                     byte);
+}
+
+/* Stores a row of scales_last or planes: runs of 64 elements of fp8, the last of dtype, and the
+ * runs' scales. */
 static void store_mixed(struct compress *c, const struct place *p, struct tir_value y)
 {
     enum { RUN = 64, MANTISSA = 23 };
+    const bool planes = c->v->kv_layout == ATT_KV_LAYOUT_PLANES;
     struct tir_builder *b = &c->b;
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value runs = tir_split_blocks(b, y, RUN);
@@ -136,18 +165,15 @@ static void store_mixed(struct compress *c, const struct place *p, struct tir_va
     const struct tir_value narrow = tir_cmp_lt(b, run, tir_int_like(b, run, ATT_MIXED_FP8 / RUN));
     const struct tir_value last = tir_cmp_ge(b, run, tir_int_like(b, run, ATT_MIXED_FP8 / RUN));
     const struct tir_value at = tir_mul(b, run, tir_int_like(b, run, RUN));
-    const struct tir_value row =
-        tir_add(b, p->page, att_wide(b, att_times(b, p->inside, ATT_MIXED_ROW)));
+    const int bytes = planes ? ATT_PLANE_ROW : ATT_MIXED_ROW;
+    const struct tir_value row = tir_add(b, p->page, att_wide(b, att_times(b, p->inside, bytes)));
     const struct tir_value inverse = tir_broadcast(b, tir_rcp(b, scale), tir_typeof(b->f, runs));
     tir_tile_scatter(b, row, only(b, narrow, at), zero,
                      tir_convert(b, tir_mul(b, runs, inverse), TIR_FP8));
-    tir_tile_scatter(b, row, only(b, last, at), zero, tir_convert_short(b, runs, att_dtype(c->v)));
-    const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
-    const struct tir_value own = tir_add(b, rows, att_times(b, p->inside, ATT_MIXED_SCALES));
+    const struct tir_value to = planes ? tir_sub(b, p->plane, tir_i64(b, ATT_MIXED_FP8)) : row;
+    tir_tile_scatter(b, to, only(b, last, at), zero, tir_convert_short(b, runs, att_dtype(c->v)));
     const struct tir_value bits = tir_bitcast(b, scale, column);
-    const struct tir_value exponent = tir_shr(b, bits, tir_int_like(b, bits, MANTISSA));
-    tir_tile_scatter(b, tir_add(b, p->page, att_wide(b, own)), only(b, narrow, run), zero,
-                     tir_convert(b, exponent, TIR_I8));
+    store_scales(c, p, narrow, run, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA)));
 }
 
 static void store_row(struct compress *c, const struct place *p, struct tir_value y)
@@ -155,7 +181,7 @@ static void store_row(struct compress *c, const struct place *p, struct tir_valu
     struct tir_builder *b = &c->b;
     const int bytes = c->v->head_dim * ELEM;
     const struct tir_value zero = tir_i32(b, 0);
-    if (c->v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST) {
+    if (att_is_mixed(c->v)) {
         store_mixed(c, p, y);
         return;
     }

@@ -305,11 +305,11 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes of a block's part of a sparse list. Rows of scales_last have no piece with one
- * entry for each key, so that all runs of a key store its entry. */
+/* Returns the bytes of a block's part of a sparse list. Rows of scales_last and planes have no
+ * piece with one entry for each key, so that all runs of a key store its entry. */
 static unsigned entry_bytes(const struct mla *s)
 {
-    const bool mixed = s->d.v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST;
+    const bool mixed = att_is_mixed(s->d.v);
     const unsigned runs = mixed ? s->d.value.width / PANEL : 1;
     return s->d.keys * runs * (unsigned)sizeof(int32_t);
 }

@@ -16,13 +16,23 @@
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
-enum { AT_KV_LENS = 0, AT_ENTRIES = 8, AT_PAGE = 16, AT_TOKEN = 24, AT_SIZE = 32 };
+enum {
+    AT_KV_LENS = 0,
+    AT_ENTRIES = 8,
+    AT_PAGE = 16,
+    AT_TOKEN = 24,
+    AT_V_PAGE = 32,
+    AT_V_TOKEN = 40,
+    AT_V = 48,
+    AT_SIZE = 56
+};
 
 static void add(struct attnc_pack_writer *w, const char *name, const char *sparse,
                 const char *page_table, const char *kind)
 {
     const bool packed = !strcmp(kind, "packed"), fp8 = !strcmp(kind, "fp8");
-    const bool scaled = !strcmp(kind, "scaled"), mixed = !strcmp(kind, "mixed");
+    const bool scaled = !strcmp(kind, "scaled"), planes = !strcmp(kind, "planes");
+    const bool mixed = planes || !strcmp(kind, "mixed");
     const bool two = mixed || !strcmp(kind, "two_sources");
     const struct attnc_pack_pair key[] = {
         {"dtype", "bf16"},
@@ -30,9 +40,10 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"head_dim", mixed ? "512" : "576"},
         {"head_dim_v", "512"},
         {"kv_dtype", packed || fp8 || scaled || mixed ? "fp8" : "same"},
-        {"kv_layout", packed  ? "packed"
-                      : mixed ? "scales_last"
-                              : "nhd"},
+        {"kv_layout", packed   ? "packed"
+                      : planes ? "planes"
+                      : mixed  ? "scales_last"
+                               : "nhd"},
         {"kv_scale", scaled ? "tensor" : "none"},
         {"lse", "false"},
         {"mask", "causal"},
@@ -52,6 +63,9 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"list_entries", AT_ENTRIES, ATTN_KIND_I32},
         {"k_page_stride", AT_PAGE, ATTN_KIND_I64},
         {"k_token_stride", AT_TOKEN, ATTN_KIND_I64},
+        {"v_page_stride", AT_V_PAGE, ATTN_KIND_I64},
+        {"v_token_stride", AT_V_TOKEN, ATTN_KIND_I64},
+        {"v", AT_V, ATTN_KIND_I64},
     };
     add_small(w, (struct attnc_pack_kernel){
                      .name = name,
@@ -78,6 +92,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "lists", "slots", "indices", "same");
     add(w, "two", "slots", "indices", "two_sources");
     add(w, "two mixed", "slots", "indices", "mixed");
+    add(w, "two planes", "slots", "indices", "planes");
     return open_writer(w, flags);
 }
 
@@ -199,7 +214,7 @@ static void two_sources_are_of_lists_of_rows(void **state)
     d.cache.dtype = ATTN_FP8;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     says("two_sources is set, and rows of the cache have fp8 in another layout than "
-         "ATTN_KV_SCALES_LAST");
+         "ATTN_KV_SCALES_LAST or ATTN_KV_PLANES");
     d.cache.dtype = 0;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
@@ -321,6 +336,49 @@ static void packed_rows_are_of_one_kind(void **state)
     says("a cache with layout SCALES_LAST has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    close_bench(&b);
+}
+
+/* Rows of planes are in two tensors of bytes, of the cache and of the second source. */
+static void rows_are_in_two_tensors(void **state)
+{
+    (void)state;
+    const struct fakehip *const fake = fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
+    struct attn_op *op;
+    d.two_sources = true;
+    d.cache =
+        (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_PLANES, .page_size = 16};
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("a cache with layout PLANES has one head of 512 elements that are key and value");
+    d.head_dim = 512;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
+    static _Alignas(16) uint8_t plane[16];
+    const int32_t far[] = {159, 1000, 1002, 17};
+    a.pages.kv_indices = far;
+    a.second = tensor;
+    a.second_first = 1000;
+    a.second_rows = 3;
+    a.cache.v = NULL;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "second_rotated is NULL");
+    a.second_rotated = tensor;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "k or v is NULL");
+    a.cache.v = plane;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(handed(fake, AT_TOKEN, 8), 512);
+    assert_int_equal(handed(fake, AT_PAGE, 8), 16 * 512);
+    assert_int_equal(handed(fake, AT_V_TOKEN, 8), 128);
+    assert_int_equal(handed(fake, AT_V_PAGE, 8), 16 * 128);
+    assert_true(handed(fake, AT_V, 8) == (int64_t)(uintptr_t)plane);
+    a.cache.v_page_stride = 4096;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    assert_int_equal(handed(fake, AT_V_PAGE, 8), 4096);
+    a.second_rows = 2;
+    refuse(op, &a, ATTN_BAD_DATA,
+           "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
+    attn_op_destroy(op);
     close_bench(&b);
 }
 
@@ -513,6 +571,7 @@ int main(void)
         cmocka_unit_test(lists_may_have_no_lengths),
         cmocka_unit_test(two_sources_are_of_lists_of_rows),
         cmocka_unit_test(second_pages_have_many_rows),
+        cmocka_unit_test(rows_are_in_two_tensors),
         cmocka_unit_test(a_shard_is_one_of_several),
         cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(tensors_are_rows_of_the_cache_and_its_scale),

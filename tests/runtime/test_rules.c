@@ -154,7 +154,9 @@ static void latents_rotate_where_they_have_more_columns(void **state)
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_SCALES_LAST, .page_size = 64};
     lookup(family, &d, NULL);
     d.norm = ATTN_NORM_RMS;
-    lookup(family, &d, "cache.layout is ATTN_KV_SCALES_LAST, and norm or product_dim is set");
+    lookup(family, &d,
+           "cache.layout is ATTN_KV_SCALES_LAST or ATTN_KV_PLANES, and norm or "
+           "product_dim is set");
 }
 
 static struct attn_indexer_topk_args indexer_args(void)

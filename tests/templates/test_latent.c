@@ -53,6 +53,12 @@ static const struct model {
       {ATT_HEAD_DIM_V, 448},
       {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
       {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SCALES_LAST}}},
+    {&att_template_mla_rope_cache,
+     64,
+     {{ATT_HEAD_DIM, 512},
+      {ATT_HEAD_DIM_V, 448},
+      {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
+      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PLANES}}},
     {&att_template_mla_rope_cache, 64, {{ATT_HEAD_DIM, 512}, {ATT_ROPE, ATT_ROPE_NONE}}},
     {&att_template_head_product, 128, {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}}},
     {&att_template_head_product, 256, {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 256}}}, /* GLM-5 */

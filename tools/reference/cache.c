@@ -34,6 +34,8 @@ int64_t ref_mixed_scale(int tokens, int token, int d)
     return (int64_t)tokens * REF_MIXED_ROW + token * REF_MIXED_SCALES + d / REF_MIXED_RUN;
 }
 
+int64_t ref_plane_scale(int d) { return REF_MIXED_FP8 + (int64_t)d / REF_MIXED_RUN * 2; }
+
 int ref_packed_scale_size(enum ref_scale s) { return s == REF_SCALE_E8M0 ? 1 : 4; }
 
 int ref_packed_run(enum ref_scale s)
@@ -77,6 +79,21 @@ static double mixed_value(const struct ref_cache *c, const char *page, int token
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
+static double plane_value(const struct ref_cache *c, int64_t page, int token, int d)
+{
+    const char *row = (const char *)c->elements + page * c->page_stride + token * c->token_stride;
+    const char *plane =
+        (const char *)c->plane + page * c->plane_page_stride + token * c->plane_token_stride;
+    uint32_t bits = 0, scale = 0;
+    if (d >= REF_MIXED_FP8) {
+        memcpy(&bits, plane + 2 * (d - REF_MIXED_FP8), 2);
+        return c->decode(c->rotated, bits);
+    }
+    memcpy(&bits, row + d, 1);
+    memcpy(&scale, row + ref_plane_scale(d), 1);
+    return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
+}
+
 /* Returns an offset in floats. */
 static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
@@ -92,6 +109,8 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
     uint32_t bits = 0;
     if (c->scales_last)
         return mixed_value(c, (const char *)c->elements + page * c->page_stride, token, d);
+    if (c->planes)
+        return plane_value(c, page, token, d);
     if (c->packed)
         return packed_value(
             c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);

@@ -37,6 +37,12 @@ struct ref_cache {
     /* Rows of REF_MIXED_FP8 elements of one byte and 64 of 16 bits. The rows of a page are followed
      * by 8 bytes for each: e8m0 exponents of 64 elements of one byte. Strides are in bytes. */
     bool scales_last;
+    /* The same rows in two tensors: `elements` has 512 bytes for each, REF_MIXED_FP8 elements
+     * and then the exponent of each 64 twice; `plane` has the 64 elements of 16 bits. Strides
+     * are in bytes. */
+    bool planes;
+    const void *plane;
+    int64_t plane_page_stride, plane_token_stride;
     const void *rotated; /* type of the rotated elements, an argument of decode */
 };
 
@@ -48,6 +54,9 @@ enum { REF_MIXED_FP8 = 448, REF_MIXED_ROW = 576, REF_MIXED_SCALES = 8, REF_MIXED
  * `tokens` tokens. */
 int64_t ref_mixed_element(int token, int d);
 int64_t ref_mixed_scale(int tokens, int token, int d);
+
+/* Returns the byte of a row of planes that has the scale of element d. The next byte has it too. */
+int64_t ref_plane_scale(int d);
 
 /* Return the number of elements that share a scale, and the bytes of a scale. */
 int ref_packed_run(enum ref_scale s);

@@ -42,6 +42,13 @@ static const struct shape {
      1,
      {ATTN_FP8, ATTN_KV_PACKED, ATTN_KV_SCALE_E8M0, 3},
      4},
+    {{"two planes", SKIPS}, 512, 512, 1, {ATTN_FP8, ATTN_KV_PLANES, ATTN_KV_SCALE_NONE, 16}, 5},
+    {{"views of planes", VERIFY_VIEWS},
+     448,
+     64,
+     1,
+     {ATTN_FP8, ATTN_KV_PLANES, ATTN_KV_SCALE_NONE, 3},
+     4},
     {{"beyond 4 GiB", FAR}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
     {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
@@ -129,16 +136,17 @@ static void fill(struct call *c)
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
 }
 
-/* Compares every byte of packed rows, which hold keys and values. */
+/* Compares every byte of rows of `part`: of packed rows, which hold keys and values, and of
+ * planes. */
 static void compare_rows(struct call *c, const struct paged *from, int64_t from_page,
-                         struct paged *to, int64_t to_page)
+                         struct paged *to, int64_t to_page, enum cache_part part)
 {
-    struct operand *rows = to->elements[CACHE_K];
+    struct operand *rows = to->elements[part];
     for (int token = 0; token < to->desc.page_size; token++)
-        for (int i = 0; i < REF_PACKED_ROW; i++) {
+        for (int i = 0; i < rows->dims[3]; i++) {
             const int64_t target[ATTN_DIMENSIONS_MAX] = {to_page, token, 0, i};
             operand_allow(rows, target);
-            if (operand_bits(from->elements[CACHE_K], AT(from_page, token, 0, i)) !=
+            if (operand_bits(from->elements[part], AT(from_page, token, 0, i)) !=
                 operand_result_bits(rows, target))
                 verify_fail(c->row,
                             "byte %d of token %d of page %lld is not what it was copied from", i,
@@ -180,10 +188,13 @@ static void compare(struct call *c)
         const int64_t source = operand_int(pairs, AT(i, 0)), target = operand_int(pairs, AT(i, 1));
         if (source < 0 || target < 0)
             continue;
-        if (desc->layout == ATTN_KV_PACKED)
-            compare_rows(c, &from, source, &to, target);
-        for (int part = 0; part < CACHE_PARTS && desc->layout != ATTN_KV_PACKED; part++)
-            compare_page(c, &from, source, &to, target, part);
+        const bool packed = desc->layout == ATTN_KV_PACKED;
+        for (int part = 0; part < (packed ? 1 : CACHE_PARTS); part++) {
+            if (packed || desc->layout == ATTN_KV_PLANES)
+                compare_rows(c, &from, source, &to, target, part);
+            else
+                compare_page(c, &from, source, &to, target, part);
+        }
     }
 }
 

@@ -18,6 +18,8 @@ enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
 /* Ratios up to this one overlap in a trace, as DeepSeek-V4's do. */
 enum { TRACED_OVERLAP = 4 };
 
+enum { PLANE_ROTATED = 128 /* bytes of a row in the second tensor of two planes */ };
+
 enum {
     UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
     OVERLAPS = 1 << 1, /* rows have the tokens of two groups */
@@ -75,13 +77,18 @@ static bool is(const struct call *c, unsigned flags) { return c->flags & flags; 
 
 static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
 
+static bool has_planes(const struct call *c) { return c->desc.compress.layout == ATTN_KV_PLANES; }
+
+/* True if rows have 448 elements of fp8 and 64 of 16 bits. */
 static bool is_mixed(const struct call *c)
 {
-    return c->desc.compress.layout == ATTN_KV_SCALES_LAST;
+    return c->desc.compress.layout == ATTN_KV_SCALES_LAST || has_planes(c);
 }
 
 static int row_bytes(const struct call *c)
 {
+    if (has_planes(c))
+        return c->desc.compress.head_dim;
     if (is_mixed(c))
         return REF_MIXED_ROW;
     return c->desc.compress.head_dim * (is_fp8(c) ? 1 : 2);
@@ -146,9 +153,10 @@ static void size(struct call *c)
     a->overlap = is(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
-    const int scales = is_mixed(c) ? REF_MIXED_SCALES : is_fp8(c) ? 4 : 0;
+    const int scales = has_planes(c) ? 0 : is_mixed(c) ? REF_MIXED_SCALES : is_fp8(c) ? 4 : 0;
     a->page_stride = (int64_t)a->page_size * (row_bytes(c) + scales);
     a->page_stride = (a->page_stride + (is(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
+    a->rotated_page_stride = PLANE_ROTATED * a->page_size + (is(c, VERIFY_VIEWS) ? 80 : 0);
     a->max_position = POSITIONS;
     a->first_slot = is(c, PADDED);
     a->eps = 1e-6f;
@@ -170,6 +178,8 @@ static void place(struct call *c)
     static const unsigned rings[] = {COMPRESS_STATE, COMPRESS_STATE_SCORES};
     const struct own *own = c->own;
     operand_resize(call_operand(c, COMPRESS_POOL), 0, own->pages * c->args.compress.page_stride);
+    operand_resize(call_operand(c, COMPRESS_POOL_ROTATED), 0,
+                   own->pages * c->args.compress.rotated_page_stride);
     for (size_t i = 0; i < COUNT(rings); i++) {
         struct operand *ring = call_operand(c, rings[i]);
         operand_resize(ring, 0, slot_count(c));
@@ -358,9 +368,9 @@ static void make_group(struct call *c, struct group *g)
 }
 
 /* Compares the elements of a row from `first` on, 16-bit numbers at byte `start`. */
-static void compare_plain(struct call *c, const struct group *g, int64_t start, int first)
+static void compare_plain(struct call *c, const struct group *g, struct operand *pool,
+                          int64_t start, int first)
 {
-    struct operand *pool = call_operand(c, COMPRESS_POOL);
     const struct precision *p = call_operand(c, COMPRESS_LATENT)->precision;
     for (int d = first; d < c->desc.compress.head_dim; d++) {
         const int64_t at = start + 2 * (d - first);
@@ -399,18 +409,33 @@ static void compare_fp8(struct call *c, const struct group *g, int64_t page, int
     }
 }
 
-/* Compares a row of scales_last. The scale of a run may be either neighbour where its number is
- * close to a power of two. */
+/* Returns where the scale of element d of a row of is_mixed() is in the pool. Its copies follow. */
+static int64_t mixed_scale_byte(const struct call *c, int64_t page, int inside, int d)
+{
+    return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + ref_plane_scale(d)
+                         : page + ref_mixed_scale(c->args.compress.page_size, inside, d);
+}
+
+/* Returns where element d of its fp8 elements is. */
+static int64_t mixed_element_byte(const struct call *c, int64_t page, int inside, int d)
+{
+    return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + d
+                         : page + ref_mixed_element(inside, d);
+}
+
+/* Compares a row of scales_last or planes. The scale of a run may be either neighbour where its
+ * number is close to a power of two. */
 static void compare_mixed(struct call *c, const struct group *g, int64_t page, int inside)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
-    const int rows = c->args.compress.page_size;
     struct operand *pool = call_operand(c, COMPRESS_POOL);
     for (int first = 0; first < REF_MIXED_FP8; first += REF_MIXED_RUN) {
-        const int64_t byte = page + ref_mixed_scale(rows, inside, first);
+        const int64_t byte = mixed_scale_byte(c, page, inside, first);
         const double scale = exp2((double)(operand_result_int(pool, AT(byte)) & 0xff) - 127);
         double absmax = 0, error = 0;
         operand_allow(pool, AT(byte));
+        if (has_planes(c))
+            call_compare_int(c, pool, AT(byte + 1), operand_result_int(pool, AT(byte)));
         for (int d = first; d < first + REF_MIXED_RUN; d++) {
             absmax = fmax(absmax, fabs(g->made.row[d]));
             error = fmax(error, g->made.row_error[d]);
@@ -420,14 +445,15 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
             verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
                         first, g->number, g->sequence, scale, absmax);
         for (int d = first; d < first + REF_MIXED_RUN; d++) {
-            const int64_t at = page + ref_mixed_element(inside, d);
+            const int64_t at = mixed_element_byte(c, page, inside, d);
             const double got =
                 decode_element(fp8, (uint16_t)operand_result_int(pool, AT(at)) & 0xff);
             call_compare_value(c, pool, AT(at), got * scale, g->made.row[d],
                                scaled_row_bound(fp8, g->made.row[d], g->made.row_error[d], scale));
         }
     }
-    compare_plain(c, g, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
+    if (!has_planes(c))
+        compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
 static void compare_group(struct call *c, struct group *g)
@@ -445,12 +471,17 @@ static void compare_group(struct call *c, struct group *g)
     if (slot < 0)
         return;
     const int64_t page = slot / a->page_size * a->page_stride, inside = slot % a->page_size;
+    struct operand *pool = call_operand(c, COMPRESS_POOL);
+    if (has_planes(c))
+        compare_plain(c, g, call_operand(c, COMPRESS_POOL_ROTATED),
+                      slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
+                      REF_MIXED_FP8);
     if (is_mixed(c))
         compare_mixed(c, g, page, (int)inside);
     else if (is_fp8(c))
         compare_fp8(c, g, page, inside);
     else
-        compare_plain(c, g, page + inside * row_bytes(c), 0);
+        compare_plain(c, g, pool, page + inside * row_bytes(c), 0);
 }
 
 /* Compares the rows of a ring that are written. */

@@ -429,6 +429,8 @@ static void trace_second(struct call *c)
     }
     page_lists_set(c, l, MLA_DECODE_KV_LENS);
     operand_set_table(second, 1, &c->random);
+    if (DESC(c, cache).layout == ATTN_KV_PLANES)
+        operand_set_table(call_operand(c, MLA_DECODE_SECOND_ROTATED), 1, &c->random);
 }
 
 /* Copies a row of 584 bytes, its scales included, from slot `from` of `cache` to slot `to` of
@@ -446,6 +448,22 @@ static void copy_mixed_row(const struct operand *cache, struct operand *other, i
             operand_bits(cache, AT(from / page, ref_mixed_scale(page, from % page, d))));
 }
 
+/* Copies a row of two planes from slot `from` of the cache to row `to` of the second source. */
+static void copy_planes(struct call *c, int page, int from, int to)
+{
+    const unsigned first = cache_operand(c);
+    enum { BYTES = REF_MIXED_FP8 + 2 * (REF_MIXED_FP8 / REF_MIXED_RUN), ROTATED = 64 };
+    struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
+    const struct operand *const rows = call_operand(c, first), *const plane = rows + 1;
+    for (int64_t i = 0; i < BYTES; i++)
+        operand_set_bits(second, AT(to, i), operand_bits(rows, AT(from / page, from % page, 0, i)));
+    for (int64_t i = 0; i < ROTATED; i++) {
+        const uint32_t low = operand_bits(plane, AT(from / page, from % page, 0, 2 * i));
+        const uint32_t high = operand_bits(plane, AT(from / page, from % page, 0, 2 * i + 1));
+        operand_set_bits(call_operand(c, MLA_DECODE_SECOND_ROTATED), AT(to, i), low | high << 8);
+    }
+}
+
 /* Copies two of three rows that lists name to the second source, and has the lists name the copies.
  * Each list entry has a row of its own there, with a number above the cache's last slot. */
 static void fill_second(struct call *c)
@@ -461,9 +479,12 @@ static void fill_second(struct call *c)
             const int32_t slot = l->pages[at];
             if (slot < 0 || at % 3 == 1)
                 continue;
+            const bool planes = DESC(c, cache).layout == ATTN_KV_PLANES;
             if (second_is_paged(c))
                 copy_mixed_row(call_operand(c, cache_operand(c)), second, page, slot, at);
-            for (int d = 0; d < dim && !second_is_paged(c); d++)
+            if (planes)
+                copy_planes(c, page, slot, at);
+            for (int d = 0; d < dim && !second_is_paged(c) && !planes; d++)
                 operand_set(second, AT(at, d),
                             ref_cache_value(&rows, slot / page, slot % page, 0, d));
             slot_lists_set(c, l, s, at - l->first[s], a->second_first + at, MLA_DECODE_KV_LENS);
@@ -666,7 +687,7 @@ static double least_bytes(const struct call *c)
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
                                                                 : 0;
     const int key = cache->layout == ATTN_KV_PACKED ? REF_PACKED_ROW
-                    : cache->layout == ATTN_KV_SCALES_LAST
+                    : cache->layout == ATTN_KV_SCALES_LAST || cache->layout == ATTN_KV_PLANES
                         ? REF_MIXED_ROW + REF_MIXED_SCALES
                         : (is_latent(c) ? dim : dim + dim_v) * attn_dtype_size(cache->dtype);
     const int q_scale_size = has_q_scales(c) ? 4 : 0;

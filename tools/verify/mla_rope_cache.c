@@ -83,6 +83,8 @@ static void place(struct call *c)
     struct operand *k_pe = call_operand(c, MLA_ROPE_CACHE_K_PE);
     struct operand *q_pe = call_operand(c, MLA_ROPE_CACHE_Q_PE);
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
+    struct operand *plane = call_operand(c, MLA_ROPE_CACHE_V_CACHE);
+    const struct attn_cache_desc *d = &c->desc.mla_rope_cache.cache;
     call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* its alignment does not depend on its
                                                             type */
     if (is(c, PACKED) && k_pe->given) {
@@ -99,11 +101,16 @@ static void place(struct call *c)
     if (is(c, NO_CACHE)) {
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING));
         operand_leave_out(cache);
+        operand_leave_out(call_operand(c, MLA_ROPE_CACHE_V_CACHE));
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_K_SCALE));
     }
     if (is(c, FAR_CACHE)) {
         operand_set_stride(cache, 0, (INT64_C(1) << 30) / cache->size);
         cache->far = true;
+        if (d->layout == ATTN_KV_PLANES) {
+            operand_set_stride(plane, 0, INT64_C(1) << 30);
+            plane->far = true;
+        }
     }
 }
 
@@ -153,6 +160,7 @@ static void fill_slots(struct call *c)
     const struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
     const int size = c->desc.mla_rope_cache.cache.page_size, all = a->cache.page_count * size;
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
+    struct operand *plane = call_operand(c, MLA_ROPE_CACHE_V_CACHE);
     struct operand *slots = call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING);
     const int stride = all % 7 ? 7 : all % 5 ? 5 : 1; /* coprime to all: visits every slot once */
     for (int t = 0; t < a->tokens && slots->given; t++) {
@@ -164,6 +172,8 @@ static void fill_slots(struct call *c)
         operand_set_int(slots, AT(t), slot);
         if (slot >= 0)
             operand_set(cache, AT(slot / size, slot % size, 0, 0), 1);
+        if (slot >= 0 && plane->given)
+            operand_set(plane, AT(slot / size, slot % size, 0, 0), 1);
     }
 }
 
@@ -372,10 +382,11 @@ static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const double q = d->q_out_dtype == ATTN_FP8 ? 1 : 2, kv = d->cache.dtype == ATTN_FP8 ? 1 : 2;
-    const double cached = d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW
-                          : d->cache.layout == ATTN_KV_SCALES_LAST
-                              ? REF_MIXED_ROW + REF_MIXED_SCALES
-                              : d->head_dim * kv;
+    const double cached =
+        d->cache.layout == ATTN_KV_PACKED ? REF_PACKED_ROW
+        : d->cache.layout == ATTN_KV_SCALES_LAST || d->cache.layout == ATTN_KV_PLANES
+            ? REF_MIXED_ROW + REF_MIXED_SCALES
+            : d->head_dim * kv;
     const double saved = d->product_dim ? 2.0 * d->heads * (d->head_dim_v - d->product_dim) : 0;
     const double row =
         d->head_dim * (d->heads * (2 + q) + 2 + (d->keep_kv ? 2 : 0)) + cached - saved;

@@ -9,10 +9,9 @@
 enum { SPARE = 3, FAR_SPARE = 64, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
 
 /* Returns the operand of a cache's elements, or of its scales. */
-static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale,
-                                  bool latent)
+static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale)
 {
-    return call_operand(c, first + part + (scale ? (latent ? 1 : CACHE_PARTS) : 0));
+    return call_operand(c, first + part + (scale ? CACHE_PARTS : 0));
 }
 
 static bool is_shuffled(const struct attn_cache_desc *d)
@@ -24,8 +23,14 @@ static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_
 
 static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_SCALES_LAST; }
 
-/* Returns p with the sizes and element types of packed rows, whose tensor is number `first`. Every
-   op's descriptor begins with its size and its dtype, so cache_write's may be read for any op. */
+static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
+
+/* True if rows have 448 elements of fp8 and 64 of 16 bits. */
+static bool has_runs_of_64(const struct paged *p) { return is_mixed(p) || is_planes(p); }
+
+/* Returns p with the sizes and element types of packed rows, whose first tensor is number
+ * `first`. Every op's descriptor begins with its size and its dtype, so cache_write's may be
+ * read for any op. */
 static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
@@ -33,11 +38,11 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
     p.parts = CACHE_PARTS;
     p.kv_heads = 1;
     p.page_count = (int)rows->dims[0];
-    p.dim[CACHE_K] = is_mixed(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
+    p.dim[CACHE_K] = has_runs_of_64(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
     p.dim[CACHE_V] = PACKED_ROTATED;
     for (int part = 0; part < CACHE_PARTS; part++) {
-        p.elements[part] = rows;
-        p.scales[part] = call_operand(c, first + 1); /* not passed */
+        p.elements[part] = is_planes(&p) ? operand_of(c, first, part, false) : rows;
+        p.scales[part] = operand_of(c, first, CACHE_K, true); /* not passed */
     }
     return p;
 }
@@ -51,12 +56,12 @@ struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_de
         .precision = find_cache_precision(desc->dtype, c->target),
         .parts = latent ? 1 : CACHE_PARTS,
     };
-    if (desc->layout == ATTN_KV_PACKED || is_mixed(&p))
+    if (paged_has_rows(desc))
         return packed_of(c, first, p);
     for (int part = 0; part < p.parts; part++) {
-        struct operand *o = operand_of(c, first, part, false, latent);
+        struct operand *o = operand_of(c, first, part, false);
         p.elements[part] = o;
-        p.scales[part] = operand_of(c, first, part, true, latent);
+        p.scales[part] = operand_of(c, first, part, true);
         p.page_count = (int)o->dims[0];
         p.kv_heads = (int)o->dims[nhd ? 2 : 1];
         p.dim[part] = (int)(nhd               ? o->dims[3]
@@ -70,7 +75,7 @@ void paged_spread(struct call *c, unsigned first, int64_t bytes)
 {
     for (unsigned i = 0; i < CACHE_PARTS; i++) {
         struct operand *o = call_operand(c, first + i);
-        if (o->schema.element == ATTN_F32) /* the scales of a latent cache */
+        if (!o->given) /* values of a latent cache, which keys contain */
             return;
         operand_set_stride(o, 0, bytes / o->size);
         o->far = true;
@@ -80,7 +85,7 @@ void paged_spread(struct call *c, unsigned first, int64_t bytes)
 void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc)
 {
     for (int part = 0; desc->scale == ATTN_KV_SCALE_HEAD && part < CACHE_PARTS; part++)
-        operand_set_stride(operand_of(c, first, (enum cache_part)part, true, false), 0, 0);
+        operand_set_stride(operand_of(c, first, (enum cache_part)part, true), 0, 0);
 }
 
 void paged_leave_out(struct call *c, unsigned first)
@@ -104,7 +109,9 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
         s.page, s.token, 0, ref_packed_element(part == CACHE_V ? REF_PACKED_LATENT + d : d)};
     const int64_t byte[ATTN_DIMENSIONS_MAX] = {
         s.page, ref_mixed_element(s.token, part == CACHE_V ? REF_MIXED_FP8 + d : d)};
+    const int64_t plane[ATTN_DIMENSIONS_MAX] = {s.page, s.token, 0, part == CACHE_V ? 2 * d : d};
     const int64_t *from = is_mixed(p)                         ? byte
+                          : is_planes(p)                      ? plane
                           : is_packed(p)                      ? row
                           : p->desc.layout == ATTN_KV_NHD     ? nhd
                           : part == CACHE_K                   ? k
@@ -115,7 +122,8 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
 
 bool paged_has_rows(const struct attn_cache_desc *desc)
 {
-    return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST;
+    return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST ||
+           desc->layout == ATTN_KV_PLANES;
 }
 
 bool paged_scales_rows(const struct attn_cache_desc *desc)
@@ -138,46 +146,51 @@ static const int64_t *byte_at(const struct paged *p, struct slot s, int64_t firs
 
 /* Returns `bytes` bytes of a slot's row from byte `first` on, as a little-endian integer. `of`
  * reads a byte of the tensor. */
-static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
-                         uint32_t (*of)(const struct operand *, const int64_t *))
+static uint32_t row_bits(const struct paged *p, enum cache_part part, struct slot s, int64_t first,
+                         int bytes, uint32_t (*of)(const struct operand *, const int64_t *))
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     uint32_t bits = 0;
     for (int i = 0; i < bytes; i++)
-        bits |= of(p->elements[CACHE_K], byte_at(p, s, first + i, at)) << 8 * i;
+        bits |= of(p->elements[part], byte_at(p, s, first + i, at)) << 8 * i;
     return bits;
 }
 
-static void set_row_bits(struct paged *p, struct slot s, int64_t first, int bytes, uint32_t bits)
+static void set_row_bits(struct paged *p, enum cache_part part, struct slot s, int64_t first,
+                         int bytes, uint32_t bits)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     for (int i = 0; i < bytes; i++)
-        operand_set_bits(p->elements[CACHE_K], byte_at(p, s, first + i, at), bits >> 8 * i & 0xff);
+        operand_set_bits(p->elements[part], byte_at(p, s, first + i, at), bits >> 8 * i & 0xff);
 }
 
 static enum ref_scale scale_kind(const struct paged *p)
 {
-    return is_mixed(p) ? REF_SCALE_E8M0 : (enum ref_scale)p->desc.scale;
+    return has_runs_of_64(p) ? REF_SCALE_E8M0 : (enum ref_scale)p->desc.scale;
 }
 
 int packed_run(const struct paged *p)
 {
-    return is_mixed(p) ? REF_MIXED_RUN : ref_packed_run(scale_kind(p));
+    return has_runs_of_64(p) ? REF_MIXED_RUN : ref_packed_run(scale_kind(p));
 }
 
 /* Returns the byte of the scale of element d. */
 static int64_t scale_byte(const struct paged *p, struct slot s, int d)
 {
-    return is_mixed(p) ? ref_mixed_scale(p->desc.page_size, s.token, d)
-                       : ref_packed_scale(scale_kind(p), d);
+    return is_mixed(p)    ? ref_mixed_scale(p->desc.page_size, s.token, d)
+           : is_planes(p) ? ref_plane_scale(d)
+                          : ref_packed_scale(scale_kind(p), d);
 }
+
+/* Returns how often a scale is stored, one after the other. */
+static int scale_copies(const struct paged *p) { return is_planes(p) ? 2 : 1; }
 
 static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
     const enum ref_scale kind = scale_kind(p);
-    return ref_packed_decode(kind,
-                             row_bits(p, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
+    return ref_packed_decode(
+        kind, row_bits(p, CACHE_K, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
 }
 
 static double packed_scale(const struct paged *p, struct slot s, int d)
@@ -195,17 +208,20 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
 {
     const enum ref_scale kind = scale_kind(p);
     const double got = packed_result_scale(p, s, d), limit = p->precision->limit;
-    const double least_scale = is_mixed(p) ? 1e-4 : 1e-12;
+    const double least_scale = has_runs_of_64(p) ? 1e-4 : 1e-12;
     const double least = fmax((largest - off) / limit, least_scale),
                  most = fmax((largest + off) / limit, least_scale);
     int64_t at[ATTN_DIMENSIONS_MAX];
     int exponent;
-    for (int i = 0; i < ref_packed_scale_size(kind); i++)
+    for (int i = 0; i < scale_copies(p) * ref_packed_scale_size(kind); i++)
         operand_allow(p->elements[CACHE_K], byte_at(p, s, scale_byte(p, s, d) + i, at));
+    const bool same = scale_copies(p) == 1 ||
+                      row_bits(p, CACHE_K, s, scale_byte(p, s, d), 1, operand_result_bits) ==
+                          row_bits(p, CACHE_K, s, scale_byte(p, s, d) + 1, 1, operand_result_bits);
     const bool right = kind == REF_SCALE_E8M0
                            ? frexp(got, &exponent) == 0.5 && got >= least && got < 2 * most
                            : fabs(got * limit - largest) <= off;
-    if (!right)
+    if (!right || !same)
         verify_fail(c->row, "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
                     d, (long long)s.page, s.token, got, largest / limit);
 }
@@ -249,6 +265,10 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
         .transposed = part == CACHE_V,
         .packed = p->desc.layout == ATTN_KV_PACKED,
         .scales_last = is_mixed(p),
+        .planes = is_planes(p),
+        .plane = p->elements[CACHE_V] ? p->elements[CACHE_V]->image : NULL,
+        .plane_page_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[0] : 0,
+        .plane_token_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[1] : 0,
         .page_size = p->desc.page_size,
         .dim = dim,
         .element_size = p->precision->size,
@@ -270,7 +290,7 @@ uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, 
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    return has_two_bytes(p, part) ? row_bits(p, s, at[byte_axis(p)], 2, operand_bits)
+    return has_two_bytes(p, part) ? row_bits(p, part, s, at[byte_axis(p)], 2, operand_bits)
                                   : operand_bits(p->elements[part], at);
 }
 
@@ -278,7 +298,7 @@ uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct s
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    return has_two_bytes(p, part) ? row_bits(p, s, at[byte_axis(p)], 2, operand_result_bits)
+    return has_two_bytes(p, part) ? row_bits(p, part, s, at[byte_axis(p)], 2, operand_result_bits)
                                   : operand_result_bits(p->elements[part], at);
 }
 
@@ -287,7 +307,7 @@ static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
     if (has_two_bytes(p, part))
-        set_row_bits(p, s, at[byte_axis(p)], 2, bits);
+        set_row_bits(p, part, s, at[byte_axis(p)], 2, bits);
     else
         operand_set_bits(p->elements[part], at, bits);
 }
@@ -376,6 +396,7 @@ double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim
         : desc->scale == ATTN_KV_SCALE_BLOCK  ? 2.0 * sizeof(float) / desc->page_size
         : desc->layout == ATTN_KV_PACKED      ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
         : desc->layout == ATTN_KV_SCALES_LAST ? REF_MIXED_SCALES + PACKED_ROTATED
+        : desc->layout == ATTN_KV_PLANES      ? 2 * REF_MIXED_SCALES + PACKED_ROTATED
                                               : 0;
     return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
 }
@@ -423,7 +444,8 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
     memcpy(&bits, &scale, sizeof(bits));
     if (kind == REF_SCALE_E8M0)
         bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
-    set_row_bits(p, s, scale_byte(p, s, d), ref_packed_scale_size(kind), bits);
+    for (int copy = 0; copy < scale_copies(p); copy++)
+        set_row_bits(p, CACHE_K, s, scale_byte(p, s, d) + copy, ref_packed_scale_size(kind), bits);
 }
 
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random)

@@ -13,7 +13,7 @@
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
 /** K and V of a cache, or the rows of a latent cache. Of packed rows, K is the latent part and V
- * the rotated elements, in the same bytes. */
+ * the rotated elements, in the same bytes, or of PLANES in two tensors. */
 struct paged {
     struct attn_cache_desc desc;                 /* dtype is the elements' type, never 0 */
     const struct precision *precision, *rotated; /* rotated: type of V of packed rows */
@@ -25,8 +25,8 @@ struct paged {
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent);
 
-/** True if a row of the cache has elements of one byte and of two, in bytes: PACKED and
- *  SCALES_LAST. */
+/** True if a row of the cache has elements of one byte and of two, in bytes: PACKED, SCALES_LAST
+ * and PLANES. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
 /** True if each token, or each page, of a head has a scale in a tensor. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file has the table of rows of fp8 with scales: a format of rows is a row of it. */
+#include "templates/cache/cache.h"
+
+enum format { PACKED_F32, PACKED_E8M0, SCALES_LAST, PLANES };
+
+/* fp8, run, scale_size, copies, scales, rotated, in_value, least */
+static const struct att_row_format formats[] = {
+    [PACKED_F32] = {512, 128, 4, 1, 512, 528, false, 1e-12f},
+    [PACKED_E8M0] = {512, 32, 1, 1, 512, 528, false, 1e-12f},
+    [SCALES_LAST] = {448, 64, 1, 1, ATT_AFTER_ROWS, 448, true, 1e-4f},
+    [PLANES] = {448, 64, 1, 2, 448, ATT_OWN_PLANE, true, 1e-4f},
+};
+
+const struct att_row_format *att_row_format(const struct att_variant *v)
+{
+    const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
+    switch (v->kv_layout) {
+    case ATT_KV_LAYOUT_PACKED: return &formats[e8m0 ? PACKED_E8M0 : PACKED_F32];
+    case ATT_KV_LAYOUT_SCALES_LAST: return &formats[SCALES_LAST];
+    case ATT_KV_LAYOUT_PLANES: return &formats[PLANES];
+    default: return NULL;
+    }
+}
+
+bool att_is_packed(const struct att_variant *v) { return att_row_format(v); }
+
+bool att_is_mixed(const struct att_variant *v)
+{
+    return v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST || v->kv_layout == ATT_KV_LAYOUT_PLANES;
+}
