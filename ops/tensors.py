@@ -33,10 +33,11 @@ def row(t, op):
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
     needed = expression(t.when or "1", op)
-    # A tensor that depends on another pointer of the call is optional.
+    # A tensor that depends on another pointer of the call is optional, where the descriptor does not rule it out.
     optional = t.optional or "a->" in needed
     if "a->" in needed:
-        needed = "1"
+        apart = [] if "||" in needed or "?" in needed else needed.split(" && ")
+        needed = " && ".join(x for x in apart if "a->" not in x) or "1"
     text = (f"    t[n++] = (struct attn_tensor){{.name = {quoted(t.name)}, .pointer = &a->{t.path}, "
             f".element = {element(t, op)}, .needed = {needed}, "
             f".optional = {int(optional)}, .written = {int(out)}, .vector = {t.vector}, "
