@@ -96,6 +96,7 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
             left = taken < left ? left - taken : 0;
         }
         s.keys = att_select_size((unsigned)v->top_k, each, chunk, t->waves, left);
+        s.keys.later = s.blocks.later = v->ties == ATT_TIES_LARGER;
         s.bytes = att_select_lds_bytes(s.keys.room, t->waves) + taken;
         for (unsigned row = 1; row < t->rows; row++)
             s.bytes += att_select_beside_bytes(s.keys.room, t->waves);

@@ -50,6 +50,7 @@ static struct att_select_size size_of(const struct att_variant *v, const struct 
     const unsigned chunk = each * waves * lanes, most = chunk / t->own[STEPS];
     struct att_select_size size = att_select_size((unsigned)v->top_k, each, most, waves, 0);
     size.steps = t->own[STEPS];
+    size.later = v->ties == ATT_TIES_LARGER;
     while (size.room < size.k + chunk / 2 &&
            att_select_lds_bytes(size.room + lanes, waves) <= m->lds_bytes / 2)
         size.room += lanes;

@@ -121,7 +121,8 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
                            .chunk = size->each * lanes * waves,
                            .most = size->most,
                            .steps = size->steps,
-                           .room = room};
+                           .room = room,
+                           .later = size->later};
     s.lane = tir_tile(b->f, TIR_I32, lanes, 1, &lane);
     s.wave = tir_wave_id(b);
     s.lane_index = tir_row_index(b, s.lane);
@@ -357,7 +358,7 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
 }
 
 /* The entries of the buffer that stay: keys above `above`, and the first `ties` keys equal to
- * it. */
+ * it, or with `later` the last ones. */
 struct kept {
     struct tir_value above, ties;
     struct tir_value n; /* entries that stay: keys above `above`, and ties */
@@ -427,6 +428,8 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
     const struct sums sums = add_waves(s, tir_i32(b, SELECTION), own);
     struct tir_value before = tir_and(b, sums.before, tir_i32(b, (1 << HALF) - 1));
     struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
+    const struct tir_value all = tir_shr(b, sums.all, tir_i32(b, HALF));
+    const struct tir_value left_out = number(s, tir_sub(b, all, need));
     const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
     for (unsigned j = 0; j < h->n; j++) {
         /* A new comparison, since all earlier masks would be live. */
@@ -434,11 +437,14 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
         const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
         const struct tir_value tie = tir_xor(b, least, larger);
         const struct tir_value ties = tir_add(b, number(s, ties_before), tir_lanes_below(b, tie));
-        const struct tir_value early = tir_cmp_lt(b, ties, number(s, need));
-        const struct tir_value stays = tir_or(b, larger, tir_and(b, tie, early));
+        const struct tir_value in_time =
+            s->later ? tir_cmp_ge(b, ties, left_out) : tir_cmp_lt(b, ties, number(s, need));
+        const struct tir_value stays = tir_or(b, larger, tir_and(b, tie, in_time));
+        const struct tir_value kept_before =
+            s->later ? tir_max(b, tir_sub(b, ties, left_out), constant(s, 0))
+                     : tir_min(b, ties, number(s, need));
         const struct tir_value to =
-            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)),
-                    tir_min(b, ties, number(s, need)));
+            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)), kept_before);
         move_entry(s, h, j, stays, to);
         before = tir_add(b, before, tir_lane_count(b, larger));
         ties_before = tir_add(b, ties_before, tir_lane_count(b, tie));
@@ -489,7 +495,8 @@ static void select_largest(const struct att_select *s, struct tir_value state[AT
     begin_histograms(s);
     const struct kept kept = find_kept(s, &h, state, tir_i32(b, (int)s->k), tir_i32(b, (int)most));
     keep(s, &h, &kept);
-    state[ATT_SELECT_LIMIT] = kept.above;
+    state[ATT_SELECT_LIMIT] =
+        s->later ? tir_sub(b, kept.above, tir_min(b, kept.ties, tir_i32(b, 1))) : kept.above;
     state[ATT_SELECT_COUNT] = kept.n;
 }
 

@@ -6,7 +6,8 @@
  * buffer of k entries and some chunks; when it would overflow, a radix selection leaves the k
  * largest of it, and the smallest of those is the new limit. So a row of any length is read once,
  * and what is in the buffer is ordered by position throughout: of equal scores the earlier ones are
- * kept, however many workgroups share a row.
+ * kept, however many workgroups share a row. To keep the later ones, the limit is just below the
+ * smallest of the k largest: later scores that equal it come into the buffer too.
  *
  * All values are tiles of a row a lane, or scalars that are the same in all waves.
  */
@@ -25,6 +26,7 @@ struct att_select {
     unsigned most;        /* scores that an insertion, or a step of one, adds at most */
     unsigned steps;       /* steps in which a chunk is inserted if the buffer has no room for it */
     unsigned room;        /* entries of the buffer */
+    bool later;           /* of equal scores the later ones are kept */
     struct tir_type lane; /* i32, lanes x 1: a row for each lane */
     struct tir_value wave, lane_index;
     struct tir_value keys, positions; /* LDS addresses of the buffer */
@@ -44,6 +46,7 @@ struct att_select_size {
     unsigned steps; /* steps of att_select_insert() for a chunk of more scores than `most`, each
                        with a part of the waves; 1: chunks have no more */
     unsigned room;  /* entries: k + most at least */
+    bool later;     /* of equal scores the later ones are kept */
 };
 
 /** Returns the size of a buffer whose chunks are inserted in one step. It has up to a quarter of

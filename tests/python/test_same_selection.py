@@ -11,13 +11,15 @@ TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")
 ROWS, HEADS, TOP, KEYS, PAGE = 3, 8, 64, 8300, 64
 PAGES = -(-KEYS // PAGE)
 STRIDE = PAGE * 132
-KERNELS = [{"op": "indexer_topk", "top_k": TOP, "index_heads": HEADS, "paged": True}, {"op": "topk", "top_k": TOP}]
+TIES = {"ties": ["smaller", "larger"]}
+KERNELS = [{"op": "indexer_topk", "top_k": TOP, "index_heads": HEADS, "paged": True, **TIES}, {"op": "topk", "top_k": TOP, **TIES}]
 
 
 class Rank:
     """The keys of one sequence on a rank, which has them in pages of its own order."""
 
-    def __init__(self, device, keys, scales, pages):
+    def __init__(self, device, keys, scales, pages, ties):
+        self.ties = ties
         self.device, self.zero_page = device, np.setdiff1d(np.arange(PAGES + 9), pages)[0]  # number of a page of zeros
         self.pages = np.int32(np.tile(pages, (ROWS, 1)))
         self.pool = np.zeros((PAGES + 9, STRIDE), np.uint8)
@@ -25,7 +27,7 @@ class Rank:
             page, inside = self.pool[pages[i // PAGE]], i % PAGE
             page[inside * 128:inside * 128 + 128] = keys[i]
             page[PAGE * 128 + 4 * inside:PAGE * 128 + 4 * inside + 4] = scales[i:i + 1].view(np.uint8)
-        self.choose = device.indexer_topk(top_k=TOP, heads=HEADS, paged=True)
+        self.choose = device.indexer_topk(top_k=TOP, heads=HEADS, paged=True, ties=ties)
 
     def select(self, q, weights, ends, parts=1, stream=None, pages=None):
         rows, pages = len(ends), self.pages if pages is None else pages
@@ -35,11 +37,13 @@ class Rank:
         if parts > 1:
             lists, scores = indices.reshape(rows, -1), values.reshape(rows, -1)
             indices, values = np.zeros((rows, 1, TOP), np.int32), np.zeros((rows, 1, TOP), np.float32)
-            self.device.topk(top_k=TOP)(scores=scores, source=lists, indices=indices, values=values, splits=1)
+            self.device.topk(top_k=TOP, ties=self.ties)(scores=scores, source=lists, indices=indices, values=values, splits=1)
         return indices, values
 
 
 class Selection(unittest.TestCase):
+    TIES = "smaller"
+
     @classmethod
     def setUpClass(cls):
         random = np.random.default_rng(1)
@@ -49,7 +53,7 @@ class Selection(unittest.TestCase):
         scales = np.ones(KEYS, np.float32)
         scales[random.integers(0, KEYS, 30)] = np.nan
         cls.device = device
-        cls.ranks = [Rank(device, keys, scales, random.permutation(PAGES + 9)[:PAGES]) for _ in range(2)]
+        cls.ranks = [Rank(device, keys, scales, random.permutation(PAGES + 9)[:PAGES], cls.TIES) for _ in range(2)]
         cls.q = random.integers(0, 119, (ROWS, HEADS, 128)).astype(np.uint8)
         cls.weights = np.float32(random.standard_normal((ROWS, HEADS)))
         cls.ends = np.array([KEYS, 5000, TOP - 3], np.int32)
@@ -90,6 +94,26 @@ class Selection(unittest.TestCase):
             got[0][:] = 0
             graph.replay()
             self.check(got)
+
+
+class LargerTies(Selection):
+    """The same with ties by the larger position: scores are as in Selection, and equal ones have later positions."""
+    TIES = "larger"
+
+    def test_equal_scores_have_the_larger_positions(self):
+        rank = self.ranks[0]
+        rank.choose = self.device.indexer_topk(top_k=TOP, heads=HEADS, paged=True)
+        try:
+            first, scores = rank.select(self.q, self.weights, self.ends)
+        finally:
+            rank.choose = self.device.indexer_topk(top_k=TOP, heads=HEADS, paged=True, ties=self.TIES)
+        last, values = self.wanted
+        for row in range(2):
+            least = scores[row].min()
+            self.assertEqual(least, values[row].min())
+            above = [set(x[row][s[row] > least]) for x, s in ((first, scores), (last, values))]
+            self.assertEqual(*above)
+            self.assertGreater(last[row][values[row] == least].min(), first[row][scores[row] == least].min())
 
 
 if __name__ == "__main__":

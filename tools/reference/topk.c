@@ -7,7 +7,7 @@
 
 struct entry {
     float score;
-    int32_t position;
+    int32_t position, rank; /* rank: its place among equal scores */
 };
 
 static int by_score(const void *a, const void *b)
@@ -17,7 +17,7 @@ static int by_score(const void *a, const void *b)
         return isnan(x->score) ? 1 : -1;
     if (!isnan(x->score) && x->score != y->score)
         return x->score > y->score ? -1 : 1;
-    return x->position < y->position ? -1 : 1;
+    return x->rank < y->rank ? -1 : 1;
 }
 
 static int by_position(const void *a, const void *b)
@@ -25,7 +25,7 @@ static int by_position(const void *a, const void *b)
     return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
 }
 
-int32_t ref_topk(const float *scores, int32_t n, int32_t k, int32_t *out)
+int32_t ref_topk(const float *scores, int32_t n, int32_t k, bool later, int32_t *out)
 {
     struct entry *entries = malloc((size_t)(n > 0 ? n : 1) * sizeof(*entries));
     int32_t count = 0;
@@ -35,7 +35,7 @@ int32_t ref_topk(const float *scores, int32_t n, int32_t k, int32_t *out)
         uint32_t bits;
         memcpy(&bits, &scores[i], sizeof(bits));
         if (bits != UINT32_MAX)
-            entries[count++] = (struct entry){scores[i], i};
+            entries[count++] = (struct entry){scores[i], i, later ? -i : i};
     }
     qsort(entries, (size_t)count, sizeof(*entries), by_score);
     count = count < k ? count : k;

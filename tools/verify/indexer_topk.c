@@ -467,13 +467,21 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
                     least, s->score[most], most);
 }
 
-/* Compares ties: of equal keys the first ones must be selected. */
+/* True if of equal keys the later ones must be selected. */
+static bool has_later_ties(const struct call *c)
+{
+    return c->desc.indexer_topk.ties == ATTN_TIES_LARGER;
+}
+
+/* Compares ties: of equal keys the first ones must be selected, or the last ones. */
 static void compare_ties(struct call *c, int row, const struct scored *s)
 {
+    const bool later = has_later_ties(c);
     const struct index_data *d = data_of(c);
     const int *classes = d->classes[d->row_sequences[row]] + d->starts[row];
     int left_out[2] = {-1, -1};
-    for (int i = 0; i < s->n; i++) {
+    for (int n = 0; n < s->n; n++) {
+        const int i = later ? s->n - 1 - n : n;
         if (classes[i] > 1 || !s->allowed[i])
             continue;
         if (!s->selected[i])
@@ -542,7 +550,8 @@ static void merge_row(struct call *c, int of, int row, int32_t *merged)
         values[i] = read_value(c, &p, k, i);
         read_part(c, &p, k, i);
     }
-    const int32_t count = values && found ? ref_topk(values, columns, k, found) : 0;
+    const int32_t count =
+        values && found ? ref_topk(values, columns, k, has_later_ties(c), found) : 0;
     for (int i = 0; !is_planned(c) && i < p.count; i++)
         operand_allow(call_operand(c, lists[of].counts), AT(row, i));
     if (p.whole)

@@ -255,7 +255,8 @@ static struct list select_parts(const struct call *c, int row, int part, int cou
     return (struct list){
         .scores = scores,
         .first = first,
-        .count = ref_topk(scores, part_end(n, splits, part + count) - first, top_k(c), own->found),
+        .count = ref_topk(scores, part_end(n, splits, part + count) - first, top_k(c),
+                          c->desc.topk.ties == ATTN_TIES_LARGER, own->found),
     };
 }
 
