@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three layers of DeepSeek-V4.1 that share rows of groups of 2 tokens. The first layer makes the rows, and chooses both
 rows and blocks of rows. The second uses its rows and its choice. The third chooses rows again, in the first one's blocks.
-The calls are prompts in chunks, and steps of one token and of several. Outputs and choices are compared with formulas in
-doubles. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
+The calls are prompts in chunks, decode steps, and steps that verify drafts. Outputs and choices are compared with formulas
+in doubles. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
 Exit status: 0 all right, 1 wrong results.
 
 Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
@@ -11,10 +11,10 @@ import sys
 import attn
 import numpy as np
 
-from formulas import COS_SIN, EPS, ROTARY, attend, inversion, length, norm, numbers, rotate, score_error
+from formulas import COS_SIN, EPS, ROTARY, attend, inversion, norm, numbers, rotate, score_error
 from layers import BOUND, DIM, HEADS, INDEX_DIM, INDEX_PAGE, LONGEST, PAGE, PAGES, RING, SCALE, WINDOW, WindowStep
 from pooled import Pooled
-from steps import ROWS, Sequence
+from steps import DRAFTS, ROWS, Engine
 
 INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS blocks of BLOCK rows each, and TOP rows
 ENTRIES = TOP + WINDOW
@@ -26,6 +26,7 @@ def kernels(keys):
     return [
         {"op": "compress", "head_dim": DIM, "norm": "rms", "rope": "gptj", "rotary_dim": ROTARY},
         {"op": "rope_heads", "head_dim": DIM, "rope": "gptj", "rotary_dim": ROTARY},
+        {"op": "head_product", "head_dim": DIM, "head_dim_v": INDEX_DIM},
         {"op": "indexer_rope_cache", "rope": "gptj", "hadamard": True, "index_keys": keys},
         {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True,
          "top_blocks": BLOCKS, "block_size": BLOCK, "index_keys": keys},
@@ -38,7 +39,19 @@ def kernels(keys):
 
 
 class Groups(WindowStep):
+    """A step of layers that share a pool: each has a ring of its own in it."""
     PAGE_ROWS, CHOSEN = {RATIO: PAGE}, RATIO
+
+    def __init__(self, layers, lengths, stream=None, chunk=False):
+        super().__init__(layers, lengths, stream, chunk)
+        self.rings = np.full((len(layers), self.tokens), -1, np.int64)  # rows of the layers' rings
+        self.starts = np.zeros(self.tokens, np.int64)  # position of the first token of each token's group
+
+    def put_token(self, layers, at, row, position, sequence, token):
+        super().put_token(layers, at, row, position, sequence, token)
+        self.starts[at] = position // RATIO * RATIO
+        for layer in layers:
+            self.rings[layer.number, at] = layer.first + sequence.number * RING + position % RING
 
 
 class Maker:
@@ -50,20 +63,21 @@ class Maker:
         self.rope = device.indexer_rope_cache(dtype="fp16", heads=INDEX_HEADS, rope="gptj", hadamard=True,
                                               index_keys=self.keys_type)
         self.weight = np.float32(1 + numbers((INDEX_DIM,), 91) / 8)
-        self.project = numbers((DIM, INDEX_DIM), 92) * DIM ** -0.5
-        self.latent = np.zeros((LONGEST, DIM), np.float16)
+        self.product = device.head_product(dtype="fp16", head_dim=DIM, head_dim_v=INDEX_DIM, heads=1)
+        self.project = np.float16(numbers((1, INDEX_DIM, DIM), 92) * DIM ** -0.5)
+        self.latent, self.k = np.zeros((LONGEST, 1, DIM), np.float16), np.zeros((LONGEST, 1, INDEX_DIM), np.float16)
         self.stride = INDEX_PAGE * key_bytes
         self.keys = np.zeros(ROWS * PAGES * self.stride, np.uint8)
 
     def launch(self, step, given, pool):
         n = step.tokens
-        self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * DIM * 2, self.latent[:n])
-        k = np.float16(np.float64(self.latent[:n]) @ self.project)  # the engine's own product
-        self.rope(k=k, k_weight=self.weight, slot_mapping=step.group_rows[RATIO], positions=step.positions // RATIO * RATIO,
-                  cos_sin=COS_SIN, keys=self.keys, page_size=INDEX_PAGE, page_stride=self.stride, eps=EPS)
+        self.rows.launch(step, given, step.group_rows[RATIO], pool, PAGE, PAGE * DIM * 2, self.latent[:n, 0])
+        self.product(x=self.latent[:n], w=self.project, out=self.k[:n], stream=step.stream)
+        self.rope(k=self.k[:n, 0], k_weight=self.weight, slot_mapping=step.group_rows[RATIO], positions=step.starts,
+                  cos_sin=COS_SIN, keys=self.keys, page_size=INDEX_PAGE, page_stride=self.stride, eps=EPS, stream=step.stream)
 
     def index_keys(self, given):
-        z = norm(self.rows.rows(given, rotated=False) @ self.project, np.float64(self.weight))
+        z = norm(self.rows.rows(given, rotated=False) @ np.float64(self.project[0].T), np.float64(self.weight))
         return np.array([rotate(key, group * RATIO, 0) for group, key in enumerate(z)]).reshape(-1, INDEX_DIM)
 
 
@@ -90,14 +104,20 @@ class Chooser:
         n, m = step.tokens, self.maker
         self.rope(q=given["q"], weights=given["weights"], q_out=self.q[:n], weights_out=self.weights[:n], k=self.no_key[:n],
                   k_weight=m.weight, slot_mapping=self.no_slots[:n], positions=step.positions, cos_sin=COS_SIN, keys=m.keys,
-                  page_size=INDEX_PAGE, page_stride=m.stride, eps=EPS, weight_scale=(INDEX_DIM * INDEX_HEADS) ** -0.5)
+                  page_size=INDEX_PAGE, page_stride=m.stride, eps=EPS, weight_scale=(INDEX_DIM * INDEX_HEADS) ** -0.5,
+                  stream=step.stream)
         if self.source:
             level = dict(candidates=self.source.blocks[:n], candidate_counts=self.source.block_counts[:n])
         else:
             level = dict(blocks=self.blocks[:n, None], block_counts=self.block_counts[:n, None], last_blocks=1)
         self.op(q=self.q[:n], weights=self.weights[:n], keys=m.keys, row_ends=step.groups, block_table=step.pages,
                 row_sequences=step.sequences, indices=self.chosen[:n, None], counts=self.counts[:n, None],
-                page_size=INDEX_PAGE, page_stride=m.stride, **level)
+                page_size=INDEX_PAGE, page_stride=m.stride, stream=step.stream, **level)
+
+    def choice(self, at):
+        """Returns the rows that token `at` of a step chose, and the blocks that its rows may be of."""
+        source = self.source or self
+        return self.chosen[at][:self.counts[at]].copy(), source.blocks[at][:source.block_counts[at]].copy()
 
     def scores(self, token, position, keys):
         """Returns the scores of the rows that a query sees, and a bound of their error."""
@@ -109,6 +129,7 @@ class Chooser:
 
 class Layer:
     """A layer over the rows of `maker`, with the choice of `chooser`, its own or an earlier layer's."""
+    BOUND, exact = BOUND, staticmethod(np.float64)
 
     def __init__(self, number, device, pool, first, chooser):
         self.number, self.pool, self.first, self.chooser = number, pool, first, chooser
@@ -132,8 +153,8 @@ class Layer:
 
     def launch(self, step):
         given, n, chooser = step.inputs[self.number], step.tokens, self.chooser
-        rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY)
-        ring = step.window_rows + self.first - step.first
+        rope = dict(positions=step.positions, cos_sin=COS_SIN, rotary_first=DIM - ROTARY, stream=step.stream)
+        ring = step.rings[self.number]
         self.heads(x=given["q"], out=self.q[:n], eps=EPS, **rope)
         pool, rows = (self.pool, ring) if step.new_lens is None else (self.chunk, step.chunk_rows)
         self.window.launch(step, given["window"], rows, pool, PAGE, PAGE * DIM * 2)
@@ -144,9 +165,10 @@ class Layer:
         self.lists_op(kv_lens=step.sees, block_table=step.pages, row_sequences=step.sequences, chosen=chooser.chosen[:n],
                       counts=chooser.counts[:n], window_slots=step.window_slots, lists=self.lists[:n],
                       list_lens=self.list_lens[:n], kv_heads=1, ratio=RATIO, page_entries=PAGE, window=WINDOW, ring=RING,
-                      window_first=self.first, window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool))
+                      window_first=self.first, window_stride=RING, new_lens=step.new_lens, second_first=len(self.pool),
+                      stream=step.stream)
         attend = dict(q=self.q[:n], out=self.out[:n], k_cache=self.pool.reshape(-1, 1, 1, DIM), block_table=self.lists[:n],
-                      kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE)
+                      kv_lens=self.list_lens[:n], sinks=self.sinks, scale=SCALE, stream=step.stream)
         if step.new_lens is None:
             self.attend(**attend)
         else:
@@ -154,87 +176,64 @@ class Layer:
             self.window.launch(step, given["window"], ring, self.pool, PAGE, PAGE * DIM * 2)
         self.heads(x=self.out[:n], out=self.out[:n], backwards=True, **rope)
 
-    def reference(self, t, token, rows, window, chosen):
-        """Returns the output of token t by the formula, and the sum of p |v|, by which its error is bounded."""
-        q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
-        keys = np.concatenate([rows[chosen], window[max(t + 1 - WINDOW, 0):t + 1]])
-        out, size = attend(q, keys, keys, SCALE, self.sinks)
-        return rotate(out, t, DIM - ROTARY, back=True), size
+    def choice(self, at):
+        return self.chooser.choice(at)
 
+    def reference(self, tokens, chosen):
+        """Outputs [token, head, element], and the sizes of the terms of their sums. `chosen` has the choices of the launches,
+        which check() compares."""
+        maker, out, sizes = self.chooser.maker, [], []
+        rows = maker.rows.rows([maker.rows.inputs(token) for token in tokens])
+        window = self.window.rows([self.window.inputs(token) for token in tokens])
+        for t, token in enumerate(tokens):
+            q = rotate(np.float64(np.float16(self.inputs(token)["q"])), t, DIM - ROTARY)
+            keys = np.concatenate([rows[chosen[t][0]], window[max(t + 1 - WINDOW, 0):t + 1]])
+            o, size = attend(q, keys, keys, SCALE, self.sinks)
+            out.append(rotate(o, t, DIM - ROTARY, back=True))
+            sizes.append(size)
+        return np.array(out), np.array(sizes)
 
-class Engine:
-    def __init__(self, target):
-        pack = attn.build({"targets": [target], "defaults": {"dtype": "fp16"}, "kernels": kernels(KEYS[target][0])})
-        device = attn.Device(pack, hip="sim")
-        self.first = ROWS * PAGES * PAGE  # rows of groups come before the rings of the layers' windows
-        pool = np.zeros((self.first + 3 * ROWS * RING, DIM), np.float16)
-        maker = Maker(device)
-        full = Chooser(0, device, maker)
-        choosers = [full, full, Chooser(2, device, maker, full)]
-        self.layers = [Layer(i, device, pool, self.first + i * ROWS * RING, c) for i, c in enumerate(choosers)]
-        self.sequences, self.worst, self.choice = [Sequence(i, PAGES) for i in range(ROWS - 1)], [0.0] * 3, [0.0] * 3
-
-    def step(self, pieces, chunk=False):
-        """Makes a step and compares its results. `pieces` has the new tokens of each sequence."""
-        step = Groups(self.layers, pieces + [0], chunk=chunk)
-        step.first = self.layers[0].first
-        rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
-        step.say(self.layers, rows)
-        for layer in self.layers:
-            layer.launch(step)
-        for s, (_, position, tokens) in zip(self.sequences, rows):
-            s.tokens += tokens
-            self.compare(s, position, int(step.cu[s.number]))
-
-    def compare(self, s, position, first):
-        """Compares the results of a sequence's tokens from `position` on. The first of them is the step's token `first`."""
-        maker = self.layers[0].chooser.maker
-        given = [maker.rows.inputs(token) for token in s.tokens]
-        rows, keys = maker.rows.rows(given), maker.index_keys(given)
-        for layer in self.layers:
-            c = layer.chooser
-            window = layer.window.rows([layer.window.inputs(token) for token in s.tokens])
-            for t in range(position, len(s.tokens)):
-                at = first + t - position
-                chosen = c.chosen[at][:c.counts[at]]
-                want, size = layer.reference(t, s.tokens[t], rows, window, chosen)
-                error = length(np.float64(layer.out[at]) - want) / (BOUND * size)
-                self.worst[layer.number] = max(self.worst[layer.number], float(np.where(np.isnan(error), np.inf, error).max()))
-                n = (t + 1) // RATIO
-                if c.number == layer.number and n:
-                    self.choice[c.number] = max(self.choice[c.number], self.inversion(c, at, s.tokens[t], t, keys[:n]))
-
-    def inversion(self, c, at, token, t, keys):
+    def check(self, tokens, chosen):
         """Returns the largest amount by which a block or row that was not chosen scores above a chosen one, over its bound;
-        infinity if the choice is malformed."""
-        n, chosen = len(keys), c.chosen[at][:c.counts[at]]
-        scores, off = c.scores(token, t, keys)
-        blocks = (c.source or c).blocks[at][:(c.source or c).block_counts[at]]
+        infinity if a choice is malformed."""
+        if self.chooser.number != self.number:
+            return 0.0
+        maker = self.chooser.maker
+        keys = maker.index_keys([maker.rows.inputs(token) for token in tokens])
+        return max(self.inversion(token, t, keys[:(t + 1) // RATIO], *chosen[t])
+                   for t, token in enumerate(tokens) if t + 1 >= RATIO)
+
+    def inversion(self, token, t, keys, chosen, blocks):
+        """Returns check() of one token at position t, which sees `keys`."""
+        n = len(keys)
+        scores, off = self.chooser.scores(token, t, keys)
         newest, seen, worst = (n - 1) // BLOCK, np.arange(n), 0.0
-        if c.source:
-            seen = seen[np.isin(seen // BLOCK, blocks)]
         if newest not in blocks:
             return np.inf
-        if not c.source:
+        if self.chooser.source:
+            seen = seen[np.isin(seen // BLOCK, blocks)]
+        else:
             best = np.array([scores[b * BLOCK:(b + 1) * BLOCK].max() for b in range(newest + 1)])
             best[newest] = np.inf
             worst = inversion(best, blocks, np.arange(newest + 1), BLOCKS, off)
         return max(worst, inversion(scores, chosen, seen, TOP, off))
 
 
+def make(device):
+    """Returns the layers. Rows of groups come before the rings of their windows in the pool."""
+    first = ROWS * PAGES * PAGE
+    pool, maker = np.zeros((first + 3 * ROWS * RING, DIM), np.float16), Maker(device)
+    full = Chooser(0, device, maker)
+    return [Layer(i, device, pool, first + i * ROWS * RING, c) for i, c in enumerate((full, full, Chooser(2, device, maker, full)))]
+
+
 def main(target):
-    engine = Engine(target)
+    engine = Engine(target, kernels(KEYS[target][0]), make, Groups)
     for pieces in ([45, 18], [45, 0]):
-        engine.step(pieces, chunk=True)
-    for queries in (1, 3):
-        engine.step([queries] * (ROWS - 1))
-    print(f"{target}: sequences of {', '.join(str(len(s.tokens)) for s in engine.sequences)} tokens")
-    for name, error in zip(("makes and chooses", "takes rows and choice", "chooses in blocks"), engine.worst):
-        print(f"  {name:22} largest error {error:.2f} of its bound")
-    for name, error in zip(("blocks and rows", "", "rows in blocks"), engine.choice):
-        if name:
-            print(f"  choice: {name:14} largest inversion {error:.2f} of its bound")
-    return any(error > 1 for error in engine.worst + engine.choice)
+        engine.prefill(pieces)
+    engine.steps(1, [(1, 1), (1, 1)])
+    engine.steps(DRAFTS, [(2, 1), (3, 2), (1, 3)])
+    return engine.report(("makes and chooses", "takes rows and choice", "chooses in blocks"))
 
 
 if __name__ == "__main__":
