@@ -43,6 +43,11 @@ KERNELS = [
      "sparse": "slots", "two_sources": [False, True]},
     {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 4, "page_table": "indices", "sinks": True,
      "sparse": "slots", "kv_dtype": "fp8", "kv_layout": "scales_last"},
+    {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 4, "page_table": "indices", "sinks": True,
+     "sparse": "slots", "kv_dtype": "fp8", "kv_layout": "scales_last", "two_sources": True},
+    {"op": "mla_decode", "head_dim": 512, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices", "sinks": True,
+     "sparse": "slots", "kv_dtype": "fp8", "kv_layout": "planes", "two_sources": [False, True]},
+    {"op": "cache_gather", "head_dim": 448, "head_dim_v": 64, "kv_dtype": "fp8", "kv_layout": "planes", "page_size": "any"},
     *([{"op": "indexer_logits", "index_heads": 64, "paged": True, "index_keys": "mxfp4"}] if support.TARGET == "gfx950" else []),
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
@@ -511,10 +516,22 @@ class Decode:
         self.compare_lists(aiter.pa_decode_sparse(*pages, 512 ** -0.5), q, sinks, [(rows, entries, starts)])
         none = self.t(entries[:0]), self.t(np.zeros(5, np.int32))
         self.assertTrue((self.back(aiter.pa_decode_sparse(*given[:2], *none, given[4], 512 ** -0.5)) == 0).all())
+        one = aiter.pa_decode_sparse(*given, 512 ** -0.5, kv_splits=1, skip_reduce=True)  # one part is the output
+        self.compare_lists(one, q, sinks, [(rows, entries, starts)])
         for words, more in (("kv_scales", {"kv_scales": given[4]}), ("skip_reduce", {"skip_reduce": True}),
-                            ("extra_cache", {"extra_cache": given[1]})):
+                            ("extra_cache: .*rows of one form", {"extra_cache": given[4][:, None], "extra_indices": given[2],
+                                                                 "extra_indptr": given[3]})):
             with self.assertRaisesRegex(aiter.NotServed, words):
                 aiter.pa_decode_sparse(*given, 512 ** -0.5, **more)
+
+    def test_lists_of_rows_of_two_caches(self):
+        rows, other = support.random((300, 512), 1), support.random((40, 512), 5)
+        q, sinks = support.random((4, 7, 512), 2), support.random(7, 4, np.float32)
+        pool, own = self.lists_of_rows([70, 0, 5, 0], 300, 3), self.lists_of_rows([3, 20, 0, 0], 40, 6)
+        got = aiter.pa_decode_sparse(
+            self.t(q), self.t(rows), *map(self.t, pool), self.t(sinks), 512 ** -0.5, extra_cache=self.t(other.reshape(10, 4, 512)),
+            extra_indices=self.t(own[0]), extra_indptr=self.t(own[1]))
+        self.compare_lists(got, q, sinks, [(rows, *pool), (other, *own)])
 
     def test_lists_of_rows_of_a_pool_and_of_this_pass(self):
         rows, new, q = support.random((300, 512), 1), support.random((40, 512), 5), support.random((4, 7, 512), 2)
@@ -530,22 +547,73 @@ class Decode:
         given = [self.t(x) for x in (q, rows, *pool, new[:0], *own, sinks)]
         self.compare_lists(aiter.pa_prefill_sparse(*given, 512 ** -0.5), q, sinks, [(rows, *pool)])
 
-    def test_lists_of_rows_of_584_bytes(self):
-        random, page, pages = np.random.default_rng(1), 4, 20
-        pool = np.zeros((pages, page * 584), np.uint8)
-        narrow = random.integers(0, 120, (pages, page, 448)).astype(np.uint8)  # positive numbers of fp8
-        wide = support.random((pages, page, 64), 2)
-        exponents = random.integers(115, 119, (pages, page, 7)).astype(np.uint8)
-        pool[:, :page * 576] = np.concatenate([narrow, wide.view(np.uint8)], -1).reshape(pages, -1)
-        scales = pool[:, page * 576:].reshape(pages, page, 8)
-        scales[..., :7] = exponents
+    @staticmethod
+    def mixed_rows(shape, seed):
+        """Rows of 448 numbers of fp8, 64 of 16 bits and 7 scales: (these three, the 512 values of each)."""
+        random = np.random.default_rng(seed)
+        narrow = random.integers(0, 120, (*shape, 448)).astype(np.uint8)  # positive numbers of fp8
+        wide = support.random((*shape, 64), seed + 1)
+        exponents = random.integers(115, 119, (*shape, 7)).astype(np.uint8)
         values = FP8[narrow] * np.repeat(2.0 ** (exponents.astype(int) - 127), 64, -1)
-        rows = np.concatenate([values, wide.astype(np.float64)], -1).reshape(-1, 512)
+        return narrow, wide, exponents, np.concatenate([values, wide.astype(np.float64)], -1)
+
+    def pool_of_584_bytes(self, pages, page, seed):
+        """A pool [pages, P, 584], and its rows' values."""
+        narrow, wide, exponents, values = self.mixed_rows((pages, page), seed)
+        pool = np.zeros((pages, page * 584), np.uint8)
+        pool[:, :page * 576] = np.concatenate([narrow, wide.view(np.uint8)], -1).reshape(pages, -1)
+        pool[:, page * 576:].reshape(pages, page, 8)[..., :7] = exponents
+        return pool.reshape(pages, page, 584), values.reshape(-1, 512)
+
+    def planes(self, shape, seed):
+        """Rows in two tensors, [..., 512] of bytes and [..., 64], and their values. The unused bytes are no numbers."""
+        narrow, wide, exponents, values = self.mixed_rows(shape, seed)
+        unused = np.full((*shape, 50), 0xff, np.uint8)
+        return np.concatenate([narrow, np.repeat(exponents, 2, -1), unused], -1), wide, values
+
+    def test_lists_of_rows_in_two_tensors(self):
+        narrow, wide, rows = self.planes((60,), 1)
+        packed, rotated, q = self.planes((3, 7), 4)
+        sinks, out = support.random(7, 4, np.float32), self.t(np.zeros((3, 7, 512), np.float16))
+        entries, starts = self.lists_of_rows([50, 0, 33], 60, 5)
+        pool = self.t(narrow[:, None, None]), self.t(wide[:, None, None])
+        given = self.t(packed), self.t(rotated), *pool, out, self.t(self.cu(3)), self.t(starts), self.t(entries)
+        got, _ = aiter.mla_decode_fwd_v4_nm(*given, 1, sink=self.t(sinks))
+        self.assertEqual(tuple(got.shape), (3, 1, 7, 512))
+        self.compare_lists(out, q, sinks, [(rows, entries, starts)])
+        aiter.mla_decode_v4_asm(*given[:4], *given[5:], None, self.t(sinks), 1, 512 ** -0.5, 1, 1, None, None, out)
+        self.compare_lists(out, q, sinks, [(rows, entries, starts)])
+        for words, more in (("max_seqlen_q", {"max_seqlen_q": 2}), ("logits", {"max_seqlen_q": 1, "logits": out})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.mla_decode_fwd_v4_nm(*given, **more, sink=self.t(sinks))
+        with self.assertRaisesRegex(aiter.NotServed, "parts of an output"):
+            aiter.mla_decode_v4_asm(*given[:4], *given[5:], None, self.t(sinks), 1, 1.0, 0, 4, None, None, out)
+
+    def test_prompts_of_rows_in_two_tensors(self):
+        narrow, wide, rows = self.planes((60,), 1)
+        new_narrow, new_wide, new = self.planes((9,), 7)
+        packed, rotated, q = self.planes((3, 7), 4)
+        sinks = support.random(7, 4, np.float32)
+        pool, own = self.lists_of_rows([50, 0, 33], 60, 5), self.lists_of_rows([2, 8, 9], 9, 6)
+        given = [self.t(x) for x in (packed, rotated, narrow, wide, *pool, new_narrow, new_wide, *own, sinks)]
+        self.compare_lists(aiter.pa_sparse_prefill_fp8_opus(*given, 512 ** -0.5), q, sinks, [(rows, *pool), (new, *own)])
+        given[6:10] = given[6][:0], given[7][:0], self.t(own[0][:0]), self.t(np.zeros(4, np.int32))
+        self.compare_lists(aiter.pa_sparse_prefill_fp8_opus(*given, 512 ** -0.5), q, sinks, [(rows, *pool)])
+
+    def test_lists_of_rows_of_584_bytes(self):
+        pool, rows = self.pool_of_584_bytes(20, 4, 1)
+        more, more_rows = self.pool_of_584_bytes(7, 4, 8)
         q, sinks = support.random((3, 7, 512), 3), support.random(7, 4, np.float32)
         entries, starts = self.lists_of_rows([50, 0, 33], len(rows), 5)
-        got = aiter.pa_decode_sparse(self.t(q), self.t(pool.reshape(pages, page, 584)), self.t(entries), self.t(starts),
-                                     self.t(sinks), 512 ** -0.5)
-        self.compare_lists(got, q, sinks, [(rows, entries, starts)])
+        given = [self.t(x) for x in (q, pool, entries, starts, sinks)]
+        self.compare_lists(aiter.pa_decode_sparse(*given, 512 ** -0.5), q, sinks, [(rows, entries, starts)])
+        own = self.lists_of_rows([9, 4, 0], len(more_rows), 9)
+        extra = {"extra_cache": self.t(more), "extra_indices": self.t(own[0]), "extra_indptr": self.t(own[1])}
+        got = aiter.pa_decode_sparse(*given, 512 ** -0.5, **extra)
+        self.compare_lists(got, q, sinks, [(rows, entries, starts), (more_rows, *own)])
+        extra["extra_cache"] = self.t(more.reshape(14, 2, 584))
+        with self.assertRaisesRegex(aiter.NotServed, "pages of one size"):
+            aiter.pa_decode_sparse(*given, 512 ** -0.5, **extra)
         with self.assertRaisesRegex(aiter.NotServed, "no multiple of 16 bytes"):
             aiter.pa_decode_sparse(self.t(q), self.t(pool.reshape(-1, 1, 584)), self.t(entries), self.t(starts), self.t(sinks), 1.0)
 

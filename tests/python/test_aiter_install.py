@@ -233,7 +233,7 @@ REAL = {
         from .ops.norm import *
         from . import mla
         """,
-    "mla.py": "def mla_decode_fwd(): return 'theirs'\ndef mla_decode_fwd_v4_nm(): return 'theirs'\n",
+    "mla.py": "def mla_decode_fwd(): return 'theirs'\ndef mla_decode_fwd_v4_nm_ps(): return 'theirs'\n",
     "ops/__init__.py": "",
     "ops/attention.py": "def pa_fwd_asm(): return 'theirs'\n",
     "ops/norm.py": "def rms_norm(): return 'theirs'\n",
@@ -279,7 +279,7 @@ class Installed(Case):
         self.assertIs(imported("aiter.ops.attention.pa_fwd_asm"), calls.pa_fwd_asm)
         self.assertIs(theirs.mla.mla_decode_fwd, calls.mla_decode_fwd)
         self.assertEqual(theirs.rms_norm(), "theirs")
-        self.assertEqual(theirs.mla.mla_decode_fwd_v4_nm(), "theirs")
+        self.assertEqual(theirs.mla.mla_decode_fwd_v4_nm_ps(), "theirs")
         self.assertIn("def rms_norm", inspect.getsource(sys.modules["aiter.ops.norm"]))
 
     def test_older_paths(self):

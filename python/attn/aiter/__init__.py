@@ -50,7 +50,8 @@ from attn.aiter._product import (
 from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_2c_fwd_inplace, rope_cached_positions_2c_fwd_inplace,
                               rope_cached_positions_fwd_inplace, rope_cached_thd_positions_2c_fwd_inplace,
                               rope_cached_thd_positions_offsets_2c_fwd_inplace)
-from attn.aiter._sparse import pa_decode_sparse, pa_prefill_sparse, pa_sparse_prefill_opus
+from attn.aiter._sparse import (mla_decode_fwd_v4_nm, mla_decode_v4_asm, pa_decode_sparse, pa_prefill_sparse,
+                                pa_sparse_prefill_fp8_opus, pa_sparse_prefill_opus)
 from attn.aiter._forms import flash_attn_with_kvcache
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 

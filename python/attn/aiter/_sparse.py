@@ -5,17 +5,49 @@ from attn.aiter import _split
 from attn.attention import new_like
 
 MIXED_ROW, CHUNK = 584, 16  # bytes of a row: 448 of fp8, 64 elements of 16 bits, scales; a page has a multiple of CHUNK bytes
+PLANE_ROW, ROTATED = 512, 64  # bytes of a row in its first tensor: 448 of fp8, 7 scales twice, 50 unused; elements in its second
 
 
 def pool_of(call, q, pool):
-    """Returns a pool's descriptor, its tensor as mla_decode takes it, and its number of rows. Pools are [rows, D],
-    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales."""
+    """Returns a pool's descriptor, its tensors as mla_decode takes them, and its number of rows. Pools are [rows, D],
+    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales. A pair is [rows, 512] of fp8 with
+    scales and [rows, 64] of 16 bits."""
+    if isinstance(pool, tuple):
+        cache, tensors = planes_of(call, *pool)
+        return cache, tensors, pool[0].shape[0]
     pages, page = pool.shape[0], pool.shape[1] if pool.ndim == 3 else 1
     if pool.ndim == 3 and pool.shape[2] == MIXED_ROW:
         c.refuse(call, unified_kv=(page * MIXED_ROW % CHUNK != 0, f"a page of {page} rows of 584 bytes is no multiple of 16 bytes"))
-        return c.CacheDesc(dtype="fp8", layout="scales_last", page_size=page), c.view(pool, pages, page * MIXED_ROW), pages * page
+        rows = c.view(pool, pages, page * MIXED_ROW)
+        return c.CacheDesc(dtype="fp8", layout="scales_last", page_size=page), {"k_cache": rows}, pages * page
     c.refuse(call, unified_kv=(c.dtype(pool) != c.dtype(q), f"the pool is {c.dtype(pool)}, queries are {c.dtype(q)}"))
-    return c.CacheDesc(page_size=page), c.view(pool, pages, page, 1, pool.shape[-1]), pages * page
+    return c.CacheDesc(page_size=page), {"k_cache": c.view(pool, pages, page, 1, pool.shape[-1])}, pages * page
+
+
+def planes_of(call, narrow, wide, page=1):
+    """Returns the descriptor and the tensors of rows in two tensors: fp8 with scales, [rows, 512], and 16 bits, [rows, 64]."""
+    rows = c.count(narrow) // PLANE_ROW
+    c.refuse(call, rows=(narrow.shape[-1] != PLANE_ROW or wide.shape[-1] != ROTATED or c.count(wide) // ROTATED != rows,
+                         f"a row has {narrow.shape[-1]} bytes and {wide.shape[-1]} elements, not 512 and 64"))
+    return c.CacheDesc(dtype="fp8", layout="planes", page_size=page), {
+        "k_cache": c.view(c.bytes_of(narrow), rows // page, page, 1, PLANE_ROW),
+        "v_cache": c.view(c.reinterpret(wide, "uint8"), rows // page, page, 1, 2 * ROTATED)}
+
+
+def joined_queries(call, narrow, wide):
+    """Returns q [tokens, heads, 512] of 16 bits: each head is a row in two tensors, and cache_gather reads rows."""
+    s, (tokens, heads) = c.session(wide), narrow.shape[:2]
+    page = heads & -heads  # a kernel for any page size takes powers of two
+    cache, tensors = planes_of(call, narrow, wide, page)
+    q = c.rows(wide, (tokens, heads, PLANE_ROW), c.dtype(wide))
+    if tokens == 0:
+        return q
+    rows = c.view(q, tokens * heads, 1, PLANE_ROW)
+    s.op("cache_gather", dtype=c.dtype(wide), head_dim=PLANE_ROW - ROTATED, head_dim_v=ROTATED, kv_heads=1, cache=cache)(
+        k_out=rows[..., :-ROTATED], v_out=rows[..., -ROTATED:], cu_seqlens_k=c.arange(wide, 2) * (tokens * heads),
+        block_table=c.view(c.arange(wide, tokens * heads // page), 1, -1), max_seqlen_k=tokens * heads, **tensors,
+        stream=c.stream(wide))
+    return q
 
 
 def merged(first, first_starts, then, then_starts, offset):
@@ -39,30 +71,43 @@ def merged(first, first_starts, then, then_starts, offset):
 
 def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
     """Attention of q [tokens, heads, D] over lists of rows: query t has indices[indptr[t]:indptr[t + 1]]. Entries after the
-    pool's last row name rows of `second` [rows, D]. An entry below 0 is no row. sinks [heads], or None. Returns out."""
-    cache, rows, last = pool_of(call, q, pool)
+    pool's last row name rows of `second`, [rows, D] or a pair as a pool's. An entry below 0 is no row. sinks [heads], or
+    None. Returns out."""
+    cache, tensors, last = pool_of(call, q, pool)
     out = new_like(q) if out is None else out
     indices = indices if indices.shape[0] else indptr  # torch has no address for an empty tensor; no entry is read
     more = {} if second is None else {"second": second, "second_first": last}
+    if isinstance(second, tuple):
+        more["second"], more["second_rotated"] = c.bytes_of(second[0]), second[1]
     desc = {"dtype": c.dtype(q), "q_dtype": None, "head_dim": q.shape[2], "head_dim_v": q.shape[2], "heads": q.shape[1],
             "q_len": 1, "mask": "causal", "sinks": sinks is not None, "lse": False, "page_table": "indices", "sparse": "slots",
             "two_sources": second is not None, "cache": cache}
     s, tokens = c.session(q), q.shape[0]
     _split.launch(s, "mla_decode", desc, {
-        "q": q, "out": out, "lse": None, "sinks": c.sinks_of(s, sinks), "scale": float(scale), "k_cache": rows,
+        "q": q, "out": out, "lse": None, "sinks": c.sinks_of(s, sinks), "scale": float(scale), **tensors,
         "kv_lens": indptr[1:tokens + 1] - indptr[:tokens], "kv_indptr": indptr[:tokens + 1], "kv_indices": indices, **more}, tokens)
     return out
 
 
 def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, block_h=None, kv_splits=None,
                      has_invalid=True, skip_reduce=False, USE_EXP2=None, *, extra_cache=None, extra_indices=None, extra_indptr=None):
-    """Decode over lists of rows of a pool in 16 bits or of 584 bytes. libattn chooses tiles and parts: block_h, kv_splits,
-    has_invalid and USE_EXP2 are ignored."""
+    """Decode over lists of rows of a pool in 16 bits or of 584 bytes, and of extra_cache, a pool of the same form. libattn
+    chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. skip_reduce has no effect on one part,
+    as AITER has it."""
     call = "pa_decode_sparse"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
-             skip_reduce=(bool(skip_reduce), "the parts of an output are always combined"),
-             extra_cache=(extra_cache is not None, "two caches of different pages are not read under one softmax"))
-    return attend(call, q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale)
+             skip_reduce=(bool(skip_reduce) and kv_splits != 1, "the parts of an output are always combined"))
+    if extra_cache is None or extra_indices.shape[0] == 0:
+        return attend(call, q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale)
+    mixed = unified_kv.ndim == 3 and unified_kv.shape[2] == MIXED_ROW
+    c.refuse(call, extra_cache=(c.dtype(extra_cache) != c.dtype(unified_kv) or extra_cache.shape[-1] != unified_kv.shape[-1] or
+                                (mixed and extra_cache.shape[1] != unified_kv.shape[1]),
+                                f"two caches under one softmax have rows of one form, and of 584 bytes pages of one size: they "
+                                f"are {tuple(unified_kv.shape)} and {tuple(extra_cache.shape)}"))
+    last = unified_kv.shape[0] * (unified_kv.shape[1] if unified_kv.ndim == 3 else 1)
+    indices, starts = merged(kv_indices, kv_indptr, extra_indices, extra_indptr, last)
+    rows = c.view(extra_cache, extra_cache.shape[0], -1) if mixed else c.view(extra_cache, -1, extra_cache.shape[-1])
+    return attend(call, q, unified_kv, indices, starts, attn_sink, softmax_scale, second=rows)
 
 
 def two_lists(call, q, unified_kv, first, first_starts, kv, then, then_starts, sinks, scale, out=None):
@@ -87,3 +132,40 @@ def pa_sparse_prefill_opus(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, k
     """Like pa_prefill_sparse(). Returns out, which is allocated if it is None."""
     return two_lists("pa_sparse_prefill_opus", q, unified_kv, kv_indices_prefix, kv_indptr_prefix, kv, kv_indices_extend,
                      kv_indptr_extend, attn_sink, softmax_scale, out)
+
+
+def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, *, sink,
+                         split_indptr=None, sm_scale=None, out_16_nosplit=0, num_kv_splits=None, logits=None, attn_lse=None,
+                         kv_last_page_lens=None):
+    """Decode over lists of rows in two tensors, of queries in two tensors, on every target. sm_scale counts, which AITER
+    ignores; None is 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens, 1, heads, 512], None)."""
+    call = "mla_decode_fwd_v4_nm"
+    c.refuse(call, max_seqlen_q=(max_seqlen_q != 1, "queries that share a list: each query needs its own"),
+             logits=(logits is not None or attn_lse is not None, "the parts of an output are not handed out"))
+    tokens = q.shape[0]
+    scale = PLANE_ROW ** -0.5 if sm_scale is None else sm_scale
+    pool = c.view(kv_buffer, -1, PLANE_ROW), c.view(kvrope, -1, ROTATED)
+    attend(call, joined_queries(call, q, qrope), pool, kv_page_indices, kv_indptr[:tokens + 1], sink, scale, output)
+    return c.view(output, tokens, 1, *output.shape[1:]), None
+
+
+def mla_decode_v4_asm(Q, qrope, KV, kvrope, qo_indptr, kv_indptr, kv_page_indices, split_indptr, sink, max_seqlen_q, softmax_scale,
+                      out_16_nosplit, num_kv_splits, splitData, splitLse, output, valid_split_count=None,
+                      use_valid_split_count_reduce=0, kv_last_page_lens=None):
+    """The same as one kernel of AITER's, for one part, which goes to output."""
+    c.refuse("mla_decode_v4_asm", out_16_nosplit=(not out_16_nosplit or num_kv_splits != 1,
+                                                  "the parts of an output are not handed out"))
+    mla_decode_fwd_v4_nm(Q, qrope, KV, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, sink=sink,
+                         sm_scale=softmax_scale)
+
+
+def pa_sparse_prefill_fp8_opus(q_nope, q_rope, unified_kv_nope, unified_kv_rope, kv_indices_prefix, kv_indptr_prefix, kv_nope,
+                               kv_rope, kv_indices_extend, kv_indptr_extend, attn_sink, softmax_scale, out=None):
+    """Prefill over lists of rows of a pool and of this prefill, both in two tensors, on every target. Returns out, which is
+    allocated if it is None."""
+    call = "pa_sparse_prefill_fp8_opus"
+    q, pool = joined_queries(call, q_nope, q_rope), (unified_kv_nope, unified_kv_rope)
+    if kv_nope is None or kv_nope.shape[0] == 0:
+        return attend(call, q, pool, kv_indices_prefix, kv_indptr_prefix, attn_sink, softmax_scale, out)
+    indices, starts = merged(kv_indices_prefix, kv_indptr_prefix, kv_indices_extend, kv_indptr_extend, unified_kv_nope.shape[0])
+    return attend(call, q, pool, indices, starts, attn_sink, softmax_scale, out, (kv_nope, kv_rope))

@@ -116,8 +116,12 @@ ROWS = (
      "(`has_pe=False`), on both targets", "latents and rotated keys in two tensors"),
     (("pa_decode_sparse", "pa_prefill_sparse", "pa_sparse_prefill_opus"), "ATOM, SGLang, vLLM",
      "lists of rows of DeepSeek-V4, -1 for none, by kernels with `sparse: slots`, on both targets; pools of 16 bits, for decode of "
-     "584-byte rows too (`[pages, P, 584]` of bytes); prompts over a pool and this pass's rows by kernels with `two_sources`",
-     "`kv_scales`, `skip_reduce`, `extra_cache`"),
+     "584-byte rows too (`[pages, P, 584]` of bytes); prompts over a pool and this pass's rows, and `extra_cache`, by kernels with "
+     "`two_sources`", "`kv_scales`, `skip_reduce` of several parts, an `extra_cache` of other rows or, of 584 bytes, other pages"),
+    (("mla_decode_fwd_v4_nm", "mla_decode_v4_asm", "pa_sparse_prefill_fp8_opus"), "ATOM, SGLang",
+     "lists of rows of DeepSeek-V4 in two tensors, 512 bytes with scales and 64 elements, on both targets, by kernels with "
+     "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. The scale counts, which AITER "
+     "ignores", "several queries of a list, `logits`, `attn_lse`"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),
@@ -178,8 +182,9 @@ _PARTS = "the norm, the rotation and attention are launches of their own: fused_
 _ROPE = "it is a class with tables of its own, not a call; the calls rope_cached_* rotate by an engine's table"
 _V4 = ("AITER's form of it has no call yet; compress makes the rows of DeepSeek-V4, and pa_decode_sparse attends to "
        "lists of them")
-_PLANES = ("rows whose rotated part is in a tensor of its own are not read; pa_decode_sparse and pa_prefill_sparse read rows of 16 bits, "
-           "and for decode rows of 584 bytes")
+_RINGS = ("its rings have scores to which the terms of positions are added already, in another type than its inputs, and another call "
+          "writes them; compress adds the terms when it reads a ring, and writes the ring itself")
+_PLANES = "its workspace and its plan of parts are AITER's own; mla_decode_fwd_v4_nm reads the same rows and plans by itself"
 _FP4 = ("AITER's order of keys of 4 bits and their scales is not read; deepgemm_fp8_paged_mqa_logits reads DeepGEMM's, with queries "
         "of fp8")
 
@@ -210,11 +215,8 @@ MISSING = (
     ("fused_gemm_a8w8_blockscale_preshuffle_split_cat", "ATOM", _UP),
     ("fused_gemm_afp4wfp4_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
-    ("mla_decode_fwd_v4_nm", "ATOM", _PLANES),
-    ("mla_decode_v4_asm", "", _PLANES),
-    ("pa_sparse_prefill_fp8_opus", "ATOM", _PLANES),
-    ("flydsl_fused_compress_attn", "ATOM", _V4),
-    ("flydsl_hca_compress_attn", "ATOM", _V4),
+    ("flydsl_fused_compress_attn", "ATOM", _RINGS),
+    ("flydsl_hca_compress_attn", "ATOM", _RINGS),
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
     ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
     ("inverse_rope_group_quant", "ATOM", _V4),
