@@ -89,7 +89,8 @@ class Kind(typing.NamedTuple):
     window: int = -1  # keys before a query's own that it sees; -1: all
     sinks: bool = False
     soft_cap: float = 0.0  # 0: none
-    kv_dtype: str = "same"  # or fp8, with a scale for each tensor
+    kv_dtype: str = "same"  # or fp8
+    kv_scale: str = "tensor"  # which numbers of fp8 share a scale; or head, of keys and values
 
     def form(self):
         """Fields of a description and of an op that prefill and decode share."""
@@ -99,7 +100,7 @@ class Kind(typing.NamedTuple):
     def cache(self, page_size):
         """The descriptor of the layer's cache."""
         fp8 = self.kv_dtype == "fp8"
-        return CacheDesc(dtype="fp8" if fp8 else None, scale="tensor" if fp8 else "none", page_size=page_size)
+        return CacheDesc(dtype="fp8" if fp8 else None, scale=self.kv_scale if fp8 else "none", page_size=page_size)
 
 
 def kernels(kinds, decode_queries=1, trees=False):
@@ -108,7 +109,7 @@ def kernels(kinds, decode_queries=1, trees=False):
     mask, for layers without a window."""
     out = [{"op": "plan", "q_tiles": [False, True]}]
     for kind in dict.fromkeys(kind._replace(scale=0.0, soft_cap=min(kind.soft_cap, 1.0)) for kind in kinds):
-        kv = {"kv_dtype": "fp8", "kv_scale": "tensor"} if kind.kv_dtype == "fp8" else {}
+        kv = {"kv_dtype": "fp8", "kv_scale": kind.kv_scale} if kind.kv_dtype == "fp8" else {}
         paged = {**kind.form(), **kv, "page_size": "any"}
         size = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v}
         lengths = {"q_len": sorted({1, decode_queries})}

@@ -63,13 +63,14 @@ KERNELS = [
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "q_len": 2,
      "mask": "window", "sinks": True},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_dtype": "fp8",
-     "kv_scale": "tensor"},
+     "kv_scale": ["tensor", "head"]},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "kv_dtype": "fp8", "kv_scale": "head"},
     {"op": "combine", "head_dim": D, "partials": ["csr", "pair"]}, {"op": "plan"},
     {"op": "combine", "head_dim": 512, "partials": "csr"},
     {"op": "cache_write", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
     {"op": "cache_write", "head_dim": D, "kv_layout": ["shuffle", "shuffle_k"], "kv_dtype": "fp8",
      "kv_scale": ["token", "block"]},
-    {"op": "cache_write", "head_dim": D, "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "cache_write", "head_dim": D, "kv_dtype": "fp8", "kv_scale": ["tensor", "head"]},
     {"op": "cache_gather", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
     {"op": "cache_gather", "head_dim": D, "kv_layout": "shuffle", "kv_dtype": "fp8",
      "kv_scale": "token"},
@@ -341,6 +342,37 @@ class Calls:
         out = self.unified(q, self.t(bytes_k), self.t(bytes_v), table, lengths, cu,
                            k_descale=expanded, v_descale=expanded)
         self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
+
+    def test_unified_attention_with_scales_of_heads(self):
+        """[sequences, kv heads] of descales: their own, or of heads for all sequences by a stride of 0."""
+        lengths, cu = [70, 9], np.array([0, 10, 11], np.int32)
+        k, _, table, _, _ = self.paged(lengths, 20)
+        stored = [support.fp8_bytes(k.shape, i) for i in range(2)]
+        own = [np.random.default_rng(i).uniform(0.01, 0.04, (2, HK)).astype(np.float32) for i in (2, 3)]
+        for shared in (False, True):
+            scales = [np.broadcast_to(x[:1], (2, HK)) for x in own] if shared else own
+            given = [self.t(x[0]).expand(2, HK) if torch and self.torch else x for x in scales] if shared else list(
+                map(self.t, scales))
+            keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * scale[s][:, None]
+                             for s, n in enumerate(lengths)] for b, scale in zip(stored, scales))
+            for starts in (cu, np.array([0, 1, 2], np.int32)):  # prompts, and decode
+                q = support.random((int(starts[-1]), H, D), 21)
+                out = self.unified(q, *map(self.t, stored), table, lengths, starts, k_descale=given[0], v_descale=given[1])
+                self.check(out, q, starts, keys, values, support.bound(values[0]) * 4)
+
+    def test_cache_write_with_scales_of_heads(self):
+        """Each head is divided by its own scale, which is [kv heads]."""
+        rows = [support.random((5, HK, D), i) for i in (1, 2)]
+        scales = [np.random.default_rng(i).uniform(0.01, 0.04, HK).astype(np.float32) for i in (3, 4)]
+        stored, slots = [np.zeros((2, P, HK, D), np.uint8) for _ in range(2)], np.array([3, 0, -1, P + 1, 7])
+        given = list(map(self.t, stored))
+        aiter.reshape_and_cache_flash(*map(self.t, rows), *given, self.t(slots), "fp8", *map(self.t, scales))
+        for x, scale, cache in zip(rows, scales, given):
+            got = FP8[self.back(cache).reshape(-1, HK, D)] * scale[:, None]
+            for i, slot in enumerate(slots):
+                if slot >= 0:
+                    want = np.clip(x[i], -FP8_MAX * scale[:, None], FP8_MAX * scale[:, None])
+                    np.testing.assert_array_less(np.abs(got[slot] - want), np.abs(want) / 16 + FP8_TINY * scale[:, None] + 1e-6)
 
     def test_mla_decode_fwd(self):
         lengths, heads, page = [400, 33], 6, 1

@@ -72,7 +72,7 @@ class Forms:
                      one, None, True)
         q, lens, starts = self.zeros(3, H, D), self.t(np.full(3, 9, np.int32)), self.t(np.arange(4, dtype=np.int32))
         self.refused("scales are of a tensor", aiter.unified_attention, q, *nhd, q, starts, 1, lens, 9, 0.1, True,
-                     (-1, -1), self.t(np.zeros((3, 1), np.int32)), 0, None, pages, pages)
+                     (-1, -1), self.t(np.zeros((3, 1), np.int32)), 0, None, tokens, tokens)
         self.refused("beside k_descale", aiter.mha_batch_prefill_func, q, *nhd, starts, starts, starts, 1, 1,
                      k_descale=one, v_descale=one, kv_block_descale=self.t(np.ones((3, HK, 2), np.float32)))
         norm = (H, HK, HK, D, 1e-6, rows[0, 0], rows[0, 0], self.t(self.table(D, np.float16)), True, slots)

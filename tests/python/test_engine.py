@@ -91,6 +91,29 @@ class Steps(unittest.TestCase):
         self.assertIsNot(steps.same("lengths", memory[1:4]), first)
 
 
+class HeadScales(unittest.TestCase):
+    """A layer whose cache of fp8 has a scale for each KV head."""
+
+    def test_prompts_and_decode(self):
+        kind = FULL._replace(kv_dtype="fp8", kv_scale="head")
+        device = attn.Device(attn.build({"targets": [support.TARGET], "kernels": _engine.kernels([kind])}), hip="sim")
+        steps = _engine.Steps(device, [kind], page_size=PAGE, max_batch=4, max_tokens=64, decode_queries=1)
+        scales = [np.array([x], np.float32) for x in ((0.02, 0.005), (0.3, 1.1))]
+        for lengths, counts in (((300, 40, 90), (1, 23, 30)), ((300, 40, 17), (1, 1, 1))):
+            _, table, _ = pages(lengths, (KV_HEADS, DIM), 9)
+            k, v = (support.fp8_bytes((int(table.max()) + 1, PAGE, KV_HEADS, DIM), i) for i in (1, 2))
+            starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+            q, out = support.random((starts[-1], HEADS, DIM), 5), np.zeros((starts[-1], HEADS, DIM), np.float16)
+            steps.plan(np.array(lengths, np.int32), table, starts, max(counts))
+            steps.run(kind, q, k, v, out, k_scale=scales[0], v_scale=scales[1])
+            for s, n in enumerate(lengths):
+                keys, values = (support.FP8[x[table[s, :-(-n // PAGE)]]].reshape(-1, KV_HEADS, DIM)[:n] * scale[0][:, None]
+                                for x, scale in zip((k, v), scales))
+                rows = slice(starts[s], starts[s + 1])
+                want, _ = support.attention(q[rows], keys, values, scale=kind.scale)
+                support.close(out[rows], want, support.bound(values) * 4, f"sequence {s} of {lengths}")
+
+
 class Mamba(unittest.TestCase):
     """The description of a Mamba2 layer."""
 
@@ -260,6 +283,8 @@ class Descriptions(unittest.TestCase):
             for entry in entries:
                 if entry["op"] in ("decode", "cache_write", "mla_decode", "mla_rope_cache"):
                     self.assertEqual((entry["kv_dtype"], entry["kv_scale"]), ("fp8", "tensor"), entry)
+        for entry in _engine.kernels([FULL._replace(kv_dtype="fp8", kv_scale="head")]):
+            self.assertIn(entry.get("kv_scale"), ("head", None), entry)
 
 
 class Environment(unittest.TestCase):

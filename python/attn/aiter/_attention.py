@@ -347,7 +347,8 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                       softmax_scale, causal, window_size, block_table, softcap, q_descale, k_descale,
                       v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
-    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. Returns out."""
+    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale are one number, expanded or
+    not, or [sequences, kv heads], where a stride may be 0. Returns out."""
     call = "unified_attention"
     c.refuse_bytes(call, k, "fp4")
     made, scales = made_of(call, q, q_descale, out, k)
@@ -359,12 +360,14 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
              causal=(not causal, "AITER's is causal, too"),
              skip_reduce=(skip_reduce, "the parts of an output are joined"))
     s = c.session(q)
-    cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache), kinds=("tensor",))
+    batch = seqused_k.shape[0]
+    k_descale, v_descale = (x if x is None or x.ndim < 2 else c.first(x, batch) for x in (k_descale, v_descale))
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache), kinds=("tensor", "head"),
+                    sequences=batch)
     left = window_size[0]
     mask = "window" if left >= 0 else "causal"
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
     more = numbers(softmax_scale, cap, mask, left, 0)
-    batch = seqused_k.shape[0]
     cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (
         c.first(cu_seqlens_q, batch + 1), seqused_k, c.first(block_table, batch)))
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)

@@ -67,7 +67,7 @@ def reshape_and_cache_with_block_quant_for_asm_pa(key, value, key_cache, value_c
     copies, scale_copies = [b.copy(x) for x in parts], [b.copy(x) for x in scales]
     whole = [c.as_type(as_page(x, order), key_cache) for x, order in zip(copies, orders)]
     rows = [c.view(x, -1, *x.shape[-2:]) for x in (key, value)]
-    _cache.write(call, *rows, *whole, c.view(b.slots, -1), *scale_copies, True, kv_scale="block")
+    _cache.write(call, *rows, *whole, c.view(b.slots, -1), *scale_copies, True, kv_scale=("block",))
     for x, copy, page_x, order in zip(parts, copies, whole, orders):
         b.put_back(x, as_pages(c.bytes_of(page_x), order, copy.shape))
     for x, copy in zip(scales, scale_copies):

@@ -5,10 +5,10 @@ from attn.aiter._common import NotServed
 
 
 def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, v_scale=None,
-          shuffled=None, kv_scale="tensor"):
+          shuffled=None, kv_scale=("tensor",)):
     s = c.session(key)
     cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scale, v_scale, shuffled=shuffled,
-                    kinds=(kv_scale,))
+                    kinds=kv_scale)
     desc = cache.desc
     tokens = min(key.shape[0], slot_mapping.shape[0])
     op = s.op("cache_write", dtype=c.dtype(key), head_dim=cache.head_dim,
@@ -50,10 +50,10 @@ def as_shuffled(key_cache, value_cache):
 
 def reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale,
                             v_scale):
-    """New tokens into NHD pages."""
+    """New tokens into NHD pages. Scales are one, or as in vLLM [kv heads]."""
     call = "reshape_and_cache_flash"
     k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
-    write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, False)
+    write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, False, ("tensor", "head"))
 
 
 def of_tokens(call, scales, key_cache, asm_layout):
@@ -77,7 +77,7 @@ def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_
     if asm_layout:
         value_cache = as_shuffled(key_cache, value_cache)
     scales = [of_tokens(call, x, key_cache, asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
-    write(call, key, value, key_cache, value_cache, slot_mapping, *scales, True, kv_scale="token")
+    write(call, key, value, key_cache, value_cache, slot_mapping, *scales, True, kv_scale=("token",))
 
 
 def of_pages(call, scales, pages, heads, asm_layout):
@@ -97,7 +97,7 @@ def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_deq
         value_cache = as_shuffled(key_cache, value_cache)
     scales = [of_pages(call, x, *key_cache.shape[:2], asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
     write(call, c.view(key, -1, *key.shape[-2:]), c.view(value, -1, *value.shape[-2:]), key_cache, value_cache,
-          c.view(slot_mapping, -1), *scales, True, kv_scale="block")
+          c.view(slot_mapping, -1), *scales, True, kv_scale=("block",))
 
 
 def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scales, v_scales,

@@ -422,10 +422,11 @@ def refuse_bytes(call, x, meant):
 
 class Cache:
     """A cache as a call gives it: k and v as libattn takes them, and the descriptor. `kinds` are the scales
-    that the call has: of others AITER would read the first, or what is not there."""
+    that the call has: of others AITER would read the first, or what is not there. Scales of a kind "head" are
+    [sequences, kv heads], or [1, kv heads] and [kv heads] for all sequences."""
 
     def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None,
-                 kinds=("tensor", "token", "block")):
+                 kinds=("tensor", "token", "block"), sequences=0):
         own = dtype(k)
         if dtype(v) != own:
             raise NotServed(call, f"keys are {own}, values {dtype(v)}: the cache has one type")
@@ -446,13 +447,13 @@ class Cache:
                             "says")
         kind, self.k_scale, self.v_scale = "none", None, None
         if own in ("fp8", "int8"):
-            kind = self.take_scales(call, k_scale, v_scale, kinds)
+            kind = self.take_scales(call, k_scale, v_scale, kinds, sequences)
         elif own != q_dtype:
             raise NotServed(call, f"queries are {q_dtype}, the cache {own}")
         self.desc = CacheDesc(dtype=own if own != q_dtype else None, layout=layout, scale=kind,
                               page_size=self.page)
 
-    def take_scales(self, call, k_scale, v_scale, kinds):
+    def take_scales(self, call, k_scale, v_scale, kinds, sequences):
         if k_scale is None and v_scale is None:
             return "none"
         refuse(call, k_scale=(k_scale is None, "None, v_scale is not"),
@@ -461,7 +462,12 @@ class Cache:
             k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
         pages, heads = self.k.shape[0], self.kv_heads
         shape = tuple(k_scale.shape)
-        if shape == (pages, heads, self.page) and count(k_scale) > 1:
+        if "head" in kinds and shape in ((heads,), (1, heads), (sequences, heads)) and any(
+                st for st, n in zip(strides(k_scale), shape) if n > 1):
+            kind = "head"
+            if k_scale.ndim == 1:
+                k_scale, v_scale = k_scale[None], v_scale[None]
+        elif shape == (pages, heads, self.page) and count(k_scale) > 1:
             kind = "token"
         elif shape == (pages, heads) and count(k_scale) > 1 and min(
                 st for st, n in zip(strides(k_scale), shape) if n > 1) > 0:

@@ -53,7 +53,8 @@ ROWS = (
      "`mtp`, `fp8_out_scale`, a soft cap with `alibi_slopes`; the workspace is not used"),
     (("unified_attention",), "ATOM, SGLang, vLLM",
      "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
-     "descales of one number, expanded or not, which a cache of 16 bits does not have; fp8 queries",
+     "descales of one number, expanded or not, or of each sequence and KV head, which a cache of 16 bits does not "
+     "have; fp8 queries",
      "`q_scales`, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
     (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
      "`topk`; `work_metadata_ptrs` is not written"),

@@ -6,7 +6,7 @@ then only launch attention. Cache pages are [heads, P, 2 D], keys and values sid
 from dataclasses import dataclass
 
 import torch
-from vllm.config import get_layers_from_vllm_config
+from vllm.config import get_current_vllm_config, get_layers_from_vllm_config
 from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
 from vllm.v1.attention.backend import (AttentionBackend, AttentionCGSupport, AttentionImpl, AttentionMetadataBuilder,
                                        AttentionType)
@@ -56,6 +56,16 @@ class Backend(AttentionBackend):
     def supports_sliding_window(cls):
         return True
 
+    @classmethod
+    def supports_per_head_quant_scales(cls):
+        return True
+
+
+def scales_heads():
+    """True if the checkpoint has a scale for each KV head, as vLLM says of it."""
+    scheme = getattr(get_current_vllm_config().quant_config, "kv_cache_scheme", None)
+    return scheme is not None and scheme.get("strategy") == "attn_head"
+
 
 @dataclass
 class Metadata:
@@ -100,12 +110,14 @@ class Impl(AttentionImpl):
         self.num_heads, self.num_kv_heads, self.head_size = num_heads, num_kv_heads, head_size
         self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
         self.fp8 = kv_cache_dtype.startswith("fp8")
+        self.scale_shape = (1, num_kv_heads) if self.fp8 and scales_heads() else (1,)
         self.given, self.sinks, self.views = sinks, None, {}
         self.steps = self.pending = None  # the layer's Steps; what forward() rotates and writes in its launch
         self.kind = _engine.Kind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, kv_heads=num_kv_heads, head_dim=head_size,
             head_dim_v=head_size, scale=float(scale), window=-1 if sliding_window is None else sliding_window - 1,
-            sinks=sinks is not None, soft_cap=logits_soft_cap or 0.0, kv_dtype="fp8" if self.fp8 else "same")
+            sinks=sinks is not None, soft_cap=logits_soft_cap or 0.0, kv_dtype="fp8" if self.fp8 else "same",
+            kv_scale="tensor" if len(self.scale_shape) == 1 else "head")
 
     def process_weights_after_loading(self, act_dtype):
         """Makes the sinks float32, as the kernels read them."""
@@ -133,8 +145,7 @@ class Impl(AttentionImpl):
         n = attn_metadata.num_actual_tokens
         k, v = self.pages(kv_cache)
         q, out = (x[:n].view(n, self.num_heads, self.head_size) for x in (query, output))
-        tensors = {"k_scale": _common.scale(layer, "_k_scale"), "v_scale": _common.scale(layer, "_v_scale"),
-                   "sinks": self.sinks, "stream": _common.stream(q)}
+        tensors = dict(self.scales(layer), sinks=self.sinks, stream=_common.stream(q))
         if pending:
             rotation, rows, positions, more = pending
             attn_metadata.steps.run_rotated(self.kind, rotation, *(x[:n] for x in rows), k, v, out,
@@ -142,6 +153,10 @@ class Impl(AttentionImpl):
         else:
             attn_metadata.steps.run(self.kind, q, k, v, out, **tensors)
         return output
+
+    def scales(self, layer):
+        """The scales of a layer's keys and values by name: of the tensor, or of each KV head."""
+        return {name: _common.scale(layer, "_" + name, self.scale_shape) for name in ("k_scale", "v_scale")}
 
     def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
         """Keeps `rows`, which are queries, keys and values [tokens, heads, D], for forward(), the next call: its launch
@@ -157,10 +172,10 @@ class Impl(AttentionImpl):
     def do_kv_cache_update(self, layer, key, value, kv_cache, slot_mapping):
         """Writes the step's keys and values into the cache."""
         k, v = self.pages(kv_cache)
-        aiter.reshape_and_cache_flash(key, value, k, v, slot_mapping, self.kv_cache_dtype, layer._k_scale, layer._v_scale)
+        aiter.reshape_and_cache_flash(key, value, k, v, slot_mapping, self.kv_cache_dtype, **self.scales(layer))
 
     def fused_rope_kvcache_supported(self):
-        return "rope_qk_norm_cache" in _engine.named_ops()
+        return len(self.scale_shape) == 1 and "rope_qk_norm_cache" in _engine.named_ops()
 
     fused_qk_norm_rope_kvcache_supported = fused_rope_kvcache_supported
 

@@ -45,12 +45,12 @@ def stream(x):
     return calls.stream(x)
 
 
-def scale(layer, name):
-    """A scale of a cache as [1]; the same object each time."""
+def scale(layer, name, shape=(1,)):
+    """The scales of a cache in a shape, [1] or [1, kv heads]; the same object each time."""
     found = layer.__dict__.get("attn" + name)
     given = getattr(layer, name)
     if found is None or found[0] is not given:
-        found = layer.__dict__["attn" + name] = (given, given.view(1))
+        found = layer.__dict__["attn" + name] = (given, given.view(shape))
     return found[1]
 
 
