@@ -88,6 +88,13 @@ static const struct att_knob knobs[] = {
 
 static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
+/* True if one wave per SIMD takes lists of slots. Small LDS has no room for entries beside rotated
+ * keys. */
+static bool takes_lists(const struct att_variant *v, const struct tir_machine *m)
+{
+    return v->q_dtype != ATT_Q_DTYPE_FP8 && (m->has_lds_read_tr || v->head_dim == v->head_dim_v);
+}
+
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
@@ -107,10 +114,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
     if (t->own[ONE_WAVE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
-    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE &&
-        (!m->has_lds_read_tr || v->q_dtype == ATT_Q_DTYPE_FP8))
+    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE && !takes_lists(v, m))
         return att_reject(why, ATT_TILE,
-                          "has no rows of lists: where LDS transposes rows of 16 bits it has");
+                          "takes lists of rows of 16 bits, without a rotated part on %s", m->name);
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return mla_wave_pair_take(v) ||
                att_reject(why, ATT_TILE,

@@ -43,10 +43,17 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
+/* True if c is transposed in registers. A lane copies 4 bytes then, and no rotated keys. */
+static bool is_transposed(const struct mla *s) { return mla_transpose_takes(s->d.m); }
+
 /* Returns the cache rows of a block that this wave copies, for copies of rotated keys or of cache
  * lines: a few lanes copy each row. */
 static struct att_paged_tile own_tile(struct mla *s)
 {
+    if (is_transposed(s)) {
+        const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, own_rows(s));
+        return rows_like(s, tir_tile(s->d.b.f, TIR_I32, own_rows(s), 1, &l));
+    }
     const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
@@ -144,6 +151,8 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
 /* Returns the lane that has the wave's row `row`. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
+    if (is_transposed(s))
+        return tir_i32(&s->d.b, (int)row);
     return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
 }
 
@@ -164,7 +173,9 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned of_wave = mla_one_wave_before(s, p, own_rows(s));
-    return tir_add(b, mla_one_wave_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
+    const struct tir_value place =
+        is_transposed(s) ? s->now.flight.place : mla_one_wave_place(s, p, block);
+    return tir_add(b, place, att_times(b, s->d.wave, (int)of_wave));
 }
 
 static struct mla_found find_rows(struct mla *s, struct tir_value rows)
@@ -239,6 +250,14 @@ static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigne
     return width;
 }
 
+/* Returns the LDS layout of `width` columns of a row. */
+static struct tir_layout row_map(struct mla *s, unsigned width)
+{
+    if (mla_has_row_pairs(s) || is_transposed(s))
+        return tir_row_major(1, width);
+    return mla_one_wave_map(s, 1, width);
+}
+
 /* Clears columns of the latent in rows without a key. The stores of other rows go to a place that
  * nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
@@ -252,8 +271,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
         const unsigned width = cleared_columns(s, i, n, &before);
         if (!width)
             continue;
-        const struct tir_layout map =
-            mla_has_row_pairs(s) ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
+        const struct tir_layout map = row_map(s, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
@@ -269,7 +287,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (mla_has_row_pairs(s))
+    if (mla_has_row_pairs(s) || is_transposed(s))
         tir_wait(&s->d.b, LATER, 0);
 }
 
@@ -369,6 +387,31 @@ static void build_clear(void *context)
     clear_gaps(s, mla_block_of(s), s->now.gaps);
 }
 
+/* ---- Steps of c that is transposed in registers ---- */
+
+static void build_find_transposed(void *context)
+{
+    struct mla *const s = mla_of(context);
+    s->now.flight = (struct mla_flight){.place = mla_buffer_of(s, s->source.part, mla_block_of(s))};
+    build_find(context);
+}
+
+/* Copies half `part` of the columns of the wave's rows. */
+static void build_copy_columns(void *context, unsigned part)
+{
+    struct mla *const s = mla_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const unsigned width = s->source.part->width / 2, bytes = part * width * mla_kq_bytes(s);
+    const struct tir_layout map = tir_row_major(1, width);
+    const struct tir_type t = copied(s, 1, &map);
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
+    const struct tir_value place = own_place(s, s->source.part, mla_block_of(s));
+    for (unsigned i = 0; i < own_rows(s); i++)
+        tir_gather_to_lds(b, part ? LATER : GROUP, s->now.found.row[i], at, tir_i32(b, (int)bytes),
+                          place, mla_one_wave_before(s, s->source.part, i) + bytes, t, &map);
+}
+
 /* ---- Steps of row pairs ---- */
 
 static void build_copy_next_entries(void *context)
@@ -402,6 +445,22 @@ const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES)
 const struct pipe_op mla_list_copy = {
     "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
     .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_find_transposed = {"find rows", build_find_transposed,
+                                                 ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_list_copy_first = {"columns to LDS",
+                                            NULL,
+                                            ATT_SLOT(K_DATA),
+                                            0,
+                                            .lds_writes = 1u << MLA_LDS_FIRST,
+                                            .flags = PIPE_ASYNC,
+                                            .build_part = build_copy_columns};
+const struct pipe_op mla_list_copy_last = {"columns to LDS",
+                                           NULL,
+                                           ATT_SLOT(K_DATA),
+                                           0,
+                                           .lds_writes = 1u << MLA_LDS_LAST,
+                                           .flags = PIPE_ASYNC,
+                                           .build_part = build_copy_columns};
 const struct pipe_op mla_lines_copy_entries = {"entries to LDS", build_copy_next_entries,
                                                .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_lines_find = {"find rows", build_find_lines, ATT_SLOT(K_PAGES),

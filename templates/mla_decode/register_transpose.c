@@ -11,6 +11,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/mla_decode/register_transpose.h"
 #include "templates/workgroup/scalar.h"
@@ -309,19 +310,24 @@ static void choose_pipeline(struct mla *s)
     struct pipe_variant v = {.has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0};
     if (mla_count_parts(s) > 1)
         v.has |= 1u << MLA_HAS_ROTATED;
-    pipe_choose(&mla_register_transpose, &v, &s->plan);
+    pipe_choose(s->d.v->sparse != ATT_SPARSE_NONE ? &mla_register_transpose_lists
+                                                  : &mla_register_transpose,
+                &v, &s->plan);
     assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
 static void take_lds(struct mla *s)
 {
     mla_transpose_take_lds(s);
+    if (s->d.v->sparse != ATT_SPARSE_NONE)
+        mla_gather_take_lds(s);
     choose_pipeline(s);
 }
 
 void mla_transpose_begin_pass(struct mla *s)
 {
     s->d.attention.dtype = s->number.p;
+    s->d.attention.entries = mla_gather_entries;
     /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
     const struct tir_value stride = tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32);
     s->source.row_stride = tir_materialize(&s->d.b, stride);

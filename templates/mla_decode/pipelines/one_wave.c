@@ -97,7 +97,16 @@ const struct pipeline mla_one_wave = {
     .hides_itself = 1,
 };
 
-const struct pipeline *const mla_pipelines[] = {
-    &mla_one_wave,        &mla_one_wave_lists, &mla_register_transpose, &mla_dv_split,
-    &mla_wave_pair,       &mla_row_pairs,      &mla_replicated_scores,  &mla_shared_scores,
-    &mla_deferred_values, &mla_values_between, &mla_early_copy,         NULL};
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave,
+                                                &mla_one_wave_lists,
+                                                &mla_register_transpose,
+                                                &mla_register_transpose_lists,
+                                                &mla_dv_split,
+                                                &mla_wave_pair,
+                                                &mla_row_pairs,
+                                                &mla_replicated_scores,
+                                                &mla_shared_scores,
+                                                &mla_deferred_values,
+                                                &mla_values_between,
+                                                &mla_early_copy,
+                                                NULL};

@@ -110,6 +110,8 @@ extern const struct pipe_op mla_dv_join;
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
 extern const struct pipe_op mla_list_copy, mla_list_clear;
+/* The same for lists with c transposed in registers. Parts 0 and 1: first and last columns. */
+extern const struct pipe_op mla_list_find_transposed, mla_list_copy_first, mla_list_copy_last;
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
 extern const struct pipe_op mla_pair_product; /* part: of the keys */
@@ -124,10 +126,11 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
 extern const struct pipe_buffer mla_shared_buffers[];
-extern const struct pipe_phase mla_shared_phases[];   /* of shared_scores, replicated_scores */
-extern const struct pipe_phase mla_one_wave_phases[]; /* enum one_wave_phase */
+extern const struct pipe_phase mla_shared_phases[];    /* of shared_scores, replicated_scores */
+extern const struct pipe_phase mla_one_wave_phases[];  /* enum one_wave_phase */
+extern const struct pipe_phase mla_transpose_phases[]; /* of both register_transpose tables */
 extern const struct pipeline mla_one_wave, mla_one_wave_lists, mla_register_transpose,
-    mla_wave_pair, mla_row_pairs, mla_dv_split;
+    mla_register_transpose_lists, mla_wave_pair, mla_row_pairs, mla_dv_split;
 extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,
     mla_values_between, mla_early_copy;
 

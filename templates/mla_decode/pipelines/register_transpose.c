@@ -30,15 +30,15 @@ enum { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES };
 #define STREAMS (1u << MLA_HAS_STREAMS)
 #define ROTATED (1u << MLA_HAS_ROTATED)
 
-static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
-                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
-                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
-                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
-                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
-                                           [C3] = {"C3", PIPE_MATRIX, .open = 0},
-                                           [M4] = {"M4", PIPE_MEMORY, .open = 0},
-                                           [C4] = {"C4", PIPE_MATRIX, .open = 0},
-                                           [C4 + 1] = {0}};
+const struct pipe_phase mla_transpose_phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                                  [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                                  [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                                  [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                                  [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                                  [C3] = {"C3", PIPE_MATRIX, .open = 0},
+                                                  [M4] = {"M4", PIPE_MEMORY, .open = 0},
+                                                  [C4] = {"C4", PIPE_MATRIX, .open = 0},
+                                                  [C4 + 1] = {0}};
 
 static const struct pipe_buffer buffers[] = {
     {"first columns", MLA_COPIES_FIRST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_LAST},
@@ -92,7 +92,7 @@ const struct pipeline mla_register_transpose = {
     .name = "register_transpose",
     .when = "mla_decode: 128 columns of 16 bits, where LDS does not transpose c",
     .why = "as one_wave; the quarters of the product fill the waits of the softmax",
-    .phases = phases,
+    .phases = mla_transpose_phases,
     .buffers = buffers,
     .slots = att_slots,
     .rows = rows,
