@@ -1,12 +1,59 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# prepare.sh FOLDER: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB), FOLDER/aiter, AITER's sources
-# for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels are of CUDA, whose libraries PyTorch loads, and none of their kernels
-# runs. Python 3.11.
+# prepare.sh FOLDER [--aiter DIR] [--sources]: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB), FOLDER/aiter, AITER's
+# sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels are of CUDA, whose
+# libraries PyTorch loads, and none of their kernels runs. Python 3.11. DIR has AITER's sources of the commit that op_tests.py
+# names, a checkout or an unpacked archive; it stays as it is. Without it they come from github.com. Where that is not
+# reachable everything else is made: only op_tests.py needs them. With --sources nothing but these sources is made.
 set -eu
+fail() { echo "prepare: $*" >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd)
-mkdir -p "$1"
-cd "$1"
+folder='' aiter='' sources=false
+while [ $# -gt 0 ]; do
+    case $1 in
+    --aiter)
+        [ $# -gt 1 ] || fail '--aiter needs a folder'
+        aiter=$(cd "$2" 2>/dev/null && pwd) || fail "--aiter $2: no such folder"
+        [ -d "$aiter/aiter" ] && [ -d "$aiter/op_tests" ] || fail "--aiter $2: a folder aiter or op_tests is missing: it is no AITER"
+        shift 2
+        ;;
+    --sources)
+        sources=true
+        shift
+        ;;
+    -*) fail "$1: unknown option" ;;
+    *)
+        [ -z "$folder" ] || fail "$1: one FOLDER is needed"
+        folder=$1
+        shift
+        ;;
+    esac
+done
+[ -n "$folder" ] || fail 'a FOLDER is needed'
+mkdir -p "$folder"
+cd "$folder"
+
+# Puts AITER's sources into ./aiter, and reports a commit that op_tests.txt is not of.
+fetch_aiter() {
+    commit=$(sed -n 's/^COMMIT = "\([0-9a-f]*\)".*/\1/p' "$here/op_tests.py")
+    if [ -n "$aiter" ]; then
+        has=$(git -C "$aiter" rev-parse -q --verify HEAD 2>/dev/null || true)
+        case $has in
+        "$commit"* | '') ;;
+        *) echo "prepare: $aiter is commit $has of AITER; op_tests.txt is of $commit" >&2 ;;
+        esac
+        [ ! -L aiter ] || rm aiter
+        [ -e aiter ] || ln -s "$aiter" aiter
+        [ "$aiter" -ef aiter ] || fail "$folder/aiter is there already, and is another folder"
+        return
+    fi
+    [ -d aiter ] || git clone -q --filter=blob:none --no-checkout https://github.com/ROCm/aiter aiter || return 1
+    [ -d aiter/op_tests ] || git -C aiter checkout -q "$commit" -- aiter op_tests csrc/include
+}
+# Before the downloads of gigabytes, and where there is only PyPI they go on without it.
+fetch_aiter || echo 'prepare: github.com is not reachable: op_tests.py needs AITER from elsewhere, by --aiter DIR' >&2
+if $sources; then exit 0; fi
+
 python3.11 -m venv venv
 . venv/bin/activate
 pip install -q uv packaging
@@ -21,7 +68,4 @@ uv pip install --no-deps torch_memory_saver outlines==0.1.11 timm==1.0.25 soundf
 # AITER's and vLLM's tests and what they compare with.
 uv pip install pytest pandas einops tabulate tblib pypi-simple
 [ -d vllm/tests ] || python "$here/source_tests.py" vllm 0.33.0 vllm
-commit=$(sed -n 's/^COMMIT = "\([0-9a-f]*\)".*/\1/p' "$here/op_tests.py")
-[ -d aiter ] || git clone -q --filter=blob:none --no-checkout https://github.com/ROCm/aiter aiter
-[ -d aiter/op_tests ] || git -C aiter checkout -q "$commit" -- aiter op_tests csrc/include
 python -c 'import importlib.metadata as m; print("vLLM", m.version("vllm"), "SGLang", m.version("sglang"))'
