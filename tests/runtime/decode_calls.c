@@ -91,6 +91,7 @@ struct attn_decode_args decode_args(void)
 {
     return (struct attn_decode_args){
         .size = sizeof(struct attn_decode_args),
+        .stream = FAKE_STREAM,
         .q = decode_tensor,
         .out = decode_tensor,
         .cache = {.k = decode_tensor, .v = decode_tensor, .page_count = 10},

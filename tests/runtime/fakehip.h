@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The stream of tests. The fake counts copies and waits on others. */
+#define FAKE_STREAM ((void *)64)
+
 struct fakehip {
     /* Set by a test. */
     const char *arch[2]; /* of the two GPUs; NULL: "gfx942:sramecc+:xnack-" */
@@ -23,6 +26,7 @@ struct fakehip {
     atomic_int calls;
     atomic_int modules; /* loaded and not unloaded */
     atomic_int loads;
+    atomic_int strays;  /* copies from the device and waits that are not on FAKE_STREAM */
     atomic_int current; /* GPU */
     atomic_long launches;
     unsigned grid[3], block[3], lds;

@@ -22,7 +22,7 @@ struct attn_device_options fake_options(void)
     };
 }
 
-struct fakehip *fake_reset(void)
+static struct fakehip *fake_state(void)
 {
     static void *library; /* loaded permanently */
     if (!library)
@@ -32,7 +32,12 @@ struct fakehip *fake_reset(void)
     if (!address)
         abort();
     memcpy(&state, &address, sizeof(address));
-    struct fakehip *f = state();
+    return state();
+}
+
+struct fakehip *fake_reset(void)
+{
+    struct fakehip *f = fake_state();
     memset(f, 0, sizeof(*f));
     f->device_count = 1;
     f->fail_with = 999;
@@ -87,6 +92,7 @@ void close_bench(struct bench *b)
     attn_device_close(b->device);
     attn_pack_close(b->pack);
     free(b->bytes);
+    assert_int_equal(fake_state()->strays, 0); /* since fake_reset() */
 }
 
 void says(const char *text)

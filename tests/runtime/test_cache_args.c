@@ -45,6 +45,7 @@ static struct attn_cache_write_args write_args(void)
 {
     return (struct attn_cache_write_args){
         .size = sizeof(struct attn_cache_write_args),
+        .stream = FAKE_STREAM,
         .k_in = at(4096),
         .v_in = at(8192),
         .cache = {.k = at(16), .v = at(32), .k_scale = at(4), .v_scale = at(8)},
@@ -176,6 +177,7 @@ static void arguments_of_cache_gather_are_checked(void **state)
     assert_int_equal(attn_family_cache_gather.normalise(&d, &desc), ATTN_OK);
     struct attn_cache_gather_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .k_out = at(4096),
         .v_out = at(8192),
         .cache = {.k = at(16), .v = at(32)},
@@ -200,6 +202,7 @@ static struct attn_cache_copy_args copy_args(void)
 {
     return (struct attn_cache_copy_args){
         .size = sizeof(struct attn_cache_copy_args),
+        .stream = FAKE_STREAM,
         .to = {.k = at(16), .v = at(32)},
         .page_pairs = at(64),
         .pairs = 2,
@@ -376,6 +379,7 @@ static void slots_of_the_indexer_are_checked_too(void **state)
     int64_t slots[] = {0, -1, INT64_MIN, 2 * 48}, positions[] = {0, 0, 0, 0};
     struct attn_indexer_rope_cache_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .slot_mapping = slots,
         .positions = positions,
         .tokens = 4,
@@ -416,8 +420,11 @@ static void positions_have_rows_of_the_table(void **state)
     struct attn_op op = {.device = b.device};
     op.desc.rope_qk_norm_cache.rope = ATTN_ROPE_NEOX;
     int64_t positions[] = {7, 0, 7, 7, -9, 7, 1, 7, 7, 8, 0, 7, 7, 7};
-    struct attn_rope_qk_norm_cache_args a = {
-        .size = sizeof(a), .positions = positions, .tokens = 4, .max_position = 8};
+    struct attn_rope_qk_norm_cache_args a = {.size = sizeof(a),
+                                             .stream = FAKE_STREAM,
+                                             .positions = positions,
+                                             .tokens = 4,
+                                             .max_position = 8};
     positions_are(&op, &a, NULL);
     positions[0] = 8;
     positions_are(&op, &a, "positions[0] is 8, not 0 to 7");
@@ -453,7 +460,7 @@ static void starts_of_index_arrays_are_checked(void **state)
     struct attn_op op = {.device = b.device};
     int32_t indptr[] = {0, 5, 9};
     const struct attn_metadata_args a = {
-        .size = sizeof(a), .kv_indptr = indptr, .batch = 2, .entries = 10};
+        .size = sizeof(a), .stream = FAKE_STREAM, .kv_indptr = indptr, .batch = 2, .entries = 10};
     op.desc.metadata.kind = ATTN_METADATA_KV_INDICES;
     assert_int_equal(attn_family_metadata.check_data(&op, &a), ATTN_OK);
     indptr[2] = 4;
@@ -478,6 +485,7 @@ static void items_of_a_planned_indexer_are_checked(void **state)
         int32_t info[2][8] = {{0, 0, 0, 1, 0, 64, 9, 1 << 16}, {1, -1, 1, 2, 0, 5, 0, 1 << 16}};
     struct attn_indexer_topk_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .rows = 2,
         .work_indptr = indptr,
         .work_info = info[0],

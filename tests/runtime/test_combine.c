@@ -33,6 +33,7 @@ static struct attn_combine_args call_args(void)
     void *m = memory;
     return (struct attn_combine_args){
         .size = sizeof(struct attn_combine_args),
+        .stream = FAKE_STREAM,
         .out = m,
         .lse = m,
         .partial_out = m,

@@ -706,6 +706,7 @@ static void device_side_lengths_are_checked_on_request(void **state)
     struct attn_op *op;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_prefill_args a = plain_args();
+    a.stream = FAKE_STREAM;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     const int32_t falls[] = {0, 100, 90};
     a.cu_seqlens_k = falls;

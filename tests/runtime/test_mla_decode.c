@@ -121,6 +121,7 @@ static struct attn_mla_decode_args args(enum attn_page_table table)
 {
     struct attn_mla_decode_args a = {
         .size = sizeof(struct attn_mla_decode_args),
+        .stream = FAKE_STREAM,
         .q = tensor,
         .out = tensor,
         .cache = {.k = tensor, .page_count = 10},

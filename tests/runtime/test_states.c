@@ -33,6 +33,7 @@ static struct attn_gated_delta_args delta_args(void)
     void *m = memory;
     return (struct attn_gated_delta_args){
         .size = sizeof(struct attn_gated_delta_args),
+        .stream = FAKE_STREAM,
         .q = m,
         .k = m,
         .v = m,
@@ -108,6 +109,7 @@ static struct attn_gated_delta_step_args step_args(void)
     void *m = memory;
     return (struct attn_gated_delta_step_args){
         .size = sizeof(struct attn_gated_delta_step_args),
+        .stream = FAKE_STREAM,
         .x = m,
         .conv_weight = m,
         .conv_state = m,
@@ -175,6 +177,7 @@ static void prompts_have_counts_and_a_bound(void **state)
                                               .value_heads = 4,
                                               .gates = ATTN_GATES_BOUNDED};
     struct attn_gated_delta_prefill_args a = {.size = sizeof(a),
+                                              .stream = FAKE_STREAM,
                                               .q = m,
                                               .k = m,
                                               .v = m,
@@ -237,6 +240,7 @@ static void windows_have_columns(void **state)
     void *m = memory;
     struct attn_conv1d_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .x = m,
         .weight = m,
         .state = m,
@@ -293,6 +297,7 @@ static void slots_of_blocks_are_checked_on_request(void **state)
     const struct attn_family *f = &attn_family_conv1d;
     int32_t slots[] = {1, 2}, blocks[] = {3, 4, -1, 5};
     struct attn_conv1d_args a = {.size = sizeof(a),
+                                 .stream = FAKE_STREAM,
                                  .batch = 2,
                                  .state_slots = slots,
                                  .block_slots = blocks,
@@ -404,6 +409,7 @@ static void spans_are_checked_on_request(void **state)
     int64_t spans[] = {0, 64, 32, -16, 8, 5, 96, 16, 32};
     struct attn_state_copy_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .source = (void *)memory,
         .target = (void *)memory,
         .spans = spans,
@@ -445,6 +451,7 @@ static void rings_have_windows(void **state)
     void *m = memory;
     struct attn_compress_args a = {
         .size = sizeof(a),
+        .stream = FAKE_STREAM,
         .x = m,
         .state = m,
         .state_slots = m,
