@@ -18,49 +18,6 @@ from attn.aiter import NotServed
 from attn.vllm import _common
 
 
-class Backend(AttentionBackend):
-    """The forms that the backend serves. vLLM reads them before it chooses the backend for a layer."""
-    forward_includes_kv_cache_update = False
-    supported_dtypes = [torch.float16, torch.bfloat16]
-    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
-
-    @staticmethod
-    def get_name():
-        return "ATTN"
-
-    @staticmethod
-    def get_impl_cls():
-        return Impl
-
-    @staticmethod
-    def get_builder_cls():
-        return Builder
-
-    @staticmethod
-    def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [16, 32, 64, 128, 256]  # kernels take powers of two; vLLM cuts a hybrid model's larger pages
-
-    @classmethod
-    def supports_head_size(cls, head_size):
-        return 64 <= head_size <= 512 and head_size % 16 == 0
-
-    @classmethod
-    def supported_kv_cache_layouts(cls):
-        return (KVCacheLayout.LBHNC, KVCacheLayout.LHBNC)
-
-    @classmethod
-    def supports_sink(cls):
-        return True
-
-    @classmethod
-    def supports_sliding_window(cls):
-        return True
-
-    @classmethod
-    def supports_per_head_quant_scales(cls):
-        return True
-
-
 def scales_heads():
     """True if the checkpoint has a scale for each KV head, as vLLM says of it."""
     scheme = getattr(get_current_vllm_config().quant_config, "kv_cache_scheme", None)
@@ -207,3 +164,29 @@ class Impl(AttentionImpl):
             self.num_kv_heads, self.head_size, is_neox, rms_norm_eps, q_out, k, v, layer_slot_mapping, layer._k_scale,
             layer._v_scale, None, None, False, False, k.shape[1], 16 // k.element_size(),
             0 if cos_sin_cache.shape[-1] == self.head_size else cos_sin_cache.shape[-1])
+
+
+class Backend(_common.Forms, AttentionBackend):
+    """The backend ATTN. Kernels take pages of 2^n tokens; vLLM cuts a hybrid model's larger ones."""
+    name, impl, builder = "ATTN", Impl, Builder
+    forward_includes_kv_cache_update = False
+
+    @classmethod
+    def supports_head_size(cls, head_size):
+        return 64 <= head_size <= 512 and head_size % 16 == 0
+
+    @classmethod
+    def supported_kv_cache_layouts(cls):
+        return (KVCacheLayout.LBHNC, KVCacheLayout.LHBNC)
+
+    @classmethod
+    def supports_sink(cls):
+        return True
+
+    @classmethod
+    def supports_sliding_window(cls):
+        return True
+
+    @classmethod
+    def supports_per_head_quant_scales(cls):
+        return True

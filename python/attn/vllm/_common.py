@@ -8,6 +8,36 @@ import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import _common as calls
 
+
+class Forms:
+    """The forms that a backend takes. vLLM reads them before it chooses one for a layer. `impl` is the class of a layer's
+    attention, `builder` plans its steps. `sizes` are elements of a head (None: others decide), `pages` tokens of a page."""
+    name = impl = builder = sizes = None
+    pages = (16, 32, 64, 128, 256)
+    supported_dtypes = [torch.float16, torch.bfloat16]
+    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
+
+    @classmethod
+    def get_name(cls):
+        return cls.name
+
+    @classmethod
+    def get_impl_cls(cls):
+        return cls.impl
+
+    @classmethod
+    def get_builder_cls(cls):
+        return cls.builder
+
+    @classmethod
+    def get_supported_head_sizes(cls):
+        return list(cls.sizes or ())
+
+    @classmethod
+    def get_supported_kernel_block_sizes(cls, kv_cache_spec=None):
+        return list(cls.pages)
+
+
 _sessions = {}  # {ordinal: (the description's entries, Session)}
 
 

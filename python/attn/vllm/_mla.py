@@ -20,32 +20,6 @@ from attn.aiter import NotServed
 from attn.vllm import _common
 
 
-class Backend(MLACommonBackend):
-    """The forms that the backend serves. vLLM reads them before it takes it for a layer."""
-    supported_dtypes = [torch.float16, torch.bfloat16]
-    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
-
-    @staticmethod
-    def get_name():
-        return "ATTN_MLA"
-
-    @staticmethod
-    def get_impl_cls():
-        return Impl
-
-    @staticmethod
-    def get_builder_cls():
-        return Builder
-
-    @classmethod
-    def get_supported_head_sizes(cls):
-        return [576]
-
-    @staticmethod
-    def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [2 ** n for n in range(9)]
-
-
 @dataclass
 class Decode(MLACommonDecodeMetadata):
     """The part of a step that decodes: it is planned."""
@@ -92,6 +66,7 @@ class Impl(MLACommonImpl):
             raise NotServed("ATTN_MLA", "latent attention with a window, a soft cap, ALiBi's slopes or without a causal mask")
         self.supports_quant_query_input = False  # queries keep their 16 bits beside a cache of fp8
         self.fp8 = kv_cache_dtype.startswith("fp8")
+        self.decode_queries = _common.decode_queries(get_current_vllm_config())  # vLLM sets it only while it makes layers
         self.latent_kind = _engine.LatentKind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,
@@ -100,7 +75,7 @@ class Impl(MLACommonImpl):
 
     def kernels(self):
         """The entries of a description that the layer needs."""
-        return _engine.latent_kernels([self.latent_kind], _common.decode_queries(get_current_vllm_config()))
+        return _engine.latent_kernels([self.latent_kind], self.decode_queries)
 
     def rows(self, cache):
         """The cache as elements of its type."""
@@ -165,6 +140,11 @@ class Impl(MLACommonImpl):
         if kv_cache.numel():
             aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slots,
                                        kv_cache_dtype, k_scale)
+
+
+class Backend(_common.Forms, MLACommonBackend):
+    """The backend ATTN_MLA, with pages of 1 to 256 tokens."""
+    name, impl, builder, sizes, pages = "ATTN_MLA", Impl, Builder, (576,), tuple(2 ** n for n in range(9))
 
 
 class Prefill(MLAPrefillBackend):

@@ -23,64 +23,6 @@ from attn.vllm import _common
 OPERATOR = "attn_choose_keys"  # in torch.ops.vllm; compiled graphs are cut at it
 
 
-class Backend(AttentionBackend):
-    """The forms of attention that the backend serves. vLLM reads them before it chooses the backend for a layer."""
-    supported_dtypes = [torch.float16, torch.bfloat16]
-    supported_kv_cache_dtypes = ["auto", "float16", "bfloat16", "fp8", "fp8_e4m3"]
-
-    @staticmethod
-    def get_name():
-        return "ATTN_MLA_SPARSE"
-
-    @staticmethod
-    def get_impl_cls():
-        return Impl
-
-    @staticmethod
-    def get_builder_cls():
-        return Builder
-
-    @classmethod
-    def is_mla(cls):
-        return True
-
-    @classmethod
-    def is_sparse(cls):
-        return True
-
-    @classmethod
-    def get_supported_head_sizes(cls):
-        return [576]
-
-    @staticmethod
-    def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [2 ** n for n in range(4, 9)]
-
-
-class IndexerBackend(AttentionBackend):
-    """The cache of an indexer's keys, with pages of the latents' size."""
-
-    @staticmethod
-    def get_name():
-        return "ATTN_INDEXER"
-
-    @classmethod
-    def get_supported_head_sizes(cls):
-        return [_selection.KEY_BYTES]
-
-    @staticmethod
-    def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return Backend.get_supported_kernel_block_sizes(kv_cache_spec)
-
-    @staticmethod
-    def get_impl_cls():
-        return None
-
-    @staticmethod
-    def get_builder_cls():
-        return RowBuilder
-
-
 @dataclass
 class Rows:
     """A step, token by token. vLLM's layer of latent attention reads the counts, which declare all tokens as decode."""
@@ -197,6 +139,24 @@ class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
         if kv_cache.numel():
             aiter.concat_and_cache_mla(kv_c_normed, k_pe.squeeze(1), self.rows(kv_cache), slot_mapping.flatten(),
                                        kv_cache_dtype, k_scale)
+
+
+class Backend(_common.Forms, AttentionBackend):
+    """The backend ATTN_MLA_SPARSE."""
+    name, impl, builder, sizes = "ATTN_MLA_SPARSE", Impl, Builder, (576,)
+
+    @classmethod
+    def is_mla(cls):
+        return True
+
+    @classmethod
+    def is_sparse(cls):
+        return True
+
+
+class IndexerBackend(_common.Forms, AttentionBackend):
+    """The cache of an indexer's keys, with pages of the latents' size."""
+    name, builder, sizes = "ATTN_INDEXER", RowBuilder, (_selection.KEY_BYTES,)
 
 
 def take_indexer(indexer, dtype):
