@@ -221,23 +221,26 @@ class Steps:
 
 
 class LinearKind(typing.NamedTuple):
-    """The fields that choose the kernels of a gated delta net. Kernels take any number of heads."""
+    """The fields that choose the kernels of a gated delta net or of a KDA layer. Kernels take any number of heads."""
     dtype: str  # of queries and outputs: bf16 or fp16
     taps: int  # of the convolution
     head_dim: int  # of a key
     head_dim_v: int
     state_dtype: str  # f32, bf16 or fp16
     act: str  # of the convolution: silu or none
+    decay: str = "head"  # what has a decay: a head, or with "channel" an element of a key, as in KDA layers
+    gates: str = "softplus"  # or bounded, below which a KDA layer's decay does not get
 
 
-def linear_kernels(kinds):
+def linear_kernels(kinds, trees=False):
     """Entries of a description for layers of these kinds: the convolution, and the recurrence of steps and drafts and that
-    of prompts, in one launch and in several for few long ones."""
-    out = []
+    of prompts, in one launch and in several for few long ones. `trees` adds kernels for drafts that form trees."""
+    out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):
-        delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": "softplus",
-                 "l2_norm": True, "state_dtype": kind.state_dtype}
-        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act}, {"op": "gated_delta", **delta},
+        delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": kind.gates,
+                 "decay": kind.decay, "l2_norm": True, "state_dtype": kind.state_dtype}
+        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act, **tree},
+                {"op": "gated_delta", **delta, **tree},
                 {"op": "gated_delta_prefill", **delta, "stage": ["all", "chunks", "segments", "scan", "outputs"]}]
     return unique(out)
 
@@ -253,15 +256,16 @@ class MambaKind(typing.NamedTuple):
     bias: bool  # of the convolution
 
 
-def mamba_kernels(kinds):
+def mamba_kernels(kinds, trees=False):
     """Entries of a description for layers of these kinds: the convolution, the recurrence of decode steps and drafts, and
-    the recurrence of prompts. The last one has one launch, or two for few long prompts."""
-    out = []
+    the recurrence of prompts. The last one has one launch, or two for few long prompts. `trees` adds kernels for drafts
+    that form trees."""
+    out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):
         scan = {"dtype": kind.dtype, "head_dim": kind.state, "head_dim_v": kind.head_dim, "gates": "softplus",
                 "state_dtype": kind.state_dtype}
-        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act, "bias": kind.bias},
-                {"op": "ssd", **scan}, {"op": "ssd_prefill", **scan, "segments": ["none", "states", "outputs"]}]
+        out += [{"op": "conv1d", "dtype": kind.dtype, "taps": kind.taps, "act": kind.act, "bias": kind.bias, **tree},
+                {"op": "ssd", **scan, **tree}, {"op": "ssd_prefill", **scan, "segments": ["none", "states", "outputs"]}]
     return unique(out)
 
 

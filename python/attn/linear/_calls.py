@@ -47,6 +47,24 @@ def given(**tensors):
     return {name: c.cast(t, "float32") for name, t in tensors.items() if t is not None}
 
 
+def typed(module, name, like):
+    """Returns a module's tensor in the type of `like`, made once; None stays None. Engines keep weights of some
+    convolutions in float32."""
+    given = getattr(module, name)
+    if given is None or given.dtype == like.dtype:
+        return given
+    found = module.__dict__.get("attn_" + name)
+    if found is None or found[0] is not given:
+        found = module.__dict__["attn_" + name] = (given, given.detach().to(like.dtype))
+    return found[1]
+
+
+def aligned(rows):
+    """Returns rows [tokens, channels] of 16 bits whose starts are multiples of 16 bytes, which kernels need: the rows
+    themselves, or a copy. Projections that an engine computes together may have rows of another length."""
+    return rows if c.strides(rows)[0] % 8 == 0 and c.address(rows) % 16 == 0 else c.dense(rows)
+
+
 def there(**tensors):
     """Returns the arguments that are not None."""
     return {name: t for name, t in tensors.items() if t is not None}

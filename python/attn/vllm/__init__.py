@@ -26,5 +26,6 @@ def register():
             register_backend(name, path)
     from attn.vllm import _linear, _mamba
     if os.environ.get("ATTN_HIP") == "sim":
-        from attn.vllm import _operators
+        from attn.vllm import _operators, _simulated
         _operators.define()
+        _simulated.take_models()

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vLLM's layer of gated delta nets (Qwen3-Next, Qwen3.5) on attnc's kernels, for the attention backend ATTN.
+"""vLLM's layers of gated delta nets (Qwen3-Next, Qwen3.5) and of KDA (Kimi Linear) on attnc's kernels, for the attention
+backends ATTN and ATTN_MLA.
 
 vLLM plans the steps itself (GDN_ATTN) and keeps the states; a layer launches the convolution of all tokens, and then the
 recurrence of steps, of drafts and of prompts. Slot 0 is vLLM's null block, which the kernels take for padding."""
 import torch
+from vllm.compilation.breakable_cudagraph import eager_break_during_capture
 from vllm.forward_context import get_forward_context
 from vllm.model_executor.custom_op import PluggableLayer
+from vllm.model_executor.layers.mamba.gdn.kimi_gdn_linear_attn import KimiGatedDeltaNetAttention
 from vllm.model_executor.layers.mamba.gdn.qwen_gdn_linear_attn import QwenGatedDeltaNetAttention
 from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
 
@@ -17,41 +20,38 @@ from attn.vllm import _common
 FIRST_SLOT = 1  # of states; vLLM's null block is slot 0
 
 
-@PluggableLayer.register_oot(name="QwenGatedDeltaNetAttention")
-class GatedDeltaNet(QwenGatedDeltaNetAttention):
-    """vLLM's layer, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+class Layer:
+    """The launches of both kinds of layers. A gated delta net has a decay for each head, a KDA layer one for each element of a key."""
+    ours, session, decay, lower_bound = False, None, "head", None
 
-    def __init__(self, config, vllm_config, *args, **kwargs):
-        super().__init__(config, vllm_config, *args, **kwargs)
-        backend = vllm_config.attention_config.backend
-        self.ours, self.session = getattr(backend, "name", None) == "ATTN", None
+    def serve(self, vllm_config, backends, key_width, key_dim, value_dim, **kind):
+        """Makes the layer attnc's if the attention backend is one of `backends`. key_width: elements of all keys of a token
+        on this rank; `kind` are fields of a LinearKind."""
+        self.ours = getattr(vllm_config.attention_config.backend, "name", None) in backends
         if not self.ours:
             return
         if vllm_config.cache_config.use_replayssm:
             raise NotServed("ATTN", "records of drafts in place of states (ReplaySSM)")
-        self._forward_method, self.enable_fused_gdn_spec_decode = self.forward_cuda, False
-        state_dtype = self.get_state_dtype()[1]
+        state_dtype, self.config_of_engine = self.get_state_dtype()[1], vllm_config
+        self.widths = key_width, key_dim, value_dim
         self.linear_kind = _engine.LinearKind(
-            dtype=_common.dtype_name(torch.get_default_dtype()), taps=self.conv_kernel_size, head_dim=self.head_k_dim,
-            head_dim_v=self.head_v_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype),
-            act=calls.act("ATTN", self.activation))
+            dtype=_common.dtype_name(torch.get_default_dtype()), head_dim=key_dim, head_dim_v=value_dim,
+            state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype), **kind)
 
     def kernels(self):
         """The entries of a description that the layer needs."""
         return _engine.linear_kernels([self.linear_kind]) if self.ours else []
 
-    def _forward_core(self, mixed_qkv, b, a, core_attn_out):
-        """Writes the outputs of a step's tokens, [tokens, value heads, V]. mixed_qkv has rows of q, k and v; b and a are the
-        logits of beta and of the decay, [tokens, value heads]."""
-        if not self.ours:
-            return super()._forward_core(mixed_qkv, b, a, core_attn_out)
+    def run(self, rows, a, b, out):
+        """Writes the outputs of a step's tokens, [tokens, value heads, V]. `rows` has packed q, k and v; a and b are the
+        logits of the decays and of beta, [tokens, value heads]. Returns False in a run that measures memory, which has no step."""
         steps = get_forward_context().attn_metadata
-        if not isinstance(steps, dict) or self.prefix not in steps:  # a run that measures memory
-            return None
+        if not isinstance(steps, dict) or self.prefix not in steps:
+            return False
         if self.session is None:  # a model without attention has nothing else that opens the device
-            self.session = _common.session(self.vllm_config, mixed_qkv.device)
+            self.session = _common.session(self.config_of_engine, rows.device)
         step, n = steps[self.prefix], steps[self.prefix].num_actual_tokens
-        rows, a, b, out = mixed_qkv[:n], a[:n], b[:n], core_attn_out[:n]
+        rows, a, b, out = rows[:n], a[:n], b[:n], out[:n]
         if step.spec_sequence_masks is None:
             self.others(step, rows, a, b, out)
         elif not step.num_prefills and not step.num_decodes:
@@ -61,7 +61,7 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
                 made = out.new_empty(len(places), *out.shape[1:])
                 run(step, rows[places], a[places], b[places], made)
                 out[places] = made
-        return None
+        return True
 
     def drafts(self, step, rows, a, b, out):
         """Runs sequences that verify drafts. The state after each token goes to a slot of its own."""
@@ -90,18 +90,70 @@ class GatedDeltaNet(QwenGatedDeltaNetAttention):
         """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on. `slots` is a list, `more`
         are arguments of conv1d."""
         state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
-        weight, out = self.conv1d.weight, torch.empty_like(rows)
-        calls.convolve("ATTN", rows, weight.view(weight.shape[0], -1), self.conv1d.bias, state,
-                       calls.indices(slots), self.activation, FIRST_SLOT, cu_seqlens=calls.indices(starts), out=out, **more)
+        rows = calls.aligned(rows)
+        weight, out = calls.typed(self.conv1d, "weight", rows), rows.new_empty(rows.shape)
+        calls.convolve("ATTN", rows, weight.view(weight.shape[0], -1), self.conv1d.bias, state, calls.indices(slots),
+                       self.linear_kind.act, FIRST_SLOT, cu_seqlens=calls.indices(starts), out=out, **more)
         return out
 
     def recur(self, op, rows, a, b, out, slots, starts, accepted=None, **more):
         """Runs the recurrence over convolved rows of q, k and v. `slots` are the states, `more` arguments of the op."""
-        q, k, v = calls.packed(rows, self.key_dim // self.tp_size, self.head_k_dim, self.head_v_dim)
-        gate = calls.gates(a[None], b[None], self.A_log, self.dt_bias, raw=True)
-        calls.delta(op, q, k, v, self.kv_cache[1], "v_major", gate, decay="head", l2_norm=True, out=out[None],
+        q, k, v = calls.packed(rows, *self.widths)
+        gate = calls.gates(a[None], b[None], self.A_log, self.dt_bias, self.lower_bound, raw=True)
+        calls.delta(op, q, k, v, self.kv_cache[1], "v_major", gate, decay=self.decay, l2_norm=True, out=out[None],
                     first_slot=FIRST_SLOT, state_slots=calls.indices(slots), cu_seqlens=calls.indices(starts),
                     **calls.there(accepted=calls.indices(accepted)), **calls.there(**more))
+
+
+@PluggableLayer.register_oot(name="QwenGatedDeltaNetAttention")
+class GatedDeltaNet(Layer, QwenGatedDeltaNetAttention):
+    """vLLM's layer of a gated delta net, whose core is attnc's where the attention backend is ATTN, else vLLM's own."""
+
+    def __init__(self, config, vllm_config, *args, **kwargs):
+        super().__init__(config, vllm_config, *args, **kwargs)
+        self.serve(vllm_config, ("ATTN",), self.key_dim // self.tp_size, self.head_k_dim, self.head_v_dim,
+                   taps=self.conv_kernel_size, act=calls.act("ATTN", self.activation))
+        if self.ours:
+            self._forward_method, self.enable_fused_gdn_spec_decode = self.forward_cuda, False
+
+    def _forward_core(self, mixed_qkv, b, a, core_attn_out):
+        """Writes the outputs of a step's tokens, [tokens, value heads, V], as run() does."""
+        if not self.ours:
+            return super()._forward_core(mixed_qkv, b, a, core_attn_out)
+        self.run(mixed_qkv, a, b, core_attn_out)
+        return None
+
+
+@PluggableLayer.register_oot(name="KimiGatedDeltaNetAttention")
+class KimiDeltaNet(Layer, KimiGatedDeltaNetAttention):
+    """vLLM's KDA layer, whose core and gated norm are attnc's where the attention backend is ATTN_MLA, else vLLM's own."""
+    decay = "channel"
+
+    def __init__(self, config, vllm_config, prefix=""):
+        super().__init__(config, vllm_config, prefix)
+        self.lower_bound = self.gate_lower_bound
+        self.serve(vllm_config, ("ATTN", "ATTN_MLA"), self.local_projection_size, self.head_dim, self.head_dim,
+                   taps=self.conv_size, act="silu", decay="channel",
+                   gates="softplus" if self.lower_bound is None else "bounded")
+
+    def kernels(self):
+        """The entries of a description that the layer needs."""
+        norm = {"op": "gated_rmsnorm", "width": self.head_dim, "act": "sigmoid"}
+        return super().kernels() + ([dict(norm, dtype=self.linear_kind.dtype)] if self.ours else [])
+
+    @eager_break_during_capture
+    def _forward(self, mixed_qkv, g1, g2, beta, core_attn_out):
+        """Writes the normed and gated outputs of a step's tokens, [1, tokens, heads, D]. The others are logits: g1 [1, tokens,
+        heads, D] of the decays, beta [1, tokens, heads] of beta, g2 [tokens, heads, D] of the gate."""
+        if not self.ours:
+            return super()._forward(mixed_qkv, g1, g2, beta, core_attn_out)
+        out = core_attn_out[0]
+        if self.run(mixed_qkv, g1[0], beta[0], out):
+            rows, norm = out.view(out.shape[0], -1), self.o_norm
+            out.view(rows.shape).copy_(calls.norm(
+                "ATTN", rows, calls.aligned(g2.reshape(rows.shape)), calls.typed(norm, "weight", rows), None, norm.eps,
+                self.head_dim, "sigmoid", True))
+        return None
 
 
 def flags(x):

@@ -11,11 +11,10 @@ from vllm.model_executor.layers.mamba.abstract import MambaBase
 from vllm.model_executor.layers.mamba.mamba_mixer2 import MambaMixer2
 from vllm.model_executor.layers.mamba.mamba_utils import is_conv_state_dim_first
 
-import attn.linear as linear
 from attn import _engine
 from attn.aiter import NotServed
-from attn.aiter import _common as c
 from attn.linear import _calls as calls
+from attn.linear._mamba import Core, Parameters
 from attn.vllm import _common
 from attn.vllm._linear import FIRST_SLOT, flags
 
@@ -38,6 +37,8 @@ class Mixer(MambaMixer2):
             dtype=_common.dtype_name(torch.get_default_dtype()), taps=self.conv_kernel_size, state=self.ssm_state_size,
             head_dim=self.head_dim, state_dtype="f32" if state_dtype == torch.float32 else _common.dtype_name(state_dtype),
             act=calls.act("ATTN", self.activation), bias=self.conv1d.bias is not None)
+        self.core = Core("ATTN", self.mamba_kind, self.tped_dt_size, self.n_groups // self.tp_size, self.activation,
+                         FIRST_SLOT)
 
     def kernels(self):
         """The entries of a description that the layer needs."""
@@ -70,45 +71,18 @@ class Mixer(MambaMixer2):
 
     def decode(self, step, rows, dt, out):
         """Runs sequences of one token, or of one token and drafts. The state after each token goes to a slot of its own."""
-        slots, starts, accepted = step.state_indices_tensor_d, step.query_start_loc_d, step.num_accepted_tokens
-        count, longest = slots.shape
-        more = calls.there(cu_seqlens=calls.indices(starts), accepted=calls.indices(accepted))
-        rows = self.convolve(rows, slots[:, 0].contiguous(), max_seqlen=longest, **more)
-        self.op("ssd")(**self.tensors(rows, dt, out), state_slots=calls.indices(slots), max_seqlen=longest, **more)
+        self.core.decode(self.parameters(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_d,
+                         step.query_start_loc_d, step.num_accepted_tokens)
 
     def prefill(self, step, rows, dt, out):
         """Runs prompts, or chunks of them."""
-        slots, starts = calls.indices(step.state_indices_tensor_p), calls.indices(step.query_start_loc_p)
-        more = dict(cu_seqlens=starts, max_seqlen=linear.plans.longest(rows, starts),
-                    **calls.there(has_state=flags(step.has_initial_states_p)))
-        rows = self.convolve(rows, slots, **more)
-        linear._scan(c.session(rows), rows, slots.shape[0], self.fields(), dict(
-            self.tensors(rows, dt, out), state_slots=slots, **more))
+        self.core.prefill(self.parameters(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_p,
+                          step.query_start_loc_p, flags(step.has_initial_states_p))
 
-    def convolve(self, rows, slots, **more):
-        """Returns the convolution of rows [tokens, channels] and updates the convolution's states in the cache. `slots` has
-        the slot of each sequence; `more` are further arguments of conv1d."""
-        state = self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
-        out = rows.new_empty(rows.shape)
-        calls.convolve("ATTN", rows, self.conv_weights, self.conv1d.bias, state, calls.indices(slots), self.activation,
-                       FIRST_SLOT, out=out, **more)
-        return out
+    def windows(self):
+        """Returns the convolution's states [slots, channels, taps - 1]."""
+        return self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
 
-    def fields(self):
-        """Fields of ssd and of ssd_prefill."""
-        return dict(dtype=self.mamba_kind.dtype, head_dim=self.ssm_state_size, head_dim_v=self.head_dim,
-                    heads=self.n_groups // self.tp_size, value_heads=self.tped_dt_size, gates="softplus", act="none",
-                    state_dtype=self.mamba_kind.state_dtype)
-
-    def op(self, name):
-        """Returns an op of the recurrence."""
-        return self.session.op(name, **self.fields())
-
-    def tensors(self, rows, dt, out):
-        """Returns the arguments that ssd and ssd_prefill share. `rows` are convolved rows of x, B and C."""
-        wide, groups = self.tped_intermediate_size, self.n_groups // self.tp_size
-        cut = ((0, wide, self.head_dim), (wide, wide + groups * self.ssm_state_size, self.ssm_state_size),
-               (wide + groups * self.ssm_state_size, rows.shape[1], self.ssm_state_size))
-        x, b, at = (calls.columns(rows, first, end, -1, dim) for first, end, dim in cut)
-        return dict(x=x, b=b, c=at, dt=dt, state=self.kv_cache[1], out=out.view(x.shape), first_slot=FIRST_SLOT,
-                    stream=c.stream(rows), **calls.given(rate=self.A, d=self.D, dt_bias=self.dt_bias))
+    def parameters(self):
+        """Returns the layer's parameters."""
+        return Parameters(self.conv_weights, self.conv1d.bias, self.A, self.D, self.dt_bias)

@@ -69,6 +69,12 @@ class Platform(CpuPlatform):
         vllm_config.compilation_config.custom_ops = ["none"]
 
 
+def take_models():
+    """Makes vLLM use its models for AMD GPUs where those for others need a GPU of NVIDIA."""
+    from vllm import ModelRegistry
+    ModelRegistry.register_model("KimiLinearForCausalLM", "vllm.models.kimi_k3.amd.linear:KimiLinearForCausalLM")
+
+
 def pretend_rocm():
     """Makes vLLM's own AMD backends importable: vllm.platforms.rocm reads the GPU's name from torch, and vLLM registers
     the operator of AITER's latent decode on ROCm only."""
