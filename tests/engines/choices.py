@@ -23,15 +23,19 @@ PARTS = "queries", "keys", "weights", "cosines"
 
 
 class Choices:
-    """Records what the plugin of vLLM chooses, and replaces the indexers of transformers. `used` has the largest part of each
+    """Records what a plugin chooses, and replaces the indexers of transformers. `used` has the largest part of each
     limit that was used, `products` of each part the norms of the engine's and of bf16's differences."""
 
-    def __init__(self, target):
+    def __init__(self, target, record=True):
+        """Without `record` the choices are another process's, which take_record() reads."""
         from attn import _selection
         self.target, self.format = target, FORMATS[target]
         self.rows, self.layers, self.page = {}, {}, None
         self.inputs, self.exact, self.products = {}, {}, {}
         self.used = {"queries": 0.0, "keys": 0.0, "weights": 0.0, "choice": 0.0}
+        self.path = None  # of the record that each choice writes
+        if not record:
+            return
         write, choose = _selection.Selection.write, _selection.Selection.choose
 
         def wrote(selection, q, weights, k, norm, cos_sin, positions, slots, cache, **more):
@@ -52,8 +56,18 @@ class Choices:
                 self.choice(selection, q[t], weights[t], stored(selection, cache, seen, self.format), keys)
                 self.rows[layer, pages[0], end] = keys
                 self.inputs[layer, pages[0], end] = [x[t] for x in selection.products]
+            if self.path:
+                torch.save((self.rows, self.inputs, self.used), self.path)
 
         _selection.Selection.write, _selection.Selection.choose = wrote, chose
+
+    def record(self, path):
+        """Makes each choice write all that is known to a file."""
+        self.path = path
+
+    def take_record(self, path):
+        """Reads the file of another process's record()."""
+        self.rows, self.inputs, self.used = torch.load(path, weights_only=False)
 
     def numbers(self, selection, inputs, norm, cosines, keys, made):
         """Judges queries, keys and scales that a launch has made of `inputs`.

@@ -16,11 +16,15 @@ HEADS = dict(num_attention_heads=4, num_key_value_heads=2, head_dim=128)
 MLA = dict(num_attention_heads=8, num_key_value_heads=8, q_lora_rank=128, kv_lora_rank=512, qk_nope_head_dim=128,
            qk_rope_head_dim=64, v_head_dim=128, first_k_dense_replace=2, n_routed_experts=8, num_experts_per_tok=2, n_group=1,
            topk_group=1, moe_intermediate_size=128, moe_layer_freq=1)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0, mscale_all_dim=1.0,
+            beta_fast=32, beta_slow=1)
 
 # {name: (class of the configuration, its settings)}
 MODELS = {
     "qwen3": ("Qwen3Config", dict(HEADS, initializer_range=0.2)),
     "llama": ("LlamaConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, initializer_range=0.2)),
+    # The target of a draft model, which write_draft() makes.
+    "llama-1": ("LlamaConfig", dict(HEADS, num_hidden_layers=1, initializer_range=0.2)),
     "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
     "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
                                     final_logit_softcapping=None, initializer_range=0.2, tie_word_embeddings=True,
@@ -45,10 +49,21 @@ MODELS = {
     "deepseek": ("DeepseekV3Config", dict(MLA, initializer_range=0.1)),
     # An indexer that chooses 16 keys of up to 45.
     "deepseek-v32": ("DeepseekV32Config", dict(MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128)),
-    "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=dict(
-        rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=1.0,
-        mscale_all_dim=1.0, beta_fast=32, beta_slow=1))),
+    "deepseek-v32-yarn": ("DeepseekV32Config", dict(
+        MLA, initializer_range=0.1, index_topk=16, index_n_heads=8, index_head_dim=128, rope_parameters=YARN)),
+    # A KDA layer, and latent attention without rotation. The engines read linear_attn_config and mla_use_nope.
+    "kimi-linear": ("KimiLinearConfig", dict(
+        MLA, q_lora_rank=None, initializer_range=0.1, linear_attn_config=dict(
+            head_dim=128, num_heads=4, short_conv_kernel_size=4, kda_layers=[1], full_attn_layers=[2]),
+        mla_use_nope=True, moe_router_activation_func="sigmoid", rms_norm_eps=1e-5)),
+    "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=YARN)),
 }
+# Parts of tensors' names that transformers writes and the engines do not read, and what they read.
+NAMES = {"kimi-linear": (".block_sparse_moe.", ".mlp.")}
+# Fields that a configuration has in place of layers_block_type. All engines read the pattern of published configurations, in which M is
+# Mamba2 and * attention. SGLang has another name for the number of groups.
+PATTERNS = {"nemotron-h": dict(hybrid_override_pattern="M*", mamba_n_groups=4)}
+DRAFTED = ("llama-1",)
 MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call
 PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
@@ -59,8 +74,8 @@ def write(name, folder):
     ends in a hash of the settings, so that a model of other settings is never taken."""
     import transformers
     kind, settings = MODELS[name]
-    settings = {**COMMON, **settings}
-    path = os.path.join(folder, f"{name}-{hashlib.sha256(repr((kind, settings)).encode()).hexdigest()[:8]}")
+    settings, changes = {**COMMON, **settings}, [table[name] for table in (NAMES, PATTERNS) if name in table]
+    path = os.path.join(folder, f"{name}-{hashlib.sha256(repr((kind, settings, *changes)).encode()).hexdigest()[:8]}")
     if not os.path.exists(os.path.join(path, "config.json")):
         torch.manual_seed(0)
         config = getattr(transformers, kind)(**settings)
@@ -68,7 +83,65 @@ def write(name, folder):
         for parameter in (p for n, p in model.named_parameters() if n.endswith("sinks")):
             torch.nn.init.normal_(parameter)
         model.to(torch.bfloat16).save_pretrained(path)
+        if name in DRAFTED:
+            level(os.path.join(path, "model.safetensors"))
+        if name in NAMES:
+            rename(os.path.join(path, "model.safetensors"), *NAMES[name])
+        if name in PATTERNS:
+            set_pattern(os.path.join(path, "config.json"), PATTERNS[name])
     return path
+
+
+def level(path):
+    """Divides the rows of a model's embeddings by their root mean square, so that the norm before its first layer changes
+    nothing."""
+    from safetensors.torch import load_file, save_file
+    weights = load_file(path)
+    rows = weights["model.embed_tokens.weight"].float()
+    weights["model.embed_tokens.weight"] = (rows * rows.square().mean(-1, keepdim=True).rsqrt()).to(torch.bfloat16)
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def write_draft(target, engine):
+    """Writes an EAGLE draft model beside a model of DRAFTED, whose path `target` is. Returns its path.
+
+    The model takes the embedding of a token and not the target's hidden state, and has the target's one layer. It has no
+    key of the first token. It lacks two norms with weights of 1: the first changes nothing, the last does not change the
+    order of tokens. So most drafts are accepted, and some are not."""
+    from safetensors.torch import load_file, save_file
+    path = f"{target}-draft-{engine}"
+    if os.path.exists(os.path.join(path, "config.json")):
+        return path
+    os.makedirs(path, exist_ok=True)
+    layer = "model.layers.0."
+    weights = {key[len("model."):]: x for key, x in load_file(os.path.join(target, "model.safetensors")).items()
+               if key.startswith(layer) and "input_layernorm" not in key}
+    with open(os.path.join(target, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    size = config["hidden_size"]
+    weights["fc.weight"] = torch.cat((torch.eye(size), torch.zeros(size, size)), 1).to(torch.bfloat16)
+    if engine == "sglang":
+        weights["fc.bias"] = torch.zeros(size, dtype=torch.bfloat16)
+    save_file(weights, os.path.join(path, "model.safetensors"), metadata={"format": "pt"})
+    name = {"sglang": "LlamaForCausalLMEagle", "vllm": "LlamaForCausalLM"}[engine]
+    with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(dict(config, architectures=[name]), file, indent=2)
+    return path
+
+
+def rename(path, old, new):
+    """Replaces a part of the names of tensors in a file of weights."""
+    from safetensors.torch import load_file, save_file
+    save_file({key.replace(old, new): x for key, x in load_file(path).items()}, path, metadata={"format": "pt"})
+
+
+def set_pattern(path, fields):
+    """Replaces the list of layers in a configuration by other fields."""
+    with open(path, encoding="utf-8") as file:
+        config = json.load(file)
+    del config["layers_block_type"]
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(dict(config, **fields), file, indent=2)
 
 
 def rounding_cache(kind):

@@ -27,16 +27,16 @@ LIMIT = 2.0  # times what bf16 is off by itself
 MIXER_LIMIT = 6 * 2.0 ** -9  # of the norm: mixers.py says why
 HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
 
-# engine: the step script; drafts: steps verify drafts; attention, plans: launches in all steps, or in each step where drafts
-# decide their number; without bounds where None
-Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page drafts attention plans")
+# engine: the step script; drafts: steps verify drafts; eagle: branches in which an EAGLE draft model proposes them, 0: none; attention,
+# plans: launches in all steps, or in each step where drafts decide their number; without bounds where None
+Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page drafts attention plans eagle")
 
 
 def case(engine, backend, model, target="gfx942", fp8=False, batched=256, page=16, drafts=False, attention=16,
-         plans=None):
-    more = ["fp8"] * fp8 + ["chunks"] * (batched < 48) + ["drafts"] * drafts
+         plans=None, eagle=0):
+    more = ["fp8"] * fp8 + ["chunks"] * (batched < 48) + ["drafts"] * drafts + [f"eagle{eagle}"] * (eagle > 0)
     return Case("-".join([engine, backend.lower(), model, target, *more]), engine, model, backend, target, fp8, batched, page,
-                drafts, attention, plans)
+                drafts, attention, plans, eagle)
 
 
 # Two layers; 8 steps where both prompts are in one, 11 in chunks of 16 tokens.
@@ -59,6 +59,9 @@ CASES = [
     case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=2, plans=1),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=2, plans=1),
+    # A step verifies drafts, and the draft model then runs twice. The prompts' step is like it, so both models have a launch for them.
+    case("vllm", "ATTN", "llama-1", attention=3, plans=3, eagle=1),
+    case("vllm", "ATTN", "llama-1", "gfx950", attention=3, plans=3, eagle=1),
     case("vllm", "ATTN", "granite-4", plans=8),
     case("vllm", "ATTN", "granite-4", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "nemotron-h", plans=8),
@@ -68,6 +71,8 @@ CASES = [
     case("vllm", "ATTN_MLA", "deepseek"),
     case("vllm", "ATTN_MLA", "deepseek", "gfx950", fp8=True),
     case("vllm", "ATTN_MLA", "deepseek", batched=16, attention=None),
+    case("vllm", "ATTN_MLA", "kimi-linear"),
+    case("vllm", "ATTN_MLA", "kimi-linear", "gfx950", batched=16, attention=None),
     case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", plans=8),
     case("vllm", "ATTN_MLA_SPARSE", "deepseek-v32", "gfx950", plans=8),
     case("sglang", "aiter", "qwen3", page=1),
@@ -78,6 +83,16 @@ CASES = [
     case("sglang", "attn", "gemma2", plans=16),
     case("sglang", "attn", "qwen3-next", plans=8),
     case("sglang", "attn", "qwen3-next", "gfx950", batched=16, attention=22, plans=11),
+    # A step verifies drafts and enters their tokens into the draft model, which then runs two steps alone.
+    case("sglang", "attn", "llama-1", page=1, attention=4, plans=4, eagle=1),
+    case("sglang", "attn", "llama-1", "gfx950", page=1, attention=4, plans=4, eagle=2),
+    case("sglang", "attn", "granite-4", plans=8),
+    case("sglang", "attn", "nemotron-h", "gfx950", batched=16, attention=22, plans=11),
+    # SGLang's pages of an indexer's keys have 64 tokens.
+    case("sglang", "attn", "deepseek-v32-yarn", page=64, plans=8),
+    case("sglang", "attn", "deepseek-v32-yarn", "gfx950", page=64, plans=8),
+    case("sglang", "attn", "kimi-linear"),
+    case("sglang", "attn", "kimi-linear", "gfx950", batched=16, attention=None),
     case("sglang", "attn", "deepseek-yarn"),  # without scaled positions SGLang's CPU layers refuse it
 ]
 
@@ -117,9 +132,10 @@ def faults(one, result, launches):
             out.append("no call of a Mamba2 layer was compared")
     for kind, pattern, each in (("attention", ATTENTION, one.attention), ("plan", PLAN, one.plans)):
         count = sum(1 for line in launches if pattern.match(line))
-        if each is not None and count != each * result.get("steps", 1):
-            out.append(f"{count} launches of {kind}, {each * result.get('steps', 1)} expected")
-    if one.drafts and result["steps"] >= len(result["prompts"][0]["tokens"]):
+        expected = each and each * result.get("steps", 1) + result.get("before", {}).get(kind, 0)
+        if each is not None and count != expected:
+            out.append(f"{count} launches of {kind}, {expected} expected")
+    if (one.drafts or one.eagle) and result["steps"] >= len(result["prompts"][0]["tokens"]):
         out.append("no draft was accepted")
     return out
 

@@ -59,7 +59,7 @@ def dense_layers(runner):
 
 
 def linear_layers(case, k_dim, v_dim):
-    """Returns the layers of a gated delta net with a convolution of two taps, as SGLang's fixture has it."""
+    """Returns the layers of a gated delta net or of KDA with a convolution of two taps, as SGLang's fixtures have them."""
     from sglang.srt.layers.radix_linear_attention import RadixLinearAttention
     return [RadixLinearAttention(0, case.num_k_heads, case.num_k_heads, case.num_v_heads, k_dim, k_dim, v_dim,
                                  conv_weights=torch.empty(1, 2), activation=None)]
@@ -93,16 +93,17 @@ def steady(backend):
     return backend
 
 
-def plugin(linear):
-    """Returns the function that makes the plugin's backend for a fixture. `linear` are layers beside attention."""
-    from attn.sglang import _backend, _latent, _linear
+def plugin(linear=(), kernels=None):
+    """Returns the function that makes the plugin's backend for a fixture. `linear` are layers beside attention, `kernels`
+    returns the entries of a description for them."""
+    from attn.sglang import _backend, _latent
 
     def make(runner):
-        runner.model = torch.nn.ModuleList(dense_layers(runner) + linear)
+        runner.model = torch.nn.ModuleList(dense_layers(runner) + list(linear))
         with get_spec().override(**DRAFTS):
             if runner.use_mla_backend:
                 return steady(_latent.LatentBackend(runner))
-            return steady(_backend.Backend(runner, _linear.kernels(runner)))
+            return steady(_backend.Backend(runner, kernels(runner) if kernels else ()))
     return make
 
 
@@ -153,7 +154,7 @@ def delta(backend):
     module.GDNAttnBackend = _linear.LinearBackend
 
     def call(test, case, size):
-        ATTENTION_BACKENDS[backend] = plugin(linear_layers(case, size, size))
+        ATTENTION_BACKENDS[backend] = plugin(linear_layers(case, size, size), _linear.kernels)
         module.run_gdn_attention_case(test, case, head_k_dim=size, head_v_dim=size, device="cpu")
 
     for case in module.make_gdn_cases(backend):
@@ -162,6 +163,42 @@ def delta(backend):
                 case = dataclasses.replace(case, num_v_heads=heads)
                 yield "run_gdn_attention_case", f"{case.name}-{size}-{heads}", (
                     lambda test, case=case, size=size: call(test, case, size))
+
+
+def kda(backend):
+    """Yields cases of KDA layers."""
+    from attn.sglang import _linear
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    module = kit("attention_methods.kda_attention")
+    module.KDAAttnBackend = _linear.KdaBackend
+
+    def call(test, case, size):
+        ATTENTION_BACKENDS[backend] = plugin(linear_layers(case, size, size), lambda runner: _linear.kernels(runner, "channel"))
+        module.run_kda_attention_case(test, case, head_k_dim=size, head_v_dim=size, device="cpu")
+
+    for case in module.make_kda_cases(backend):
+        for size in (64, 128):
+            yield "run_kda_attention_case", f"{case.name}-{size}", lambda test, case=case, size=size: call(test, case, size)
+
+
+def mamba2(backend):
+    """Yields cases of Mamba2 layers."""
+    from attn import _engine
+    from attn.sglang import _mamba
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    module = kit("attention_methods.mamba2_attention")
+    module.Mamba2AttnBackend = _mamba.MambaBackend
+
+    def call(test, case):
+        kind = _engine.MambaKind("bf16", case.conv_kernel, case.state_size, case.head_dim, "f32", "silu", True)
+        ATTENTION_BACKENDS[backend] = plugin(kernels=lambda runner: _engine.mamba_kernels([kind]) + [
+            _mamba.norm_kernel("bf16", case.intermediate_size // case.n_groups)])
+        module.run_mamba2_attention_case(test, case, device="cpu")
+
+    for case in module.make_mamba2_cases(backend):
+        for heads, groups, size, state in ((2, 1, 64, 128), (4, 2, 128, 64)):
+            case = dataclasses.replace(case, num_heads=heads, n_groups=groups, head_dim=size, state_size=state)
+            yield "run_mamba2_attention_case", f"{case.name}-{size}", lambda test, case=case: call(test, case)
 
 
 def drafts(backend):
@@ -196,7 +233,58 @@ def drafts(backend):
                 test, module.run_mla_eagle_verify_case, settings, case, topk=topk, kv_lora_rank=512, qk_rope_head_dim=64))
 
 
-KINDS = {"dense": dense, "latent": latent, "delta": delta, "drafts": drafts}
+def linear_drafts(backend):
+    """Yields cases of layers with states that verify drafts: gated delta nets and KDA as chains and trees, Mamba2 as chains, of
+    which SGLang has a reference."""
+    from attn import _engine
+    from attn.sglang import _linear, _mamba
+    from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
+    from sglang.srt.model_executor.forward_batch_info import ForwardMode
+    module = kit("runner_modes.speculative_target_verify_runner")
+    gdn, kda_kit, mamba = (kit(f"attention_methods.{name}_attention") for name in ("gdn", "kda", "mamba2"))
+    gdn.GDNAttnBackend, kda_kit.KDAAttnBackend, mamba.Mamba2AttnBackend = (
+        _linear.LinearBackend, _linear.KdaBackend, _mamba.MambaBackend)
+
+    plain = module._prepare_target_verify_batch
+
+    def prepare(batch, case, device):
+        """Prepares a batch, and takes back a number that SGLang's workers leave out too where drafts are verified."""
+        plain(batch, case, device)
+        batch.extend_num_tokens = None
+
+    module._prepare_target_verify_batch = prepare
+
+    def call(test, run, make, settings, *args, **sizes):
+        DRAFTS.clear()
+        DRAFTS.update(settings)
+        ATTENTION_BACKENDS[backend] = make
+        run(test, *args, device="cpu", **sizes)
+        DRAFTS.clear()
+
+    for topk in (1, 2):
+        for lens in ((4, 7), (15,)):
+            form = dict(backend=backend, forward_mode=ForwardMode.TARGET_VERIFY, page_size=16, prefix_lens=lens,
+                        extend_lens=(3,) * len(lens))
+            settings = dict(speculative_num_draft_tokens=3, speculative_eagle_topk=topk, speculative_algorithm="EAGLE")
+            for kind, cases, decay in (("gdn", gdn.GDNAttentionCase, "head"), ("kda", kda_kit.KDAAttentionCase, "channel")):
+                case = cases(name=f"verify_{kind}_{lens[0]}_{topk}", num_k_heads=2, num_v_heads=2, **form)
+                yield f"run_{kind}_eagle_verify_case", case.name, (
+                    lambda test, kind=kind, case=case, decay=decay, settings=settings, topk=topk: call(
+                        test, getattr(module, f"run_{kind}_eagle_verify_case"), plugin(
+                            linear_layers(case, 64, 64), lambda runner: _linear.kernels(runner, decay)),
+                        settings, case, topk=topk, head_k_dim=64, head_v_dim=64))
+            if topk == 1:
+                case = mamba.Mamba2AttentionCase(
+                    name=f"verify_mamba2_{lens[0]}", num_heads=4, head_dim=64, state_size=128, n_groups=2, conv_kernel=4,
+                    mamba_chunk_size=16, hidden_size=32, **form)
+                entries = _engine.mamba_kernels([_engine.MambaKind("bf16", 4, 128, 64, "f32", "silu", True)], trees=True)
+                yield "run_mamba2_eagle_verify_case", case.name, (lambda test, case=case, settings=settings, entries=entries: call(
+                    test, module.run_mamba2_eagle_verify_case, plugin(kernels=lambda runner: [
+                        *entries, _mamba.norm_kernel("bf16", 128)]), settings, case, topk=1))
+
+
+KINDS = {"dense": dense, "latent": latent, "delta": delta, "kda": kda, "mamba2": mamba2, "drafts": drafts,
+         "linear-drafts": linear_drafts}
 
 
 def run(call, launches):
@@ -224,7 +312,7 @@ def main(job):
             op_session.install(job["checkout"], job["target"])
             ATTENTION_BACKENDS[backend] = aiter(ATTENTION_BACKENDS[backend])
         else:
-            ATTENTION_BACKENDS[backend] = plugin([])
+            ATTENTION_BACKENDS[backend] = plugin()
         with open(job["out"], "a", buffering=1) as out:
             for function, name, call in KINDS[kind](backend):
                 if row["leave"] and re.search(row["leave"], name):

@@ -15,18 +15,30 @@ import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
 import models  # noqa: E402
 
+STEPS = 3  # of a draft model
+
 
 def main(case):
     path = models.write(case["model"], case["folder"])
     if case["backend"] == "aiter":
         aiter_pack.prepare(case)
+    more = {}
+    if case["eagle"]:  # 3 steps of the draft model propose 3 tokens of each branch; 4 or 6 with the last one of the target are verified
+        more = dict(speculative_algorithm="EAGLE", speculative_draft_model_path=models.write_draft(path, "sglang"),
+                    speculative_num_steps=STEPS, speculative_eagle_topk=case["eagle"],
+                    speculative_num_draft_tokens=STEPS + 1 if case["eagle"] == 1 else 2 * STEPS)
+    chosen = None
+    if case["model"].startswith("deepseek-v32"):
+        import choices
+        chosen, record = choices.Choices(case["target"], record=False), os.path.join(case["folder"], f"{case['name']}.choices")
+        os.environ.update(ATTN_CHOICES=record, ATTN_CHOICES_TARGET=case["target"])  # record.py reads them in SGLang's scheduler
     from sglang import Engine
     engine = Engine(model_path=path, device="cpu", dtype="bfloat16", attention_backend=case["backend"],
                     skip_tokenizer_init=True, max_total_tokens=1024, max_running_requests=4, context_length=256,
                     disable_radix_cache=True, page_size=case["page"], sampling_backend="pytorch", grammar_backend="none",
                     log_level="warning", disable_overlap_schedule=True, mem_fraction_static=0.9, skip_server_warmup=True,
                     disable_hybrid_swa_memory=True, enable_mixed_chunk=case["batched"] < 48,
-                    chunked_prefill_size=case["batched"], kv_cache_dtype="fp8_e4m3" if case["fp8"] else "auto")
+                    chunked_prefill_size=case["batched"], kv_cache_dtype="fp8_e4m3" if case["fp8"] else "auto", **more)
     print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
     start = time.perf_counter()
     outs = engine.generate(input_ids=models.PROMPTS, return_logprob=True, top_logprobs_num=models.VOCABULARY,
@@ -34,13 +46,20 @@ def main(case):
     seconds = time.perf_counter() - start
     print("END", file=sys.stderr, flush=True)
     kind = getattr(torch, models.FP8[case["target"]]) if case["fp8"] else None
-    reference, result = models.Reference(path, kind), []
+    if chosen:
+        chosen.take_record(record)
+    reference, result = models.Reference(path, kind, chosen), []
     for prompt, out in zip(models.PROMPTS, outs):
         rows = torch.empty(case["tokens"], models.VOCABULARY)
         for row, top in zip(rows, out["meta_info"]["output_top_logprobs"]):
             row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
         result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
-    print(json.dumps({"seconds": seconds, "prompts": result}), flush=True)
+    steps = {}
+    if case["eagle"]:  # before them both models take the prompts
+        steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=2, plan=2))
+    if chosen:
+        steps["choices"] = {"used": chosen.used, "products": chosen.products}
+    print(json.dumps({"seconds": seconds, "prompts": result, **steps}), flush=True)
     engine.shutdown()
 
 

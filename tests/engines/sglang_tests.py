@@ -12,9 +12,9 @@ import own_tests
 from own_tests import row
 
 ROWS = {
-    "gfx942": [row(f"attn {kind}") for kind in ("dense", "latent", "delta", "drafts")],
+    "gfx942": [row(f"attn {kind}") for kind in ("dense", "latent", "delta", "kda", "mamba2", "drafts", "linear-drafts")],
     # SGLang's own backend takes a prompt's latents and rotated keys as two tensors; the fixture passes one.
-    "gfx950": [row("attn delta"), row("aiter dense"), row("aiter latent", leave="extend")],
+    "gfx950": [row("attn delta"), row("attn kda"), row("attn mamba2"), row("aiter dense"), row("aiter latent", leave="extend")],
 }
 SUITE = own_tests.Suite(own_tests.HERE / "sglang_tests.txt", ROWS, "sglang", "")
 

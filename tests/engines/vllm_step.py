@@ -29,13 +29,18 @@ def main(case):
         drafts.learn(path, case["tokens"])
     made_choices = choices.Choices(case["target"]) if case["backend"] == "ATTN_MLA_SPARSE" else None
     compared = mixers.Mixers() if case["model"] in models.MAMBA2 else None
+    speculative = None
+    if case["drafts"]:
+        speculative = dict(method="custom_class", model="drafts.Drafts", num_speculative_tokens=drafts.COUNT)
+    if case["eagle"]:
+        speculative = dict(method="eagle", model=models.write_draft(path, "vllm"), num_speculative_tokens=drafts.COUNT)
     from vllm import LLM, SamplingParams
     llm = LLM(path, skip_tokenizer_init=True, enforce_eager=True, dtype="bfloat16", max_model_len=256, max_num_seqs=4,
               max_num_batched_tokens=case["batched"], kv_cache_memory_bytes=8 << 20, block_size=case["page"],
               enable_prefix_caching=False, enable_chunked_prefill=True, max_logprobs=models.VOCABULARY,
               kv_cache_dtype="fp8" if case["fp8"] else "auto", attention_backend=case["backend"],
-              speculative_config=dict(method="custom_class", model="drafts.Drafts", num_speculative_tokens=drafts.COUNT)
-              if case["drafts"] else None)
+              speculative_config=speculative)
+    taken = Steps(llm.llm_engine)
     print("BEGIN", file=sys.stderr, flush=True)  # of the launches that are counted
     start = time.perf_counter()
     outs = llm.generate([{"prompt_token_ids": p} for p in models.PROMPTS],
@@ -52,7 +57,20 @@ def main(case):
     print(json.dumps({"seconds": seconds, "prompts": result,
                       "choices": {"used": made_choices.used, "products": made_choices.products} if made_choices else None,
                       "mixers": dict(vars(compared), groups=sorted(compared.groups)) if compared else None,
-                      "steps": drafts.steps([p["tokens"] for p in result]) if case["drafts"] else 1}), flush=True)
+                      "steps": drafts.steps([p["tokens"] for p in result]) if case["drafts"] else taken.count - 1 if case["eagle"] else 1,
+                      "before": dict(attention=3, plan=3) if case["eagle"] else {}}), flush=True)
+
+
+class Steps:
+    """Counts the steps of an engine."""
+
+    def __init__(self, engine):
+        self.count, self.plain, engine.step = 0, engine.step, self.step
+
+    def step(self):
+        """Replaces the engine's step()."""
+        self.count += 1
+        return self.plain()
 
 
 if __name__ == "__main__":

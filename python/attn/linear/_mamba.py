@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The convolution and the recurrence of a Mamba2 layer, for the plugins of engines. Rows are those of an engine's input
+"""The convolution and the recurrence of a Mamba2 layer, for the plugins of engines. Rows are the output of an engine's input
 projection: x, B and C side by side."""
 import typing
 

@@ -18,27 +18,45 @@ def register():
     """Entry point of sglang.srt.plugins: adds the backend. SGLang calls it in each process."""
     _engine.serve_aiter()
     from sglang.srt.arg_groups.choices import ATTENTION_BACKEND_CHOICES
+    from sglang.srt.configs.model_config import is_deepseek_dsa
     from sglang.srt.layers.attention.attention_registry import register_attention_backend
     if "attn" not in ATTENTION_BACKEND_CHOICES:
         ATTENTION_BACKEND_CHOICES.append("attn")
 
     def linear_kernels(runner):
-        """Puts the plugin's backend of gated delta nets in the place of SGLang's, which SGLang makes next. Returns the entries
+        """Puts the plugin's backend of linear layers in the place of SGLang's, which SGLang makes next. Returns the entries
         of a description for them."""
-        from sglang.srt.configs.hybrid_arch import hybrid_gdn_config
-        if hybrid_gdn_config(runner.model_config) is None:
-            return []
-        from attn.sglang import _linear
-        _linear.gdn_backend.GDNAttnBackend = _linear.LinearBackend
-        return _linear.kernels(runner)
+        from sglang.srt.configs.hybrid_arch import hybrid_gdn_config, hybrid_kda_config, mamba2_config
+        config = runner.model_config
+        if hybrid_gdn_config(config) is not None:
+            from attn.sglang import _linear
+            _linear.gdn_backend.GDNAttnBackend = _linear.LinearBackend
+            return _linear.kernels(runner)
+        if hybrid_kda_config(config) is not None:
+            from attn.sglang import _linear
+            _linear.kda_backend.KDAAttnBackend = _linear.KdaBackend
+            return _linear.kernels(runner, "channel")
+        if mamba2_config(config) is not None:
+            from attn.sglang import _mamba
+            _mamba.hybrid.Mamba2AttnBackend = _mamba.MambaBackend
+            return _mamba.kernels(runner)
+        return []
 
     @register_attention_backend("attn")
     def make(runner):
         from attn.sglang._backend import Backend
         from attn.sglang._latent import LatentBackend
+        if runner.use_mla_backend and is_deepseek_dsa(runner.model_config.hf_text_config):
+            from attn.sglang._sparse import SparseBackend
+            return SparseBackend(runner)
         if runner.use_mla_backend:
-            return LatentBackend(runner)
+            return LatentBackend(runner, linear_kernels(runner))
         return Backend(runner, linear_kernels(runner))
 
+    from attn.sglang import _drafts
+    _drafts.install(make)
+    if platform():
+        from attn.sglang import _simulated
+        _simulated.take_trees()
     from sglang.srt.models.deepseek_common import attention_backend_handler as handler
     handler.AttentionBackendRegistry.register("attn", lambda layer, batch: handler.AttnForwardMethod.MLA)

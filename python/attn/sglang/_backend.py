@@ -3,6 +3,8 @@
 
 A step's lengths and pages are copied into tensors that stay, and planned once for each kind of layer; layers only launch
 attention. Captured graphs of decode read the same tensors, so eager steps and replays have one path."""
+import copy
+
 import torch
 from sglang.srt.layers.attention.base_attn_backend import AttentionBackend
 from sglang.srt.layers.radix_attention import AttentionType, RadixAttention
@@ -30,6 +32,24 @@ def drafts_of():
     spec = get_spec()
     trees = (spec.speculative_eagle_topk or 1) > 1 or spec.speculative_algorithm == "NGRAM"
     return spec.speculative_num_draft_tokens or 1, trees
+
+
+_opened = {}  # {ordinal: (entries of a description, their Device)}
+
+
+def open_device(runner, entries):
+    """Returns the device of a model with kernels of `entries`, which attn.aiter's calls take too. A draft model's device also
+    has the target's kernels, since the calls of both go to the one that was opened last."""
+    ordinal = runner.gpu_id if torch.cuda.is_available() else 0
+    known, device = _opened.get(ordinal, ((), None))
+    if runner.is_draft_worker:
+        if all(entry in known for entry in entries):
+            return device
+        entries = _engine.unique([*known, *entries])
+    device = _engine.open_device(entries, ordinal)
+    _opened[ordinal] = entries, device
+    aiter.use(device=device)
+    return device
 
 
 class Pages:
@@ -64,6 +84,24 @@ class Pages:
             torch.cumsum(batch.extend_seq_lens, 0, dtype=torch.int32, out=self.starts[1:n + 1])
             longest = max(batch.extend_seq_lens_cpu)
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
+
+    def fill_drafts(self, batch, step, topk, steps):
+        """Fills in step `step` of `steps` in which a draft model proposes tokens: `topk` branches of each sequence, each with
+        a query. Returns what fill() does. batch.seq_lens counts no draft. SGLang reserves the tokens after a sequence for the
+        branches, one branch after the other. It takes several branches with pages of one token only."""
+        n = batch.batch_size
+        rows, before = n * topk, batch.seq_lens.repeat_interleave(topk)
+        torch.add(before, step + 1, out=self.lengths[:rows])
+        pages = torch.div(self.tokens[batch.req_pool_indices, ::self.page], self.page, rounding_mode="floor")
+        pages = pages.repeat_interleave(topk, 0)
+        if topk > 1:
+            branch = torch.arange(topk, device=before.device).repeat(n)
+            column = torch.arange(pages.shape[1], device=before.device)[None]
+            moved = column + (branch * steps)[:, None] * (column >= before[:, None])
+            pages = pages.gather(1, moved.clamp(max=pages.shape[1] - 1))
+        self.table[:rows].copy_(pages)
+        self.starts[:rows + 1].copy_(self.counted[:rows + 1])
+        return self.lengths[:rows], self.table[:rows], self.starts[:rows + 1], 1
 
     def tree(self, batch):
         """Returns the mask of a step that verifies trees of drafts, and where each sequence begins in it; None for any other
@@ -121,12 +159,10 @@ class Backend(Pooled):
         fp8 = str(runner.kv_cache_dtype).startswith("torch.float8")
         self.kv_dtype = "fp8" if fp8 else "same"
         self.sinks = any(name.endswith("sinks") for name, _ in runner.model.named_parameters())
-        kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
+        self.kinds = kinds = [self.kind(layer, self.sinks) for layer in layers_of(runner)]
         drafts, self.trees = drafts_of()
         queries = min(drafts, MOST_DRAFTS)
-        device = _engine.open_device([*_engine.kernels(kinds, queries, self.trees), *linear],
-                                     runner.gpu_id if torch.cuda.is_available() else 0)
-        aiter.use(device=device)
+        self.device = device = open_device(runner, [*_engine.kernels(kinds, queries, self.trees), *linear])
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
         tokens = max(runner.server_args.chunked_prefill_size or 0, runner.server_args.max_prefill_tokens,
@@ -136,7 +172,20 @@ class Backend(Pooled):
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.rotated = {self.pool.get_key_buffer(layer.layer_id).data_ptr(): kind for layer, kind in zip(layers_of(runner), kinds)}
         self.pending = None  # a _rotation.Pending, between a rotation and its attention
-        _rotation.install(self, rotations)
+        if not runner.is_draft_worker:
+            _rotation.install(self, rotations)
+
+    def fresh(self, runner, rows):
+        """Returns a copy that plans steps of up to `rows` queries, one of each sequence, in tensors of its own."""
+        out = copy.copy(self)
+        out.pages = Pages(runner, rows)
+        out.steps = _engine.Steps(self.device, self.kinds, page_size=self.page, max_batch=rows, max_tokens=rows)
+        return out
+
+    def plan_drafts(self, batch, *step):
+        """Plans a step in which a draft model proposes tokens. `step` are arguments of Pages.fill_drafts()."""
+        planned = self.pages.fill_drafts(batch, *step)
+        self.steps.plan(*planned, stream=calls.stream(planned[0]))
 
     def kind(self, layer, sinks):
         """Returns the Kind of a layer."""

@@ -1,37 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's attention backend "attn" for models with latent attention: absorbed decode and absorbed prefill, over a pool of
 latents [slots, 1, latent + rope]."""
+import copy
+
 import torch
 
 import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
-from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of
+from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of, open_device
 
 PIECE = 16  # queries of a sequence in a workgroup of absorbed prefill, at most
 ROWS = 1024  # most heads times queries of a sequence that mla_decode takes
 
 
-class LatentBackend(Pooled):
+def kind_of(runner):
+    """Returns the LatentKind of a model's layers."""
+    config = runner.model_config
+    fp8 = str(runner.kv_cache_dtype).startswith("torch.float8")
+    layer = next(x for x in layers_of(runner) if x.tp_k_head_num == 1 and x.v_head_dim == config.kv_lora_rank)
+    return _engine.LatentKind(
+        dtype=DTYPES[runner.dtype], heads=layer.tp_q_head_num, latent=config.kv_lora_rank, rope=config.qk_rope_head_dim,
+        head_dim=config.qk_nope_head_dim + config.qk_rope_head_dim, head_dim_v=config.v_head_dim,
+        scale=float(layer.scaling), kv_dtype="fp8" if fp8 else "same")
+
+
+class LatentRows(Pooled):
+    """Rows of queries and of the pool, for backends of latent attention with a LatentKind `kind`."""
+
+    def rows(self, layer):
+        """Returns a layer's latents and rotated keys [pages, P, 1, latent + rope]."""
+        return self.pool.get_key_buffer(layer.layer_id).view(-1, self.page, 1, self.kind.latent + self.kind.rope)
+
+    def write(self, layer, rows, k, k_rope, slots, scale):
+        """Writes the step's latents, with the rotated keys at their end or in k_rope."""
+        latents, rotated = (k, k_rope) if k_rope is not None else k.split([self.kind.latent, self.kind.rope], -1)
+        aiter.concat_and_cache_mla(latents.reshape(-1, self.kind.latent), rotated.reshape(-1, self.kind.rope),
+                                   rows[:, :, 0], slots, "fp8" if self.kind.kv_dtype == "fp8" else "auto", scale)
+
+    @staticmethod
+    def queries(q, q_rope, layer):
+        """Returns queries [tokens, heads, latent + rope], whose rotated part may be q_rope."""
+        q = q.view(-1, layer.tp_q_head_num, q.shape[-1] // (1 if q.ndim == 3 else layer.tp_q_head_num))
+        return q if q_rope is None else torch.cat((q, q_rope.view(*q.shape[:2], -1)), -1)
+
+
+class LatentBackend(LatentRows):
     """Attention of queries [tokens, heads, latent + rope] to a pool of latents."""
 
-    def __init__(self, runner):
+    def __init__(self, runner, linear=()):
+        """`linear` are entries of a description for layers that are no attention."""
         super().__init__(runner)
-        config = runner.model_config
-        fp8 = str(runner.kv_cache_dtype).startswith("torch.float8")
-        layer = next(x for x in layers_of(runner) if x.tp_k_head_num == 1 and x.v_head_dim == config.kv_lora_rank)
-        self.kind = _engine.LatentKind(
-            dtype=DTYPES[runner.dtype], heads=layer.tp_q_head_num, latent=config.kv_lora_rank, rope=config.qk_rope_head_dim,
-            head_dim=config.qk_nope_head_dim + config.qk_rope_head_dim, head_dim_v=config.v_head_dim,
-            scale=float(layer.scaling), kv_dtype="fp8" if fp8 else "same")
+        self.kind = kind_of(runner)
         drafts, most = drafts_of()[0], min(ROWS // self.kind.heads, MOST_DRAFTS)
         self.drafts = drafts if drafts <= most else 1  # more are prefill
         entries = _engine.latent_kernels([self.kind], self.drafts, absorbed=True)
         pieces = [1, next(n for n in (PIECE, 8, 4, 2) if n <= most)]
         entries += [{**entry, "page_table": "indices", "q_len": pieces} for entry in entries if entry["op"] == "mla_decode"]
-        device = _engine.open_device(entries, runner.gpu_id if torch.cuda.is_available() else 0)
-        aiter.use(device=device)
+        self.device = device = open_device(runner, [*entries, *linear])
         sequences = runner.req_to_token_pool.size
         self.pages = Pages(runner, sequences)
         # Steps of one query a sequence, and steps that verify drafts.
@@ -40,6 +67,18 @@ class LatentBackend(Pooled):
         self.planned = None  # the current step's entry of self.steps; None in a step with prompts
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
+
+    def fresh(self, runner, rows):
+        """Returns a copy that plans steps of up to `rows` queries, one of each sequence, in tensors of its own."""
+        out = copy.copy(self)
+        out.pages = Pages(runner, rows)
+        out.planned = _engine.LatentSteps(self.device, self.kind, page_size=self.page, max_batch=rows)
+        return out
+
+    def plan_drafts(self, batch, *step):
+        """Plans a step in which a draft model proposes tokens. `step` are arguments of Pages.fill_drafts()."""
+        lengths, table, starts, _ = self.pages.fill_drafts(batch, *step)
+        self.planned.plan(lengths, table, starts, calls.stream(lengths))
 
     def init_forward_metadata_out_graph(self, forward_batch, in_capture=False):
         """Plans a step of decode, or one that verifies a chain of drafts; a step with prompts keeps its lists of pages."""
@@ -67,16 +106,10 @@ class LatentBackend(Pooled):
         unknown = [name for name, value in others.items() if value is not None and value is not False]
         if unknown or layer.tp_k_head_num != 1:
             raise NotServed("attn", f"latent attention with {', '.join(unknown) or 'expanded keys'}")
-        rows = self.pool.get_key_buffer(layer.layer_id).view(-1, self.page, 1, self.kind.latent + self.kind.rope)
-        scale = self.one if layer.k_scale is None else layer.k_scale.view(1)
+        rows, scale = self.rows(layer), self.one if layer.k_scale is None else layer.k_scale.view(1)
         if save_kv_cache and k is not None:
-            latents, rotated = (k, k_rope) if k_rope is not None else k.split([self.kind.latent, self.kind.rope], -1)
-            aiter.concat_and_cache_mla(latents.reshape(-1, self.kind.latent), rotated.reshape(-1, self.kind.rope),
-                                       rows[:, :, 0], batch.out_cache_loc, "fp8" if self.kind.kv_dtype == "fp8" else "auto",
-                                       scale)
-        q = q.view(-1, layer.tp_q_head_num, q.shape[-1] // (1 if q.ndim == 3 else layer.tp_q_head_num))
-        if q_rope is not None:
-            q = torch.cat((q, q_rope.view(*q.shape[:2], -1)), -1)
+            self.write(layer, rows, k, k_rope, batch.out_cache_loc, scale)
+        q = self.queries(q, q_rope, layer)
         out = q.new_empty(*q.shape[:2], self.kind.latent)
         if self.planned:
             self.planned.run(q, rows[:, :, 0], out, k_scale=scale, stream=calls.stream(q))

@@ -65,9 +65,9 @@ class MambaBackend(hybrid.Mamba2AttnBackend):
 
     def forward(self, mixer, hidden_states, output, layer_id, forward_batch, mup_vector=None, use_triton_causal_conv=False):
         """Runs a layer on hidden_states [tokens, hidden]. Returns its output, which is written to `output` too unless that
-        is None."""
+        is None. Layers of Mamba1 run by SGLang's kernels."""
         if not isinstance(mixer, MambaMixer2):
-            raise NotServed("attn", f"layers of the class {type(mixer).__name__} in a hybrid model")
+            return super().forward(mixer, hidden_states, output, layer_id, forward_batch, mup_vector, use_triton_causal_conv)
         step, cache = self.forward_metadata, self.req_to_token_pool.mamba2_layer_cache(layer_id)
         if step.has_mamba_track_mask and step.num_prefills:
             raise NotServed("attn", "states at the boundaries of chunks, which a prefix cache of states keeps")

@@ -2,9 +2,11 @@
 """A platform of SGLang for machines without a GPU: tensors are in the host's memory, attention runs on hipsim. It is an
 out-of-tree platform, for which SGLang takes its layers in plain torch."""
 import torch
+import torch._dynamo
 from sglang.srt.platforms.cpu import CpuSRTPlatform
 from sglang.srt.platforms.device_mixin import PlatformEnum
 
+from attn import _engine
 
 _device_module = torch.get_device_module
 
@@ -15,7 +17,22 @@ def device_module(device=None):
     return _device_module(device or "cpu")
 
 
+def capability(device=None):
+    """Like torch.cuda.get_device_capability(), but of the simulated GPU. SGLang reads it for models with an indexer."""
+    return 9, 4 if _engine.simulated_target() == "gfx942" else 5
+
+
+device_module.__wrapped__ = _device_module.__wrapped__  # which PyTorch's compiler reads
+torch._dynamo.config.disable = True  # functions that SGLang compiles for a GPU run as they are
 torch.get_device_module = device_module
+torch.cuda.get_device_capability = capability
+
+
+def take_trees():
+    """Makes SGLang build and verify trees of drafts by its kernels in Triton, which TRITON_INTERPRET=1 runs on the host. SGLang
+    names the platforms that take them in its source."""
+    from sglang.kernels.ops.speculative import spec_tree
+    spec_tree._is_xpu = True
 
 
 class Platform(CpuSRTPlatform):
@@ -24,6 +41,15 @@ class Platform(CpuSRTPlatform):
 
     def get_default_attention_backend(self):
         return "attn"
+
+    def get_default_speculative_draft_attention_backend(self, algorithm):
+        return "attn"
+
+    def supports_speculative_algorithm(self, algorithm):
+        return True
+
+    def supports_speculative_draft_attention_backend(self, algorithm, backend):
+        return backend == "attn"
 
     def get_torch_distributed_backend_str(self):
         return "gloo"
