@@ -60,20 +60,22 @@ struct tir_machine {
     bool copies_apart;    /* copies to LDS have a counter of their own, and vm_max is its limit */
     unsigned lds_bytes;   /* limit of a workgroup */
     unsigned lds_granule; /* allocation unit */
-    unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
-    unsigned vgprs_per_simd;   /* VGPRs and AGPRs per lane of a SIMD */
-    unsigned wave_vgprs;       /* most VGPRs and AGPRs per lane that a wave can address */
-    unsigned to_lds_max_bytes; /* widest copy to LDS of a lane: 4 or 16 bytes */
-    bool has_tensor_mover;     /* tensor_load_to_lds, whose counter has the limit vm_max */
-    bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
-    bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
-    bool has_lds_read_tr16;    /* ds_load_tr16_b128 */
-    bool has_cvt_pk_bf16;      /* v_cvt_pk_bf16_f32 */
-    bool has_dot_bf16;         /* v_dot2_f32_bf16 */
-    bool has_pk_max3;          /* v_pk_maximum3_f16 */
-    bool has_cvt_scale;        /* v_cvt_scalef32_pk_bf16_fp8 and its like */
-    uint8_t exp_slots;         /* 4-clock issue slots of one transcendental */
-    uint8_t swap_slots;        /* 4-clock issue slots of one v_permlane*_swap */
+    unsigned lds_bank_bytes;    /* bytes of all banks together: 128 or 256 */
+    unsigned lds_segment_bytes; /* a pair of SIMDs reads one segment while the other pair reads
+                                   another; segments are this long */
+    unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
+    unsigned wave_vgprs;        /* most VGPRs and AGPRs per lane that a wave can address */
+    unsigned to_lds_max_bytes;  /* widest copy to LDS of a lane: 4 or 16 bytes */
+    bool has_tensor_mover;      /* tensor_load_to_lds, whose counter has the limit vm_max */
+    bool has_lane_swap;         /* v_permlane{16,32}_swap_b32 */
+    bool has_lds_read_tr;       /* ds_read_b64_tr_b16 and _b8 */
+    bool has_lds_read_tr16;     /* ds_load_tr16_b128 */
+    bool has_cvt_pk_bf16;       /* v_cvt_pk_bf16_f32 */
+    bool has_dot_bf16;          /* v_dot2_f32_bf16 */
+    bool has_pk_max3;           /* v_pk_maximum3_f16 */
+    bool has_cvt_scale;         /* v_cvt_scalef32_pk_bf16_fp8 and its like */
+    uint8_t exp_slots;          /* 4-clock issue slots of one transcendental */
+    uint8_t swap_slots;         /* 4-clock issue slots of one v_permlane*_swap */
     bool fp8_is_fnuz;
 };
 

@@ -22,15 +22,35 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Allocates LDS for the second halves of K and V from a new segment on. Finds the waves that take
+ * the halves in the other order. Wave w is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
+static void reserve_halves(struct prefill *p)
+{
+    enum { SECOND_PAIR = 2 /* bit of a SIMD's number */ };
+    struct tir_builder *b = &p->b;
+    struct prefill_panel *const n = p->k.panels;
+    n[1].buffer = tir_lds_buffer(b, p->k.room, p->m->lds_segment_bytes);
+    p->value.other = tir_lds_buffer(b, p->value.room, 16);
+    const struct tir_value pair = tir_and(b, tir_wave_id(b), tir_i32(b, SECOND_PAIR));
+    p->swapped = tir_cmp_ne(b, pair, tir_i32(b, 0));
+    for (unsigned i = 0; i < 2; i++) {
+        const struct tir_value v[] = {p->value.buffer, p->value.other};
+        n[i].read_from = tir_select(b, p->swapped, n[1 - i].buffer, n[i].buffer);
+        p->value.read_from[i] = tir_select(b, p->swapped, v[1 - i], v[i]);
+    }
+}
+
 /* Allocates LDS for K, V, and rows of Q and O. */
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
     p->shape.scores = tir_tile(p->b.f, TIR_F32, p->tile->keys, prefill_queries(p), &s);
-    for (unsigned i = 0; i < p->k.n_panels; i++)
+    for (unsigned i = 0; i < (prefill_has_halves(p) ? 1 : p->k.n_panels); i++)
         p->k.panels[i].buffer = tir_lds_buffer(
             &p->b, i ? p->k.tiles * prefill_k_bytes(p, &p->k.panels[i]) : p->k.room, 16);
     p->value.buffer = tir_lds_buffer(&p->b, p->value.room, 16);
+    if (prefill_has_halves(p))
+        reserve_halves(p);
     if (p->staging.home == PREFILL_KV_ROOM)
         p->staging.buffer = p->k.panels[0].buffer;
     else if (p->staging.home == PREFILL_V_ROOM)
@@ -401,7 +421,7 @@ const struct att_template att_template_prefill = {
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
             "key_groups", "whole_heads", "early_priority", "workgroups", "even_code",
-            "fresh_offsets", "most_keys", "side"},
+            "fresh_offsets", "most_keys", "halves", "side"},
     .renamed = {"alone", "workgroups"},
     .n_knobs = PREFILL_N_KNOBS,
     .pipelines = prefill_pipelines,

@@ -44,7 +44,7 @@ struct att_kernel {
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
-enum { ATT_OWN_MAX = 15 };
+enum { ATT_OWN_MAX = 17 };
 
 /**
  * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not

@@ -99,10 +99,23 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
                           : att_softmax_exponent(a->b, &a->softmax, s, m);
 }
 
+/* Returns x with each lane's columns in its first registers. An eighth of the rows that a lane has
+ * is then a run of registers. Several matrix instructions side by side leave columns in the last
+ * ones. */
+static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
+{
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_layout *const own = tir_layout_of(b->f, t);
+    const struct tir_layout apart = tir_layout_regs_first(own, TIR_RC(t.rows / 8 - 1, t.cols - 1));
+    return tir_layout_equal(own, &apart) ? x : tir_relayout(b, x, &apart);
+}
+
 static struct att_powers begin_powers(const struct att_attention *a, struct tir_value exponent)
 {
     struct att_powers r = {.n = 0};
-    begin_part(a, &r, exponent, 8, a->packed_eighths, a->late_eighths);
+    const bool cuts = a->late_eighths || a->packed_eighths;
+    begin_part(a, &r, cuts ? rows_last(a->b, exponent) : exponent, 8, a->packed_eighths,
+               a->late_eighths);
     return r;
 }
 
@@ -126,7 +139,10 @@ static struct tir_value finish_powers(struct att_attention *a, struct att_powers
             r->part[i] = round_weights(a, r->part[i]);
     }
     unsigned at = 0;
-    return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
+    const struct tir_value p = join_parts(a->b, r, &at, 8);
+    const struct tir_layout *const own = tir_layout_of(a->b->f, a->softmax.scores);
+    const bool same = tir_layout_equal(own, tir_layout_of(a->b->f, tir_typeof(a->b->f, p)));
+    return tir_named(a->b, "p", same ? p : tir_relayout(a->b, p, own));
 }
 
 static void build_exponent(void *context)

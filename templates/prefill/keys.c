@@ -131,6 +131,14 @@ static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, n->buffer, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
+/* Returns the LDS address of the tile that the wave reads for a panel. */
+static struct tir_value k_source(struct prefill *p, const struct prefill_panel *n,
+                                 struct tir_value tile)
+{
+    const struct tir_value from = n->read_from.id ? n->read_from : n->buffer;
+    return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
+}
+
 /* Issues the copy to LDS, or the loads, of a panel of K. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
@@ -189,19 +197,24 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
     const struct tir_layout all = prefill_k_lds(p, n, prefill_groups(p)),
                             lds = prefill_k_lds(p, n, 1);
     const unsigned of_each = tir_lds_address(&all, p->tile->keys * n->width, prefill_bytes(p));
-    const struct tir_value at = at_group(p, k_buffer(p, n, tile), (int)of_each);
+    const struct tir_value at = at_group(p, k_source(p, n, tile), (int)of_each);
     return tir_tile_lds_load_first(b, at, t, &lds,
                                    prefill_is_padded(p, n) ? prefill_valid(p, n) : 0);
 }
 
 /* ---- V ---- */
 
-/* Returns the LDS address of a tile of V. */
-static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
+/* Returns the LDS address of a tile in a buffer of V. */
+static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, struct tir_value tile)
 {
-    return p->value.tiles == 1
-               ? p->value.buffer
-               : ring_buffer(p, p->value.buffer, tile, p->value.tiles, prefill_v_bytes(p));
+    return p->value.tiles == 1 ? buffer
+                               : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
+}
+
+/* Returns the LDS address of a tile of V, of all columns or of half `half` of them. */
+static struct tir_value v_buffer(struct prefill *p, struct tir_value tile, unsigned half)
+{
+    return tile_of_v(p, half ? p->value.other : p->value.buffer, tile);
 }
 
 /* Returns the LDS address of V of the wave's key group. */
@@ -212,7 +225,7 @@ static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
     const unsigned of_each = prefill_transposes_v(p)
                                  ? prefill_v_bytes(p) / prefill_groups(p)
                                  : tir_lds_address(&copied, first, prefill_bytes(p));
-    return at_group(p, v_buffer(p, tile), (int)of_each);
+    return at_group(p, v_buffer(p, tile, 0), (int)of_each);
 }
 
 /* Issues the copy to LDS, or the loads to now.v_loaded, of a tile of V. */
@@ -221,23 +234,25 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
     struct tir_builder *b = &p->b;
     const struct tir_layout copied = prefill_v_copied(p);
     struct tir_value key = first_key(p, tile);
-    if (p->source.kind == PREFILL_PAGE_COPIES) {
-        const struct prefill_page_copy copy = {&p->source.v.cache, p->now.v_pages,    0,
-                                               prefill_dv(p),      v_buffer(p, tile), &copied,
-                                               PREFILL_COPIES_OF_V};
+    const unsigned columns = prefill_v_columns(p), halves = prefill_dv(p) / columns;
+    for (unsigned i = 0; p->source.kind == PREFILL_PAGE_COPIES && i < halves; i++) {
+        const struct prefill_page_copy copy = {
+            &p->source.v.cache,   p->now.v_pages, i * columns,        columns,
+            v_buffer(p, tile, i), &copied,        PREFILL_COPIES_OF_V};
         prefill_copy_page(p, &copy, tile);
-        return;
     }
+    if (p->source.kind == PREFILL_PAGE_COPIES)
+        return;
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
         p->now.v_loaded[i] =
             att_paged_load(b, &p->source.pages, &p->source.paged_v[i], key, p->now.v_pages);
     if (p->v->paged)
         return;
-    if (prefill_moves_tensors(p)) {
-        move_rows(p, PREFILL_COPIES_OF_V, &p->source.v, key, 0, prefill_dv(p) * prefill_bytes(p),
-                  v_buffer(p, tile), &copied);
+    for (unsigned i = 0; prefill_moves_tensors(p) && i < halves; i++)
+        move_rows(p, PREFILL_COPIES_OF_V, &p->source.v, key, i * columns * prefill_bytes(p),
+                  columns * prefill_bytes(p), v_buffer(p, tile, i), &copied);
+    if (prefill_moves_tensors(p))
         return;
-    }
     const int row = p->v->head_dim_v * (int)prefill_bytes(p);
     const unsigned keys =
         prefill_transposes_v(p) ? p->tile->keys : p->tile->keys * prefill_groups(p);
@@ -248,7 +263,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
     if (prefill_transposes_v(p))
         p->now.v_loaded[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
     else
-        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
+        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile, 0), t, &copied);
 }
 
 /* Joins the column parts of V, keys x a half of dv, side by side. */
@@ -402,6 +417,13 @@ static void store_v(void *context)
 static void read_v(void *context, unsigned part)
 {
     struct prefill *const p = family_of(context);
+    if (prefill_has_halves(p)) {
+        const struct tir_value first = tile_of_v(p, p->value.read_from[0], tile_of(p)),
+                               second = tile_of_v(p, p->value.read_from[1], tile_of(p));
+        p->attention.now.v =
+            tir_stack(&p->b, prefill_v_operand(p, first), prefill_v_operand(p, second));
+        return;
+    }
     const struct tir_value at = own_v_buffer(p, tile_of(p));
     p->attention.now.v =
         p->attention.value_parts > 1 ? prefill_v_part(p, at, part) : prefill_v_operand(p, at);

@@ -91,7 +91,7 @@ struct tir_layout prefill_v_lds(const struct prefill *p)
 {
     const unsigned bytes = prefill_bytes(p);
     if (prefill_moves_tensors(p))
-        return moved_rows(p, prefill_dv(p), V_APART);
+        return moved_rows(p, prefill_v_columns(p), V_APART);
     if (!prefill_transposes_v(p))
         return att_lds_rows(p->m, p->tile->keys, prefill_dv(p), bytes);
     const struct tir_contraction k = prefill_v_contraction(p);

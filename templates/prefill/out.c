@@ -321,6 +321,23 @@ static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
     return o;
 }
 
+/* Returns O^T with its rows in the order of the columns of V: prefill_has_halves(). */
+static struct tir_value order_halves(struct prefill *p, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type type = tir_typeof(b->f, o);
+    const struct tir_layout *const own = tir_layout_of(b->f, type);
+    const struct tir_layout apart =
+        tir_layout_regs_first(own, TIR_RC(type.rows / 2 - 1, type.cols - 1));
+    struct tir_if branch = tir_begin_if(b, p->swapped, true, &type, 1);
+    const struct tir_value rows = tir_relayout(b, o, &apart);
+    const struct tir_value other =
+        tir_relayout(b, tir_stack(b, tir_half(b, rows, 1), tir_half(b, rows, 0)), own);
+    tir_else(b, &branch, &other);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
 void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
 {
     struct tir_builder *b = &p->b;
@@ -329,6 +346,8 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
                       carried[ATT_CARRY_O]};
     if (p->source.kind == PREFILL_PAGE_COPIES)
         s.o = only_with_keys(p, s.o);
+    if (prefill_has_halves(p))
+        s.o = order_halves(p, s.o);
     /* Other waves may still read V there, and copies of K past the end may be in flight. */
     if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);

@@ -32,6 +32,8 @@ struct prefill_panel {
     unsigned repeated;             /* leading columns that another panel has too; 0: none */
     struct tir_contraction k;      /* over these columns */
     struct tir_value buffer;       /* i32: LDS of the tiles of K */
+    struct tir_value read_from;    /* i32: LDS of the tiles that the wave multiplies with `q`, of
+                                      this panel or of the other half: prefill_has_halves() */
     unsigned q_at;                 /* bytes from the beginning of staged Q */
     unsigned q_part;               /* number of the part of Q that is staged at once */
     struct tir_value q;            /* head_dim x queries, the right operand */
@@ -59,9 +61,12 @@ enum prefill_tail {
 /** Tiles of V in LDS. */
 struct prefill_value {
     enum prefill_tail tail;
-    struct tir_value buffer; /* i32: LDS */
-    unsigned tiles;          /* in LDS, a power of two */
-    unsigned room;           /* bytes of all tiles, or of a part of O if that is more */
+    struct tir_value buffer;       /* i32: LDS of all columns, or of the first half of them */
+    struct tir_value other;        /* i32: LDS of the second half: prefill_has_halves() */
+    struct tir_value read_from[2]; /* i32: LDS of the columns that become the first half of the
+                                      wave's O^T, and the second */
+    unsigned tiles;                /* in LDS, a power of two */
+    unsigned room;                 /* bytes of all tiles, or of a part of O if that is more */
 };
 
 /** Buffers of LDS through which rows of Q and O pass. */
@@ -169,6 +174,8 @@ struct prefill {
     struct prefill_item item; /* of `planned` kernels */
     struct prefill_source source;
     struct prefill_now now;
+    struct tir_value swapped; /* i1: the wave has the halves of K and V in the other order; none:
+                                 no wave has */
     struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
 };
 
@@ -342,7 +349,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 
 /* tile.c */
 
-enum { PREFILL_N_TILES = 46 };
+enum { PREFILL_N_TILES = 47 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };
@@ -370,6 +377,7 @@ enum {
                                take no registers in the rest of it */
     PREFILL_MOST_KEYS,      /* most keys of a launch that takes the row as a second kernel; 0: any
                                number. The next row that fits takes launches with more */
+    PREFILL_HALVES,         /* 1: see prefill_has_halves() */
     PREFILL_SIDE, /* rows and columns of the matrix instruction in tiles for waves of 32 lanes. One
                      or several cover a wave's queries; 0: as many as the queries */
 };
@@ -439,6 +447,20 @@ static inline bool prefill_moves_tensors(const struct prefill *p)
     return p->m->has_tensor_mover && (pages || p->source.kind == PREFILL_TENSOR) &&
            p->tile->copy_bytes >= 16 && prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
            prefill_dv(p) == (unsigned)p->v->head_dim_v;
+}
+
+/** True if each half of the columns of K and V has LDS segments of its own. The second pair of
+ * SIMDs takes the halves in the other order, so that both pairs read at once. Its waves have the
+ * columns of Q and the rows of O^T in that order. */
+static inline bool prefill_has_halves(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_HALVES];
+}
+
+/** Returns the columns of V that one buffer in LDS has. */
+static inline unsigned prefill_v_columns(const struct prefill *p)
+{
+    return prefill_dv(p) / (prefill_has_halves(p) ? 2 : 1);
 }
 
 /** Returns the number of column parts in which V of a cache is loaded. A head_dim_v that is no
@@ -535,7 +557,8 @@ unsigned prefill_merge_bytes(const struct prefill *p);
  * which it is stored to LDS. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool lds_order);
 
-/** Reads V^T of a tile in LDS, dv x keys; of part `part` of prefill_v_part_keys() keys. */
+/** Reads V^T of a tile in LDS, prefill_v_columns() x keys; of part `part` of prefill_v_part_keys()
+ * keys. */
 struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
 struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 

@@ -54,6 +54,15 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
     return tir_add(b, at, att_times(b, p->work.group, (int)of_group));
 }
 
+/* Returns the LDS address of the columns of Q that the wave takes as panel `i`. */
+static struct tir_value q_source(struct prefill *p, unsigned i)
+{
+    const struct tir_value own = prefill_q_buffer(p, &p->k.panels[i]);
+    return p->swapped.id
+               ? tir_select(&p->b, p->swapped, prefill_q_buffer(p, &p->k.panels[1 - i]), own)
+               : own;
+}
+
 unsigned prefill_q_parts(const struct prefill *p)
 {
     return p->k.panels[p->k.n_panels - 1].q_part + 1;
@@ -84,7 +93,7 @@ void prefill_load_q(struct prefill *p, unsigned part)
         if (p->v->planned && p->staging.item_q == PREFILL_NO_ROOM)
             columns = prefill_gather_q(p, n, t);
         else if (p->staging.bytes || p->staging.item_q != PREFILL_NO_ROOM)
-            columns = tir_tile_lds_load(b, prefill_q_buffer(p, n), t, &lds);
+            columns = tir_tile_lds_load(b, q_source(p, i), t, &lds);
         else
             columns = tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
         if (n->repeated || prefill_is_padded(p, n))

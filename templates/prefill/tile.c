@@ -173,7 +173,10 @@ static void choose_layouts(struct prefill *p)
 /* Returns the bytes of LDS for K and V. */
 static unsigned key_bytes(const struct prefill *p)
 {
+    /* The second halves begin at a segment, and have the rooms of the first ones. */
     unsigned bytes = p->value.room + p->k.room;
+    if (prefill_has_halves(p))
+        return p->m->lds_segment_bytes + bytes;
     for (unsigned i = 1; i < p->k.n_panels; i++)
         bytes += p->k.tiles * prefill_k_bytes(p, &p->k.panels[i]);
     return bytes;
@@ -353,6 +356,18 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
+/* True if a tile with halves of K and V suits the variant and the machine. */
+static bool fits_halves(const struct prefill *p, struct att_why *why)
+{
+    const unsigned segment = p->m->lds_segment_bytes;
+    if (p->m->lds_bytes < 2 * segment || p->k.room + p->value.room > segment)
+        return att_reject(why, ATT_TILE, "has no LDS segments for halves of K and V");
+    const bool same = p->k.n_panels == 2 && !p->k.panels[1].repeated &&
+                      p->k.panels[0].width == p->k.panels[1].width;
+    return (same && prefill_moves_tensors(p) && p->staging.home == PREFILL_OWN_ROOM) ||
+           att_reject(why, ATT_TILE, "is for halves of K and V that pass through LDS");
+}
+
 /* Returns the fewest vector registers of a wave: Q, O, the scores of a tile, and V of a tile as an
  * operand. */
 static unsigned registers(const struct prefill *p)
@@ -454,13 +469,12 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
 /* True if the variant has only steps that work where several instructions cover a wave's queries. A
  * half or an eighth of such a tile is no run of registers. Rows of items are spread over one
  * instruction only. */
-static bool fits_several(const struct att_variant *v, const struct att_tile *t, struct att_why *why)
+static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)
         return att_reject(why, ATT_TILE, "has no rows of items");
-    if (v->head_dim_v & (v->head_dim_v - 1))
-        return att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
-    return !t->late_power || att_reject(why, ATT_TILE, "has no eighths of the exponentials");
+    return !(v->head_dim_v & (v->head_dim_v - 1)) ||
+           att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
 }
 
 /* True unless the tile is for waves of fewer lanes. Leaves the reason of an earlier row in why. */
@@ -498,7 +512,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     const unsigned side = side_of(t);
     const unsigned together = 256u / side; /* rows in a register of all lanes, and its next */
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
-    if (side < (unsigned)t->rows && !fits_several(v, t, why))
+    if (side < (unsigned)t->rows && !fits_several(v, why))
         return false;
     if (t->late_power && t->keys * (late & -late) % (8 * together))
         return att_reject(why, ATT_TILE, "%u/8 of %d keys is no such part of a lane's scores", late,
@@ -531,6 +545,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
     if (p.refused[0])
         return att_reject(why, ATT_TILE, "%s", p.refused);
+    if (prefill_has_halves(&p) && !fits_halves(&p, why))
+        return false;
     return has_capacity(&p, why);
 }
 

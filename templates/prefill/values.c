@@ -75,9 +75,10 @@ struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
     const struct tir_contraction k = prefill_v_contraction(p);
-    const struct tir_layout a = tir_mma_left(prefill_mma(p), prefill_dv(p), &k, prefill_waves(p));
+    const unsigned columns = prefill_v_columns(p);
+    const struct tir_layout a = tir_mma_left(prefill_mma(p), columns, &k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, prefill_dv(p), &l);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, p->tile->keys, columns, &l);
     const struct tir_layout lds = prefill_v_lds(p);
     return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &lds, first_columns(p)));
 }

@@ -414,6 +414,46 @@ static void unsupported_head_dims_say_why(void **state)
     }
 }
 
+/* Variants that take the tile with halves of K and V, and variants that it has no steps for. */
+static void pairs_of_simds_read_halves_at_once(void **state)
+{
+    static const struct {
+        const char *target;
+        int dim;
+        struct setting more;
+        unsigned halves;
+    } cases[] = {
+        {"gfx1250", 128, {ATT_MASK, ATT_MASK_NONE}, 1},
+        {"gfx1250", 128, {ATT_MASK, ATT_MASK_CAUSAL}, 1},
+        {"gfx1250", 128, {ATT_LSE, 1}, 1},
+        {"gfx1250", 128, {ATT_DTYPE, ATT_DTYPE_FP16}, 1},
+        {"gfx1250", 128, {ATT_MASK, ATT_MASK_WINDOW}, 0},
+        {"gfx1250", 128, {ATT_SOFT_CAP, 1}, 0},
+        {"gfx1250", 64, {ATT_MASK, ATT_MASK_CAUSAL}, 0},
+        {"gfx950", 128, {ATT_MASK, ATT_MASK_CAUSAL}, 0},
+    };
+    enum { HALVES = 14, ONE_MEMORY = 1 << 18 };
+    (void)state;
+    assert_string_equal(att_template_prefill.own[HALVES], "halves");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct att_variant v = variant(cases[i].target, (int[]){cases[i].dim, cases[i].dim});
+        att_set(&v, cases[i].more.field, cases[i].more.value);
+        struct att_tile tile;
+        assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
+        if (tile.own[HALVES] != cases[i].halves)
+            fail_msg("case %zu: %u", i, tile.own[HALVES]);
+        if (!cases[i].halves)
+            continue;
+        struct attnc_kernel k = compile_attention(&v);
+        check_registers(&k);
+        attnc_kernel_free(&k);
+        struct tir_machine whole = tgt_find(v.target)->machine;
+        whole.lds_segment_bytes = ONE_MEMORY;
+        assert_true(att_find_tile(&v, &whole, &tile, NULL));
+        assert_int_equal(tile.own[HALVES], 0);
+    }
+}
+
 static const struct test_group groups[] = {
     {"no mask",
      {cmocka_unit_test(tiles_fit_their_registers),
@@ -434,6 +474,7 @@ static const struct test_group groups[] = {
     {"causal plans",
      {cmocka_unit_test(causal_planned_tiles_fit_too),
       cmocka_unit_test(pages_are_copied_where_a_wave_has_one)}},
+    {"halves", {cmocka_unit_test(pairs_of_simds_read_halves_at_once)}},
     {"fp8", {cmocka_unit_test(fp8_tiles_fit_too), cmocka_unit_test(fp8_that_cannot_be_says_why)}},
 };
 
