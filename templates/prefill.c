@@ -265,6 +265,15 @@ static uint8_t room(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
+/* Returns att_attention.packed_eighths. Where no step adds weights in f32, weights that are rounded
+ * at once take half of the registers: as many as are late. */
+static uint8_t packed_eighths(const struct prefill *p)
+{
+    if (prefill_sums_by_product(p))
+        return prefill_late_eighths(p);
+    return p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p);
+}
+
 /* Sets p->attention, except for the position. */
 static void describe_attention(struct prefill *p)
 {
@@ -280,7 +289,7 @@ static void describe_attention(struct prefill *p)
         .check = prefill_find_check(p),
         .wide_powers = has_even_code(p),
         .late_eighths = prefill_late_eighths(p),
-        .packed_eighths = p->value.tail == PREFILL_TAIL_SUM && prefill_checks_weights(p),
+        .packed_eighths = packed_eighths(p),
         .ties_any = true,
         .in_agprs = prefill_is_one_wave(p) && prefill_residents(p->tile) == 1,
         .value_parts = (uint8_t)(p->tile->keys / prefill_v_part_keys(p)),
@@ -296,6 +305,8 @@ static void describe_attention(struct prefill *p)
     att_attention_scale(&p->attention, p->shape.scores, scale);
     if (p->shape.dtype == TIR_FP8)
         att_attention_weights_fp8(&p->attention);
+    else if (prefill_sums_by_product(p))
+        att_attention_sum_by_product(&p->attention);
 }
 
 /* Appends the work on the rows in p->work: loads of Q, and the loop over tiles of keys. */

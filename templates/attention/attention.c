@@ -300,6 +300,11 @@ void att_attention_weights_fp8(struct att_attention *a)
     a->sum = att_weight_sum(a->b, a->softmax.scores);
 }
 
+void att_attention_sum_by_product(struct att_attention *a)
+{
+    a->sum = att_weight_sum_short(a->b, a->softmax.scores, a->product, a->dtype);
+}
+
 /* Returns l, which eight equal rows of O^T hold. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
@@ -318,7 +323,7 @@ struct tir_value att_attention_denominator(struct att_attention *a,
     const struct tir_value l = carried[ATT_CARRY_L];
     if (a->sum_row)
         return rows_of_sums(a, carried[ATT_CARRY_O]);
-    return a->sum.ones.id ? att_weight_sum_vector(a->b, l, a->softmax.vector) : l;
+    return a->sum.ones.id ? att_weight_sum_vector(a->b, &a->sum, l, a->softmax.vector) : l;
 }
 
 bool att_attention_has_rest(const struct att_attention *a) { return a->rest.kind == TIR_TILE; }
@@ -335,7 +340,7 @@ struct tir_value att_attention_scale_carried(const struct att_attention *a, enum
 {
     struct tir_builder *const b = a->b;
     if (which == ATT_CARRY_L && a->sum.ones.id)
-        return att_weight_sum_scale(b, value, factor);
+        return att_weight_sum_scale(b, &a->sum, value, factor);
     if (which == ATT_CARRY_REST)
         return att_attention_scale_rest(a, value, factor);
     return att_scaled(b, value, factor);

@@ -244,6 +244,8 @@ static void build_round(void *context)
     struct att_attention *const a = context;
     struct att_p16 *const w = &a->now.weights;
     finish_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], w);
+    if (a->sum.ones.id)
+        return;
     if (a->check != ATT_CHECK_WEIGHTS) {
         a->now.carried[ATT_CARRY_L] = w->l;
         return;

@@ -51,8 +51,9 @@ enum att_feature {
     ATT_HAS_CHECK_PREVIOUS,
     ATT_HAS_CHECK_WEIGHTS,
     ATT_HAS_FP8_WEIGHTS,
-    ATT_HAS_SUM_ROWS, /* rows of O^T hold l */
-    ATT_HAS_REST,     /* the last rows of O^T are a separate product */
+    ATT_HAS_SUM_PRODUCT, /* l is a product of the weights with ones */
+    ATT_HAS_SUM_ROWS,    /* rows of O^T hold l */
+    ATT_HAS_REST,        /* the last rows of O^T are a separate product */
     ATT_HAS_MASK_BYTES,
     ATT_HAS_FAMILY
 };

@@ -41,6 +41,38 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
     return tir_named(b, "ones", tir_convert_in_range(b, chosen, TIR_FP8));
 }
 
+/* Builds ones for weights of 16 bits. Row 0 has the sums. The other rows leave out keys, as in
+ * make_ones(): the registers of an operand differ in bits 1 to 4 of the key. */
+static struct tir_value make_short_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
+{
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
+    const struct tir_value pair = tir_shr(b, key, tir_int_like(b, key, 1));
+    const struct tir_value left_out =
+        tir_and(b, tir_and(b, row, pair), tir_int_like(b, row, ROWS - 1));
+    t.dtype = TIR_F32;
+    const struct tir_value one = tir_splat(b, tir_f32(b, 1), t);
+    const struct tir_value chosen = tir_select(
+        b, tir_cmp_eq(b, left_out, tir_int_like(b, left_out, 0)), one, tir_float_like(b, one, 0));
+    return tir_named(b, "ones", tir_convert_short(b, chosen, dtype));
+}
+
+struct att_weight_sum att_weight_sum_short(struct tir_builder *b, struct tir_type scores,
+                                           int product, unsigned dtype)
+{
+    const struct tir_mma *const mma = &b->f->machine->mma[product];
+    const struct tir_layout *const l = tir_layout_of(b->f, scores);
+    const struct tir_waves waves = {.cols = l->wave_bits};
+    const struct tir_contraction k = tir_contract_acc(l, tir_bits(mma->n));
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, waves);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, scores.cols, waves);
+    assert(mma->m == ROWS);
+    return (struct att_weight_sum){
+        .product = product,
+        .ones = make_short_ones(b, tir_tile(b->f, dtype, ROWS, scores.rows, &left), dtype),
+        .sums = tir_tile(b->f, TIR_F32, ROWS, scores.cols, &result)};
+}
+
 struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores)
 {
     const unsigned keys = scores.rows;
@@ -61,29 +93,32 @@ struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scor
 struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
                                     struct tir_value weights, struct tir_value sums)
 {
+    if (!s->keys)
+        return tir_mma(b, s->product, s->ones, weights, sums);
     const struct tir_value blocks = tir_split_blocks(b, weights, ROWS);
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
 /* Returns 16 x queries / 2 as 8 x queries. Each row has the whole sum or less. */
-static struct tir_value by_query(struct tir_builder *b, struct tir_value sums)
+static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
+                                 struct tir_value sums)
 {
-    return tir_join_blocks(b, tir_split_blocks(b, sums, ROWS), SUM_ROWS);
+    return s->keys ? tir_join_blocks(b, tir_split_blocks(b, sums, ROWS), SUM_ROWS) : sums;
 }
 
-struct tir_value att_weight_sum_scale(struct tir_builder *b, struct tir_value sums,
-                                      struct tir_value factor)
+struct tir_value att_weight_sum_scale(struct tir_builder *b, const struct att_weight_sum *s,
+                                      struct tir_value sums, struct tir_value factor)
 {
-    const struct tir_value all = by_query(b, sums);
+    const struct tir_value all = by_query(b, s, sums);
     const struct tir_type t = tir_typeof(b->f, all);
     const struct tir_layout vector = tir_layout_slice(tir_layout_of(b->f, t), 0);
     const struct tir_value factors = tir_broadcast(b, tir_relayout(b, factor, &vector), t);
     const struct tir_value scaled = tir_mul(b, all, factors);
-    return tir_join_blocks(b, tir_split_blocks(b, scaled, ROWS), ROWS);
+    return s->keys ? tir_join_blocks(b, tir_split_blocks(b, scaled, ROWS), ROWS) : scaled;
 }
 
-struct tir_value att_weight_sum_vector(struct tir_builder *b, struct tir_value sums,
-                                       struct tir_type vector)
+struct tir_value att_weight_sum_vector(struct tir_builder *b, const struct att_weight_sum *s,
+                                       struct tir_value sums, struct tir_type vector)
 {
-    return tir_relayout(b, tir_col_max(b, by_query(b, sums)), tir_layout_of(b->f, vector));
+    return tir_relayout(b, tir_col_max(b, by_query(b, s, sums)), tir_layout_of(b->f, vector));
 }

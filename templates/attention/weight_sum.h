@@ -15,25 +15,31 @@
 
 struct att_weight_sum {
     int product;           /* the matrix instruction */
-    unsigned keys;         /* keys of a block */
-    struct tir_value ones; /* 16 x twice the keys, fp8; no value: weights are summed otherwise */
-    struct tir_type sums;  /* f32, 16 x half of the queries: carried by the loop */
+    unsigned keys;         /* keys of a block, if queries count as keys; 0: they do not */
+    struct tir_value ones; /* 16 x twice the keys, fp8, or 16 x the keys, 16 bits; no value: weights
+                              are summed otherwise */
+    struct tir_type sums;  /* f32, 16 x half of the queries or all: carried by the loop */
 };
 
 /** Initialises the sum for P^T of fp8 in the layout of `scores`, keys x queries, with queries split
  * among waves. */
 struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores);
 
-/** Adds the weights of a block, keys x queries of fp8, to `sums`. */
+/** Initialises the sum for P^T of `dtype`, of 16 bits, in the layout of `scores`. `product` is an
+ * instruction with 16 rows and columns. */
+struct att_weight_sum att_weight_sum_short(struct tir_builder *b, struct tir_type scores,
+                                           int product, unsigned dtype);
+
+/** Adds the weights of a block, keys x queries of the type of the ones, to `sums`. */
 struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
                                     struct tir_value weights, struct tir_value sums);
 
 /** Multiplies the sums by `factor`, 1 x queries. */
-struct tir_value att_weight_sum_scale(struct tir_builder *b, struct tir_value sums,
-                                      struct tir_value factor);
+struct tir_value att_weight_sum_scale(struct tir_builder *b, const struct att_weight_sum *s,
+                                      struct tir_value sums, struct tir_value factor);
 
 /** Converts the sums to the layout of `vector`, 1 x queries. */
-struct tir_value att_weight_sum_vector(struct tir_builder *b, struct tir_value sums,
-                                       struct tir_type vector);
+struct tir_value att_weight_sum_vector(struct tir_builder *b, const struct att_weight_sum *s,
+                                       struct tir_value sums, struct tir_type vector);
 
 #endif

@@ -10,25 +10,16 @@ const struct pipe_buffer prefill_buffers[] = {{"K", PREFILL_COPIES_OF_K, .scope 
                                               {"V", PREFILL_COPIES_OF_V, .scope = PIPE_WORKGROUP},
                                               {0}};
 
-const char *const prefill_features[] = {"checks scores",
-                                        "checks the previous m",
-                                        "checks weights",
-                                        "fp8 weights",
-                                        "l in rows of O",
-                                        "last rows of O",
-                                        "custom mask",
-                                        "pages",
-                                        "V through registers",
-                                        "K in slices",
-                                        "V in parts",
-                                        "V in quarters",
-                                        "late exp2",
-                                        "early mask",
-                                        "K first",
-                                        "all of K first",
-                                        "late V",
-                                        "copies of pages",
-                                        NULL};
+const char *const prefill_features[] = {"checks scores",   "checks the previous m",
+                                        "checks weights",  "fp8 weights",
+                                        "sum by product",  "l in rows of O",
+                                        "last rows of O",  "custom mask",
+                                        "pages",           "V through registers",
+                                        "K in slices",     "V in parts",
+                                        "V in quarters",   "late exp2",
+                                        "early mask",      "K first",
+                                        "all of K first",  "late V",
+                                        "copies of pages", NULL};
 
 const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
                                                     &prefill_one_wave_transposed,
@@ -86,6 +77,12 @@ uint8_t prefill_late_eighths(const struct prefill *p)
     return (prefill_checks_weights(p) && p->m->has_pk_max3) || !own ? HALF : (uint8_t)own;
 }
 
+bool prefill_sums_by_product(const struct prefill *p)
+{
+    const bool alone = p->value.tail == PREFILL_TAIL_NONE && !prefill_checks_weights(p);
+    return prefill_has_halves(p) && alone && prefill_bytes(p) == 2 && !p->v->lse;
+}
+
 uint8_t prefill_find_check(const struct prefill *p)
 {
     if (prefill_checks_weights(p))
@@ -110,6 +107,7 @@ static uint32_t find_features(const struct prefill *p)
     } all[] = {
         {true, ATT_HAS_CHECK_SCORES + prefill_find_check(p)},
         {p->shape.dtype == TIR_FP8, ATT_HAS_FP8_WEIGHTS},
+        {p->shape.dtype == TIR_FP8 || prefill_sums_by_product(p), ATT_HAS_SUM_PRODUCT},
         {p->value.tail == PREFILL_TAIL_SUM, ATT_HAS_SUM_ROWS},
         {p->value.tail == PREFILL_TAIL_REST, ATT_HAS_REST},
         {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},

@@ -294,6 +294,11 @@ bool prefill_unrolls(const struct prefill *p);
 /** Returns the eighths of the exponentials that run beside the next iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
+/** True if l is a product of the rounded weights with ones: a few instructions more for the matrix
+ * unit, one for each weight less for the VALU. Out is then a mean with exactly the weights of the
+ * product. LSE would have the rounding error. */
+bool prefill_sums_by_product(const struct prefill *p);
+
 /** Returns the values that the rescale check compares: enum att_check. */
 uint8_t prefill_find_check(const struct prefill *p);
 

@@ -53,7 +53,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_v, VALUES, C1, .part = 0},
     {&att_rescale_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS)},
     {&att_product, VALUES, C2, .part = 0},
-    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(SUM_PRODUCT)},
     {&prefill_read_v, VALUES, C2, .part = 1, .needs = HAS(V_PARTS)},
     {&att_product, VALUES, C2, .part = 1, .needs = HAS(V_PARTS)},
     {&prefill_read_v, VALUES, C2, .part = 2, .needs = HAS(V_QUARTERS)},

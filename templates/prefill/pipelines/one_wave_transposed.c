@@ -44,7 +44,7 @@ const struct pipe_row prefill_rows_values[] = {
     {&prefill_read_v, 1, C1, .part = 0},
     {&pipe_release, 1, M2, .part = 0},
     {&att_product, 1, C2, .part = 0},
-    {&att_product_sum, 1, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_product_sum, 1, C2, .needs = ATT_HAS(SUM_PRODUCT)},
     {&att_product_rest, 1, C2, .needs = ATT_HAS(REST)},
     {0}};
 

@@ -74,7 +74,7 @@ static const struct pipe_row rows[] = {
     {&prefill_read_v, VALUES, M2, .unless = HAS(V_PARTS)},
     {&pipe_release, VALUES, M2, .unless = HAS(V_PARTS)},
     {&att_product, VALUES, C2, .part = 0},
-    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(SUM_PRODUCT)},
     {&prefill_read_v, VALUES, M2, .part = 1, .needs = HAS(V_PARTS)},
     {&pipe_release, VALUES, M2, .needs = HAS(V_PARTS), .unless = HAS(V_QUARTERS)},
     {&att_product, VALUES, C2, .part = 1, .needs = HAS(V_PARTS)},

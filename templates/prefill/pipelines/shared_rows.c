@@ -20,7 +20,7 @@ const struct pipe_row prefill_rows_exponents[] = {
 /* The check of the weights is at the beginning of M2, the phase after C1, or in C1 if l is in rows
  * of O. */
 const struct pipe_row prefill_rows_weights[] = {
-    {&att_sum, 0, 0, .unless = ATT_HAS(FP8_WEIGHTS)},
+    {&att_sum, 0, 0, .unless = ATT_HAS(SUM_PRODUCT)},
     {&att_round, 0, 0, .unless = ATT_HAS(FP8_WEIGHTS)},
     {&att_round_fp8, 0, 0, .needs = ATT_HAS(FP8_WEIGHTS)},
     {&att_check_weights, 0, 0, .needs = ATT_HAS(CHECK_WEIGHTS) | ATT_HAS(SUM_ROWS)},
