@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #include "compiler/boxes.h"
+#include "compiler/pack_writer.h"
+#include "compiler/package.h"
 #include "compiler/second.h"
 #include "compiler/tuning.h"
 #include "compiler/tuning_key.h"
@@ -32,7 +34,9 @@
 #define HEAD "tuning: 2\nkernels:\n"
 #define ROW(tile) "  - key: " KEY "\n    tile: " tile "\n"
 
-#define SPLIT(call, lists) "splits:\n  - key: " KEY "\n    call: " call "\n    lists: " lists "\n"
+#define OTHER_KEY "gfx950 decode head_dim=64 gqa=1 page_size=32"
+#define SPLIT_ROW(key, call, lists) "  - key: " key "\n    call: " call "\n    lists: " lists "\n"
+#define SPLIT(call, lists) "splits:\n" SPLIT_ROW(KEY, call, lists)
 
 static const char description[] = "targets: [gfx950]\n"
                                   "kernels:\n"
@@ -237,6 +241,66 @@ static void a_key_names_fields(void **state)
         if (!strstr(why, wrong[i][1]))
             fail_msg("%s: expected '%s', saw '%s'", wrong[i][0], wrong[i][1], why);
     }
+}
+
+/* Each kernel gets the splits of its own key. */
+static void splits_stay_with_their_key(void **state)
+{
+    (void)state;
+    struct reading r = read_text(
+        HEAD ROW(FIRST) "  - key: " OTHER_KEY "\n    tile: " FIRST "\n" SPLIT("batch=4,k=96", "512")
+            SPLIT_ROW(OTHER_KEY, "batch=5,k=97", "64") SPLIT_ROW(OTHER_KEY, "batch=6,k=98", "32"),
+        true);
+    struct attnc_description desc = describe();
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    const struct att_choice *const first = desc.variants[0].choice, *const other =
+                                                                        desc.variants[1].choice;
+    assert_int_equal(first->split_count, 1);
+    assert_int_equal(first->splits[0].batch, 4);
+    assert_int_equal(other->split_count, 2);
+    assert_int_equal(other->splits[0].batch, 5);
+    assert_int_equal(other->splits[1].batch, 6);
+    attnc_description_free(&desc);
+    end(&r);
+}
+
+/* A pack has each number of a split, in the format of pack_format.h. */
+static void splits_reach_the_pack(void **state)
+{
+    (void)state;
+    struct reading r = read_text(HEAD ROW(FIRST) SPLIT("batch=4,k=96,heads=8,kv_heads=2", "512") //
+                                 "    one_launch: true\n    item_cost: 7\n    merge_rate: 16\n",
+                                 true);
+    struct attnc_description desc = describe();
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    struct attnc_build_result built = {.count = desc.count};
+    built.kernels = calloc(desc.count, sizeof(*built.kernels));
+    uint8_t code[] = {1};
+    for (size_t i = 0; i < desc.count; i++) {
+        struct attnc_kernel *const k = &built.kernels[i];
+        snprintf(k->name, sizeof(k->name), "kernel_%zu", i);
+        k->facts.workgroup_size = 64;
+        k->code = (struct tgt_blob){.data = code, .size = sizeof(code)};
+    }
+    struct attnc_pack_writer *const w = attnc_pack_writer_create();
+    void *bytes;
+    size_t size;
+    if (!attnc_package(w, &desc, &built) || !attnc_pack_writer_finish(w, &bytes, &size))
+        fail_msg("%s", attnc_pack_writer_error(w));
+    const struct attn_pack_split split = {.batch = 4,
+                                          .keys = 96,
+                                          .heads = 8,
+                                          .kv_heads = 2,
+                                          .lists = 512,
+                                          .item_cost = 7,
+                                          .merge_rate = 16,
+                                          .one_launch = 1};
+    assert_non_null(memmem(bytes, size, &split, sizeof(split)));
+    free(bytes);
+    attnc_pack_writer_destroy(w);
+    free(built.kernels);
+    attnc_description_free(&desc);
+    end(&r);
 }
 
 /* A later field changes no key of version 1; files are written in version 2. */
@@ -516,6 +580,8 @@ int main(void)
         cmocka_unit_test(a_written_file_reads_back_equal),
         cmocka_unit_test(splits_are_read_again),
         cmocka_unit_test(splits_bring_their_kernels),
+        cmocka_unit_test(splits_stay_with_their_key),
+        cmocka_unit_test(splits_reach_the_pack),
         cmocka_unit_test(a_key_gets_its_kernels),
         cmocka_unit_test(a_key_names_fields),
         cmocka_unit_test(an_old_file_is_read),
