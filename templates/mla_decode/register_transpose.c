@@ -204,14 +204,6 @@ static void update_max(void *context)
     now->step.alpha = both[1];
 }
 
-static void rescale(void *context)
-{
-    struct mla *const s = mla_of(context);
-    const struct att_now *const now = &s->d.attention.now;
-    att_softmax_rescale_some(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
-                             &now->carried[ATT_CARRY_O]);
-}
-
 static void order_weights(void *context)
 {
     struct mla *const s = mla_of(context);
@@ -263,8 +255,6 @@ static void product(void *context, unsigned i)
 #define FIRST (1u << MLA_LDS_FIRST)
 #define LAST (1u << MLA_LDS_LAST)
 #define QUARTER ATT_SLOT(QUARTERS) /* of part 0 */
-#define M_L_O (ATT_SLOT(L) | ATT_SLOT(O))
-
 const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
                                                 .flags = 0};
 const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
@@ -287,8 +277,6 @@ const struct pipe_op mla_transpose_copy_rotated = {
 const struct pipe_op mla_transpose_follow = {"max", update_max,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
-const struct pipe_op mla_transpose_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
-                                              .flags = PIPE_BRANCH};
 const struct pipe_op mla_transpose_order_p = {"order P", order_weights, ATT_SLOT(P16),
                                               ATT_SLOT(P16), .flags = 0};
 const struct pipe_op mla_transpose_read_first = {"read c", NULL, .writes_part = QUARTER,

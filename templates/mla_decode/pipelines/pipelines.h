@@ -92,7 +92,7 @@ extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
 extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
 extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
 extern const struct pipe_op mla_transpose_copy_rotated;
-extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
+extern const struct pipe_op mla_transpose_follow, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
 extern const struct pipe_op mla_transpose_quarter, mla_transpose_product_pv;
