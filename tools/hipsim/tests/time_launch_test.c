@@ -445,6 +445,55 @@ static void samples_alone_say_that_results_are_missing(void **state)
     assert_null(strstr(text, "L2 lines"));
 }
 
+/* Fractions are printed in percent, bytes in MB, and stalls as parts of the waves' time. A stall of
+ * less than 0.1 % is left out. */
+static void a_report_is_printed_with_its_units(void **state)
+{
+    (void)state;
+    const struct hipsim_time_report r = {
+        .size = sizeof(r),
+        .kernel = "k",
+        .target = "gfx942",
+        .workgroups = 12,
+        .sampled = 5,
+        .workgroups_per_cu = 3,
+        .waves_per_simd = 2,
+        .cycles = 4200,
+        .launch_us = 1.5,
+        .max_mhz = 2100,
+        .us_at_max = 2,
+        .power_mhz = 1400,
+        .us_at_power = 3,
+        .matrix_duty = 0.75,
+        .matrix_fraction = 0.5,
+        .memory_fraction = 0.25,
+        .memory_bytes = 1234567,
+        .l2_sharers = 1.5,
+        .tail = 0.125,
+        .loop_bound = 90,
+        .loop_cycles = 120,
+        .issue_cycles = 4991,
+        .stall_cycles = {[HIPSIM_STALL_VALU] = 3000,
+                         [HIPSIM_STALL_WAIT_LDS] = 2000,
+                         [HIPSIM_STALL_SLEEP] = 9},
+    };
+    static const char expected[] =
+        "k on gfx942, modelled, not measured\n"
+        "  4200 cycles: 2.00 us at 2100 MHz (maximum clock), 3.00 us at 1400 MHz (power-limited "
+        "clock), 1.5 us of them launch\n"
+        "  50.0 % of the matrix roofline (75.0 % in the hottest loop), 25.0 % of the peak memory "
+        "bandwidth, 1.235 MB beyond L2\n"
+        "  12 workgroups, 3 per compute unit, 2 waves per SIMD, idle 12.5 %; L2 lines shared by "
+        "1.5 workgroups\n"
+        "  5 workgroups timed, the others follow from them; those not timed were NOT executed, "
+        "their results are missing\n"
+        "  hottest loop: 120 cycles per iteration, lower bound 90 (75.0 %)\n"
+        "  wave time: issue 49.9 %, VALU busy 30.0 %, lgkm wait 20.0 %\n";
+    char text[4096];
+    assert_int_equal(hipsim_time_format(&r, text, sizeof(text)), sizeof(expected) - 1);
+    assert_string_equal(text, expected);
+}
+
 static void traces_and_listings_are_written(void **state)
 {
     struct fixture *f = *state;
@@ -595,6 +644,7 @@ int main(void)
         cmocka_unit_test(figures_of_a_grid_follow_the_position),
         cmocka_unit_test(the_clock_falls_with_activity),
         LAUNCH(samples_alone_say_that_results_are_missing),
+        LAUNCH(a_report_is_printed_with_its_units),
         LAUNCH(traces_and_listings_are_written),
         cmocka_unit_test(workgroups_are_dispatched_round_robin),
         cmocka_unit_test(occupancy_over_time_is_reported),
