@@ -591,11 +591,10 @@ static unsigned step_straight(void *state, struct wave *w, const struct straight
         return 0;
     struct hazard_history *h = &hazards->waves[w->id];
     for (unsigned i = 0; i < n; i++) {
-        const uint32_t states = h->states, straight_at = h->straight_at;
+        const uint32_t states = h->states;
         arrive(h, s->in[i]);
         if (may_wait(h, w, s->in[i]) && find_once(h, w, s->in[i], &found)) {
             h->states = states; /* step() will come here again */
-            h->straight_at = straight_at;
             return i;
         }
         issue(h, s->in[i]);

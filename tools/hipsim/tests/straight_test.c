@@ -130,6 +130,8 @@ static void write_program(char *text, unsigned number)
                                     "s_mov_b32 s0, 3\nloop:\n");
     for (unsigned i = 0; i < LINES; i++)
         at = append(at, lines[random_below(random_below(2 + number % 8) ? straight : all)]);
+    if (number % 2) /* its result is late for the first instructions of the next iteration */
+        at = append(at, "v_mfma_f32_32x32x2_f32 v[4:19], %v, %v, v[4:19]");
     strcpy(at, "s_waitcnt lgkmcnt(0)\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
                "s_cbranch_scc1 loop\ns_endpgm\n");
 }
