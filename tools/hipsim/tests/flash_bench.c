@@ -5,7 +5,8 @@
  * workgroups are executed untimed and under the timing model. The kernel is tools/bench/flash.c,
  * built by Clang.
  *
- * Usage: hipsim_flash_bench GFX942_CODE_OBJECT
+ * Usage: hipsim_flash_bench GFX942_CODE_OBJECT [THREADS]
+ * With THREADS, only the workgroups are executed, untimed, on that many host threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,12 +39,14 @@ static void check(hipError_t error, const char *what)
     exit(1);
 }
 
-static double seconds(void)
+static double clock_of(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(id, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
+
+static double seconds(void) { return clock_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 /* Allocates device memory with `rows` of D bf16 numbers of about -1 .. 1. */
 static void *tensor(size_t rows)
@@ -97,23 +100,29 @@ static struct args make_args(void)
     };
 }
 
-/* Returns the best time of several launches of `heads` workgroups, in seconds of processor time. */
-static double run(hipFunction_t function, struct args *args, unsigned heads)
+/* Launches `heads` workgroups and waits for them. */
+static void launch(hipFunction_t function, struct args *args, unsigned heads)
 {
     int fixed = 0;
     size_t bytes = sizeof(*args);
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      HIP_LAUNCH_PARAM_END};
-    double best = 1e9;
     check(hipFuncGetAttribute(&fixed, HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function),
           "hipFuncGetAttribute");
+    check(hipModuleLaunchKernel(function, 1, heads, 1, THREADS, 1, 1, (unsigned)(LDS - fixed), NULL,
+                                NULL, extra),
+          "hipModuleLaunchKernel");
+    check(hipDeviceSynchronize(), "hipDeviceSynchronize");
+}
+
+/* Returns the best time of several launches of `heads` workgroups, in seconds of processor time. */
+static double run(hipFunction_t function, struct args *args, unsigned heads)
+{
+    double best = 1e9;
     for (unsigned i = 0; i < RUNS; i++) {
-        double start = seconds();
-        check(hipModuleLaunchKernel(function, 1, heads, 1, THREADS, 1, 1, (unsigned)(LDS - fixed),
-                                    NULL, NULL, extra),
-              "hipModuleLaunchKernel");
-        check(hipDeviceSynchronize(), "hipDeviceSynchronize");
-        double taken = seconds() - start;
+        const double start = seconds();
+        launch(function, args, heads);
+        const double taken = seconds() - start;
         best = taken < best ? taken : best;
     }
     return best;
@@ -129,18 +138,41 @@ static double time_run(hipFunction_t function, struct args *args, unsigned heads
     return taken;
 }
 
+/* Prints the times of a launch of HEADS workgroups, and the share of it that a launch takes beside
+ * its workgroups. */
+static void print_scaling(hipFunction_t function, struct args *args, const char *threads)
+{
+    double wall = 1e9;
+    for (unsigned i = 0; i < RUNS; i++) {
+        const double start = clock_of(CLOCK_MONOTONIC);
+        launch(function, args, HEADS);
+        const double taken = clock_of(CLOCK_MONOTONIC) - start;
+        wall = taken < wall ? taken : wall;
+    }
+    const double one = run(function, args, 1), all = run(function, args, HEADS);
+    printf("%s threads: %d workgroups in %.4f s, %.4f s of processor time; launch alone %.2f %%\n",
+           threads, HEADS, wall, all, 100 * (HEADS * one - all) / (HEADS - 1) / all);
+}
+
 int main(int argc, char **argv)
 {
-    char why[256];
+    char why[256], options[64] = "target=gfx942,threads=";
     hipModule_t module;
     hipFunction_t function;
     struct hipsim_launch_stats stats = {.size = sizeof(stats)};
 
-    if (argc != 2 || !hipsim_configure("target=gfx942,threads=1", why, sizeof(why)))
+    if (argc < 2 || argc > 3)
+        return 1;
+    strncat(options, argc == 3 ? argv[2] : "1", 8);
+    if (!hipsim_configure(options, why, sizeof(why)))
         return 1;
     check(hipModuleLoad(&module, argv[1]), argv[1]);
     check(hipModuleGetFunction(&function, module, "prefill"), "prefill");
     struct args args = make_args();
+    if (argc == 3) {
+        print_scaling(function, &args, argv[2]);
+        return 0;
+    }
     double one = run(function, &args, 1);
     if (!hipsim_last_launch(&stats))
         return 1;
