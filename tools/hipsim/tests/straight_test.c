@@ -7,8 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tools/hipsim/core/straight.h"
+#include "tools/hipsim/exec/tables.h"
 #include "tools/hipsim/tests/program.h"
 
 static unsigned length_of(const char *text)
@@ -204,11 +207,24 @@ static void same_as_one_by_one(void **state)
     }
 }
 
+/* Runs the tests with each instruction set of the host, in a process of its own. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_be_straight),
         cmocka_unit_test(same_as_one_by_one),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    bool failed = false;
+    for (enum host_isa isa = HOST_PLAIN; isa <= HOST_AVX512; isa++) {
+        if (!host_isa_supported(isa))
+            continue;
+        const pid_t pid = fork();
+        if (pid == 0) {
+            host_isa_force(isa);
+            return cmocka_run_group_tests(tests, NULL, NULL);
+        }
+        int status = 1;
+        failed |= pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;
+    }
+    return failed;
 }
