@@ -35,6 +35,13 @@ def take_trees():
     spec_tree._is_xpu = True
 
 
+def cache_slots(*, req_pool_indices, req_to_token, start_offset, end_offset, **sizes):
+    """Returns the slots of the pool for tokens start_offset to end_offset of each sequence, one sequence after the other."""
+    column = torch.arange(req_to_token.shape[1], device=req_to_token.device)
+    inside = (column >= start_offset[:, None]) & (column < end_offset[:, None])
+    return req_to_token[req_pool_indices.long()][inside].long()
+
+
 class Platform(CpuSRTPlatform):
     """The CPU as SGLang's device."""
     _enum = PlatformEnum.OOT
@@ -44,6 +51,9 @@ class Platform(CpuSRTPlatform):
 
     def get_default_speculative_draft_attention_backend(self, algorithm):
         return "attn"
+
+    def get_speculative_cache_locs_fn(self):
+        return cache_slots
 
     def supports_speculative_algorithm(self, algorithm):
         return True
