@@ -72,7 +72,7 @@ class Device:
         why = ctypes.create_string_buffer(400)
         if not self.hip.hipsim_configure(options.encode(), why, len(why)):
             raise Failure(why.value.decode())
-        self.reports, self.launches = [], []
+        self.reports, self.launches, self.objects = [], [], []
         self.callback = REPORT(self.note)
         self.hip.hipsim_set_report(self.callback, None)
 
@@ -132,6 +132,7 @@ class Device:
         stats = Stats(size=ctypes.sizeof(Stats))
         self.hip.hipsim_last_launch(ctypes.byref(stats))
         self.launches.append(stats)
+        self.objects.append(path)
 
     def margins(self):
         """Returns the margins of each launch: clocks, or None."""

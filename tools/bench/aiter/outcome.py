@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares results, and prints the outcome of cases and objects."""
+import os
+
 import numpy as np
 
 MARGINS = ("lds_before", "lds_after", "vector_before", "vector_after")
@@ -20,7 +22,7 @@ def compare(got, want):
 
 def outcome(verdict="ok", note=""):
     return {"verdict": verdict, "note": note, "error": 0.0, "margins": {}, "findings": 0,
-            "kinds": [], "reports": [], "seeds": None}
+            "kinds": [], "reports": [], "seeds": None, "objects": []}
 
 
 def judge(result, checks):
@@ -58,6 +60,26 @@ def line(target, name, r):
         target, name, r["verdict"], r["error"], " ".join("%5s" % t for t in text_of(r["margins"])),
         r["findings"], ",".join(r["kinds"]), "" if r["seeds"] is None else " seeds: %s" % r["seeds"],
         r["note"])
+
+
+def family_of(path):
+    """Returns the family of a code object: the last folder of its path."""
+    return os.path.basename(os.path.dirname(path))
+
+
+def families(target, results, objects):
+    """Returns lines of a table, a row per family. `objects` are the paths of all code objects of the target."""
+    ran = {path for r in results for path in r["objects"]}
+    lines = ["| target | family | objects | of them run | cases | right | error | findings |\n|" + " --- |" * 8]
+    for family in sorted({family_of(path) for path in objects}):
+        there = [path for path in objects if family_of(path) == family]
+        cases = [r for r in results if family in {family_of(path) for path in r["objects"]}]
+        lines.append("| " + " | ".join([
+            target, family, str(len(there)), str(len(ran.intersection(there))), str(len(cases)),
+            str(sum(r["verdict"] == "ok" for r in cases)),
+            "%.2g" % max([r["error"] for r in cases], default=0),
+            ", ".join(sorted({k for r in cases for k in r["kinds"]}))]) + " |")
+    return lines
 
 
 def row(target, name, results):
