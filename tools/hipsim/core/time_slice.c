@@ -56,10 +56,12 @@ static unsigned distinct_lanes(const struct mem_access *a)
     return n;
 }
 
-/* Counts the bytes of an access. Accesses are recorded only for observers. */
-static void count_bytes(struct counters *c, const struct mem_access *a)
+/* Counts the bytes of a wave's access. Accesses are recorded only for observers. */
+static void count_bytes(struct counters *c, const struct wave *w)
 {
-    const uint64_t bytes = (uint64_t)distinct_lanes(a) * a->bytes;
+    const struct mem_access *a = &w->access;
+    const uint64_t bytes =
+        w->tensor_bytes ? w->tensor_bytes : (uint64_t)distinct_lanes(a) * a->bytes;
     c->load_bytes += a->is_load ? bytes : 0;
     c->store_bytes += a->is_store ? bytes : 0;
 }
@@ -260,6 +262,7 @@ void slice_step(struct worker *k, struct wave *w, const struct inst *in)
     make_room(w, in);
     pass(w, in);
     w->access.space = ACCESS_NONE;
+    w->tensor_bytes = 0;
     if (in->row) {
         if (is_skipped(w, in))
             return;
@@ -286,7 +289,7 @@ void slice_step(struct worker *k, struct wave *w, const struct inst *in)
     if (verdict == WAIT_STALE)
         wave_undefine_results(w, run);
     if (w->access.space == ACCESS_GLOBAL || w->access.space == ACCESS_SCALAR)
-        count_bytes(&k->counters, &w->access);
+        count_bytes(&k->counters, w);
     if (w->wg->unsettled)
         checks_settle(w, in);
     if (l->observer && l->observer->inst && w->state != WAVE_FAULTED)

@@ -106,6 +106,14 @@ struct mem_access {
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
+/* The cache lines that a copy of gfx1250's tensor data mover touches, in the copy's order, for a
+ * launch with one host thread. Whoever reads them sets `n` to 0. */
+struct tensor_lines {
+    uint64_t *line; /* numbers of lines of 128 bytes */
+    uint32_t n, room;
+    bool failed; /* there was no memory for all lines */
+};
+
 struct wave {
     /* Registers as rows of 64 lanes; 64-bit operands are two rows, low first. */
     uint32_t (*v)[WAVE_LANES];
@@ -173,8 +181,9 @@ struct wave {
     uint8_t *scratch_valid; /* one byte per byte: 1 defined */
     struct workgroup *wg;
     struct launch *launch;
-    struct mem_access access;
-    struct spin *spin; /* NULL: the wave is not watched */
+    struct mem_access access; /* of a tensor copy: its last piece */
+    uint64_t tensor_bytes;    /* bytes of global memory that a tensor copy accesses; 0: no copy */
+    struct spin *spin;        /* NULL: the wave is not watched */
 
     /* A bit per lane. A wave only clears the registers that its target has. */
     uint64_t v_valid[VGPR_FILE], a_valid[AGPR_FILE];
@@ -391,6 +400,7 @@ struct launch {
     bool follows;                /* it follows another kernel of its graph */
     bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
+    struct tensor_lines *tensor;                            /* NULL: nobody reads them */
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
     /* True suppresses the finding: it is not reported, and the launch goes on. Called once per

@@ -4,6 +4,7 @@
  * an address per lane (CDNA5 ISA, 10.8), and the tensor data mover (10.11). The bytes are copied at
  * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "decode.h"
@@ -253,6 +254,39 @@ static bool copy_batch(struct wave *w, const struct inst *in, struct lane_mem *g
     return true;
 }
 
+/* Appends a line number. */
+static void append_line(struct tensor_lines *t, uint64_t line)
+{
+    if (t->n == t->room) {
+        const uint32_t room = t->room ? 2 * t->room : 256;
+        uint64_t *const larger = realloc(t->line, room * sizeof(*larger));
+        if (!larger) {
+            t->failed = true;
+            return;
+        }
+        t->line = larger;
+        t->room = room;
+    }
+    t->line[t->n++] = line;
+}
+
+/* Counts the bytes of a piece in memory and records its lines. A lane's unit is in one line. */
+static void note_piece(struct wave *w, const struct lane_mem *global, unsigned unit)
+{
+    enum { LINE = 128 };
+    struct tensor_lines *const t = w->launch->tensor;
+    unsigned l;
+    w->tensor_bytes += (uint64_t)__builtin_popcountll(global->lanes) * unit;
+    if (!t)
+        return;
+    FOR_LANES(l, global->lanes)
+    {
+        const uint64_t line = global->addr[l] / LINE;
+        if (!t->n || t->line[t->n - 1] != line)
+            append_line(t, line);
+    }
+}
+
 static void exec_tensor(struct wave *w, const struct inst *in)
 {
     struct tensor t;
@@ -260,6 +294,8 @@ static void exec_tensor(struct wave *w, const struct inst *in)
 
     if (!read_tensor(w, in, &t))
         return;
+    if (w->launch->tensor)
+        w->launch->tensor->n = 0;
     const unsigned unit = unit_of(&t);
     uint64_t units = t.valid ? t.tile[0] * t.element / unit : 0;
     for (unsigned d = 1; d < TENSOR_DIMS; d++)
@@ -269,6 +305,7 @@ static void exec_tensor(struct wave *w, const struct inst *in)
         first += gather_lanes(&t, first, units, unit, &global, &lds);
         if (!copy_batch(w, in, &global, &lds, unit, &range))
             return;
+        note_piece(w, &global, unit);
     }
     lds_issue_range(w, in, WAIT_TENSOR, &range);
 }

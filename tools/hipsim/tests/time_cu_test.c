@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the timing model's compute unit on small programs whose time is published or computed by
  * hand. */
-#include "tools/hipsim/tests/program.h"
+#include "tools/hipsim/tests/device.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -477,6 +477,33 @@ static void code_of_earlier_launches_is_cached(void **state)
 #define WMMA(d) "v_wmma_f32_16x16x32_bf16 v[" d "], v[0:7], v[8:15], v[" d "]\n"
 #define WMMAS WMMA("16:23") WMMA("24:31") WMMA("32:39") WMMA("40:47")
 
+/* Returns the clocks of a tensor copy of `rows` rows of 128 bytes, and of the wait for it. */
+static double tensor_clocks(unsigned rows)
+{
+    enum { BYTES = 256 * 128 };
+    static uint8_t zeros[BYTES];
+    void *const memory = device_alloc(BYTES, zeros);
+    const uint64_t at = (uint64_t)(uintptr_t)memory;
+    char text[600];
+    snprintf(text, sizeof(text),
+             "s_mov_b32 s0, 1\ns_mov_b32 s1, 0\ns_mov_b32 s2, 0x%x\ns_mov_b32 s3, 0x%x\n"
+             "s_mov_b32 s4, 0x20000\ns_mov_b32 s5, 0x200000\ns_mov_b32 s6, 0x%x\n"
+             "s_mov_b32 s7, 0x200000\ns_mov_b32 s8, 0x%x\ns_mov_b32 s9, 32\ns_mov_b32 s10, 0\n"
+             "s_mov_b32 s11, 0\ntensor_load_to_lds s[0:3], s[4:11]\ns_wait_tensorcnt 0",
+             (unsigned)at, (unsigned)(at >> 32) | 2u << 30, rows << 16, rows);
+    const double took = clocks(GFX1250, text, 1);
+    hipsim_mem_free(memory);
+    return took;
+}
+
+/* A copy of the tensor data mover requests all of its lines, which the L1 takes one a clock. */
+static void tensor_copies_take_the_time_of_their_lines(void **state)
+{
+    (void)state;
+    const double few = tensor_clocks(8), many = tensor_clocks(256);
+    assert_true(many - few >= 248 && many - few < 2 * 248);
+}
+
 /* Measured: a product takes 8.0 to 8.25 clocks. One that adds to the one before takes 16.0 with a
  * wave on the SIMD, 9.0 with two and 8.0 with four. */
 static void products_of_gfx1250_take_8_clocks(void **state)
@@ -675,6 +702,7 @@ int main(void)
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
         cmocka_unit_test(code_of_earlier_launches_is_cached),
+        cmocka_unit_test(tensor_copies_take_the_time_of_their_lines),
         cmocka_unit_test(products_of_gfx1250_take_8_clocks),
         cmocka_unit_test(the_shadow_of_gfx1250_has_4_slots),
         cmocka_unit_test(products_and_lds_of_gfx1250_keep_apart),

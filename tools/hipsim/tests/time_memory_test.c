@@ -59,6 +59,50 @@ static void latency_grows_with_the_working_set(void **state)
     time_memory_free(&m);
 }
 
+/* A copy takes the time of all of its lines: the L1's rate where they hit, the share of the
+ * bandwidth where they come from HBM. Later requests follow it. */
+static void a_copy_takes_the_time_of_all_lines(void **state)
+{
+    (void)state;
+    enum { LINES = 256 };
+    const struct time_params p = time_params_default(GFX1250);
+    const struct time_share share = {p.cus, 1, 1e12, 0};
+    const double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
+    struct time_memory m;
+    uint64_t lines[LINES], addr[WAVE_LANES] = {0};
+    for (unsigned i = 0; i < LINES; i++)
+        lines[i] = 1000 + i;
+    assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
+    const double took = (double)time_memory_copy(&m, 0, false, lines, LINES);
+    const double least = LINES * 128 / hbm;
+    assert_true(took > least && took < least + 1.2 * m.latency[LEVEL_HBM]);
+    assert_int_equal(m.bytes[LEVEL_HBM], LINES * 128);
+    const uint64_t again =
+        time_memory_copy(&m, (uint64_t)took, false, lines, LINES) - (uint64_t)took;
+    assert_true(again >= LINES && again < LINES + 2 * (uint64_t)p.l1_latency);
+    addr[0] = 1000 * 128;
+    const uint64_t after = time_memory_request(&m, (uint64_t)took, REQUEST_LOAD, 4, 1, addr);
+    assert_true(after >= (uint64_t)took + LINES);
+    time_memory_free(&m);
+}
+
+/* Stores of a copy are acknowledged by the L2, and take bandwidth. */
+static void stores_of_a_copy_drain(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX1250);
+    const struct time_share share = {p.cus, 1, 1e12, 0};
+    struct time_memory m;
+    uint64_t lines[256];
+    for (unsigned i = 0; i < 256; i++)
+        lines[i] = i;
+    assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
+    const uint64_t done = time_memory_copy(&m, 0, true, lines, 256);
+    assert_true(time_memory_drained(&m, done) > done);
+    assert_int_equal(m.flight_bytes, 0);
+    time_memory_free(&m);
+}
+
 /* Streams get their share of the bandwidth, and data loaded by others cost less. */
 static void streams_are_bound_by_their_share(void **state)
 {
@@ -370,6 +414,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
         cmocka_unit_test(latency_grows_with_the_working_set),
+        cmocka_unit_test(a_copy_takes_the_time_of_all_lines),
+        cmocka_unit_test(stores_of_a_copy_drain),
         cmocka_unit_test(streams_are_bound_by_their_share),
         cmocka_unit_test(stores_drain_at_the_speed_of_memory),
         cmocka_unit_test(future_requests_delay_no_others),

@@ -52,6 +52,7 @@ struct time_cu {
     bool warm_code;
     uint64_t end;
     const struct time_sink *sink;
+    struct tensor_lines lines; /* of the tensor copy that issues */
     struct time_cu_result result;
 };
 
@@ -120,7 +121,8 @@ static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t 
         break;
     case UNIT_VMEM:
         raise_to(t, cause, s->memory_free, HIPSIM_STALL_VMEM_QUEUE);
-        raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
+        if (op->kind != KIND_TENSOR)
+            raise_to(t, cause, time_memory_accepts(&cu->memory), HIPSIM_STALL_VMEM_QUEUE);
         raise_to(t, cause, time_counter_room(cu->isa, tw, WAIT_VM), HIPSIM_STALL_COUNTER);
         break;
     default: break;
@@ -304,6 +306,8 @@ static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t 
     const uint64_t *addr = access->addr;
     if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
         return lds_request(cu, tw, now, access);
+    if (tw->op->kind == KIND_TENSOR)
+        return time_memory_copy(&cu->memory, now, access->is_store, cu->lines.line, cu->lines.n);
     if (tw->op->kind == KIND_WRITE_BACK)
         return time_memory_write_back(&cu->memory, now);
     if (tw->op->kind == KIND_INVALIDATE)
@@ -562,6 +566,8 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     *step = (struct time_step){.ended = cu->ngroups, .grid = in->gds};
     cu->best = NULL;
     tw->w->tick = now;
+    cu->lines.n = 0;
+    cu->launch->tensor = &cu->lines;
     const uint64_t openings = tw->w->wg->barriers;
     if (!engine_group_step(cu->groups[tw->group], tw->w, in))
         return false;
@@ -688,6 +694,7 @@ void time_cu_destroy(struct time_cu *cu)
     free(cu->waves);
     free(cu->line_ready);
     free(cu->fetched);
+    free(cu->lines.line);
     time_cache_destroy(cu->icache);
     time_memory_free(&cu->memory);
     free(cu);
@@ -742,6 +749,7 @@ void time_begin(struct launch *launch)
 void time_end(struct launch *launch, const struct observer *observer, bool ok)
 {
     launch->observer = observer;
+    launch->tensor = NULL;
     launch->timed = false;
     if (ok || launch->fault.kind != FAULT_NONE)
         return;

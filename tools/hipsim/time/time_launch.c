@@ -121,7 +121,10 @@ static bool probe(struct timed *t, uint64_t index, struct probes *p)
     const struct observer see = time_lines_observer(lines);
     p->lines[p->n++] = lines;
     note_run(t, index);
-    return run_untimed(t, index, 1, &see);
+    t->launch->tensor = time_lines_tensor(lines);
+    const bool ok = run_untimed(t, index, 1, &see);
+    t->launch->tensor = NULL;
+    return ok;
 }
 
 static void free_probes(struct probes *p)

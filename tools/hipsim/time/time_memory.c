@@ -355,16 +355,24 @@ static double atomic_line(struct time_memory *m, double start, uint64_t line, un
     return fmax(*busy, taken) + (there - start) / 2;
 }
 
+/* Records bytes that are in flight until clock `done`. */
+static void note_flight(struct time_memory *m, uint64_t done, unsigned bytes)
+{
+    m->flight[m->flight_end % L1_FLIGHT_MAX].done = done;
+    m->flight[m->flight_end++ % L1_FLIGHT_MAX].bytes = bytes;
+    m->flight_bytes += bytes;
+}
+
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES])
 {
     uint64_t lines[2 * WAVE_LANES];
     const unsigned nlines = time_lines(bytes, lanes, addr, lines);
-    const unsigned total = nlines * LINE;
     const bool is_store = kind == REQUEST_STORE;
     const double clocks = request_clocks(m, bytes, (unsigned)__builtin_popcountll(lanes), nlines);
     uint64_t start = now > m->l1_free ? now : m->l1_free;
-    start = flight_room(m, start, is_store ? 0 : total);
+    const unsigned flying = is_store ? 0 : nlines * LINE;
+    start = flight_room(m, start, flying);
     m->l1_free = start + (uint64_t)(clocks + 0.5);
     m->l1_busy += (uint64_t)(clocks + 0.5);
     m->started[m->requests++ % L1_FIFO_MAX] = start;
@@ -379,13 +387,46 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
         else
             done = fmax(done, load_line(m, (double)start, lines[i]));
     }
-    uint64_t at = (uint64_t)(done + 0.5);
-    if (!is_store) {
-        m->flight[m->flight_end % L1_FLIGHT_MAX].done = at;
-        m->flight[m->flight_end++ % L1_FLIGHT_MAX].bytes = total;
-        m->flight_bytes += total;
-    }
+    const uint64_t at = (uint64_t)(done + 0.5);
+    if (flying)
+        note_flight(m, at, flying);
     return at;
+}
+
+/* Requests a line of a copy at clock `free` or when it fits in flight. Returns the clock at which it
+ * arrives, or a stored one is acknowledged; `begun` is the clock of the request. */
+static double copy_line(struct time_memory *m, double free, bool is_store, uint64_t line,
+                        double *begun)
+{
+    const bool hit = !is_store && time_cache_touch(m->l1, line * LINE);
+    const unsigned flying = is_store || hit ? 0 : LINE;
+    const uint64_t start = flight_room(m, (uint64_t)free, flying);
+    *begun = fmax(free, (double)start);
+    if (is_store)
+        return store_line(m, *begun, line);
+    if (hit) {
+        m->bytes[LEVEL_L1] += LINE;
+        return *begun + m->latency[LEVEL_L1];
+    }
+    const double there = load_line(m, *begun, line);
+    note_flight(m, (uint64_t)(there + 0.5), LINE);
+    return there;
+}
+
+uint64_t time_memory_copy(struct time_memory *m, uint64_t now, bool is_store, const uint64_t *lines,
+                          unsigned n)
+{
+    const double clocks = fmax(LINE / m->p->l1_bytes_per_clk, m->p->l1_line_cycles);
+    double free = (double)(now > m->l1_free ? now : m->l1_free), done = (double)now;
+    for (unsigned i = 0; i < n; i++) {
+        double begun;
+        const double there = copy_line(m, free, is_store, lines[i], &begun);
+        free = begun + clocks;
+        done = fmax(done, fmax(there, free));
+    }
+    m->l1_busy += (uint64_t)(n * clocks + 0.5);
+    m->l1_free = (uint64_t)(free + 0.5);
+    return (uint64_t)(done + 0.5);
 }
 
 uint64_t time_memory_write_back(struct time_memory *m, uint64_t now)

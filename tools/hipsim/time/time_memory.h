@@ -130,6 +130,12 @@ uint64_t time_memory_accepts(const struct time_memory *m);
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
 
+/* Issues a copy of `n` lines, by number, between memory and LDS at `now`. It needs no room in the
+ * queue of waves' requests; the L1 takes its lines one after the other. Returns the clock at which
+ * the last line has arrived, or is acknowledged (stores). */
+uint64_t time_memory_copy(struct time_memory *m, uint64_t now, bool is_store, const uint64_t *lines,
+                          unsigned n);
+
 /*
  * Writes the dirty lines of the L2 back, like buffer_wbl2. Returns the clock at which that is done.
  * The L2 walks its tags once for all requests made before the walk began. The bandwidth of the

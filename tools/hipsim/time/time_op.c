@@ -278,7 +278,9 @@ static void make_control(const struct time_params *p, const struct inst *in, str
 static void make_vmem(const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_VMEM;
-    if (strcmp(in->row->name, "buffer_wbl2") == 0 && in->sc1)
+    if (starts(in->row->name, "tensor_"))
+        op->kind = KIND_TENSOR;
+    else if (strcmp(in->row->name, "buffer_wbl2") == 0 && in->sc1)
         op->kind = KIND_WRITE_BACK;
     else if (strcmp(in->row->name, "buffer_inv") == 0)
         op->kind = KIND_INVALIDATE;

@@ -30,6 +30,7 @@ enum time_kind {
     KIND_END,
     KIND_WRITE_BACK, /* buffer_wbl2 of device or system scope */
     KIND_INVALIDATE, /* buffer_inv */
+    KIND_TENSOR,     /* a copy of the tensor data mover */
 };
 
 /* Numbers of registers. gfx9 has AGPRs from 256 on, gfx1250 more VGPRs. */

@@ -17,6 +17,7 @@
 struct time_lines {
     uint64_t *slots; /* line + 1; 0: empty; open addressing */
     uint64_t size, used;
+    struct tensor_lines tensor;
 };
 
 static uint64_t hash(uint64_t line)
@@ -40,10 +41,14 @@ struct time_lines *time_lines_create(void)
 
 void time_lines_destroy(struct time_lines *set)
 {
-    if (set)
+    if (set) {
         free(set->slots);
+        free(set->tensor.line);
+    }
     free(set);
 }
+
+struct tensor_lines *time_lines_tensor(struct time_lines *set) { return &set->tensor; }
 
 static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
 {
@@ -91,9 +96,15 @@ static void observe(void *ctx, const struct wave *w, const struct inst *in,
                     const struct mem_access *access)
 {
     struct time_lines *set = ctx;
+    struct tensor_lines *const copy = &set->tensor;
     (void)w;
     (void)in;
-    if (access->space != ACCESS_GLOBAL || !access->is_load)
+    const bool loads = access->space == ACCESS_GLOBAL && access->is_load;
+    for (unsigned i = 0; loads && i < copy->n; i++)
+        add(set, copy->line[i]);
+    const bool copied = copy->n > 0;
+    copy->n = 0;
+    if (!loads || copied)
         return;
     uint64_t lines[2 * WAVE_LANES];
     unsigned n = time_lines(access->bytes, access->lanes, access->addr, lines);

@@ -13,6 +13,9 @@ struct time_lines *time_lines_create(void);
 void time_lines_destroy(struct time_lines *lines);
 struct observer time_lines_observer(struct time_lines *lines);
 
+/* Returns what launch->tensor must be while the observer runs, for lines of tensor copies. */
+struct tensor_lines *time_lines_tensor(struct time_lines *lines);
+
 /* Returns the size in bytes of the lines in the set. */
 double time_lines_bytes(const struct time_lines *lines);
 
