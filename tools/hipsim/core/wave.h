@@ -349,6 +349,7 @@ struct memory;    /* the simulated address space; owned and defined by the memor
 struct grid_barrier {
     uint32_t left;
     uint64_t opened;
+    uint64_t opened_tick; /* a cluster's: launch->timed: clock of the latest opening */
 };
 enum { GRID_BARRIERS = 64 };
 

@@ -113,6 +113,7 @@ static void signal_cluster(struct wave *w, struct grid_barrier *b)
     }
     const uint32_t *n = w->launch->cluster;
     b->left = n[0] * n[1] * n[2] - 1;
+    b->opened_tick = w->tick;
     b->opened++;
 }
 

@@ -397,10 +397,6 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
                         "belongs to device %d",
                         work->function->kernel->name, work->function->module->code->device,
                         device->ordinal);
-    if (work->cluster[0] && (options.time || time_enabled()))
-        return hip_fail(hipErrorNotSupported,
-                        "kernel %s cannot be timed: there is no timing model of clusters",
-                        work->function->kernel->name);
     error = prepare(work, device, &dispatch);
     if (error == hipSuccess && work->cooperative)
         error = check_residency(work, device);

@@ -84,6 +84,42 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     return r;
 }
 
+/* Runs workgroups of one wave in clusters on gfx1250, with this cost of a cluster's barrier. */
+static struct run run_clusters(const char *text, uint32_t groups, uint32_t cluster, double barrier)
+{
+    struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
+    size_t bytes;
+    void *machine = assemble(GFX1250, text, &bytes);
+    struct code *code = code_create(GFX1250, machine, bytes, (uint64_t)(uintptr_t)machine);
+    struct hipsim_mem_request request = {.size = WORDS * 4, .kind = HIPSIM_MEM_DEVICE};
+    uint32_t *words = hipsim_mem_alloc(&request);
+    assert_true(r.words && code && words);
+    memset(words, 0, WORDS * 4);
+    struct launch launch = {
+        .code = code,
+        .kernel = "program",
+        .entry_pc = code_address(code),
+        .grid = {groups * 32, 1, 1},
+        .block = {32, 1, 1},
+        .cluster = {cluster, 1, 1},
+        .nvgpr = 16,
+        .nuser_sgpr = 2,
+        .budget = 10000000,
+    };
+    memcpy(launch.user_sgpr, &words, sizeof(words));
+    struct time_config config = {.params = time_params_default(GFX1250), .samples = 1};
+    config.params.cluster_barrier_cycles = barrier;
+    r.error = time_launch_run(&launch, &config, &r.report);
+    memcpy(r.words, words, WORDS * 4);
+    r.counters = launch.counters;
+    r.fault = launch.fault;
+    launch_forget_findings(&launch);
+    hipsim_mem_free(words);
+    code_destroy(code);
+    free(machine);
+    return r;
+}
+
 static void fine(const struct run *r)
 {
     if (r->error)
@@ -394,9 +430,73 @@ static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
                     cycles[i] - cycles[i - 1] < 500 * 24 + 3000);
 }
 
+/* Workgroup n of a cluster counts to 500 n, and stores its place. All wait for the last one. */
+#define COUNT                     \
+    "s_and_b32 s4, ttmp6, 15\n"   \
+    "s_mul_i32 s5, s4, 500\n"     \
+    "1: s_sub_co_i32 s5, s5, 1\n" \
+    "s_cmp_gt_i32 s5, 0\n"        \
+    "s_cbranch_scc1 1b\n"
+
+static void clusters_wait_for_their_last_workgroup(void **state)
+{
+    (void)state;
+    struct run alone = run_clusters(COUNT "s_endpgm\n", 4, 4, 0);
+    struct run with[2];
+    for (unsigned i = 0; i < 2; i++) {
+        with[i] = run_clusters(COUNT "s_barrier_signal -3\ns_barrier_wait -3\ns_endpgm\n", 4, 4,
+                               100 + 500 * i);
+        fine(&with[i]);
+    }
+    fine(&alone);
+    assert_true(alone.report.together);
+    assert_true(alone.report.workgroup_cycles < 200); /* of the first workgroup */
+    assert_true(with[0].report.workgroup_cycles > 3 * 500 * 10);
+    assert_true(with[0].report.cycles > alone.report.cycles);
+    assert_true(with[1].report.cycles - with[0].report.cycles == 500);
+    for (unsigned i = 0; i < 2; i++)
+        free(with[i].words);
+    free(alone.words);
+}
+
+/* A wave that comes after the opening waits for the rest of its cost only. */
+static void an_open_cluster_barrier_is_passed(void **state)
+{
+    (void)state;
+    struct run r[2];
+    for (unsigned i = 0; i < 2; i++) {
+        r[i] = run_clusters("s_barrier_signal -3\ns_sleep 100\ns_barrier_wait -3\ns_endpgm\n", 4, 4,
+                            100 + 500 * i);
+        fine(&r[i]);
+    }
+    assert_true(r[0].report.cycles == r[1].report.cycles); /* sleeps take 6,400 clocks */
+    free(r[0].words);
+    free(r[1].words);
+}
+
+/* More clusters than fit at once: all workgroups run, and a cluster's run at the same time. */
+static void clusters_start_together(void **state)
+{
+    (void)state;
+    enum { GROUPS = 1536, CLUSTER = 12 };
+    struct run r = run_clusters("v_mov_b32 v1, 0\nv_mov_b32 v2, 1\nv_cmp_eq_u32 vcc_lo, 0, v0\n"
+                                "s_and_b32 exec_lo, exec_lo, vcc_lo\n"
+                                "global_atomic_add_u32 v1, v2, s[0:1]\n"
+                                "s_barrier_signal -3\ns_barrier_wait -3\n"
+                                "s_barrier_signal -3\ns_barrier_wait -3\ns_endpgm\n",
+                                GROUPS, CLUSTER, 100);
+    fine(&r);
+    assert_int_equal(r.words[0], GROUPS);
+    assert_int_equal(r.counters.workgroups, GROUPS);
+    free(r.words);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(clusters_wait_for_their_last_workgroup),
+        cmocka_unit_test(an_open_cluster_barrier_is_passed),
+        cmocka_unit_test(clusters_start_together),
         cmocka_unit_test(waiting_for_a_flag_takes_time),
         cmocka_unit_test(scalar_loads_may_wait_for_a_flag),
         cmocka_unit_test(communication_is_in_loops),

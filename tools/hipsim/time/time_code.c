@@ -53,3 +53,23 @@ void time_code_destroy(struct time_code *tc)
     free(tc->lines);
     free(tc);
 }
+
+void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *r)
+{
+    sum->clocks += r->clocks;
+    sum->drain += r->drain;
+    sum->instructions += r->instructions;
+    sum->waves += r->waves;
+    sum->matrix_clocks += r->matrix_clocks;
+    sum->valu_clocks += r->valu_clocks;
+    sum->lds_clocks += r->lds_clocks;
+    sum->lds_conflicts += r->lds_conflicts;
+    sum->l1_clocks += r->l1_clocks;
+    sum->issue += r->issue;
+    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
+        sum->matrix_by[i] += r->matrix_by[i];
+    for (unsigned i = 0; i < LEVEL_COUNT; i++)
+        sum->bytes[i] += r->bytes[i];
+    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
+        sum->stall[i] += r->stall[i];
+}

@@ -420,6 +420,21 @@ static uint64_t occupy(struct time_cu *cu, struct time_wave *tw, const struct in
     }
 }
 
+/* Returns the barrier of the wave's cluster, NULL if the launch has no clusters. */
+static const struct grid_barrier *cluster_of(const struct time_cu *cu, const struct time_wave *tw)
+{
+    return cu->launch->cluster[0] ? &cu->launch->cluster_barrier[tw->w->wg->cluster] : NULL;
+}
+
+/* Returns the clock from which the wave passes the barrier of its wait. */
+static uint64_t barrier_passed(const struct time_cu *cu, const struct time_wave *tw, uint64_t now)
+{
+    if (!tw->op->cluster)
+        return cu->opened[tw->group];
+    const struct grid_barrier *const b = cluster_of(cu, tw);
+    return b ? b->opened_tick + (uint64_t)cu->p->cluster_barrier_cycles : now;
+}
+
 /* Delays the wave after instructions that affect no other wave. */
 static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
@@ -433,7 +448,7 @@ static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t 
         return;
     tw->ready_cause = causes[op->kind];
     tw->ready = op->kind == KIND_MSB       ? now + time_msb_clocks(cu->p, tw)
-                : op->kind == KIND_BARRIER ? cu->opened[tw->group]
+                : op->kind == KIND_BARRIER ? barrier_passed(cu, tw, now)
                                            : now + op->issue;
 }
 
@@ -505,13 +520,13 @@ static bool release(struct time_cu *cu, unsigned group, uint64_t now)
     return barrier_opened(cu, group, now);
 }
 
-bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
+bool time_cu_grid_opened(struct time_cu *cu, uint64_t now, uint64_t at)
 {
     for (unsigned g = 0; g < cu->ngroups; g++) {
         if (!cu->left[g])
             continue;
         engine_group_wait_for_grid(cu->groups[g]);
-        if (!wake(cu, g, now, now + (uint64_t)cu->p->grid_barrier_cycles))
+        if (!wake(cu, g, now, at))
             return false;
     }
     cu->best = NULL;
@@ -563,18 +578,25 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     struct time_wave *tw = next_wave(cu);
     const struct inst *in = tw->next;
     uint64_t now = tw->at;
-    *step = (struct time_step){.ended = cu->ngroups, .grid = in->gds};
+    *step = (struct time_step){
+        .ended = cu->ngroups,
+        .resume = in->gds ? now + (uint64_t)cu->p->grid_barrier_cycles : 0,
+    };
     cu->best = NULL;
     tw->w->tick = now;
     cu->lines.n = 0;
     cu->launch->tensor = &cu->lines;
     const uint64_t openings = tw->w->wg->barriers;
+    const struct grid_barrier *const cluster = cluster_of(cu, tw);
+    const uint64_t cluster_openings = cluster ? cluster->opened : 0;
     if (!engine_group_step(cu->groups[tw->group], tw->w, in))
         return false;
     note_issue(cu, tw, in, now);
     tw->ready = 0;
     tw->ready_cause = HIPSIM_STALL_NONE;
     uint64_t done = occupy(cu, tw, in, now);
+    if (cluster && cluster->opened != cluster_openings)
+        step->resume = now + (uint64_t)cu->p->cluster_barrier_cycles;
     /* A signal of gfx1250 has opened the barrier. */
     if (tw->w->wg->barriers != openings && !barrier_opened(cu, tw->group, now))
         return false;
@@ -698,26 +720,6 @@ void time_cu_destroy(struct time_cu *cu)
     time_cache_destroy(cu->icache);
     time_memory_free(&cu->memory);
     free(cu);
-}
-
-void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *r)
-{
-    sum->clocks += r->clocks;
-    sum->drain += r->drain;
-    sum->instructions += r->instructions;
-    sum->waves += r->waves;
-    sum->matrix_clocks += r->matrix_clocks;
-    sum->valu_clocks += r->valu_clocks;
-    sum->lds_clocks += r->lds_clocks;
-    sum->lds_conflicts += r->lds_conflicts;
-    sum->l1_clocks += r->l1_clocks;
-    sum->issue += r->issue;
-    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
-        sum->matrix_by[i] += r->matrix_by[i];
-    for (unsigned i = 0; i < LEVEL_COUNT; i++)
-        sum->bytes[i] += r->bytes[i];
-    for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
-        sum->stall[i] += r->stall[i];
 }
 
 bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)

@@ -101,16 +101,18 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
 uint64_t time_cu_next(struct time_cu *cu);
 
 struct time_step {
-    unsigned ended; /* slot of the workgroup that ended; the number of slots if none did */
-    bool idle;      /* the workgroup that ended has stored nothing */
-    bool grid;      /* a grid barrier may have opened */
+    unsigned ended;  /* slot of the workgroup that ended; the number of slots if none did */
+    bool idle;       /* the workgroup that ended has stored nothing */
+    uint64_t resume; /* clock from which waves pass a barrier of the grid or of a cluster that may
+                      * have opened; 0: none */
 };
 
 /* Issues the instruction that time_cu_next() found; call that first. False after a fault. */
 bool time_cu_step(struct time_cu *cu, struct time_step *step);
 
-/* Resumes waves blocked on a grid barrier that opened at `now`. False after a fault. */
-bool time_cu_grid_opened(struct time_cu *cu, uint64_t now);
+/* Resumes at clock `at` the waves blocked on a barrier of the grid or of a cluster that opened at
+ * `now`. False after a fault. */
+bool time_cu_grid_opened(struct time_cu *cu, uint64_t now, uint64_t at);
 
 /* Adds to launch->counters and fills `result`. Pass `ok` false after a fault; the return value is
  * then false. A workgroup that has not ended is reported as a deadlock. */

@@ -8,12 +8,14 @@
 #include "decode.h"
 
 #define NEVER UINT64_MAX
+#define CLUSTER_MOST 16 /* workgroups of a cluster */
 
 struct unit {
     struct time_cu *cu;
     uint64_t next; /* clock at which it issues next */
     unsigned xcd;
     uint64_t *started; /* start clocks, by slot */
+    uint64_t *free;    /* clusters: clocks from which slots are free; NEVER: in use */
     uint64_t *index;   /* workgroup numbers, by slot */
 };
 
@@ -22,10 +24,11 @@ struct device {
     const struct time_params *p;
     struct time_shared common, *shared; /* `shared`: one per L2 */
     unsigned xcds;
+    unsigned gang; /* workgroups of a cluster, which start together; 1: no clusters */
     struct unit *units;
     unsigned nunits;
     unsigned *heap;           /* heap of compute units; the one that issues next is on top */
-    uint64_t *next_workgroup; /* next workgroup to start, by XCD */
+    uint64_t *next_workgroup; /* next workgroup to start, or the next cluster, by XCD */
     uint64_t *dispatched;     /* clock at which the XCD can start another workgroup */
     double busy, end, first;
     struct time_busy *over_time;
@@ -78,6 +81,62 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
     return time_cu_start(u->cu, slot, index, at);
 }
 
+/* -- clusters ---------------------------------------------------------------------------------- */
+
+/* Lists units of the XCD with a free slot, and a free slot of each, for a whole cluster: each
+ * workgroup runs on a work-group processor of its own (CDNA5 ISA, 2.3). False: too few are free. */
+static bool find_gang(const struct device *d, unsigned xcd, struct unit **unit, unsigned *slot)
+{
+    unsigned n = 0;
+    for (unsigned i = xcd; i < d->nunits && n < d->gang; i += d->xcds) {
+        const struct unit *const u = &d->units[i];
+        unsigned s = 0;
+        while (s < d->setup->resident && u->free[s] == NEVER)
+            s++;
+        if (s == d->setup->resident)
+            continue;
+        unit[n] = &d->units[i];
+        slot[n++] = s;
+    }
+    return n == d->gang;
+}
+
+/* Starts the XCD's next clusters as far as slots are free. False after a fault. */
+static bool start_clusters(struct device *d, unsigned xcd)
+{
+    struct unit *unit[CLUSTER_MOST];
+    unsigned slot[CLUSTER_MOST];
+    uint64_t *const next = &d->next_workgroup[xcd];
+    for (; *next * d->gang < d->setup->workgroups; *next += d->xcds) {
+        if (!find_gang(d, xcd, unit, slot))
+            return true;
+        uint64_t at = d->dispatched[xcd];
+        for (unsigned i = 0; i < d->gang; i++)
+            at = unit[i]->free[slot[i]] > at ? unit[i]->free[slot[i]] : at;
+        d->dispatched[xcd] = at + d->gang * (uint64_t)d->p->dispatch_cycles;
+        for (unsigned i = 0; i < d->gang; i++) {
+            unit[i]->free[slot[i]] = NEVER;
+            unit[i]->started[slot[i]] = at;
+            unit[i]->index[slot[i]] = *next * d->gang + i;
+            if (!time_cu_start(unit[i]->cu, slot[i], unit[i]->index[slot[i]], at))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Marks a slot as free from clock `at` on, and starts clusters that fit now. */
+static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t at)
+{
+    u->free[slot] = at;
+    if (!start_clusters(d, u->xcd))
+        return false;
+    order_all(d);
+    return true;
+}
+
+/* -- a launch ---------------------------------------------------------------------------------- */
+
 static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle, uint64_t at)
 {
     const double extra = idle ? d->setup->idle_extra : d->setup->extra;
@@ -87,7 +146,8 @@ static bool end_group(struct device *d, struct unit *u, unsigned slot, bool idle
     d->busy += took + extra;
     d->end = fmax(d->end, (double)at + extra);
     time_busy_add(d->over_time, u->xcd, (double)u->started[slot], (double)at + extra);
-    return start_next(d, u, slot, at + (uint64_t)extra);
+    const uint64_t free = at + (uint64_t)extra;
+    return d->gang > 1 ? free_slot(d, u, slot, free) : start_next(d, u, slot, free);
 }
 
 static bool run(struct device *d)
@@ -104,13 +164,15 @@ static bool run(struct device *d)
         if (step.ended < d->setup->resident &&
             !end_group(d, u, step.ended, step.idle, now + (uint64_t)d->p->issue_period))
             return false;
-        if (step.grid) {
+        if (step.resume) {
             for (unsigned i = 0; i < d->nunits; i++)
-                if (!time_cu_grid_opened(d->units[i].cu, now))
+                if (!time_cu_grid_opened(d->units[i].cu, now, step.resume))
                     return false;
             order_all(d);
             continue;
         }
+        if (d->gang > 1 && step.ended < d->setup->resident)
+            continue; /* free_slot() has ordered the units */
         u->next = time_cu_next(u->cu);
         sift(d, 0);
     }
@@ -129,18 +191,44 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
     };
     u->started = calloc(d->setup->resident, sizeof(*u->started));
     u->index = calloc(d->setup->resident, sizeof(*u->index));
+    u->free = calloc(d->setup->resident, sizeof(*u->free));
     d->nunits++;
-    if (!u->started || !u->index)
+    if (!u->started || !u->index || !u->free)
         return false;
     u->cu = time_cu_create(launch, code, &setup, d->setup->resident);
     return u->cu != NULL;
 }
 
+/* Returns how many compute units have workgroups. A cluster's are on one XCD. */
+static unsigned count_units(const struct device *d)
+{
+    const uint64_t cus = (uint64_t)d->p->cus, groups = d->setup->workgroups;
+    if (d->gang == 1)
+        return (unsigned)(groups < cus ? groups : cus);
+    const uint64_t clusters = groups / d->gang;
+    const uint64_t each = (clusters + d->xcds - 1) / d->xcds * d->gang;
+    return (unsigned)(each * d->xcds < cus ? each * d->xcds : cus);
+}
+
+/* Starts as many workgroups as fit. An XCD fills its compute units evenly. */
+static bool start_all(struct device *d)
+{
+    for (unsigned x = 0; d->gang > 1 && x < d->xcds; x++)
+        if (!start_clusters(d, x))
+            return false;
+    for (unsigned slot = 0; d->gang == 1 && slot < d->setup->resident; slot++)
+        for (unsigned i = 0; i < d->nunits; i++)
+            if (!start_next(d, &d->units[i], slot, 0))
+                return false;
+    return true;
+}
+
 static bool build(struct device *d, struct launch *launch, struct time_code *code)
 {
-    const uint64_t cus = (uint64_t)d->p->cus;
-    const unsigned units = (unsigned)(d->setup->workgroups < cus ? d->setup->workgroups : cus);
+    const uint32_t *const n = launch->cluster;
+    d->gang = n[0] ? n[0] * n[1] * n[2] : 1;
     d->xcds = (unsigned)d->p->xcds;
+    const unsigned units = count_units(d);
     d->shared = calloc(d->xcds, sizeof(*d->shared));
     d->next_workgroup = calloc(d->xcds, sizeof(*d->next_workgroup));
     d->dispatched = calloc(d->xcds, sizeof(*d->dispatched));
@@ -160,12 +248,7 @@ static bool build(struct device *d, struct launch *launch, struct time_code *cod
     while (d->nunits < units)
         if (!add_unit(d, launch, code))
             return false;
-    /* An XCD fills its compute units evenly. */
-    for (unsigned slot = 0; slot < d->setup->resident; slot++)
-        for (unsigned i = 0; i < d->nunits; i++)
-            if (!start_next(d, &d->units[i], slot, 0))
-                return false;
-    return true;
+    return start_all(d);
 }
 
 static void release(struct device *d)
@@ -174,6 +257,7 @@ static void release(struct device *d)
         time_cu_destroy(d->units[i].cu);
         free(d->units[i].started);
         free(d->units[i].index);
+        free(d->units[i].free);
     }
     for (unsigned x = 0; d->shared && x < time_l2s(d->p); x++)
         time_shared_free(&d->shared[x], true);

@@ -762,7 +762,7 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
         return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);
     start_report(&t);
-    const bool together = t.code && (launch->cooperative || t.total <= most_samples(&t) ||
+    const bool together = t.code && (launch_is_resident(launch) || t.total <= most_samples(&t) ||
                                      time_code_communicates(launch->code, entry_offset(launch)));
     bool ok = t.code && (together ? run_together(&t, &dispatch) : run_sampled(&t, &dispatch));
     report->complete = together || !config->samples_only || t.nrun == t.total;

@@ -388,13 +388,13 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
             done = fmax(done, load_line(m, (double)start, lines[i]));
     }
     const uint64_t at = (uint64_t)(done + 0.5);
-    if (flying)
+    if (!is_store)
         note_flight(m, at, flying);
     return at;
 }
 
-/* Requests a line of a copy at clock `free` or when it fits in flight. Returns the clock at which it
- * arrives, or a stored one is acknowledged; `begun` is the clock of the request. */
+/* Requests a line of a copy at clock `free` or when it fits in flight. Returns the clock at which
+ * it arrives, or a stored one is acknowledged; `begun` is the clock of the request. */
 static double copy_line(struct time_memory *m, double free, bool is_store, uint64_t line,
                         double *begun)
 {

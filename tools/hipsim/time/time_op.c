@@ -8,6 +8,8 @@
 #include "isa.h"
 #include "row.h"
 
+enum { CLUSTER_BARRIER = -3 }; /* CDNA5 ISA, 5.6 */
+
 const char *time_unit_name(enum time_unit unit)
 {
     static const char *const names[UNIT_COUNT] = {
@@ -263,6 +265,7 @@ static void make_control(const struct time_params *p, const struct inst *in, str
         op->kind = KIND_PLAIN;
     } else if (strcmp(name, "s_barrier") == 0 || strcmp(name, "s_barrier_wait") == 0) {
         op->kind = KIND_BARRIER;
+        op->cluster = (int16_t)in->simm16 == CLUSTER_BARRIER;
     } else if (strcmp(name, "s_sleep") == 0) {
         op->kind = KIND_SLEEP;
         op->issue = (uint16_t)(p->sleep_cycles * (in->simm16 & 0x7f) + p->issue_period);

@@ -62,6 +62,7 @@ struct time_op {
     uint16_t late_scalar; /* clocks for which a scalar result is later for this instruction */
     uint16_t late_vector; /* clocks for which a vector result is later for it */
     bool wide_store;      /* LDS: the wave waits until its data have left */
+    bool cluster;         /* KIND_BARRIER: a wait at the cluster's barrier */
     bool two;             /* LDS: two accesses */
     int32_t second;       /* LDS: offset of the second access in bytes */
     uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
