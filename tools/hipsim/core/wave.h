@@ -111,7 +111,9 @@ struct mem_access {
 struct tensor_lines {
     uint64_t *line; /* numbers of lines of 128 bytes */
     uint32_t n, room;
-    bool failed; /* there was no memory for all lines */
+    uint32_t mask; /* workgroups of the cluster that request the same lines; 0: no multicast */
+    bool early;    /* the request has the early timeout */
+    bool failed;   /* there was no memory for all lines */
 };
 
 struct wave {

@@ -95,6 +95,8 @@ struct tensor {
     uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
     bool gather;
     uint32_t row[TENSOR_ROWS]; /* gather: rows of the tensor */
+    uint32_t mask;             /* workgroups of the cluster; 0: this one alone */
+    bool early;                /* the multicast's early timeout */
 };
 
 /* Returns `n` bits of a descriptor group from bit `at` on. */
@@ -165,6 +167,8 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         .stride = {1, field(g[1], 160, 48), field(g[1], 208, 48), field(g[2], 64, 48),
                    field(g[3], 0, 48)},
         .gather = g[0][0] >> 31,
+        .mask = in->row->flags & ROW_LOAD ? g[1][0] & 0xffff : 0, /* stores ignore it */
+        .early = g[1][0] >> 21 & 1,
     };
     if (t->valid && (g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
         wave_fault(w, in, FAULT_TRAP, 0,
@@ -294,8 +298,11 @@ static void exec_tensor(struct wave *w, const struct inst *in)
 
     if (!read_tensor(w, in, &t))
         return;
-    if (w->launch->tensor)
+    if (w->launch->tensor) {
         w->launch->tensor->n = 0;
+        w->launch->tensor->mask = t.mask;
+        w->launch->tensor->early = t.early;
+    }
     const unsigned unit = unit_of(&t);
     uint64_t units = t.valid ? t.tile[0] * t.element / unit : 0;
     for (unsigned d = 1; d < TENSOR_DIMS; d++)

@@ -6,6 +6,7 @@
  */
 #include "tools/hipsim/tests/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static struct run run_clusters(const char *text, uint32_t groups, uint32_t clust
         .grid = {groups * 32, 1, 1},
         .block = {32, 1, 1},
         .cluster = {cluster, 1, 1},
+        .lds_bytes = 4096,
         .nvgpr = 16,
         .nuser_sgpr = 2,
         .budget = 10000000,
@@ -474,6 +476,64 @@ static void an_open_cluster_barrier_is_passed(void **state)
     free(r[1].words);
 }
 
+/* Copies 4 KB to LDS for the workgroups of a mask; `flags` has the mask, and dwords as elements. */
+#define COPY(flags)                                                                       \
+    "s_mov_b32 s8, 1\ns_mov_b32 s9, 0\ns_mov_b32 s10, s0\ns_or_b32 s11, s1, 0x80000000\n" \
+    "s_mov_b32 s12, " flags "\ns_mov_b32 s13, 0x200000\ns_mov_b32 s14, 0x200000\n"        \
+    "s_mov_b32 s15, 0x200000\ns_mov_b32 s16, 32\ns_mov_b32 s17, 32\ns_mov_b32 s18, 0\n"   \
+    "s_mov_b32 s19, 0\ntensor_load_to_lds s[8:11], s[12:19]\ns_wait_tensorcnt 0\ns_endpgm\n"
+
+/* A load for four workgroups is fetched once, and arrives when all have requested it. With the
+ * early timeout it arrives for workgroups that have; others fetch it again (CDNA5 ISA, 10.7). */
+static void multicast_loads_are_fetched_once(void **state)
+{
+    (void)state;
+    struct run own = run_clusters(COUNT COPY("0x20000"), 4, 4, 0);
+    struct run all = run_clusters(COUNT COPY("0x2000f"), 4, 4, 0);
+    struct run early = run_clusters(COUNT COPY("0x22000f"), 4, 4, 0);
+    struct run even = run_clusters(COPY("0x2000f"), 4, 4, 0);
+    fine(&own);
+    fine(&all);
+    fine(&early);
+    fine(&even);
+    const double late = 3 * 500 * 10; /* the last workgroup counts for as long at least */
+    assert_true(fabs(own.report.l2_hit - 0.75) < 0.01);
+    assert_true(fabs(even.report.l2_hit) < 0.01);
+    assert_true(own.report.workgroup_cycles < late);
+    assert_true(early.report.workgroup_cycles < late);
+    /* The standard timeout is over before the last workgroup requests. */
+    const double wait = time_params_default(GFX1250).multicast_wait_cycles;
+    assert_true(all.report.workgroup_cycles > wait && all.report.workgroup_cycles < late);
+    assert_true(even.report.workgroup_cycles < own.report.workgroup_cycles * 1.2);
+    free(own.words);
+    free(all.words);
+    free(early.words);
+    free(even.words);
+}
+
+/* Without a timeout in between, the first workgroup waits for the last. */
+static void multicast_loads_wait_for_all(void **state)
+{
+    (void)state;
+    struct run r = run_clusters(
+        "s_and_b32 s4, ttmp6, 15\ns_mul_i32 s5, s4, 20\n"
+        "1: s_sub_co_i32 s5, s5, 1\ns_cmp_gt_i32 s5, 0\ns_cbranch_scc1 1b\n" COPY("0x2000f"),
+        4, 4, 0);
+    struct run own = run_clusters(
+        "s_and_b32 s4, ttmp6, 15\ns_mul_i32 s5, s4, 20\n"
+        "1: s_sub_co_i32 s5, s5, 1\ns_cmp_gt_i32 s5, 0\ns_cbranch_scc1 1b\n" COPY("0x20000"),
+        4, 4, 0);
+    fine(&r);
+    fine(&own);
+    const struct time_params p = time_params_default(GFX1250);
+    const double last = 3 * 20 * 10 + p.l2_latency; /* its request, and the way to the L2 */
+    assert_true(r.report.workgroup_cycles > last);
+    assert_true(r.report.workgroup_cycles < p.multicast_wait_cycles);
+    assert_true(own.report.workgroup_cycles < r.report.workgroup_cycles);
+    free(r.words);
+    free(own.words);
+}
+
 /* More clusters than fit at once: all workgroups run, and a cluster's run at the same time. */
 static void clusters_start_together(void **state)
 {
@@ -496,6 +556,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clusters_wait_for_their_last_workgroup),
         cmocka_unit_test(an_open_cluster_barrier_is_passed),
+        cmocka_unit_test(multicast_loads_are_fetched_once),
+        cmocka_unit_test(multicast_loads_wait_for_all),
         cmocka_unit_test(clusters_start_together),
         cmocka_unit_test(waiting_for_a_flag_takes_time),
         cmocka_unit_test(scalar_loads_may_wait_for_a_flag),

@@ -73,12 +73,12 @@ static void a_copy_takes_the_time_of_all_lines(void **state)
     for (unsigned i = 0; i < LINES; i++)
         lines[i] = 1000 + i;
     assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
-    const double took = (double)time_memory_copy(&m, 0, false, lines, LINES);
+    const double took = (double)time_memory_copy(&m, 0, COPY_LOAD, lines, LINES);
     const double least = LINES * 128 / hbm;
     assert_true(took > least && took < least + 1.2 * m.latency[LEVEL_HBM]);
     assert_int_equal(m.bytes[LEVEL_HBM], LINES * 128);
     const uint64_t again =
-        time_memory_copy(&m, (uint64_t)took, false, lines, LINES) - (uint64_t)took;
+        time_memory_copy(&m, (uint64_t)took, COPY_LOAD, lines, LINES) - (uint64_t)took;
     assert_true(again >= LINES && again < LINES + 2 * (uint64_t)p.l1_latency);
     addr[0] = 1000 * 128;
     const uint64_t after = time_memory_request(&m, (uint64_t)took, REQUEST_LOAD, 4, 1, addr);
@@ -97,7 +97,7 @@ static void stores_of_a_copy_drain(void **state)
     for (unsigned i = 0; i < 256; i++)
         lines[i] = i;
     assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
-    const uint64_t done = time_memory_copy(&m, 0, true, lines, 256);
+    const uint64_t done = time_memory_copy(&m, 0, COPY_STORE, lines, 256);
     assert_true(time_memory_drained(&m, done) > done);
     assert_int_equal(m.flight_bytes, 0);
     time_memory_free(&m);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Per-code state of the timing model: the cost and the profile of each instruction, and the names
- * of stalls. */
+ * of stalls. Also what a launch needs before and after its compute units run. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "decode.h"
 #include "time_cu.h"
@@ -72,4 +73,33 @@ void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result 
         sum->bytes[i] += r->bytes[i];
     for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
         sum->stall[i] += r->stall[i];
+}
+
+/* Empty callback: memory instructions report their accesses only while an observer is set. */
+static void ignore(void *ctx, const struct wave *w, const struct inst *in,
+                   const struct mem_access *access)
+{
+    (void)ctx;
+    (void)w;
+    (void)in;
+    (void)access;
+}
+
+void time_begin(struct launch *launch)
+{
+    static const struct observer nobody = {.inst = ignore};
+    if (!launch->observer)
+        launch->observer = &nobody;
+    launch->timed = true;
+}
+
+void time_end(struct launch *launch, const struct observer *observer, bool ok)
+{
+    launch->observer = observer;
+    launch->tensor = NULL;
+    launch->timed = false;
+    if (ok || launch->fault.kind != FAULT_NONE)
+        return;
+    launch->fault.kind = FAULT_TRAP;
+    strcpy(launch->fault.text, "out of memory for the timing model");
 }

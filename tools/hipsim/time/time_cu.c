@@ -7,6 +7,7 @@
 #include "decode.h"
 #include "isa.h"
 #include "row.h"
+#include "time_cast.h"
 #include "time_lds.h"
 #include "time_wave.h"
 #include "time_work.h"
@@ -53,6 +54,7 @@ struct time_cu {
     uint64_t end;
     const struct time_sink *sink;
     struct tensor_lines lines; /* of the tensor copy that issues */
+    bool settled;              /* it has set the completion times of other waves */
     struct time_cu_result result;
 };
 
@@ -299,6 +301,18 @@ static enum time_request request_kind(const struct time_wave *tw, const struct m
     return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
 }
 
+/* Requests the lines of a tensor copy, for all workgroups of its mask together. */
+static uint64_t tensor_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
+                               bool is_store)
+{
+    const struct tensor_lines *const t = &cu->lines;
+    struct time_counter *const c = &tw->counters[WAIT_TENSOR];
+    const struct time_cast_request r = {tw, c, c->issued, t};
+    if (cu->memory.casts && t->n && t->mask & (t->mask - 1))
+        return time_cast(&cu->memory, now, &r, &cu->settled);
+    return time_memory_copy(&cu->memory, now, is_store ? COPY_STORE : COPY_LOAD, t->line, t->n);
+}
+
 static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
                              const struct mem_access *access)
 {
@@ -307,7 +321,7 @@ static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t 
     if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
         return lds_request(cu, tw, now, access);
     if (tw->op->kind == KIND_TENSOR)
-        return time_memory_copy(&cu->memory, now, access->is_store, cu->lines.line, cu->lines.n);
+        return tensor_request(cu, tw, now, access->is_store);
     if (tw->op->kind == KIND_WRITE_BACK)
         return time_memory_write_back(&cu->memory, now);
     if (tw->op->kind == KIND_INVALIDATE)
@@ -533,6 +547,16 @@ bool time_cu_grid_opened(struct time_cu *cu, uint64_t now, uint64_t at)
     return true;
 }
 
+void time_cu_recheck(struct time_cu *cu)
+{
+    for (unsigned i = 0; i < cu->nwaves; i++) {
+        struct time_wave *tw = &cu->waves[i];
+        if (tw->at != NEVER)
+            tw->at = later(tw->came, tw->ready);
+    }
+    cu->best = NULL;
+}
+
 /* True if `a` issues before `b` when both could issue at the same clock. */
 static bool goes_first(const struct time_wave *a, const struct time_wave *b)
 {
@@ -585,6 +609,7 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     cu->best = NULL;
     tw->w->tick = now;
     cu->lines.n = 0;
+    cu->settled = false;
     cu->launch->tensor = &cu->lines;
     const uint64_t openings = tw->w->wg->barriers;
     const struct grid_barrier *const cluster = cluster_of(cu, tw);
@@ -600,6 +625,7 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     /* A signal of gfx1250 has opened the barrier. */
     if (tw->w->wg->barriers != openings && !barrier_opened(cu, tw->group, now))
         return false;
+    step->settled = cu->settled;
     pause_wave(cu, tw, now);
     if (tw->op->unit != UNIT_NONE)
         tw->unit = tw->op->unit;
@@ -642,16 +668,6 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
     }
     cu->result.waves += wg->nwaves;
     return true;
-}
-
-/* Empty callback: memory instructions report their accesses only while an observer is set. */
-static void ignore(void *ctx, const struct wave *w, const struct inst *in,
-                   const struct mem_access *access)
-{
-    (void)ctx;
-    (void)w;
-    (void)in;
-    (void)access;
 }
 
 static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
@@ -738,25 +754,6 @@ bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
     result->l1_clocks = cu->memory.l1_busy;
     memcpy(result->bytes, cu->memory.bytes, sizeof(result->bytes));
     return ok;
-}
-
-void time_begin(struct launch *launch)
-{
-    static const struct observer nobody = {.inst = ignore};
-    if (!launch->observer)
-        launch->observer = &nobody;
-    launch->timed = true;
-}
-
-void time_end(struct launch *launch, const struct observer *observer, bool ok)
-{
-    launch->observer = observer;
-    launch->tensor = NULL;
-    launch->timed = false;
-    if (ok || launch->fault.kind != FAULT_NONE)
-        return;
-    launch->fault.kind = FAULT_TRAP;
-    strcpy(launch->fault.text, "out of memory for the timing model");
 }
 
 bool time_cu_run(struct launch *launch, struct time_code *code, const struct time_cu_setup *setup,

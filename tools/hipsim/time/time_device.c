@@ -171,6 +171,12 @@ static bool run(struct device *d)
             order_all(d);
             continue;
         }
+        if (step.settled) {
+            for (unsigned i = 0; i < d->nunits; i++)
+                time_cu_recheck(d->units[i].cu);
+            order_all(d);
+            continue;
+        }
         if (d->gang > 1 && step.ended < d->setup->resident)
             continue; /* free_slot() has ordered the units */
         u->next = time_cu_next(u->cu);

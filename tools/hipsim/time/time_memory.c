@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "time_memory.h"
 
+#include "time_cast.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +122,8 @@ bool time_shared_init(struct time_shared *b, const struct time_params *p, double
     b->mall_pipe = create_pipe(p->mall_gb_per_s / clocks_per_ns);
     b->hbm_pipe = create_pipe(p->hbm_gb_per_s / clocks_per_ns);
     b->atomics = calloc(ATOMIC_LINES, sizeof(*b->atomics));
-    return b->mall && b->mall_pipe && b->hbm_pipe && b->atomics;
+    b->casts = time_casts_create();
+    return b->mall && b->mall_pipe && b->hbm_pipe && b->atomics && b->casts;
 }
 
 void time_shared_free(struct time_shared *b, bool l2)
@@ -136,6 +139,7 @@ void time_shared_free(struct time_shared *b, bool l2)
     destroy_pipe(b->mall_pipe);
     destroy_pipe(b->hbm_pipe);
     free(b->atomics);
+    time_casts_destroy(b->casts);
 }
 
 /* Sets the compute unit's private share of each level. */
@@ -179,6 +183,7 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
         m->atomic_pipe = shared->atomic_pipe;
         m->atomics = shared->atomics;
         m->walk = shared->walk;
+        m->casts = shared->casts;
     } else {
         take_share(m);
     }
@@ -395,10 +400,11 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
 
 /* Requests a line of a copy at clock `free` or when it fits in flight. Returns the clock at which
  * it arrives, or a stored one is acknowledged; `begun` is the clock of the request. */
-static double copy_line(struct time_memory *m, double free, bool is_store, uint64_t line,
+static double copy_line(struct time_memory *m, double free, enum time_copy kind, uint64_t line,
                         double *begun)
 {
-    const bool hit = !is_store && time_cache_touch(m->l1, line * LINE);
+    const bool is_store = kind == COPY_STORE;
+    const bool hit = kind == COPY_LOAD && time_cache_touch(m->l1, line * LINE);
     const unsigned flying = is_store || hit ? 0 : LINE;
     const uint64_t start = flight_room(m, (uint64_t)free, flying);
     *begun = fmax(free, (double)start);
@@ -408,19 +414,20 @@ static double copy_line(struct time_memory *m, double free, bool is_store, uint6
         m->bytes[LEVEL_L1] += LINE;
         return *begun + m->latency[LEVEL_L1];
     }
-    const double there = load_line(m, *begun, line);
+    const double there =
+        kind == COPY_RECEIVE ? *begun + m->latency[LEVEL_L2] : load_line(m, *begun, line);
     note_flight(m, (uint64_t)(there + 0.5), LINE);
     return there;
 }
 
-uint64_t time_memory_copy(struct time_memory *m, uint64_t now, bool is_store, const uint64_t *lines,
-                          unsigned n)
+uint64_t time_memory_copy(struct time_memory *m, uint64_t now, enum time_copy kind,
+                          const uint64_t *lines, unsigned n)
 {
     const double clocks = fmax(LINE / m->p->l1_bytes_per_clk, m->p->l1_line_cycles);
     double free = (double)(now > m->l1_free ? now : m->l1_free), done = (double)now;
     for (unsigned i = 0; i < n; i++) {
         double begun;
-        const double there = copy_line(m, free, is_store, lines[i], &begun);
+        const double there = copy_line(m, free, kind, lines[i], &begun);
         free = begun + clocks;
         done = fmax(done, fmax(there, free));
     }

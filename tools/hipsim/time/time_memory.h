@@ -70,6 +70,7 @@ struct time_shared {
     double *atomics; /* ATOMIC_LINES entries by hash of the line: clock at which the next atomic
                       * can start */
     double *walk;    /* end of the L2's last walk for dirty lines */
+    struct time_casts *casts; /* multicast loads that wait for workgroups; of all compute units */
 };
 
 /* Allocates the levels that the compute units of an XCD share (`l2`) or that all of them share
@@ -99,7 +100,8 @@ struct time_memory {
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
     struct time_pipe own_atomic_pipe, *atomic_pipe;
-    double own_walk, *walk; /* end of the L2's last walk for dirty lines */
+    double own_walk, *walk;   /* end of the L2's last walk for dirty lines */
+    struct time_casts *casts; /* NULL: other workgroups of a cluster are not modelled */
     uint64_t l1_free;
     uint64_t started[L1_FIFO_MAX]; /* start times of the latest requests; a ring */
     uint64_t requests;
@@ -130,11 +132,18 @@ uint64_t time_memory_accepts(const struct time_memory *m);
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
 
+enum time_copy {
+    COPY_LOAD,
+    COPY_STORE,
+    COPY_CAST,    /* a load for several workgroups of a cluster, which bypasses the L1 */
+    COPY_RECEIVE, /* the same lines, which another workgroup's COPY_CAST has requested */
+};
+
 /* Issues a copy of `n` lines, by number, between memory and LDS at `now`. It needs no room in the
  * queue of waves' requests; the L1 takes its lines one after the other. Returns the clock at which
  * the last line has arrived, or is acknowledged (stores). */
-uint64_t time_memory_copy(struct time_memory *m, uint64_t now, bool is_store, const uint64_t *lines,
-                          unsigned n);
+uint64_t time_memory_copy(struct time_memory *m, uint64_t now, enum time_copy kind,
+                          const uint64_t *lines, unsigned n);
 
 /*
  * Writes the dirty lines of the L2 back, like buffer_wbl2. Returns the clock at which that is done.

@@ -16,7 +16,18 @@ uint64_t time_counter_at(const struct time_counter *c, unsigned left)
 static void counter_push(struct time_counter *c, uint64_t done)
 {
     uint64_t before = c->issued ? c->done[(c->issued - 1) % COUNTER_RING] : 0;
+    c->own[c->issued % COUNTER_RING] = done;
     c->done[c->issued++ % COUNTER_RING] = later(done, before);
+}
+
+void time_counter_set(struct time_counter *c, uint64_t number, uint64_t done)
+{
+    if (number >= c->issued || c->issued - number >= COUNTER_RING)
+        return;
+    uint64_t before = number ? c->done[(number - 1) % COUNTER_RING] : 0;
+    c->own[number % COUNTER_RING] = done;
+    for (uint64_t i = number; i < c->issued; i++)
+        before = c->done[i % COUNTER_RING] = later(c->own[i % COUNTER_RING], before);
 }
 
 /* Returns the clocks by which register `i` is later for the instruction than for its writer's

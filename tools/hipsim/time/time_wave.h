@@ -12,8 +12,9 @@
 
 /* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
 struct time_counter {
-    uint64_t done[COUNTER_RING];
-    uint64_t issued; /* operations so far */
+    uint64_t own[COUNTER_RING];  /* of the operation itself */
+    uint64_t done[COUNTER_RING]; /* of it and all before it */
+    uint64_t issued;             /* operations so far */
 };
 
 struct time_wave {
@@ -46,6 +47,9 @@ struct isa;
 
 /* Returns the clock from which at most `left` operations of the counter are outstanding. */
 uint64_t time_counter_at(const struct time_counter *c, unsigned left);
+
+/* Changes the completion time of operation `number` of the counter, and so of later ones. */
+void time_counter_set(struct time_counter *c, uint64_t number, uint64_t done);
 
 /* Returns the clock at which the counter of the wave's next instruction has room. `counter` is
  * gfx9's. */
