@@ -8,6 +8,7 @@ import unittest
 from unittest import mock
 
 import attn
+from attn import _engine
 import support
 
 CONFIG = {"model_type": "qwen3", "num_hidden_layers": 2, "hidden_size": 512, "head_dim": 128, "num_attention_heads": 8,
@@ -32,6 +33,16 @@ class Describe(unittest.TestCase):
             for config in (path, str(path), folder, types.SimpleNamespace(to_dict=lambda: CONFIG)):
                 got = attn.describe(config)
                 self.assertEqual((got, got.text), (want, want.text), config)
+
+    def test_a_pack_has_all_launches_of_an_engine(self):
+        """Steps of attn.vllm and attn.sglang, and the write of a cache by an engine that rotates by itself."""
+        kind = _engine.Kind(dtype="bf16", heads=8, kv_heads=2, head_dim=128, head_dim_v=128, scale=0.1, kv_dtype="fp8")
+        for scale in ("tensor", "head"):
+            text = attn.describe(CONFIG, page_size="any", kv_dtype="fp8", kv_scale=scale)
+            device = attn.Device(attn.build(text, quiet=True), hip="sim")
+            layer = kind._replace(kv_scale=scale)
+            _engine.Steps(device, [layer], page_size=16, max_batch=2, max_tokens=32)
+            device.cache_write(dtype="bf16", head_dim=128, kv_heads=2, cache=layer.cache(16))
 
     def test_the_cache(self):
         text = attn.describe(CONFIG, page_size="any", kv_dtype="float8_e4m3fn", kv_scale="tensor", draft_tokens=3).text

@@ -230,6 +230,18 @@ static void write_context_chunk(struct entry_writer *w, const struct model_group
     entry_end(w, label, "Keys and values of such a chunk out of the cache.");
 }
 
+/* Writes the kernel by which an engine that rotates by itself fills the cache. */
+static void write_cache_write(struct entry_writer *w, const struct model_group *g)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "cache_write at head_dim %ld", g->head_dim);
+    entry_begin(w, "cache_write");
+    head_fields(w, g);
+    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_cache(w);
+    entry_end(w, label, "The write into the cache alone, for an engine that rotates by itself.");
+}
+
 static void write_rope(struct entry_writer *w, const struct model_group *g)
 {
     static const char *const mropes[] = {"none", "sections", "interleaved"};
@@ -572,6 +584,8 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     for (unsigned i = 0; causal && i < m->group_count; i++) {
         if (has_size_before(m, i))
             continue;
+        if (!m->pooled.is && !m->latent.kv_lora_rank)
+            write_cache_write(&w, &m->groups[i]);
         write_combine(&w, &m->groups[i]);
         write_out_gate(&w, &m->groups[i]);
     }
