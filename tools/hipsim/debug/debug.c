@@ -150,8 +150,10 @@ static bool add_watch(struct debugger *d, const char *text)
         return false;
     if (*end == ' ')
         w.bytes = strtoull(end + 1, &end, 0);
+    if (*end || w.bytes == 0 || w.address + w.bytes < w.address)
+        return false;
     d->watches[d->nwatches++] = w;
-    return !*end && w.bytes > 0;
+    return true;
 }
 
 /* Reads "A" or "A B"; numbers that are missing keep their values. False if there is other text. */

@@ -28,6 +28,7 @@ struct gdb {
     bool quiet;                /* neither side acknowledges packets */
     bool waits;                /* the client expects a stop reply */
     char packet[PACKET_BYTES]; /* the present request */
+    pid_t owner; /* the process that listens; a forked child has copies of the sockets */
     const struct gdb_ops *ops;
     const struct wave *stopped; /* the wave that has stopped */
     const struct wave *shown;   /* the wave whose registers are read */
@@ -96,6 +97,7 @@ struct gdb *gdb_listen(const char *address, FILE *log, char *why, size_t why_siz
         return NULL;
     }
     g->client = -1;
+    g->owner = getpid();
     g->listener = is_port ? listen_at_port((uint16_t)port, log) : listen_at_path(address);
     if (g->listener < 0) {
         snprintf(why, why_size, "option gdb: %.60s: %s", address, strerror(errno));
@@ -402,6 +404,20 @@ static void on_write(struct gdb *g, const char *text, FILE *reply)
     refuse(reply, "registers and memory can only be read", "");
 }
 
+/* True if an instruction of the stopped wave's kernel begins at `address`, or of code before it.
+ * The kernel's instructions follow each other from its entry on. */
+static bool begins_instruction(const struct gdb *g, uint64_t address)
+{
+    const struct launch *const l = g->stopped->launch;
+    const uint64_t base = code_address(l->code), entry = l->entry_pc + l->entry_skip;
+    uint64_t at = address < entry ? base : entry;
+    while (at < address) {
+        const struct inst *const in = code_inst(l->code, at - base);
+        at += in && in->row ? in->size : 4; /* padding, or data */
+    }
+    return at == address;
+}
+
 /* Adds ("Z") or removes ("z") what "TYPE,ADDRESS,KIND" names: types 0 and 1 are places to stop at,
  * type 2 is stores to KIND bytes. Other types get the empty reply: they are not supported. */
 static void on_place(struct gdb *g, const char *text, FILE *reply)
@@ -420,6 +436,8 @@ static void on_place(struct gdb *g, const char *text, FILE *reply)
     const bool is_lds = lds < APERTURE_BYTES;
     if (type < 2 && add && (address - code_address(code) >= code_size(code) || address % 4))
         refuse(reply, "no instruction of this kernel is at ", g->packet + 1);
+    else if (type < 2 && add && !begins_instruction(g, address))
+        refuse(reply, "inside of an instruction: ", g->packet + 1);
     else if (type == 2 && add && (kind == 0 || address + kind < address))
         refuse(reply, "no range of bytes: ", g->packet);
     else if (type == 2 ? g->ops->watch(g->ops->ctx, is_lds ? lds : address, kind, is_lds, add)
@@ -590,7 +608,7 @@ struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct g
     g->stopped = g->shown = g->stepped = w;
     g->stop = *stop;
     g->ops = ops;
-    if (!accept_client(g))
+    if (g->owner != getpid() || !accept_client(g))
         return wish;
     if (g->waits) {
         snprintf(g->packet, sizeof(g->packet), "?");
@@ -629,6 +647,8 @@ bool gdb_interrupted(const struct gdb *g)
 void gdb_close(struct gdb *g, int status)
 {
     char reply[8];
+    if (g->owner != getpid()) /* the client and the path are the parent's */
+        return;
     if (g->client >= 0 && g->waits && status >= 0) {
         snprintf(reply, sizeof(reply), "W%02x", status & 0xff);
         send_packet(g, reply);

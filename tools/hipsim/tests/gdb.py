@@ -219,6 +219,16 @@ class Server(unittest.TestCase):
             reply = client.ask(request)
             self.assertRegex(reply, r"^E\." + ".*" + why, request)
         self.assertIn("client's own commands", client.monitor("c"))
+        for command in ("w 0x10 0", "w 0x10 5x", "w 0xffffffffffffffff 8") * 40:  # more than there is room for
+            self.assertIn("not understood", client.monitor(command))
+        self.assertEqual(client.monitor("w 0x10 4"), "")
+        self.assertNotIn("not understood", client.monitor("d"))
+        # The first instruction of 8 bytes from the stopped wave on: its second half is no place.
+        at = self.pc(client)
+        sizes = [client.ask("Z0,%x,4" % (at + 4 * i)) for i in range(24)]
+        self.assertTrue(any(re.match(r"^E\..*inside of an instruction", reply) for reply in sizes), sizes)
+        self.assertEqual(sizes[0], "OK")
+        self.assertIn(client.monitor("d"), ("", "OK"))
         for command in ("z", ""):
             self.assertIn(f"not understood: {command} (h lists", client.monitor(command))
         self.assertEqual(client.ask("Z4,10,4"), "")
@@ -252,6 +262,23 @@ class Server(unittest.TestCase):
         self.program.wait()
         self.assertTrue(os.path.exists(self.path()))
         self.assertEqual(self.start(self.path()).ask("?"), "T05thread:1;")
+
+    def test_a_forked_child_leaves_the_server_to_its_parent(self):
+        library = os.path.join(os.path.dirname(HIPSIM), "../hip/libamdhip64.so.5")
+        program = ("import ctypes, os, sys\n"
+                   f"hip = ctypes.CDLL({library!r})\n"
+                   "assert hip.hipInit(0) == 0\n"
+                   "print('listens', os.path.exists(sys.argv[1]))\n"
+                   "sys.stdout.flush()\n"
+                   "child = os.fork()\n"
+                   "if child:\n"
+                   "    os.waitpid(child, 0)\n"
+                   "    print('still', os.path.exists(sys.argv[1]))\n")
+        done = subprocess.run([sys.executable, "-c", program, self.path()], env=dict(os.environ, HIPSIM="gdb=" + self.path()),
+                              capture_output=True, text=True, check=True)
+        self.assertIn("listens True", done.stdout)
+        self.assertIn("still True", done.stdout)
+        self.assertFalse(os.path.exists(self.path()))
 
     def test_addresses_that_are_none(self):
         client = self.start(self.path())  # this server stays when another program wants its address
