@@ -33,6 +33,31 @@ static void rows_of_half_a_line_take_twice_the_time(void **state)
     time_memory_free(&m);
 }
 
+/* The L1 returns 64 B per clock to the lanes, however few lines they read. A dwordx2 is as slow as
+ * a dwordx4 (GLUON memory_bandwidth_model), and a byte as a dword. */
+static void lanes_that_share_a_line_take_their_bytes(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned bytes, lanes, stride;
+        uint64_t clocks;
+    } cases[] = {{16, 64, 0, 16}, {8, 64, 8, 16}, {4, 64, 0, 4},
+                 {1, 64, 1, 4},   {16, 4, 16, 2}, {4, 1, 0, 2}};
+    struct time_params p = time_params_default(GFX942);
+    for (unsigned n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
+        struct time_memory m;
+        uint64_t addr[WAVE_LANES];
+        for (unsigned i = 0; i < WAVE_LANES; i++)
+            addr[i] = 4096 + i * cases[n].stride;
+        const uint64_t lanes = cases[n].lanes < 64 ? (1ull << cases[n].lanes) - 1 : UINT64_MAX;
+        alone(&p, &m);
+        time_memory_request(&m, 0, REQUEST_LOAD, cases[n].bytes, lanes, addr);
+        if (m.l1_free != cases[n].clocks)
+            fail_msg("case %u: %u clocks", n, (unsigned)m.l1_free);
+        time_memory_free(&m);
+    }
+}
+
 /* A10: a chain of dependent loads by working set, at 1.7 GHz as measured on MI210. */
 static void latency_grows_with_the_working_set(void **state)
 {
@@ -413,6 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
+        cmocka_unit_test(lanes_that_share_a_line_take_their_bytes),
         cmocka_unit_test(latency_grows_with_the_working_set),
         cmocka_unit_test(a_copy_takes_the_time_of_all_lines),
         cmocka_unit_test(stores_of_a_copy_drain),
