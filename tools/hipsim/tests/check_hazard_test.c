@@ -59,6 +59,19 @@ static void matrix_results(void **state)
     expect(GFX950, small, 6, "v_mfma_f32_16x16x16_f16 v[40:43], v[32:33], v[34:35], v[2:5]");
 }
 
+/* A matrix instruction waits for a vector result that it reads, not for another or for one that it
+ * overwrites: CDNA3 ISA, 7.6. */
+static void operands_of_matrix_instructions(void **state)
+{
+    (void)state;
+    const char *matrix = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
+    expect(GFX942, "v_mov_b32 v33, v1", 2, matrix);
+    expect(GFX942, "v_mov_b32 v35, v1", 2, matrix);
+    expect(GFX942, "v_mov_b32 v39, v1", 2, matrix);
+    expect(GFX942, "v_mov_b32 v40, v1", 0, matrix);
+    expect(GFX942, "v_mov_b32 v3, v1", 0, matrix);
+}
+
 static void vector_results(void **state)
 {
     (void)state;
@@ -271,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrix_results),
+        cmocka_unit_test(operands_of_matrix_instructions),
         cmocka_unit_test(vector_results),
         cmocka_unit_test(scalar_results),
         cmocka_unit_test(implicit_reads),

@@ -30,6 +30,7 @@ static void rows_of_half_a_line_take_twice_the_time(void **state)
     assert_int_equal(m.l1_free, 16 + 32);
     time_memory_request(&m, 48, REQUEST_LOAD, 4, UINT64_MAX, one);
     assert_int_equal(m.l1_free, 16 + 32 + 4);
+    assert_int_equal(m.l1_busy, 16 + 32 + 4);
     time_memory_free(&m);
 }
 
@@ -41,8 +42,8 @@ static void lanes_that_share_a_line_take_their_bytes(void **state)
     static const struct {
         unsigned bytes, lanes, stride;
         uint64_t clocks;
-    } cases[] = {{16, 64, 0, 16}, {8, 64, 8, 16}, {4, 64, 0, 4},
-                 {1, 64, 1, 4},   {16, 4, 16, 2}, {4, 1, 0, 2}};
+    } cases[] = {{16, 64, 0, 16}, {8, 64, 8, 16}, {4, 64, 0, 4}, {1, 64, 1, 4},
+                 {16, 4, 16, 2},  {4, 1, 0, 2},   {4, 0, 0, 1}};
     struct time_params p = time_params_default(GFX942);
     for (unsigned n = 0; n < sizeof(cases) / sizeof(cases[0]); n++) {
         struct time_memory m;
@@ -272,6 +273,42 @@ static void a_line_takes_the_latency_of_its_level(void **state)
     close_apart(&cu);
 }
 
+/* A line that misses the L2 is stored in the MALL, where another XCD finds it. */
+static void a_stored_line_is_in_the_mall(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct apart cu;
+    open_apart(&cu, &p);
+    const uint64_t addr[WAVE_LANES] = {1 << 20};
+    assert_int_equal(time_memory_request(&cu.m[0], 0, REQUEST_STORE, 4, 1, addr), 2 + 300);
+    assert_int_equal(time_memory_request(&cu.m[1], 9000, REQUEST_LOAD, 4, 1, addr), 9002 + 1000);
+    close_apart(&cu);
+}
+
+/* Loads wait for room in the L1's data in flight. Stores bring no data into it. */
+static void loads_in_flight_delay_loads_alone(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    struct apart cu;
+    struct time_memory *const m = &cu.m[0];
+    p.l1_inflight = 2 * 128;
+    open_apart(&cu, &p);
+    uint64_t addr[WAVE_LANES] = {1 << 20};
+    const uint64_t first = time_memory_request(m, 0, REQUEST_LOAD, 4, 1, addr);
+    assert_int_equal(first, 2 + 3000);
+    addr[0] += 4096;
+    time_memory_request(m, 2, REQUEST_LOAD, 4, 1, addr);
+    addr[0] += 4096;
+    time_memory_request(m, 4, REQUEST_STORE, 4, 1, addr);
+    assert_int_equal(m->l1_free, 4 + 2);
+    addr[0] += 4096;
+    time_memory_request(m, 6, REQUEST_LOAD, 4, 1, addr);
+    assert_int_equal(m->l1_free, first + 2);
+    close_apart(&cu);
+}
+
 /* Bytes that exceed a span of 64 clocks are sent in the next span with room. Requests for the same
  * time therefore take the sum of their times. */
 static void full_spans_defer_bytes(void **state)
@@ -446,6 +483,8 @@ int main(void)
         cmocka_unit_test(stores_drain_at_the_speed_of_memory),
         cmocka_unit_test(future_requests_delay_no_others),
         cmocka_unit_test(a_line_takes_the_latency_of_its_level),
+        cmocka_unit_test(a_stored_line_is_in_the_mall),
+        cmocka_unit_test(loads_in_flight_delay_loads_alone),
         cmocka_unit_test(full_spans_defer_bytes),
         cmocka_unit_test(atomics_are_serialised),
         cmocka_unit_test(atomics_are_bound_by_the_channels),
