@@ -71,18 +71,18 @@ class Mixer(MambaMixer2):
 
     def decode(self, step, rows, dt, out):
         """Runs sequences of one token, or of one token and drafts. The state after each token goes to a slot of its own."""
-        self.core.decode(self.parameters(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_d,
+        self.core.decode(self.weights(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_d,
                          step.query_start_loc_d, step.num_accepted_tokens)
 
     def prefill(self, step, rows, dt, out):
         """Runs prompts, or chunks of them."""
-        self.core.prefill(self.parameters(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_p,
+        self.core.prefill(self.weights(), rows, dt, out, self.windows(), self.kv_cache[1], step.state_indices_tensor_p,
                           step.query_start_loc_p, flags(step.has_initial_states_p))
 
     def windows(self):
         """Returns the convolution's states [slots, channels, taps - 1]."""
         return self.kv_cache[0] if is_conv_state_dim_first() else self.kv_cache[0].transpose(-1, -2)
 
-    def parameters(self):
-        """Returns the layer's parameters."""
+    def weights(self):
+        """Returns the Parameters of the launches."""
         return Parameters(self.conv_weights, self.conv1d.bias, self.A, self.D, self.dt_bias)
