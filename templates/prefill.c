@@ -33,6 +33,7 @@ static void reserve_halves(struct prefill *p)
     p->value.other = tir_lds_buffer(b, p->value.room, 16);
     const struct tir_value pair = tir_and(b, tir_wave_id(b), tir_i32(b, SECOND_PAIR));
     p->swapped = tir_cmp_ne(b, pair, tir_i32(b, 0));
+    p->second = tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, (int)prefill_copying_waves(p)));
     for (unsigned i = 0; i < 2; i++) {
         const struct tir_value v[] = {p->value.buffer, p->value.other};
         n[i].read_from = tir_select(b, p->swapped, n[1 - i].buffer, n[i].buffer);

@@ -93,6 +93,21 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     return att_view(b, at, there, stride, row, byte);
 }
 
+struct tir_value prefill_copying_wave(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value wave = tir_wave_id(b);
+    return prefill_has_halves(p) ? tir_and(b, wave, tir_i32(b, (int)prefill_copying_waves(p) - 1))
+                                 : wave;
+}
+
+struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_i64(b, first);
+    return prefill_has_halves(p) ? tir_select(b, p->second, tir_i64(b, first + bytes), at) : at;
+}
+
 /* Copies the wave's rows of the tile of K or V that begins at `key` to LDS at `to`: `bytes` bytes
  * of each, from byte `first` on. `map` has the padding after a row. */
 static void move_rows(struct prefill *p, int queue, const struct prefill_tensor *from,
@@ -100,16 +115,17 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
                       const struct tir_layout *map)
 {
     struct tir_builder *b = &p->b;
-    const unsigned rows = p->tile->keys / p->tile->waves, apart = map->pad * prefill_bytes(p);
-    const struct tir_value before = att_times(b, tir_wave_id(b), (int)rows);
+    const unsigned rows = prefill_copied_rows(p), apart = map->pad * prefill_bytes(p);
+    const struct tir_value before = att_times(b, prefill_copying_wave(p), (int)rows);
     const struct tir_value row = tir_add(b, key, before);
     const struct tir_value left = tir_sub(b, p->work.kv_len, row);
     const struct tir_value at = tir_mul(b, att_wide(b, row), from->stride);
-    const struct tir_rows r = {.base = tir_add(b, tir_add(b, from->base, tir_i64(b, first)), at),
-                               .stride = from->stride,
-                               .there = tir_max(b, left, tir_i32(b, 0)),
-                               .rows = rows,
-                               .bytes = bytes};
+    const struct tir_rows r = {
+        .base = tir_add(b, tir_add(b, from->base, prefill_copied_from(p, first, bytes)), at),
+        .stride = from->stride,
+        .there = tir_max(b, left, tir_i32(b, 0)),
+        .rows = rows,
+        .bytes = bytes};
     tir_tensor_to_lds(b, queue, &r, tir_add(b, to, att_times(b, before, (int)(bytes + apart))),
                       bytes, apart);
 }
@@ -128,7 +144,9 @@ static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
 static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
-    return ring_buffer(p, n->buffer, tile, p->k.tiles, prefill_k_bytes(p, n));
+    const struct tir_value to =
+        prefill_has_halves(p) ? tir_select(&p->b, p->second, n[1].buffer, n[0].buffer) : n->buffer;
+    return ring_buffer(p, to, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
 /* Returns the LDS address of the tile that the wave reads for a panel. */
@@ -139,12 +157,15 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Issues the copy to LDS, or the loads, of a panel of K. */
+/* Issues the copy to LDS, or the loads, of a panel of K. Where the panels are halves, each wave
+ * copies its part of one of them for the first panel, and nothing for the second. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout all = prefill_k_lds(p, n, prefill_groups(p));
+    if (prefill_has_halves(p) && n != p->k.panels)
+        return;
     if (p->source.kind == PREFILL_PAGE_COPIES) {
         const struct prefill_page_copy copy = {&p->source.k.cache, p->now.k_page,        n->first,
                                                n->width,           k_buffer(p, n, tile), &all,
@@ -211,10 +232,13 @@ static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, st
                                : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
-/* Returns the LDS address of a tile of V, of all columns or of half `half` of them. */
-static struct tir_value v_buffer(struct prefill *p, struct tir_value tile, unsigned half)
+/* Returns the LDS address of a tile of V, of all columns or of the half that the wave copies. */
+static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
-    return tile_of_v(p, half ? p->value.other : p->value.buffer, tile);
+    struct tir_value to = p->value.buffer;
+    if (prefill_has_halves(p))
+        to = tir_select(&p->b, p->second, p->value.other, to);
+    return tile_of_v(p, to, tile);
 }
 
 /* Returns the LDS address of V of the wave's key group. */
@@ -225,7 +249,7 @@ static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
     const unsigned of_each = prefill_transposes_v(p)
                                  ? prefill_v_bytes(p) / prefill_groups(p)
                                  : tir_lds_address(&copied, first, prefill_bytes(p));
-    return at_group(p, v_buffer(p, tile, 0), (int)of_each);
+    return at_group(p, v_buffer(p, tile), (int)of_each);
 }
 
 /* Issues the copy to LDS, or the loads to now.v_loaded, of a tile of V. */
@@ -234,25 +258,24 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
     struct tir_builder *b = &p->b;
     const struct tir_layout copied = prefill_v_copied(p);
     struct tir_value key = first_key(p, tile);
-    const unsigned columns = prefill_v_columns(p), halves = prefill_dv(p) / columns;
-    for (unsigned i = 0; p->source.kind == PREFILL_PAGE_COPIES && i < halves; i++) {
+    const unsigned columns = prefill_v_columns(p);
+    if (p->source.kind == PREFILL_PAGE_COPIES) {
         const struct prefill_page_copy copy = {
-            &p->source.v.cache,   p->now.v_pages, i * columns,        columns,
-            v_buffer(p, tile, i), &copied,        PREFILL_COPIES_OF_V};
+            &p->source.v.cache, p->now.v_pages, 0, columns, v_buffer(p, tile), &copied,
+            PREFILL_COPIES_OF_V};
         prefill_copy_page(p, &copy, tile);
-    }
-    if (p->source.kind == PREFILL_PAGE_COPIES)
         return;
+    }
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
         p->now.v_loaded[i] =
             att_paged_load(b, &p->source.pages, &p->source.paged_v[i], key, p->now.v_pages);
     if (p->v->paged)
         return;
-    for (unsigned i = 0; prefill_moves_tensors(p) && i < halves; i++)
-        move_rows(p, PREFILL_COPIES_OF_V, &p->source.v, key, i * columns * prefill_bytes(p),
-                  columns * prefill_bytes(p), v_buffer(p, tile, i), &copied);
-    if (prefill_moves_tensors(p))
+    if (prefill_moves_tensors(p)) {
+        move_rows(p, PREFILL_COPIES_OF_V, &p->source.v, key, 0, columns * prefill_bytes(p),
+                  v_buffer(p, tile), &copied);
         return;
+    }
     const int row = p->v->head_dim_v * (int)prefill_bytes(p);
     const unsigned keys =
         prefill_transposes_v(p) ? p->tile->keys : p->tile->keys * prefill_groups(p);
@@ -263,7 +286,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
     if (prefill_transposes_v(p))
         p->now.v_loaded[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
     else
-        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile, 0), t, &copied);
+        tir_copy_to_lds(b, PREFILL_COPIES_OF_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &copied);
 }
 
 /* Joins the column parts of V, keys x a half of dv, side by side. */

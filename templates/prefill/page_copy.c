@@ -16,16 +16,10 @@
 
 enum { COPY_BYTES = 16 };
 
-/* Returns the rows of a tile that a wave copies. */
-static unsigned own_rows(const struct prefill *p)
-{
-    return p->tile->keys * prefill_groups(p) / p->tile->waves;
-}
-
 bool prefill_copies_pages(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
-    const unsigned rows = own_rows(p);
+    const unsigned rows = prefill_copied_rows(p);
     unsigned narrowest = (unsigned)v->head_dim_v;
     if (!v->paged || att_is_shuffled(v) || att_scales_rows(v))
         return false;
@@ -42,8 +36,9 @@ bool prefill_copies_pages(const struct prefill *p)
 static struct tir_value first_row(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const int rows = (int)own_rows(p);
-    const struct tir_value before = att_times(b, tir_wave_id(b), rows), whole = tir_i32(b, -rows);
+    const int rows = (int)prefill_copied_rows(p);
+    const struct tir_value before = att_times(b, prefill_copying_wave(p), rows),
+                           whole = tir_i32(b, -rows);
     const struct tir_value key = tir_add(
         b,
         tir_add(b, p->work.first_key, att_times(b, tile, (int)(p->tile->keys * prefill_groups(p)))),
@@ -81,13 +76,16 @@ static void move_page(struct prefill *p, const struct prefill_page_copy *c, stru
                       struct tir_value first)
 {
     struct tir_builder *b = &p->b;
-    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, prefill_bytes(p));
-    const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
-    const struct tir_value from = tir_i64(b, c->first * prefill_bytes(p));
+    const unsigned of_wave =
+        tir_lds_address(c->lds, prefill_copied_rows(p) * c->width, prefill_bytes(p));
+    const struct tir_value to =
+        tir_add(b, c->to, att_times(b, prefill_copying_wave(p), (int)of_wave));
+    const unsigned bytes = prefill_bytes(p);
+    const struct tir_value from = prefill_copied_from(p, c->first * bytes, c->width * bytes);
     const struct tir_rows r = {.base = tir_add(b, base, from),
                                .stride = c->cache->token_stride,
                                .there = att_plus(b, tir_sub(b, p->source.pages.last_key, first), 1),
-                               .rows = own_rows(p),
+                               .rows = prefill_copied_rows(p),
                                .bytes = c->width * prefill_bytes(p)};
     tir_tensor_to_lds(b, c->queue, &r, to, r.bytes, c->lds->pad * prefill_bytes(p));
 }
@@ -95,9 +93,10 @@ static void move_page(struct prefill *p, const struct prefill_page_copy *c, stru
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = att_lds_rows(p->m, own_rows(p), c->width, prefill_bytes(p));
+    const struct tir_layout map =
+        att_lds_rows(p->m, prefill_copied_rows(p), c->width, prefill_bytes(p));
     const struct tir_layout l = tir_map_lanes(&map, p->m, p->tile->waves, prefill_bytes(p));
-    const struct tir_type t = tir_tile(b->f, p->shape.dtype, own_rows(p), c->width, &l);
+    const struct tir_type t = tir_tile(b->f, p->shape.dtype, prefill_copied_rows(p), c->width, &l);
     const struct tir_layout slice = tir_layout_slice(&l, 1);
     const struct tir_value index = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &slice));
 
@@ -113,7 +112,8 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
     const struct tir_value stride = tir_convert(b, c->cache->token_stride, TIR_I32);
     const struct tir_value at = tir_mul(b, rows, tir_splat(b, stride, tir_typeof(b->f, rows)));
 
-    const unsigned of_wave = tir_lds_address(c->lds, own_rows(p) * c->width, prefill_bytes(p));
+    const unsigned of_wave =
+        tir_lds_address(c->lds, prefill_copied_rows(p) * c->width, prefill_bytes(p));
     const struct tir_value to = tir_add(b, c->to, att_times(b, tir_wave_id(b), (int)of_wave));
     tir_gather_to_lds(b, c->queue, base, at, tir_i32(b, (int)(c->first * prefill_bytes(p))), to, 0,
                       t, &map);

@@ -176,6 +176,8 @@ struct prefill {
     struct prefill_now now;
     struct tir_value swapped; /* i1: the wave has the halves of K and V in the other order; none:
                                  no wave has */
+    struct tir_value second; /* i1: the wave copies the second half of K and V; of tiles with halves
+                                 only */
     struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
 };
 
@@ -461,6 +463,25 @@ static inline bool prefill_has_halves(const struct prefill *p)
 {
     return p->tile->own[PREFILL_HALVES];
 }
+
+/** Returns the waves that copy the same columns of K and V: half of them where there are halves. */
+static inline unsigned prefill_copying_waves(const struct prefill *p)
+{
+    return p->tile->waves / (prefill_has_halves(p) ? 2 : 1);
+}
+
+/** Returns the rows of a tile that a wave copies. */
+static inline unsigned prefill_copied_rows(const struct prefill *p)
+{
+    return p->tile->keys * prefill_groups(p) / prefill_copying_waves(p);
+}
+
+/** Returns the wave's number, i32, among the waves that copy the same columns. */
+struct tir_value prefill_copying_wave(struct prefill *p);
+
+/** Returns the first byte, i64, of the columns that the wave copies of the `bytes` bytes of a row
+ * from byte `first` on. A half of a row has as many bytes. */
+struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
 /** Returns the columns of V that one buffer in LDS has. */
 static inline unsigned prefill_v_columns(const struct prefill *p)
