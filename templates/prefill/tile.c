@@ -227,7 +227,8 @@ static void place_out(struct prefill *p, unsigned q)
     const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
     const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
     p->staging.bytes = q > o ? q : o;
-    const bool persistent = prefill_workgroups(p) != 0;
+    /* With halves of K and V the next Q's scalar registers would spill. */
+    const bool persistent = prefill_workgroups(p) != 0 && !prefill_has_halves(p);
     if (persistent && key_bytes(p) + slack + q + o <= most) {
         p->staging.o_beside_q = p->staging.o;
         p->staging.o_beside_q.at = q;

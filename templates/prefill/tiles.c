@@ -130,6 +130,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(128, 128, 32, 8, 64, 64), COPIED, .plain = true, .exact = true, .whole_keys = true,
      .late_power = true,
      .own = {[PREFILL_SIDE] = 16,
+             [PREFILL_PERSISTENT] = 2,
              [PREFILL_LATE_EIGHTHS] = 2,
              [PREFILL_HALVES] = 1,
              [PREFILL_EARLY_PRIORITY] = 1},

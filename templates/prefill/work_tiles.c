@@ -6,6 +6,7 @@
 #include "ir/bits.h"
 #include "templates/workgroup/grid.h"
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
 /* The number of a work tile, i32. A layer is the tiles of all heads and sequences with the same
@@ -367,6 +368,11 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     if (prefill_fetches_ahead(p))
         find_next(p, &next, first.per_layer);
     work_on_tile(p, &next, attend);
+    /* The next Q goes to LDS where rows of O are, and K past the last key is still copied. */
+    if (!prefill_fetches_ahead(p) && p->staging.bytes) {
+        tir_wait(b, PREFILL_COPIES_OF_K, 0);
+        att_lds_barrier(b);
+    }
     if (!prefill_fetches_ahead(p))
         find_next(p, &next, first.per_layer);
     carried[0] = back;
@@ -380,7 +386,9 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
 {
     if (prefill_workgroups(p)) {
-        read_arguments(p);
+        /* Tiles with halves of K and V have no scalar registers for the arguments. */
+        if (!prefill_has_halves(p))
+            read_arguments(p);
         walk_all(p, attend);
         return;
     }

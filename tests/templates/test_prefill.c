@@ -432,7 +432,7 @@ static void pairs_of_simds_read_halves_at_once(void **state)
         {"gfx1250", 64, {ATT_MASK, ATT_MASK_CAUSAL}, 0},
         {"gfx950", 128, {ATT_MASK, ATT_MASK_CAUSAL}, 0},
     };
-    enum { HALVES = 14, ONE_MEMORY = 1 << 18 };
+    enum { PERSISTENT = 1, HALVES = 14, ONE_MEMORY = 1 << 18 };
     (void)state;
     assert_string_equal(att_template_prefill.own[HALVES], "halves");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -444,6 +444,7 @@ static void pairs_of_simds_read_halves_at_once(void **state)
             fail_msg("case %zu: %u", i, tile.own[HALVES]);
         if (!cases[i].halves)
             continue;
+        assert_int_equal(tile.own[PERSISTENT], 2);
         struct attnc_kernel k = compile_attention(&v);
         check_registers(&k);
         attnc_kernel_free(&k);
