@@ -438,11 +438,11 @@ static inline unsigned prefill_dv(const struct prefill *p)
     return dv;
 }
 
-/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads. */
+/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads of V's type. */
 static inline bool prefill_transposes_v(const struct prefill *p)
 {
-    return !(p->m->has_lds_read_tr || p->m->has_lds_read_tr16) ||
-           (p->v->paged && att_is_shuffled(p->v));
+    const bool of_16_bits = p->m->has_lds_read_tr16 && prefill_bytes(p) == 2;
+    return !(p->m->has_lds_read_tr || of_16_bits) || (p->v->paged && att_is_shuffled(p->v));
 }
 
 /** True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
@@ -451,8 +451,9 @@ static inline bool prefill_transposes_v(const struct prefill *p)
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
     const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);
-    return p->m->has_tensor_mover && (pages || p->source.kind == PREFILL_TENSOR) &&
-           p->tile->copy_bytes >= 16 && prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
+    return p->m->has_tensor_mover && prefill_bytes(p) == 2 &&
+           (pages || p->source.kind == PREFILL_TENSOR) && p->tile->copy_bytes >= 16 &&
+           prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
            prefill_dv(p) == (unsigned)p->v->head_dim_v;
 }
 

@@ -4,6 +4,7 @@
  * like. Numerics are `attnc verify`'s business.
  */
 #include "targets/tgt.h"
+#include "templates/prefill/prefill.h"
 #include "tests/templates/kernel.h"
 
 #include <string.h>
@@ -414,6 +415,20 @@ static void unsupported_head_dims_say_why(void **state)
     }
 }
 
+/* Elements of 8 bits are neither moved to LDS in padded rows nor transposed by 16-bit reads. */
+static void only_16_bits_are_moved_and_transposed(void **state)
+{
+    const struct tir_machine *const m = &tgt_find("gfx1250")->machine;
+    const struct att_variant v = variant("gfx1250", (int[]){128, 128});
+    struct att_tile tile;
+    (void)state;
+    assert_true(att_find_tile(&v, m, &tile, NULL));
+    struct prefill p = {.v = &v, .m = m, .tile = &tile, .shape.dtype = TIR_BF16};
+    assert_true(prefill_moves_tensors(&p) && !prefill_transposes_v(&p));
+    p.shape.dtype = TIR_FP8;
+    assert_true(!prefill_moves_tensors(&p) && prefill_transposes_v(&p));
+}
+
 /* Variants that take the tile with halves of K and V, and variants that it has no steps for. */
 static void pairs_of_simds_read_halves_at_once(void **state)
 {
@@ -475,7 +490,9 @@ static const struct test_group groups[] = {
     {"causal plans",
      {cmocka_unit_test(causal_planned_tiles_fit_too),
       cmocka_unit_test(pages_are_copied_where_a_wave_has_one)}},
-    {"halves", {cmocka_unit_test(pairs_of_simds_read_halves_at_once)}},
+    {"halves",
+     {cmocka_unit_test(pairs_of_simds_read_halves_at_once),
+      cmocka_unit_test(only_16_bits_are_moved_and_transposed)}},
     {"fp8", {cmocka_unit_test(fp8_tiles_fit_too), cmocka_unit_test(fp8_that_cannot_be_says_why)}},
 };
 
