@@ -438,7 +438,8 @@ static inline unsigned prefill_dv(const struct prefill *p)
     return dv;
 }
 
-/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads of V's type. */
+/** True if LDS has V^T: caches in SHUFFLE, and targets without transposing LDS reads of V's
+ * type. */
 static inline bool prefill_transposes_v(const struct prefill *p)
 {
     const bool of_16_bits = p->m->has_lds_read_tr16 && prefill_bytes(p) == 2;
