@@ -76,21 +76,24 @@ typedef void (*attn_log_function)(void *user, enum attn_log_level level, const c
 /**
  * Opens the pack at `path`. Header, shared strings and index are read and checked at once, a kernel
  * only when it is needed. The file must not change while the pack is open. Release with
- * attn_pack_close().
+ * attn_pack_close(). ATTN_BAD_ARGUMENT: a pointer is NULL. ATTN_IO: no such regular file.
+ * ATTN_BAD_PACK, ATTN_PACK_VERSION_UNKNOWN: no pack that this library reads. ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
 
-/** Opens a pack in memory like attn_pack_open(). The bytes are 8-byte aligned, remain the caller's
- * and must outlive the pack. */
+/** Opens a pack in memory like attn_pack_open(). The bytes are 8-byte aligned, else it is
+ * ATTN_BAD_ARGUMENT, remain the caller's and must outlive the pack. size counts bytes. */
 ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack);
 
 /** Closes a pack. Devices that were opened with the pack keep it alive. NULL is allowed. */
 ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack);
 
-/** Reads the whole pack and checks every checksum and every record. */
+/** Reads the whole pack and checks every checksum and every record.
+ * ATTN_BAD_ARGUMENT: pack is NULL. ATTN_BAD_PACK: a checksum or a record is wrong.
+ * ATTN_IO: the file changed. ATTN_NO_MEMORY. */
 ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack);
 
-/** Returns the number of kernels. */
+/** Returns the number of kernels; 0 for NULL. */
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
 
 /** A kernel as the pack describes it. Strings live as long as the pack. */
@@ -115,18 +118,23 @@ struct attn_kernel_info {
     size_t object_bytes; /**< code object */
 };
 
-/** Describes the n-th kernel, in the order of names, and checks its record. */
+/** Describes the n-th kernel from 0 on, in the order of names, and checks its record. Set
+ * info->size before. ATTN_BAD_ARGUMENT: a pointer is NULL, size is 0, or there is no such kernel.
+ * ATTN_BAD_PACK: its record is wrong. */
 ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
                                  struct attn_kernel_info *info);
 
-/** Returns the i-th field of the n-th kernel's dispatch key, spelt as in a description. */
+/** Returns the i-th field of the n-th kernel's dispatch key, both from 0 on, spelt as in a
+ * description. Strings live as long as the pack. Errors are as of attn_pack_kernel(); a field that
+ * the key lacks is ATTN_BAD_ARGUMENT. */
 ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
                                        const char **field, const char **value);
 
 /**
  * Checks the n-th kernel's code object and copies it to `buffer`, which has room for `buffer_size`
  * bytes. *size becomes the size of the code object, which is also attn_kernel_info.object_bytes. A
- * NULL buffer only checks it.
+ * NULL buffer only checks it. ATTN_BAD_ARGUMENT: size is NULL, there is no such kernel, or the
+ * buffer is too small. ATTN_BAD_PACK: record or code is wrong.
  */
 ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
                                       size_t buffer_size, size_t *size);
@@ -153,7 +161,10 @@ struct attn_device_options {
 
 /**
  * Binds a GPU to packs. If several packs have a kernel for the same key, the last such pack is
- * used. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
+ * used. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close(). The packs
+ * may be closed before. ATTN_BAD_ARGUMENT: a pointer is NULL, not 1 to 1,024 packs, or unknown
+ * flags. ATTN_NO_HIP, ATTN_NO_DEVICE and ATTN_HIP_FAILED: HIP or the GPU is not there.
+ * ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
                                  const struct attn_device_options *options,
@@ -172,7 +183,8 @@ struct attn_device_info {
     int32_t compute_units; /**< a plan's number of lists is a multiple of them */
 };
 
-/** Describes a device. Strings live as long as the device. */
+/** Describes a device. Set info->size before. Strings live as long as the device.
+ * ATTN_BAD_ARGUMENT: a pointer is NULL, or size is 0. */
 ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info);
 
@@ -188,7 +200,8 @@ struct attn_op_info {
                                      * for a call also what the choice depended on */
 };
 
-/** Fills info->size bytes; strings of `kernel` live as long as its pack. */
+/** Fills info->size bytes; strings of `kernel` live as long as its pack. ATTN_BAD_ARGUMENT: a
+ * pointer is NULL, or size is 0. */
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
 
 /**
@@ -198,7 +211,8 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
                                         struct attn_op_info *info);
 
-/** No launch of the op may be running, and no graph with it may be replayed later. */
+/** Releases an op. No launch of it may be running, and no graph with it may be replayed later. NULL
+ * is allowed. */
 ATTN_PUBLIC void attn_op_destroy(struct attn_op *op);
 
 #ifdef __cplusplus
