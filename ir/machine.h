@@ -61,8 +61,8 @@ struct tir_machine {
     unsigned lds_bytes;   /* limit of a workgroup */
     unsigned lds_granule; /* allocation unit */
     unsigned lds_bank_bytes;    /* bytes of all banks together: 128 or 256 */
-    unsigned lds_segment_bytes; /* a pair of SIMDs reads one segment while the other pair reads
-                                   another; segments are this long */
+    unsigned lds_segment_bytes; /* bytes of an LDS segment: two pairs of SIMDs read at the same time
+                                   from two segments only. LDS that is one memory is one segment */
     unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
     unsigned wave_vgprs;        /* most VGPRs and AGPRs per lane that a wave can address */
     unsigned to_lds_max_bytes;  /* widest copy to LDS of a lane: 4 or 16 bytes */

@@ -77,9 +77,9 @@ static void gather_to_lds(struct lower *l, const struct lower_gather *g)
 /* ---- Waits ---- */
 
 /* Completes all copies to LDS but the newest `vm` by storing their data, and waits for LDS. LLVM
- * adds the waits for loads to registers. No vm is too large to wait: an awaited copy older than
- * LOWER_HELD others was stored when they came, and LDS may still have its data in flight. A wait
- * for all copies (vm 0) waits for stores to memory too, as on CDNA5. */
+ * adds the waits for loads to registers. Every `vm` waits for LDS, however large: hold() stores
+ * copies older than the newest LOWER_HELD, and these stores may still be in flight. A wait for all
+ * copies (vm 0) waits for stores to memory too, as on CDNA5. */
 static void wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     const struct tir_machine *const m = &l->t->machine;

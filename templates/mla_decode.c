@@ -88,8 +88,8 @@ static const struct att_knob knobs[] = {
 
 static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
 
-/* True if one wave per SIMD takes lists of slots. Small LDS has no room for entries beside rotated
- * keys. */
+/* True if the pipelines of one wave per SIMD read the variant's lists of slots. Machines without
+ * transposing LDS reads have no room in LDS for list entries beside rotated keys. */
 static bool takes_lists(const struct att_variant *v, const struct tir_machine *m)
 {
     return v->q_dtype != ATT_Q_DTYPE_FP8 && (m->has_lds_read_tr || v->head_dim == v->head_dim_v);
@@ -127,7 +127,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Sets the numbers of work lists, or of sequences without a plan, of a second kernel's calls. */
+/* Sets the calls that run the second kernel: by the number of work lists, or of sequences without a
+ * plan. */
 static void set_calls(const struct att_variant *v, const struct tir_machine *m,
                       struct att_second *second)
 {
@@ -135,9 +136,9 @@ static void set_calls(const struct att_variant *v, const struct tir_machine *m,
     second->calls = (struct att_box){{{ARG_WORKGROUPS, cus / 2 + 1, cus * 7 / 8}}, 1};
     if (v->sparse == ATT_SPARSE_NONE)
         return;
-    /* Pairs bring rows of a list to two compute units. The second kernel's workgroups take 1.5 to
-     * 1.9 times as long as pairs. So they are faster where pairs need an even number of rounds,
-     * and with many rounds. */
+    /* Wave pairs have two workgroups for a list, and copy its rows to two compute units. The second
+     * kernel has one, which takes 1.5 to 1.9 times as long. So it is faster where pairs need an
+     * even number of rounds of workgroups, and where they need many. */
     second->calls.rows[0].max = cus;
     second->also[0] = (struct att_box){{{ARG_WORKGROUPS, cus * 3 / 2 + 1, 2 * cus}}, 1};
     second->also[1] = (struct att_box){{{ARG_WORKGROUPS, cus * 7 / 2 + 1, INT32_MAX}}, 1};

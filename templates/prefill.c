@@ -22,8 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Allocates LDS for the second halves of K and V from a new segment on. Finds the waves that take
- * the halves in the other order. Wave w is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
+/* Allocates LDS for the second halves of the columns of K and V, from a new segment on. Finds which
+ * waves copy the second halves, and which read them first: waves on the second pair of SIMDs. Wave
+ * w is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
 static void reserve_halves(struct prefill *p)
 {
     enum { SECOND_PAIR = 2 /* bit of a SIMD's number */ };
@@ -266,8 +267,8 @@ static uint8_t room(const struct prefill *p)
     return prefill_checks_weights(p) && p->value.tail != PREFILL_TAIL_SUM ? FP16_SUM_ROOM : 0;
 }
 
-/* Returns att_attention.packed_eighths. Where no step adds weights in f32, weights that are rounded
- * at once take half of the registers: as many as are late. */
+/* Returns att_attention.packed_eighths. Sums by products need no weights in f32, so as many eighths
+ * as are late are rounded at once: rounded weights take half of the registers. */
 static uint8_t packed_eighths(const struct prefill *p)
 {
     if (prefill_sums_by_product(p))

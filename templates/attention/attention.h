@@ -92,7 +92,7 @@ struct att_attention {
     struct tir_value (*entries)(void *family, const struct att_block *block);
     struct att_now now;
     struct tir_value most;     /* with ATT_CHECK_WEIGHTS: 2^room in the type of the weights */
-    struct att_weight_sum sum; /* by products: replaces l; without `ones`: l is used */
+    struct att_weight_sum sum; /* of weights, by products; replaces l; no value of `ones`: l */
     bool wide_powers;     /* computes exp2(-x) of m - log2 p, whose encoding has 8 bytes like its
                          neighbours': for schedules with even_code */
     uint8_t room;         /* softmax.room; 0: the default of the weights' type */
@@ -132,7 +132,7 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
 /** Sets up fp8 weights, after att_attention_scale(), which does not depend on P's type. */
 void att_attention_weights_fp8(struct att_attention *a);
 
-/** Makes l a product of the rounded weights of 16 bits with ones, after att_attention_scale(). */
+/** Sets up l as a product of the rounded 16-bit weights with ones, after att_attention_scale(). */
 void att_attention_sum_by_product(struct att_attention *a);
 
 /** Copies to `kept` the values of the state that a loop carries: all, or all but l if O^T includes

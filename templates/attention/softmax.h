@@ -77,8 +77,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
                          struct tir_value *x, struct tir_value *y);
 
-/** Multiplies l and O by alpha like att_softmax_rescale(), but not while every l of the wave is 0,
- * as before the first key. O is 0 then. */
+/** Multiplies l and O by alpha like att_softmax_rescale(), except in a wave in which every l is 0,
+ * as before the first key: its O is 0 too. */
 void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
                               struct tir_value *l, struct tir_value *o);
 

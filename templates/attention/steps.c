@@ -99,9 +99,9 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
                           : att_softmax_exponent(a->b, &a->softmax, s, m);
 }
 
-/* Returns x with each lane's columns in its first registers. An eighth of the rows that a lane has
- * is then a run of registers. Several matrix instructions side by side leave columns in the last
- * ones. */
+/* Returns x with its register bits reordered: columns and the rows of an eighth first, the number
+ * of the eighth last. Each eighth of the rows is then a run of registers. Products whose columns
+ * several matrix instructions cover have the instruction's number last. */
 static struct tir_value rows_last(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_type t = tir_typeof(b->f, x);

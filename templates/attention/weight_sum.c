@@ -41,8 +41,9 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
     return tir_named(b, "ones", tir_convert_in_range(b, chosen, TIR_FP8));
 }
 
-/* Builds ones for weights of 16 bits. Row 0 has the sums. The other rows leave out keys, as in
- * make_ones(): the registers of an operand differ in bits 1 to 4 of the key. */
+/* Builds ones for weights of 16 bits. The product's row 0 has the sums. As in make_ones(), the
+ * other rows leave out different keys. They choose them by bits 1 to 4 of the key, in which the
+ * registers of an operand differ. */
 static struct tir_value make_short_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
     t.dtype = TIR_I32;

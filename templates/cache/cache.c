@@ -104,7 +104,7 @@ static void open_scales(struct att_cache *c, struct tir_value head)
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
-/* Finds the tensor of the last 64 elements of rows, whose strides are in bytes. */
+/* Sets the address and the strides, in bytes, of the tensor of the rows' last 64 elements. */
 static void open_plane(struct att_cache *c)
 {
     struct tir_builder *b = c->b;

@@ -18,22 +18,24 @@
 #include "templates/cache/paging.h"
 #include "templates/template.h"
 
-/** The format of rows of fp8: where they have the scales of runs, and the last 64 elements,
- * which are of the op's dtype. */
+/** The format of rows that begin with fp8 elements and end with 64 elements of the op's dtype. A
+ * run of fp8 elements shares a scale. */
 struct att_row_format {
-    int fp8;        /* elements of fp8, with which a row begins */
-    int run;        /* how many of them share a scale */
+    int fp8;        /* fp8 elements of a row */
+    int run;        /* fp8 elements of a run */
     int scale_size; /* bytes of a scale: 1 is e8m0, 4 is f32 */
-    int copies;     /* how often a scale is stored, one after the other */
+    int copies;     /* of each scale, next to each other */
     int scales;     /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
-    int rotated;    /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: V has them */
-    bool in_value;  /* the last 64 elements are a part of the value */
+    int rotated;    /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: the tensor of
+                       V has them */
+    bool in_value;  /* the last 64 elements are a part of key and value; false: of the key only */
     float least;    /* lower limit of a scale before e8m0 rounds it up to a power of 2 */
 };
 
 enum { ATT_AFTER_ROWS = -1, ATT_OWN_PLANE = -2 };
 
-/** Returns the format of a variant's rows; NULL: rows have no scales. */
+/** Returns the format of a variant's rows. NULL: their elements have one type, and any scales are
+ * in a tensor. */
 const struct att_row_format *att_row_format(const struct att_variant *v);
 
 /** K or V of a cache, for one head. */
@@ -42,10 +44,10 @@ struct att_cache {
     bool value;                        /* V: SHUFFLE orders it by tokens */
     bool shuffle;                      /* SHUFFLE, and SHUFFLE_K */
     bool columns;                      /* V of SHUFFLE_K */
-    bool packed;                       /* rows have scales, as `rows` says */
-    const struct att_row_format *rows; /* of packed rows; else NULL */
+    bool packed;                       /* elements are fp8 with scales, as `rows` says */
+    const struct att_row_format *rows; /* att_row_format() */
     struct tir_value plane;            /* i64: base of V, where rows->rotated is ATT_OWN_PLANE */
-    struct tir_value plane_page_stride, plane_token_stride; /* i64 bytes of that V */
+    struct tir_value plane_page_stride, plane_token_stride; /* i64 bytes in `plane` */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes; elements of a row */
@@ -65,9 +67,9 @@ struct att_cache {
 enum {
     ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
     ATT_MIXED_ROW = 576,    /* bytes of a row of scales_last without its scales */
-    ATT_MIXED_SCALES = 8,   /* bytes of its scales, which follow all rows of its page */
+    ATT_MIXED_SCALES = 8,   /* bytes of a row's scales in scales_last, after all rows of a page */
     ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
-    ATT_PLANE_ROW = 512,    /* bytes of a row of planes: its fp8, their scales twice, 50 unused */
+    ATT_PLANE_ROW = 512,    /* bytes of a row of planes: 448 of fp8, 7 scales twice, 50 unused */
 };
 
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
@@ -75,10 +77,11 @@ bool att_is_packed(const struct att_variant *v);
 /** True if rows are of kv_layout scales_last or planes: 448 elements of fp8 and 64 of dtype. */
 bool att_is_mixed(const struct att_variant *v);
 
-/** True if all rows of a head, or of a sequence's head, share a scale: att_cache_tensor_scale(). */
+/** True if all rows of a head share one scale, of the tensor (kv_scale tensor) or of the sequence's
+ * head (head): att_cache_tensor_scale(). */
 bool att_shares_scale(const struct att_variant *v);
 
-/** True if rows, or pages of them, have scales in a tensor. */
+/** True if a tensor has a scale for each row (kv_scale token), or for each page (block). */
 bool att_scales_rows(const struct att_variant *v);
 
 /** Returns a cache of only the rotated elements of packed rows, of type `dtype`. A kernel that
@@ -90,7 +93,8 @@ struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
 struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
                            const struct tir_machine *m, bool value, struct tir_value head);
 
-/** Moves the cache to the scales of a sequence (i32), where sequences have their own. */
+/** Adds the offset of sequence `sequence` (i32) to the scales' address. Changes nothing unless
+ * sequences have scales of their own (kv_scale head). */
 void att_cache_of_sequence(struct att_cache *c, struct tir_value sequence);
 
 /** Checks what every op with a cache requires: dtype against scale, and page size against

@@ -276,7 +276,7 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
-/* True if the second source has pages of rows, as scales_last has them, else rows. */
+/* True if the second source consists of pages, like a cache of scales_last, and not of rows. */
 static bool has_second_pages(const struct att_pages *p, const struct att_cache *c)
 {
     return p->v->two_sources && c->packed && c->rows->scales == ATT_AFTER_ROWS;
@@ -314,15 +314,15 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile has elements of a row of fp8 that are of the op's dtype. */
+/* True if a tile of key and value includes a row's last elements, which are of the op's dtype. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&
            t->first + t->cols > (unsigned)t->cache.rows->fp8;
 }
 
-/* Returns where the rows of `slots` begin, in i64 bytes from `base`: `at` for slots of the cache,
- * and else a row of the second source, which begins at `second`. */
+/* Returns the byte offsets (i64) from `base` of the rows of `slots`. Slots below second_first are
+ * the cache's, with the offsets `at`. Others are rows of the second source at address `second`. */
 static struct tir_value place_second(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value base, struct tir_value second,
                                      struct tir_value stride, struct tir_value slots,
@@ -335,7 +335,7 @@ static struct tir_value place_second(struct tir_builder *b, const struct att_pag
     return tir_select(b, tir_cmp_lt(b, slots, first), at, there);
 }
 
-/* Returns where the runs of gathered rows begin in their rows, in i64 bytes. */
+/* Returns the byte offset (i64) of each gathered run from the beginning of its row. */
 static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_tile *t)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
@@ -343,7 +343,7 @@ static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_t
     return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, tir_bits(t->run))), TIR_I64);
 }
 
-/* Loads the last 64 elements of a tile's rows from their own tensor, for each run. */
+/* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. */
 static struct tir_value load_plane(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value slots,
                                    struct tir_value page, struct tir_value token)
@@ -360,7 +360,7 @@ static struct tir_value load_plane(struct tir_builder *b, const struct att_pages
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Loads the last 64 elements of a tile's rows, for each of their runs. A run begins at `at`. */
+/* Loads the last 64 elements of a tile's rows, once for each run. Runs begin at `at`. */
 static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value at)
 {

@@ -28,8 +28,9 @@ struct att_pages {
                                                bytes from a row to the next, or with scales_last
                                                from a page to the next; i64 */
     struct tir_value second_first; /* with two_sources: slot of the second source's row 0; i32 */
-    struct tir_value second_plane, second_plane_stride; /* with planes: address of its rotated
-                                                           elements, bytes from row to row; i64 */
+    struct tir_value second_plane, second_plane_stride; /* with planes: address of the second
+                                                           source's last 64 elements, and bytes
+                                                           from a row to the next; i64 */
 };
 
 /** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */

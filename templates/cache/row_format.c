@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the table of rows of fp8 with scales: a format of rows is a row of it. */
+/* This file has the formats of cache rows that contain fp8 elements and have scales for runs. */
 #include "templates/cache/cache.h"
 
 enum format { PACKED_F32, PACKED_E8M0, SCALES_LAST, PLANES };

@@ -126,8 +126,9 @@ static struct tir_value only(struct tir_builder *b, struct tir_value these, stru
     return tir_select(b, these, wide, tir_int_like(b, wide, -1));
 }
 
-/* Stores the scales of a row's runs, bytes of e8m0: after the rows of the page, or twice each after
- * the row's elements of fp8. `run` is each run's number. */
+/* Stores the scales of a row's fp8 runs as bytes of e8m0: after the rows of the page (scales_last),
+ * or each twice after the row's fp8 elements (planes). `run` is each run's number, `narrow` is true
+ * for runs of fp8, `exponent` is the scale's biased exponent. */
 static void store_scales(struct compress *c, const struct place *p, struct tir_value narrow,
                          struct tir_value run, struct tir_value exponent)
 {

@@ -43,7 +43,8 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
     return tir_tile(s->d.b.f, s->number.kq, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* True if c is transposed in registers. A lane copies 4 bytes then, and no rotated keys. */
+/* True if c is transposed in registers. A lane then copies 4 bytes at once, and rows have no
+ * rotated keys. */
 static bool is_transposed(const struct mla *s) { return mla_transpose_takes(s->d.m); }
 
 /* Returns the cache rows of a block that this wave copies, for copies of rotated keys or of cache
@@ -396,7 +397,7 @@ static void build_find_transposed(void *context)
     build_find(context);
 }
 
-/* Copies half `part` of the columns of the wave's rows. */
+/* Copies half `part`, 0 or 1, of the columns of the wave's rows to LDS. */
 static void build_copy_columns(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);

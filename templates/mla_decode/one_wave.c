@@ -7,8 +7,8 @@
  * A block has 32 keys, or 64 of fp8. A block, or each run of 16 keys or more in it, lies in one
  * page. Rows are copied directly to LDS, through a resource that ends with the item, so that rows
  * past the last token are zeros. Items of a plan begin with a multiple of 64 keys. Rows of lists
- * come as they do to wave pairs (gather.c, pipelines/one_wave_lists.c). Their Q passes through LDS,
- * since operands would be loaded as quarters of cache lines.
+ * are copied as for wave pairs (gather.c; table: pipelines/one_wave_lists.c). Kernels with lists
+ * copy Q to LDS first, since loads of Q as operands would take quarters of cache lines.
  *
  * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
  * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16

@@ -47,8 +47,8 @@ struct pipe_phase {
 /** The waves that read what one writes to a buffer. */
 enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
 
-/** A buffer of tiles in LDS. A list ends with name NULL. A buffer that steps of other pipelines
- * have, and this one does not, has an empty name. */
+/** A buffer of tiles in LDS. A list ends with name NULL. A number of a buffer that only
+ * other pipelines of the same steps use has an empty name. */
 struct pipe_buffer {
     const char *name;
     uint8_t queue; /* of its asynchronous copies */

@@ -149,7 +149,7 @@ static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, to, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Returns the LDS address of the tile that the wave reads for a panel. */
+/* Returns the LDS address of the tile of K that the wave multiplies with panel n of Q. */
 static struct tir_value k_source(struct prefill *p, const struct prefill_panel *n,
                                  struct tir_value tile)
 {
@@ -157,8 +157,8 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
     return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
-/* Issues the copy to LDS, or the loads, of a panel of K. Where the panels are halves, each wave
- * copies its part of one of them for the first panel, and nothing for the second. */
+/* Issues the copy to LDS, or the loads, of a panel of K. Where the panels are halves, the
+ * call for the first one copies both, each with half of the waves. The other call does nothing. */
 static void copy_panel(struct prefill *p, struct prefill_panel *n, struct tir_value tile,
                        struct tir_value key)
 {

@@ -321,7 +321,8 @@ static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
     return o;
 }
 
-/* Returns O^T with its rows in the order of the columns of V: prefill_has_halves(). */
+/* Returns O^T with its rows in the order of V's columns. Swaps the halves of the rows in waves that
+ * took V's halves in the other order: prefill_has_halves(). */
 static struct tir_value order_halves(struct prefill *p, struct tir_value o)
 {
     struct tir_builder *b = &p->b;

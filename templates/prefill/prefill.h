@@ -32,8 +32,9 @@ struct prefill_panel {
     unsigned repeated;             /* leading columns that another panel has too; 0: none */
     struct tir_contraction k;      /* over these columns */
     struct tir_value buffer;       /* i32: LDS of the tiles of K */
-    struct tir_value read_from;    /* i32: LDS of the tiles that the wave multiplies with `q`, of
-                                      this panel or of the other half: prefill_has_halves() */
+    struct tir_value read_from;    /* i32: LDS of the tiles that the wave multiplies with `q`, this
+                                      panel's or the other half's: prefill_has_halves(); no value:
+                                      `buffer` */
     unsigned q_at;                 /* bytes from the beginning of staged Q */
     unsigned q_part;               /* number of the part of Q that is staged at once */
     struct tir_value q;            /* head_dim x queries, the right operand */
@@ -63,8 +64,8 @@ struct prefill_value {
     enum prefill_tail tail;
     struct tir_value buffer;       /* i32: LDS of all columns, or of the first half of them */
     struct tir_value other;        /* i32: LDS of the second half: prefill_has_halves() */
-    struct tir_value read_from[2]; /* i32: LDS of the columns that become the first half of the
-                                      wave's O^T, and the second */
+    struct tir_value read_from[2]; /* i32: LDS of the columns for each half of the wave's O^T; of
+                                      tiles with halves only */
     unsigned tiles;                /* in LDS, a power of two */
     unsigned room;                 /* bytes of all tiles, or of a part of O if that is more */
 };
@@ -174,8 +175,8 @@ struct prefill {
     struct prefill_item item; /* of `planned` kernels */
     struct prefill_source source;
     struct prefill_now now;
-    struct tir_value swapped; /* i1: the wave has the halves of K and V in the other order; none:
-                                 no wave has */
+    struct tir_value swapped; /* i1: the wave takes the second half of K and V first; no value:
+                                 tiles without halves */
     struct tir_value second; /* i1: the wave copies the second half of K and V; of tiles with halves
                                  only */
     struct tir_value carried[ATT_MOST_CARRY]; /* state at the end of the loop */
@@ -296,9 +297,9 @@ bool prefill_unrolls(const struct prefill *p);
 /** Returns the eighths of the exponentials that run beside the next iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
-/** True if l is a product of the rounded weights with ones: a few instructions more for the matrix
- * unit, one for each weight less for the VALU. Out is then a mean with exactly the weights of the
- * product. LSE would have the rounding error. */
+/** True if l is a product of the rounded weights with ones: a few instructions of the matrix unit
+ * replace an addition of the VALU for each weight. The output is a mean with exactly these weights.
+ * Kernels with LSE add weights in f32, since LSE would have the weights' rounding error. */
 bool prefill_sums_by_product(const struct prefill *p);
 
 /** Returns the values that the rescale check compares: enum att_check. */
@@ -458,9 +459,9 @@ static inline bool prefill_moves_tensors(const struct prefill *p)
            prefill_dv(p) == (unsigned)p->v->head_dim_v;
 }
 
-/** True if each half of the columns of K and V has LDS segments of its own. The second pair of
- * SIMDs takes the halves in the other order, so that both pairs read at once. Its waves have the
- * columns of Q and the rows of O^T in that order. */
+/** True if the two halves of the columns of K and V are in two LDS segments. The second pair of
+ * SIMDs takes the second half first, so that both pairs read at the same time. Its waves have the
+ * columns of Q and the rows of O^T in that order too. */
 static inline bool prefill_has_halves(const struct prefill *p)
 {
     return p->tile->own[PREFILL_HALVES];
@@ -481,8 +482,8 @@ static inline unsigned prefill_copied_rows(const struct prefill *p)
 /** Returns the wave's number, i32, among the waves that copy the same columns. */
 struct tir_value prefill_copying_wave(struct prefill *p);
 
-/** Returns the first byte, i64, of the columns that the wave copies of the `bytes` bytes of a row
- * from byte `first` on. A half of a row has as many bytes. */
+/** Returns the byte (i64) of a row from which the wave copies `bytes` bytes: `first`, or `first` +
+ * `bytes` in waves that copy the second half. */
 struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
 /** Returns the columns of V that one buffer in LDS has. */

@@ -173,7 +173,7 @@ static void choose_layouts(struct prefill *p)
 /* Returns the bytes of LDS for K and V. */
 static unsigned key_bytes(const struct prefill *p)
 {
-    /* The second halves begin at a segment, and have the rooms of the first ones. */
+    /* The second halves begin with the second segment, and take as many bytes as the first ones. */
     unsigned bytes = p->value.room + p->k.room;
     if (prefill_has_halves(p))
         return p->m->lds_segment_bytes + bytes;
@@ -227,7 +227,7 @@ static void place_out(struct prefill *p, unsigned q)
     const unsigned o = att_lds_bytes(&p->staging.o.lds, PREFILL_OUT_BYTES), most = lds_limit(p);
     const unsigned slack = 16 * (p->k.n_panels + 1); /* buffers begin at multiples of 16 */
     p->staging.bytes = q > o ? q : o;
-    /* With halves of K and V the next Q's scalar registers would spill. */
+    /* With halves of K and V, loading the next Q ahead would spill scalar registers. */
     const bool persistent = prefill_workgroups(p) != 0 && !prefill_has_halves(p);
     if (persistent && key_bytes(p) + slack + q + o <= most) {
         p->staging.o_beside_q = p->staging.o;
@@ -467,9 +467,9 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
            att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
 }
 
-/* True if the variant has only steps that work where several instructions cover a wave's queries. A
- * half or an eighth of such a tile is no run of registers. Rows of items are spread over one
- * instruction only. */
+/* True if the variant has only steps that work where several matrix instructions cover a wave's
+ * queries. Halves of a head_dim_v that is no power of two are no runs of registers there. Rows of
+ * items are spread over one instruction only. */
 static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)

@@ -368,7 +368,8 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     if (prefill_fetches_ahead(p))
         find_next(p, &next, first.per_layer);
     work_on_tile(p, &next, attend);
-    /* The next Q goes to LDS where rows of O are, and K past the last key is still copied. */
+    /* The next Q overwrites rows of O in LDS, which other waves may still read. Copies of K past
+     * the last key may be in flight. */
     if (!prefill_fetches_ahead(p) && p->staging.bytes) {
         tir_wait(b, PREFILL_COPIES_OF_K, 0);
         att_lds_barrier(b);
@@ -386,7 +387,7 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
 {
     if (prefill_workgroups(p)) {
-        /* Tiles with halves of K and V have no scalar registers for the arguments. */
+        /* Tiles with halves of K and V have no scalar registers to keep the arguments in. */
         if (!prefill_has_halves(p))
             read_arguments(p);
         walk_all(p, attend);

@@ -108,7 +108,7 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
         tir_tile_scatter(b, s->out.base, rows, tir_i32(b, g->tiles.first[i] * ROPE_ELEM), raw[i]);
 }
 
-/* Returns the offsets of the scales of the group's heads. */
+/* Returns the byte offsets of the scales of the group's heads. */
 static struct tir_value head_scales(struct rope *p, const struct group *g)
 {
     return steps(p, g->head, att_stride(&p->b, ARG_SCALE_HEAD_STRIDE, sizeof(float)));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * one_wave for lists of slots. A block's entries are in LDS an iteration before its rows are
- * requested, and stay there until its scores are masked.
+ * This file has the table of one_wave for lists of slots. A block's list entries are in LDS an
+ * iteration before its rows are requested, and stay there until its scores are masked.
  *
  *     one_wave_lists: mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c
  *     as one_wave: a row of a list is copied to LDS once for 128 columns
@@ -54,7 +54,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, PAGE, M1, .part 
                                        {&att_product, PV, C2, .part = 1},
                                        {0}};
 
-/* Reads are as far ahead as one_wave's. */
+/* Reads have one_wave's prefetch distances. */
 const struct pipeline mla_one_wave_lists = {
     .name = "one_wave_lists",
     .when = "mla_decode: more than 64 rows of 16 bits and lists, where LDS transposes c",

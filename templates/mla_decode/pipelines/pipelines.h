@@ -83,7 +83,7 @@ extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 extern const struct pipe_op mla_find_pages, mla_copy_block;
 extern const struct pipe_op
     mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
-extern const struct pipe_op mla_rescale_some; /* not while l is 0 */
+extern const struct pipe_op mla_rescale_some; /* att_softmax_rescale_some() */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
@@ -110,7 +110,8 @@ extern const struct pipe_op mla_dv_join;
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
 extern const struct pipe_op mla_list_copy, mla_list_clear;
-/* The same for lists with c transposed in registers. Parts 0 and 1: first and last columns. */
+/* Steps of lists where c is transposed in registers: gather.c. copy_first has part 0, the first
+ * half of the columns, and copy_last part 1. */
 extern const struct pipe_op mla_list_find_transposed, mla_list_copy_first, mla_list_copy_last;
 extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * register_transpose for lists of slots. A block's entries are in LDS an iteration before its rows
- * are requested, and stay there until its scores are masked.
+ * This file has the table of register_transpose for lists of slots. A block's list entries are in
+ * LDS an iteration before its rows are requested, and stay there until its scores are masked.
  *
  *     register_transpose_lists: mla_decode: as one_wave_lists, where LDS does not transpose c
  *     as register_transpose: a row of a list is copied to LDS once for 128 columns
@@ -72,7 +72,7 @@ static const struct pipe_row rows[] = {{&mla_list_copy_entries, T_PAGES, T_C1, .
                                        {&mla_transpose_product_pv, T_VALUES, T_C4, .part = 3},
                                        {0}};
 
-/* The distances are register_transpose's. */
+/* Reads have register_transpose's prefetch distances. */
 const struct pipeline mla_register_transpose_lists = {
     .name = "register_transpose_lists",
     .when = "mla_decode: as one_wave_lists, where LDS does not transpose c",
