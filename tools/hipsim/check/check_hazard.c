@@ -448,15 +448,15 @@ static bool waits_by_reach(const struct wave *w, const struct inst *in)
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
 
-/* A hazard that was found. */
+/* A hazard before an instruction. */
 struct hazard {
-    const struct inst *from; /* requires the wait */
-    unsigned states, need;   /* wait states since `from`, and those that it requires */
+    const struct inst *from; /* the earlier instruction, which requires wait states */
+    unsigned states, need;   /* wait states since `from`, and the number that it requires */
     enum fault_kind kind;
 };
 
-/* Compares `in` with the last instructions, the latest one first. True if one of them requires
- * more wait states. */
+/* True if one of the wave's last instructions requires more wait states before `in`. `found` is
+ * then the hazard of the latest such instruction. */
 static bool find_hazard(const struct hazard_history *h, const struct wave *w, const struct inst *in,
                         struct hazard *found)
 {
@@ -499,9 +499,9 @@ static bool report(struct wave *w, const struct inst *in, const struct hazard *f
 }
 
 /*
- * Memoised find_hazard(). The result for an instruction depends only on the last LONGEST wait
- * states, or LONGEST_OTHER without matrix instructions. It is cached if no branch was taken among
- * them.
+ * Like find_hazard(), memoised. The result for an instruction depends only on the last LONGEST wait
+ * states, or LONGEST_OTHER without matrix instructions. That no hazard was found is cached if the
+ * wave took no branch among them.
  */
 static bool find_once(const struct hazard_history *h, const struct wave *w, const struct inst *in,
                       struct hazard *found)
@@ -525,7 +525,7 @@ static bool find_once(const struct hazard_history *h, const struct wave *w, cons
     return false;
 }
 
-/* Counts the wait states that pass until `in` issues. */
+/* Adds the wait states that a taken branch and the busy matrix unit cause before `in` issues. */
 static inline void arrive(struct hazard_history *h, const struct inst *in)
 {
     if (in->offset != h->next_offset) {
@@ -583,6 +583,8 @@ static bool step(void *state, struct wave *w, const struct inst *in)
     return true;
 }
 
+/* Checks at most `n` instructions of `s`, and adds those before the first hazard to the wave's last
+ * instructions. Returns their number. */
 static unsigned step_straight(void *state, struct wave *w, const struct straight *s, unsigned n)
 {
     struct hazard_state *hazards = state;
@@ -594,7 +596,7 @@ static unsigned step_straight(void *state, struct wave *w, const struct straight
         const uint32_t states = h->states;
         arrive(h, s->in[i]);
         if (may_wait(h, w, s->in[i]) && find_once(h, w, s->in[i], &found)) {
-            h->states = states; /* step() will come here again */
+            h->states = states; /* step() calls arrive() for it again */
             return i;
         }
         issue(h, s->in[i]);

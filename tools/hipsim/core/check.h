@@ -9,9 +9,9 @@
 
 #include "access.h"
 
-/* A check. Any function may be NULL. */
 struct straight;
 
+/* A check. Any function may be NULL. */
 struct check {
     uint32_t kinds; /* enum check_bits; the check runs in launches with any of them */
 
@@ -34,8 +34,9 @@ struct check {
 
     /** Called before the wave executes `in`. Returns false if the wave was stopped. */
     bool (*fetched)(void *state, struct wave *w, const struct inst *in);
-    /** Called in place of fetched() for at most `n` instructions of `s` from the first on. Checks
-     *  them until one has a finding, and returns the number before that one. NULL: none. */
+    /** Called in place of fetched() for the first `n` instructions of `s`. Returns the number of
+     *  instructions before the first one with a finding, which it does not report; fetched() does.
+     *  NULL: fetched() is called for each instruction. */
     unsigned (*fetched_straight)(void *state, struct wave *w, const struct straight *s, unsigned n);
     /** Called when mem_resolve() has allowed an access, before the bytes change. Returns false if
      *  the wave was stopped. */

@@ -321,7 +321,7 @@ static bool packs_nothing(const struct inst *in)
     return !in->neg_lo && !in->neg_hi && !in->op_sel && (in->op_sel_hi & all) == all;
 }
 
-/* Sets in->plain and the members that begin with "plain". Plain instructions execute with defined
+/* Sets in->plain and the members in->plain_*. Plain instructions execute with defined
  * sources only, so that the tracking of undefined bits does not matter here. */
 static void find_plain(struct inst *in)
 {

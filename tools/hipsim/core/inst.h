@@ -138,11 +138,12 @@ struct inst {
     uint16_t clocks;       /* until the wave may issue its next instruction */
     uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each */
 
-    /* True if execute_plain() may run it: a vector operation without modifiers other than abs and
-     * neg. Each source, and the result, is one or two dwords or a lane mask. */
+    /* A vector operation without modifiers other than abs, neg and op_sel. Each source, and the
+     * result, is one or two dwords or a lane mask. Plain instructions may be part of straight-line
+     * code, and execute_plain() runs them unless `plain_packs` is set. */
     bool plain;
     bool plain_aside;   /* plain: the result needs a buffer, since it overlaps a float source */
-    bool plain_packs;   /* plain: VOP3P's op_sel or neg apply; not by execute_plain() */
+    bool plain_packs;   /* plain: it is of VOP3P, and has op_sel or neg */
     uint8_t plain_mode; /* plain: bits of MODE that have to be set; else denormals are flushed */
 
     /* Private to the checks, which set these when the instruction is decoded. */

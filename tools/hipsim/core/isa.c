@@ -35,17 +35,19 @@ static const uint8_t gfx1201_counters[WAIT_COUNTERS] = {
 /* The same for 32 lanes, at 128 bytes per clock. */
 static const uint8_t gfx1201_phases[5] = {0, 1, 2, 3, 4};
 
-/* Their opcodes are reserved (RDNA4 ISA, tables 79 and 83), though LLVM assembles them. */
+/* Instructions that LLVM assembles for gfx1201. RDNA4 reserves their opcodes (RDNA4 ISA, tables 79
+ * and 83). */
 static const char *const gfx1201_lacks[] = {
     "s_barrier_init", "s_barrier_join", "s_barrier_leave", "s_ttracedata", NULL,
 };
 
-/* `stale` and `fence`, which have the rules of gfx9's caches, and `hint` are left out. */
+/* The checks of GFX12: all but `stale` and `fence`, which have the rules of gfx9's caches, and
+ * `hint`. */
 #define GFX12_CHECKS                                                                        \
     (CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD | CHECK_STRICT | \
      CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE)
 
-/* The members of a row that the target's number and targets/facts have. */
+/* The members of a row that follow from the target's number and from targets/facts. */
 #define FACTS(number)                                                               \
     .target = GFX##number, .name = "gfx" #number, .version = (number),              \
     .lanes = 1 << GFX##number##_lane_bits, .wave_slots = GFX##number##_wave_slots,  \
@@ -53,7 +55,7 @@ static const char *const gfx1201_lacks[] = {
     .lds_bytes = GFX##number##_lds_bytes, .lds_granule = GFX##number##_lds_granule, \
     .lds_group = GFX##number##_group_lds_bytes, .l2_bytes = GFX##number##_l2_bytes
 
-/* The members in which gfx942 and gfx950 agree. */
+/* The members that gfx942 and gfx950 share. */
 #define CDNA                                                                                 \
     .brand = "AMD Instinct", .features = ":sramecc+:xnack-", .groups = 16, .user_sgprs = 16, \
     .bus_bits = 8192, .checks = CHECK_ALL | CHECK_HINT, .counter_max = gfx9_counters,        \

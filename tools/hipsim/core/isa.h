@@ -15,7 +15,8 @@ struct isa {
     enum gfx_target target;
     bool gfx12;                     /* GFX12's formats, counters and launch state; else GFX9's */
     unsigned inherits;              /* gfx12: targets whose op rows it has; its own replace them */
-    const char *const *lacks;       /* mnemonics of those rows that it has not; NULL: it has all */
+    const char *const *lacks;       /* mnemonics of inherited rows that the target lacks, up to a
+                                       NULL; NULL: it has all */
     enum wmma_hazards wmma_hazards; /* 0: the rules of MFMA apply */
     const char *name;               /* processor name, such as "gfx942" */
     const char *brand;              /* before the product in the device's name */

@@ -20,7 +20,8 @@ struct parts {
     void (*clocks)(enum gfx_target target, struct inst *in);
     /** Runs in->exec() and tracks undefined values through it. */
     void (*execute)(struct wave *w, const struct inst *in);
-    /** Executes `n` instructions of straight-line code; straight_applies() holds for it. */
+    /** Executes the first `n` instructions of straight-line code. straight_applies() must be true
+     *  for it. */
     void (*straight)(struct wave *w, const struct inst *const *in, unsigned n);
     const struct check *checks[CHECKS_MAX];
 };

@@ -16,8 +16,8 @@ static bool is_nop(const struct inst *in)
     return in->encoding == ENC_SOPP && strcmp(in->row->name, "s_nop") == 0;
 }
 
-/* True for scalar arithmetic: it writes an SGPR or VCC, and SCC, from SGPRs and constants. A
- * conditional move may leave an undefined destination as it is. */
+/* True for scalar arithmetic, which writes an SGPR or VCC, and SCC, from SGPRs and constants. False
+ * for conditional moves, which may leave an undefined destination unchanged. */
 static bool is_scalar(const struct inst *in)
 {
     const bool result = in->dst.kind == OPND_SGPR && in->dst.reg + in->dst.dwords <= SGPR_TTMP0;
@@ -25,6 +25,7 @@ static bool is_scalar(const struct inst *in)
            in->dst2.kind == OPND_NONE && strncmp(in->row->name, "s_cmov", 6) != 0;
 }
 
+/* True if the operand is a constant, or registers that the sets of struct straight have. */
 static bool fits(const struct opnd *o)
 {
     switch (o->kind) {
@@ -51,13 +52,15 @@ static bool may_join(const struct inst *in)
     return join && fits(&in->dst);
 }
 
+/* Sets the bits of an operand's registers. */
 static void set_bits(uint64_t *bits, const struct opnd *o)
 {
     for (unsigned r = o->reg; r < (unsigned)o->reg + o->dwords; r++)
         bits[r / 64] |= UINT64_C(1) << r % 64;
 }
 
-/* Adds the registers of a source that were not written before. False if there are too many. */
+/* Adds the registers of a source to `touched`, and to the list `reads` unless the code has written
+ * them before. False if the list is full. */
 static bool add_reads(const struct opnd *o, const uint64_t *written, uint64_t *touched,
                       uint8_t *reads, uint8_t *n)
 {
@@ -85,7 +88,7 @@ static void find_half(const struct inst *in, unsigned k, struct opnd *o)
     o->dwords = 1;
 }
 
-/* Adds the registers of source k. False if there are too many. */
+/* Adds the registers of source k to the code's. False if the code reads too many. */
 static bool add_source(struct collected *c, const struct inst *in, unsigned k)
 {
     struct straight *s = c->s;
@@ -129,7 +132,7 @@ static bool append(struct collected *c, const struct inst *in)
     return true;
 }
 
-/* The code that begins with an instruction that cannot be part of straight-line code: none. */
+/* Empty code: its first instruction cannot be part of straight-line code. */
 static const struct straight nothing;
 
 const struct straight *straight_collect(struct code *code, const struct inst *in)
@@ -147,7 +150,7 @@ const struct straight *straight_collect(struct code *code, const struct inst *in
     if (__atomic_compare_exchange_n(slot, &none, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return s;
     straight_free(s);
-    return none; /* another thread was faster */
+    return none; /* which another thread has collected */
 }
 
 void straight_free(struct straight *s)
@@ -156,6 +159,7 @@ void straight_free(struct straight *s)
         free(s);
 }
 
+/* True if all lanes of the registers in `reads` are defined. */
 static bool all_defined(const uint64_t *valid, const uint8_t *reads, unsigned n)
 {
     uint64_t all = UINT64_MAX;
@@ -164,6 +168,7 @@ static bool all_defined(const uint64_t *valid, const uint8_t *reads, unsigned n)
     return all == UINT64_MAX;
 }
 
+/* True if the scalar registers that the code reads are defined, and SCC if it may read it. */
 static bool scalars_defined(const struct wave *w, const struct straight *s)
 {
     uint32_t all = UINT32_MAX;
@@ -172,8 +177,8 @@ static bool scalars_defined(const struct wave *w, const struct straight *s)
     return all == UINT32_MAX && (!s->scalar || w->scc_valid);
 }
 
-/* True if a load that is outstanding writes a register of the code. The register file is unified:
- * a[i] is v[nvgpr + i]. */
+/* True if an outstanding load writes a register that the code reads or writes. w->busy has AGPRs
+ * after the VGPRs: a[i] is bit nvgpr + i. */
 static bool is_busy(const struct wave *w, const struct straight *s)
 {
     uint64_t busy = w->scc_busy;

@@ -20,7 +20,7 @@
 #define SHORT_STEP 64u
 #define LONG_SLICE 256u /* 1 M instructions, then a short slice that is watched */
 #define SHORT_SLICE 16u
-#define STRAIGHT_RETRY 6u /* instructions executed one by one where straight-line code is refused */
+#define STRAIGHT_RETRY 6u /* instructions executed one by one after run_straight() was false */
 #define SLICES_ALONE 64u  /* 32 M instructions: more than workgroups of attention kernels execute */
 
 static uint64_t next_random(uint64_t *state)
@@ -56,7 +56,7 @@ static unsigned distinct_lanes(const struct mem_access *a)
     return n;
 }
 
-/* Counts the bytes of a wave's access. Accesses are recorded only for observers. */
+/* Counts the bytes of the wave's memory access. Accesses are recorded only for observers. */
 static void count_bytes(struct counters *c, const struct wave *w)
 {
     const struct mem_access *a = &w->access;
@@ -202,14 +202,14 @@ static inline void step_alone(struct worker *k, struct wave *w, const struct ins
         simulator_parts.execute(w, in);
 }
 
-/* Returns the number of instructions of `s`, at most `n`, in which the checks that look at each
- * instruction find nothing. */
+/* Returns how many of the first `n` instructions of `s` come before the first one in which a check
+ * finds something. 0 if several checks look at instructions, or one without fetched_straight(). */
 static unsigned checked_straight(struct wave *w, const struct straight *s, unsigned n)
 {
     for (unsigned left = w->wg->fetches; left; left &= left - 1) {
         const unsigned i = (unsigned)__builtin_ctz(left);
         const struct check *c = simulator_parts.checks[i];
-        /* Two such checks would have to agree on the number. */
+        /* A second check could stop earlier, after the first one has counted all instructions. */
         if (left & (left - 1) || !c->fetched_straight)
             return 0;
         n = c->fetched_straight(w->wg->check[i], w, s, n);
@@ -237,8 +237,8 @@ static void pass_straight(struct worker *k, struct wave *w, const struct straigh
     w->pc += s->in[n - 1]->offset + s->in[n - 1]->size - s->in[0]->offset;
 }
 
-/* Executes straight-line code from `in` on, within the step of the time slice and `budget`. False
- * if `in` has to be executed by itself. */
+/* Executes the straight-line code that begins with `in`, if it ends within the time slice's step
+ * and within `budget` executed instructions. False if nothing was executed. */
 static bool run_straight(struct worker *k, struct wave *w, const struct inst *in, uint64_t budget)
 {
     const struct straight *s = straight_of(w->launch->code, in);
@@ -366,7 +366,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
-    uint64_t retry = 0; /* number of executed instructions from which straight-line code is tried */
+    uint64_t retry = 0; /* value of w->executed from which on straight-line code is tried */
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);
         if (!in)

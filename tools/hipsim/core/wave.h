@@ -106,14 +106,14 @@ struct mem_access {
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
-/* The cache lines that a copy of gfx1250's tensor data mover touches, in the copy's order, for a
- * launch with one host thread. Whoever reads them sets `n` to 0. */
+/* The cache lines of global memory that a copy of gfx1250's tensor data mover touches, in the
+ * copy's order. A launch has one record, and therefore one host thread. Readers set `n` to 0. */
 struct tensor_lines {
-    uint64_t *line; /* numbers of lines of 128 bytes */
-    uint32_t n, room;
-    uint32_t mask; /* workgroups of the cluster that request the same lines; 0: no multicast */
-    bool early;    /* the request has the early timeout */
-    bool failed;   /* there was no memory for all lines */
+    uint64_t *line;   /* numbers of lines of 128 bytes */
+    uint32_t n, room; /* lines; allocated entries of `line` */
+    uint32_t mask;    /* workgroups of the cluster that request the same lines; 0: no multicast */
+    bool early;       /* the request has the early timeout */
+    bool failed;      /* there was no memory for all lines */
 };
 
 struct wave {
@@ -351,7 +351,7 @@ struct memory;    /* the simulated address space; owned and defined by the memor
 struct grid_barrier {
     uint32_t left;
     uint64_t opened;
-    uint64_t opened_tick; /* a cluster's: launch->timed: clock of the latest opening */
+    uint64_t opened_tick; /* of a cluster, if launch->timed: clock of the latest opening */
 };
 enum { GRID_BARRIERS = 64 };
 
@@ -403,7 +403,7 @@ struct launch {
     bool follows;                /* it follows another kernel of its graph */
     bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
-    struct tensor_lines *tensor;                            /* NULL: nobody reads them */
+    struct tensor_lines *tensor; /* lines of the latest copy; NULL: not recorded */
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
     /* True suppresses the finding: it is not reported, and the launch goes on. Called once per

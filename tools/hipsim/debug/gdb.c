@@ -404,8 +404,8 @@ static void on_write(struct gdb *g, const char *text, FILE *reply)
     refuse(reply, "registers and memory can only be read", "");
 }
 
-/* True if an instruction of the stopped wave's kernel begins at `address`, or of code before it.
- * The kernel's instructions follow each other from its entry on. */
+/* True if an instruction begins at `address`. Instructions follow each other from the stopped
+ * kernel's entry on, and for addresses before it from the beginning of the code. */
 static bool begins_instruction(const struct gdb *g, uint64_t address)
 {
     const struct launch *const l = g->stopped->launch;

@@ -95,8 +95,8 @@ struct tensor {
     uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
     bool gather;
     uint32_t row[TENSOR_ROWS]; /* gather: rows of the tensor */
-    uint32_t mask;             /* workgroups of the cluster; 0: this one alone */
-    bool early;                /* the multicast's early timeout */
+    uint32_t mask; /* multicast: workgroups of the cluster, a bit each; 0: no multicast */
+    bool early;    /* multicast: the early timeout, else the standard one */
 };
 
 /* Returns `n` bits of a descriptor group from bit `at` on. */
@@ -274,7 +274,8 @@ static void append_line(struct tensor_lines *t, uint64_t line)
     t->line[t->n++] = line;
 }
 
-/* Counts the bytes of a piece in memory and records its lines. A lane's unit is in one line. */
+/* Counts the bytes that a piece of a copy has in memory, and records its lines. The `unit` bytes of
+ * a lane are in one line. */
 static void note_piece(struct wave *w, const struct lane_mem *global, unsigned unit)
 {
     enum { LINE = 128 };

@@ -84,7 +84,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const bool of_gfx1250 = id == HWREG_XCC_ID || id == HWREG_SCHED_MODE || id == HWREG_IB_STS2;
     if (of_gfx1250 && !code_isa(w->launch->code)->clusters)
-        return false; /* RDNA4 ISA, 3.4: others have these numbers, or nothing has */
+        return false; /* RDNA4 ISA, 3.4: another register, or none, has the number */
     switch (id) {
     case HWREG_MODE: *value = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb); return true;
     case HWREG_STATE_PRIV: *value = (uint32_t)w->scc << STATE_SCC; return true;

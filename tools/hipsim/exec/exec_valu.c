@@ -641,7 +641,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         execute_any(w, in);
 }
 
-/* Flushes denormals of a register or of a pair. */
+/* Flushes denormals of an operand of one or two registers from `from` to `to`. */
 static inline void flush_operand(uint16_t type, const uint32_t *from, uint32_t *to)
 {
     if (type != T_F32) {
@@ -651,7 +651,8 @@ static inline void flush_operand(uint16_t type, const uint32_t *from, uint32_t *
     EACH_LANE to[i] = from[i] & 0x7f800000 ? from[i] : from[i] & 0x80000000;
 }
 
-/* Applies abs, neg and op_sel of a plain instruction to its sources, and flushes denormals. */
+/* Applies abs, neg and op_sel of a plain instruction to its sources x->s, and flushes their
+ * denormals. x->s then points to the results, in `tmp`. */
 static inline void prepare_defined(struct lanes *x, uint32_t (*tmp)[2 * WAVE_LANES])
 {
     const struct inst *in = x->in;
@@ -671,7 +672,8 @@ static inline void prepare_defined(struct lanes *x, uint32_t (*tmp)[2 * WAVE_LAN
     }
 }
 
-/* Executes a plain vector instruction of straight-line code. */
+/* Executes a plain vector instruction of straight-line code: all sources are defined, and all lanes
+ * enabled. */
 static inline void execute_defined(struct wave *w, const struct inst *in)
 {
     alignas(64) uint32_t tmp[3][2 * WAVE_LANES];

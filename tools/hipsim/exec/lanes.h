@@ -67,7 +67,7 @@ const uint32_t *LOCAL(dpp_permute)(const struct wave *w, const struct inst *in,
 /* Executes a row whose kernel is a lane_fn; see exec_valu.c. */
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
-/* Executes straight-line code (parts.h): no source is undefined, no lane is disabled. */
+/* Executes straight-line code, like parts.straight(). */
 void LOCAL(exec_straight)(struct wave *w, const struct inst *const *in, unsigned n);
 
 static inline float as_f32(uint32_t u)

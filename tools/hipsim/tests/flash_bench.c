@@ -6,7 +6,7 @@
  * built by Clang.
  *
  * Usage: hipsim_flash_bench GFX942_CODE_OBJECT [THREADS]
- * With THREADS, only the workgroups are executed, untimed, on that many host threads.
+ * With THREADS, the workgroups are executed untimed only, on this number of host threads.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,8 +138,8 @@ static double time_run(hipFunction_t function, struct args *args, unsigned heads
     return taken;
 }
 
-/* Prints the times of a launch of HEADS workgroups, and the share of it that a launch takes beside
- * its workgroups. */
+/* Prints the times of a launch of HEADS workgroups, and the share of its processor time that is not
+ * spent in workgroups. */
 static void print_scaling(hipFunction_t function, struct args *args, const char *threads)
 {
     double wall = 1e9;

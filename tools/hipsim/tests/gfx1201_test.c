@@ -335,7 +335,7 @@ static void other_encodings_are_refused(void **state)
         ".long 0xdbf00000, 0x00000004\n",             /* ds_load_tr16_b128 */
         /* an instruction of gfx1201 that is not simulated */
         "v_swmmac_f32_16x16x32_bf16 v[0:7], v[8:11], v[16:23], v32\n",
-        /* opcodes that LLVM assembles and the manual reserves (RDNA4 ISA, tables 79 and 83) */
+        /* instructions of LLVM whose opcodes are reserved (RDNA4 ISA, tables 79 and 83) */
         "s_barrier_init 1\n",
         "s_barrier_join 1\n",
         "s_barrier_leave\n",
@@ -350,7 +350,7 @@ static void other_encodings_are_refused(void **state)
     }
 }
 
-/* MODE has no upper bits of register numbers (RDNA4 ISA, table 7; gfx1250's are 19:12). */
+/* MODE has no upper bits of register numbers (RDNA4 ISA, table 7). On gfx1250 bits 19:12 are. */
 static void mode_moves_no_registers(void **state)
 {
     (void)state;
@@ -360,7 +360,8 @@ static void mode_moves_no_registers(void **state)
     assert_int_equal(p.v[3][31], 7);
 }
 
-/* Registers of gfx1250 whose numbers have another meaning, or none (RDNA4 ISA, 3.4). */
+/* Hardware registers of gfx1250 whose numbers RDNA4 has for other registers, or not at all (RDNA4
+ * ISA, 3.4). */
 static void hardware_registers_of_gfx1250_are_refused(void **state)
 {
     (void)state;
@@ -375,7 +376,7 @@ static void hardware_registers_of_gfx1250_are_refused(void **state)
     }
 }
 
-/* A flat address of private memory does not name the lane, as gfx1250's do (CDNA5 ISA, 10.2). */
+/* Flat addresses of private memory do not include the lane, unlike gfx1250's (CDNA5 ISA, 10.2). */
 static void flat_addresses_name_no_lane(void **state)
 {
     (void)state;

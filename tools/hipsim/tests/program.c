@@ -181,7 +181,7 @@ static void collect(void *ctx, struct workgroup *wg)
     p->mode_after = w->mode;
 }
 
-/* An observer of each instruction, which sees them one by one. */
+/* An empty observer: with an observer of instructions, they are executed one by one. */
 static void look_on(void *ctx, const struct wave *w, const struct inst *in,
                     const struct mem_access *access)
 {

@@ -39,7 +39,7 @@ struct program {
     uint32_t checks;
     uint32_t keep_going; /* enum check_bits */
     uint64_t budget;
-    bool one_by_one; /* no straight-line code is executed at once (straight.h) */
+    bool one_by_one; /* instructions of straight-line code are not executed together (straight.h) */
     enum wave_order order;
     uint64_t seed;
     uint64_t exec;

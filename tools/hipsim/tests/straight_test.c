@@ -61,8 +61,9 @@ static uint32_t random_below(uint32_t n)
     return (state >> 8) % n;
 }
 
-/* Lines of random programs: %v is one of v0 to v19, %s one of s2 to s15, %p an even one of these,
- * %a one of a0 to a3. v30 has addresses of LDS. */
+/* Lines of random programs. %v is one of v0 to v19, %s one of s2 to s15, %a one of a0 to a3; %p is
+ * an aligned pair of s2 to s15, as "2:3". v30 has addresses of LDS. The first 30 lines may be part
+ * of straight-line code. */
 static const char *const lines[] = {
     "v_add_f32 %v, %v, %v",
     "v_fma_f32 %v, %v, %s, -|%v|",
@@ -124,8 +125,8 @@ static char *append(char *at, const char *line)
 
 enum { PROGRAMS = 60, LINES = 120 };
 
-/* Writes a loop of three iterations with random lines. Programs differ in how often a line comes
- * that ends straight-line code. */
+/* Writes a loop of three iterations with random lines. `number` chooses how often a line ends
+ * straight-line code. */
 static void write_program(char *text, unsigned number)
 {
     const uint32_t all = sizeof(lines) / sizeof(lines[0]), straight = 30;
@@ -139,6 +140,7 @@ static void write_program(char *text, unsigned number)
                "s_cbranch_scc1 loop\ns_endpgm\n");
 }
 
+/* Returns random initial registers, and checks, a budget and undefined registers by `number`. */
 static struct program prepare(unsigned number)
 {
     struct program p = program_new(GFX942);
@@ -181,7 +183,8 @@ static void compare(const struct program *a, const struct program *b, const char
     assert_int_equal(a->counters.salu, b->counters.salu);
 }
 
-/* Runs the machine code, decoded anew: the decoded instructions remember what was found. */
+/* Decodes the machine code and runs it. Decoded instructions of an earlier run would remember its
+ * findings. */
 static void run(struct program *p, void *machine, size_t bytes)
 {
     struct code *code = code_create(p->target, machine, bytes, (uint64_t)(uintptr_t)machine);

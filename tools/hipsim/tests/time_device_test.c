@@ -85,7 +85,8 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     return r;
 }
 
-/* Runs workgroups of one wave in clusters on gfx1250, with this cost of a cluster's barrier. */
+/* Runs workgroups of one wave in clusters of `cluster` workgroups on gfx1250, in modelled time. A
+ * cluster's barrier costs `barrier` clocks. */
 static struct run run_clusters(const char *text, uint32_t groups, uint32_t cluster, double barrier)
 {
     struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
@@ -432,7 +433,7 @@ static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
                     cycles[i] - cycles[i - 1] < 500 * 24 + 3000);
 }
 
-/* Workgroup n of a cluster counts to 500 n, and stores its place. All wait for the last one. */
+/* Workgroup n of a cluster, from 0, runs 500 n iterations of a loop. */
 #define COUNT                     \
     "s_and_b32 s4, ttmp6, 15\n"   \
     "s_mul_i32 s5, s4, 500\n"     \
@@ -461,7 +462,8 @@ static void clusters_wait_for_their_last_workgroup(void **state)
     free(alone.words);
 }
 
-/* A wave that comes after the opening waits for the rest of its cost only. */
+/* A wave that waits at a barrier opened long before passes it at once: the cost counts from the
+ * opening. */
 static void an_open_cluster_barrier_is_passed(void **state)
 {
     (void)state;
@@ -471,12 +473,13 @@ static void an_open_cluster_barrier_is_passed(void **state)
                             100 + 500 * i);
         fine(&r[i]);
     }
-    assert_true(r[0].report.cycles == r[1].report.cycles); /* sleeps take 6,400 clocks */
+    assert_true(r[0].report.cycles == r[1].report.cycles); /* the sleep takes 6,400 clocks */
     free(r[0].words);
     free(r[1].words);
 }
 
-/* Copies 4 KB to LDS for the workgroups of a mask; `flags` has the mask, and dwords as elements. */
+/* Copies 4 KB to LDS for the workgroups of a mask. `flags` is a dword of the descriptor: mask,
+ * early timeout, size of elements. */
 #define COPY(flags)                                                                       \
     "s_mov_b32 s8, 1\ns_mov_b32 s9, 0\ns_mov_b32 s10, s0\ns_or_b32 s11, s1, 0x80000000\n" \
     "s_mov_b32 s12, " flags "\ns_mov_b32 s13, 0x200000\ns_mov_b32 s14, 0x200000\n"        \
@@ -484,7 +487,8 @@ static void an_open_cluster_barrier_is_passed(void **state)
     "s_mov_b32 s19, 0\ntensor_load_to_lds s[8:11], s[12:19]\ns_wait_tensorcnt 0\ns_endpgm\n"
 
 /* A load for four workgroups is fetched once, and arrives when all have requested it. With the
- * early timeout it arrives for workgroups that have; others fetch it again (CDNA5 ISA, 10.7). */
+ * early timeout it arrives for the workgroups that have requested it by then. Later ones fetch it
+ * again (CDNA5 ISA, 10.7). */
 static void multicast_loads_are_fetched_once(void **state)
 {
     (void)state;
@@ -511,7 +515,7 @@ static void multicast_loads_are_fetched_once(void **state)
     free(even.words);
 }
 
-/* Without a timeout in between, the first workgroup waits for the last. */
+/* The first workgroup waits for the last one's request, which comes before the timeout. */
 static void multicast_loads_wait_for_all(void **state)
 {
     (void)state;
@@ -534,7 +538,8 @@ static void multicast_loads_wait_for_all(void **state)
     free(own.words);
 }
 
-/* More clusters than fit at once: all workgroups run, and a cluster's run at the same time. */
+/* All workgroups of more clusters than fit at once run. The workgroups of a cluster run at the same
+ * time, since they meet at barriers. */
 static void clusters_start_together(void **state)
 {
     (void)state;

@@ -85,8 +85,8 @@ static void latency_grows_with_the_working_set(void **state)
     time_memory_free(&m);
 }
 
-/* A copy takes the time of all of its lines: the L1's rate where they hit, the share of the
- * bandwidth where they come from HBM. Later requests follow it. */
+/* A copy takes the time of all its lines: at the L1's rate for hits, at the share of the bandwidth
+ * for lines from HBM. Later requests come after it. */
 static void a_copy_takes_the_time_of_all_lines(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void a_stored_line_is_in_the_mall(void **state)
     close_apart(&cu);
 }
 
-/* Loads wait for room in the L1's data in flight. Stores bring no data into it. */
+/* Loads wait until their data fit into the L1's data in flight. Stores have no such data. */
 static void loads_in_flight_delay_loads_alone(void **state)
 {
     (void)state;

@@ -3,19 +3,19 @@
 
 #include <stdlib.h>
 
-#define CASTS 512
-#define MEMBERS 16
+#define CASTS 512  /* most loads that wait at a time; others complete as the wave's own load */
+#define MEMBERS 16 /* most workgroups of a cluster */
 
-/* A load that some workgroups of its mask have requested. */
+/* A multicast load that some workgroups of its mask have requested. */
 struct cast {
-    uint64_t cluster, line; /* the first line */
-    uint32_t n, mask;
-    uint32_t requested; /* workgroups; 0: the entry is free */
-    uint64_t data;      /* clock at which the data have arrived for those that have requested */
-    uint64_t limit;     /* clock until which others may join */
+    uint64_t cluster, line; /* number of the cluster; of the first line of 128 bytes */
+    uint32_t n, mask;       /* number of lines; workgroups that share the load, a bit each */
+    uint32_t requested; /* workgroups that have requested it, a bit each; 0: the entry is free */
+    uint64_t data;      /* clock at which the lines have arrived for all these workgroups */
+    uint64_t limit;     /* last clock at which other workgroups may join */
     struct time_cast_request by[MEMBERS];
-    uint64_t workgroup[MEMBERS]; /* of by[] */
-    unsigned members;
+    uint64_t workgroup[MEMBERS]; /* numbers of the workgroups of by[] */
+    unsigned members;            /* entries of by[] */
 };
 
 struct time_casts {
@@ -49,7 +49,7 @@ static struct cast *find(struct time_casts *casts, const struct time_cast_reques
     return NULL;
 }
 
-/* Returns an entry without a load that others may join, NULL if there is none. */
+/* Returns an entry that is free or whose load nobody can join, NULL if there is none. */
 static struct cast *unused(struct time_casts *casts, uint64_t now)
 {
     for (unsigned i = 0; i < CASTS; i++)
@@ -65,7 +65,7 @@ static void add_member(struct cast *c, const struct time_cast_request *r)
     c->workgroup[c->members++] = r->wave->w->wg->index;
 }
 
-/* Sets the completion time of each request, and frees the entry. */
+/* Sets the completion time of each request whose workgroup still runs, and frees the entry. */
 static void settle(struct cast *c)
 {
     for (unsigned i = 0; i < c->members; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Per-code state of the timing model: the cost and the profile of each instruction, and the names
- * of stalls. Also what a launch needs before and after its compute units run. */
+ * of stalls. The file also prepares a launch for compute units, and adds up their results. */
 #include <stdlib.h>
 #include <string.h>
 

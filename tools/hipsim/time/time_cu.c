@@ -53,8 +53,8 @@ struct time_cu {
     bool warm_code;
     uint64_t end;
     const struct time_sink *sink;
-    struct tensor_lines lines; /* of the tensor copy that issues */
-    bool settled;              /* it has set the completion times of other waves */
+    struct tensor_lines lines; /* of the tensor copy that issues; n is 0 for other instructions */
+    bool settled;              /* the instruction has set completion times of other waves */
     struct time_cu_result result;
 };
 
@@ -301,7 +301,8 @@ static enum time_request request_kind(const struct time_wave *tw, const struct m
     return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
 }
 
-/* Requests the lines of a tensor copy, for all workgroups of its mask together. */
+/* Requests the lines of a tensor copy. A copy for several workgroups is a multicast load. Returns
+ * the clock at which it completes. */
 static uint64_t tensor_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
                                bool is_store)
 {
@@ -440,7 +441,7 @@ static const struct grid_barrier *cluster_of(const struct time_cu *cu, const str
     return cu->launch->cluster[0] ? &cu->launch->cluster_barrier[tw->w->wg->cluster] : NULL;
 }
 
-/* Returns the clock from which the wave passes the barrier of its wait. */
+/* Returns the clock from which the wave passes the barrier that its s_barrier_wait names. */
 static uint64_t barrier_passed(const struct time_cu *cu, const struct time_wave *tw, uint64_t now)
 {
     if (!tw->op->cluster)

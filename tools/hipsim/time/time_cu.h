@@ -105,7 +105,7 @@ struct time_step {
     bool idle;       /* the workgroup that ended has stored nothing */
     uint64_t resume; /* clock from which waves pass a barrier of the grid or of a cluster that may
                       * have opened; 0: none */
-    bool settled;    /* loads of other compute units have got their completion times */
+    bool settled;    /* the step has set completion times of other compute units' loads */
 };
 
 /* Issues the instruction that time_cu_next() found; call that first. False after a fault. */
@@ -115,8 +115,8 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step);
  * `now`. False after a fault. */
 bool time_cu_grid_opened(struct time_cu *cu, uint64_t now, uint64_t at);
 
-/* Computes anew when the waves issue next: a load of another compute unit may complete loads
- * here. */
+/* Makes time_cu_next() compute anew when waves issue, after a multicast load of another compute
+ * unit has set completion times here. */
 void time_cu_recheck(struct time_cu *cu);
 
 /* Adds to launch->counters and fills `result`. Pass `ok` false after a fault; the return value is

@@ -15,7 +15,7 @@ struct unit {
     uint64_t next; /* clock at which it issues next */
     unsigned xcd;
     uint64_t *started; /* start clocks, by slot */
-    uint64_t *free;    /* clusters: clocks from which slots are free; NEVER: in use */
+    uint64_t *free;    /* by slot, with clusters: clock from which it is free; NEVER: in use */
     uint64_t *index;   /* workgroup numbers, by slot */
 };
 
@@ -24,11 +24,11 @@ struct device {
     const struct time_params *p;
     struct time_shared common, *shared; /* `shared`: one per L2 */
     unsigned xcds;
-    unsigned gang; /* workgroups of a cluster, which start together; 1: no clusters */
+    unsigned gang; /* number of workgroups that start together: of a cluster; 1: no clusters */
     struct unit *units;
     unsigned nunits;
     unsigned *heap;           /* heap of compute units; the one that issues next is on top */
-    uint64_t *next_workgroup; /* next workgroup to start, or the next cluster, by XCD */
+    uint64_t *next_workgroup; /* by XCD: number of the next workgroup, or cluster, to start */
     uint64_t *dispatched;     /* clock at which the XCD can start another workgroup */
     double busy, end, first;
     struct time_busy *over_time;
@@ -83,8 +83,8 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
 
 /* -- clusters ---------------------------------------------------------------------------------- */
 
-/* Lists units of the XCD with a free slot, and a free slot of each, for a whole cluster: each
- * workgroup runs on a work-group processor of its own (CDNA5 ISA, 2.3). False: too few are free. */
+/* Lists a unit of the XCD, and a free slot of it, for each workgroup of a cluster. Each has a
+ * work-group processor of its own (CDNA5 ISA, 2.3). False if too few have a free slot. */
 static bool find_gang(const struct device *d, unsigned xcd, struct unit **unit, unsigned *slot)
 {
     unsigned n = 0;
@@ -125,7 +125,7 @@ static bool start_clusters(struct device *d, unsigned xcd)
     return true;
 }
 
-/* Marks a slot as free from clock `at` on, and starts clusters that fit now. */
+/* Marks a slot as free from clock `at` on, and starts clusters that fit. False after a fault. */
 static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t at)
 {
     u->free[slot] = at;
@@ -205,7 +205,7 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
     return u->cu != NULL;
 }
 
-/* Returns how many compute units have workgroups. A cluster's are on one XCD. */
+/* Returns the number of compute units that have workgroups. A cluster's are on one XCD. */
 static unsigned count_units(const struct device *d)
 {
     const uint64_t cus = (uint64_t)d->p->cus, groups = d->setup->workgroups;

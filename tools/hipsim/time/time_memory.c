@@ -360,7 +360,7 @@ static double atomic_line(struct time_memory *m, double start, uint64_t line, un
     return fmax(*busy, taken) + (there - start) / 2;
 }
 
-/* Records bytes that are in flight until clock `done`. */
+/* Records `bytes` bytes of the L1 as in flight until clock `done`. */
 static void note_flight(struct time_memory *m, uint64_t done, unsigned bytes)
 {
     m->flight[m->flight_end % L1_FLIGHT_MAX].done = done;
@@ -398,8 +398,9 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
     return at;
 }
 
-/* Requests a line of a copy at clock `free` or when it fits in flight. Returns the clock at which
- * it arrives, or a stored one is acknowledged; `begun` is the clock of the request. */
+/* Requests a line of a copy at clock `free`, or later when the L1 has room in flight. Sets `begun`
+ * to the clock of the request. Returns the clock at which the line arrives, or its store is
+ * acknowledged. */
 static double copy_line(struct time_memory *m, double free, enum time_copy kind, uint64_t line,
                         double *begun)
 {

@@ -70,7 +70,7 @@ struct time_shared {
     double *atomics; /* ATOMIC_LINES entries by hash of the line: clock at which the next atomic
                       * can start */
     double *walk;    /* end of the L2's last walk for dirty lines */
-    struct time_casts *casts; /* multicast loads that wait for workgroups; of all compute units */
+    struct time_casts *casts; /* multicast loads of all compute units that are not complete */
 };
 
 /* Allocates the levels that the compute units of an XCD share (`l2`) or that all of them share
@@ -132,16 +132,17 @@ uint64_t time_memory_accepts(const struct time_memory *m);
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
 
+/* The kinds of copies. */
 enum time_copy {
     COPY_LOAD,
     COPY_STORE,
-    COPY_CAST,    /* a load for several workgroups of a cluster, which bypasses the L1 */
-    COPY_RECEIVE, /* the same lines, which another workgroup's COPY_CAST has requested */
+    COPY_CAST,    /* loads them for several workgroups of a cluster, past the L1 */
+    COPY_RECEIVE, /* gets lines that a COPY_CAST of another workgroup has requested */
 };
 
-/* Issues a copy of `n` lines, by number, between memory and LDS at `now`. It needs no room in the
- * queue of waves' requests; the L1 takes its lines one after the other. Returns the clock at which
- * the last line has arrived, or is acknowledged (stores). */
+/* Issues a copy of `n` lines of 128 bytes, given by number, between memory and LDS at clock `now`.
+ * The copy needs no room in the queue of waves' requests. Its lines pass the L1 one after the
+ * other. Returns the clock at which the last line has arrived, or its store is acknowledged. */
 uint64_t time_memory_copy(struct time_memory *m, uint64_t now, enum time_copy kind,
                           const uint64_t *lines, unsigned n);
 

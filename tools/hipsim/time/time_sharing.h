@@ -13,7 +13,8 @@ struct time_lines *time_lines_create(void);
 void time_lines_destroy(struct time_lines *lines);
 struct observer time_lines_observer(struct time_lines *lines);
 
-/* Returns what launch->tensor must be while the observer runs, for lines of tensor copies. */
+/* Returns the record to which launch->tensor must point while the observer is set: the observer
+ * adds its lines. */
 struct tensor_lines *time_lines_tensor(struct time_lines *lines);
 
 /* Returns the size in bytes of the lines in the set. */

@@ -12,8 +12,8 @@
 
 /* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
 struct time_counter {
-    uint64_t own[COUNTER_RING];  /* of the operation itself */
-    uint64_t done[COUNTER_RING]; /* of it and all before it */
+    uint64_t own[COUNTER_RING];  /* clock at which the operation itself completes */
+    uint64_t done[COUNTER_RING]; /* clock at which it and all earlier ones have completed */
     uint64_t issued;             /* operations so far */
 };
 
@@ -48,7 +48,8 @@ struct isa;
 /* Returns the clock from which at most `left` operations of the counter are outstanding. */
 uint64_t time_counter_at(const struct time_counter *c, unsigned left);
 
-/* Changes the completion time of operation `number` of the counter, and so of later ones. */
+/* Sets the clock at which operation `number` of the counter completes, and updates the clocks of
+ * later ones. Changes nothing if the number is too old for the ring. */
 void time_counter_set(struct time_counter *c, uint64_t number, uint64_t done);
 
 /* Returns the clock at which the counter of the wave's next instruction has room. `counter` is
