@@ -116,7 +116,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
     if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE && !takes_lists(v, m))
         return att_reject(why, ATT_TILE,
-                          "takes lists of rows of 16 bits, without a rotated part on %s", m->name);
+                          "takes lists of rows of 16 bits, with a rotated part only where LDS "
+                          "transposes");
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return mla_wave_pair_take(v) ||
                att_reject(why, ATT_TILE,

@@ -366,7 +366,8 @@ static bool fits_halves(const struct prefill *p, struct att_why *why)
     const bool same = p->k.n_panels == 2 && !p->k.panels[1].repeated &&
                       p->k.panels[0].width == p->k.panels[1].width;
     return (same && prefill_moves_tensors(p) && p->staging.home == PREFILL_OWN_ROOM) ||
-           att_reject(why, ATT_TILE, "is for halves of K and V that pass through LDS");
+           att_reject(why, ATT_TILE,
+                      "is for K and V in two equal halves that the tensor mover copies");
 }
 
 /* Returns the fewest vector registers of a wave: Q, O, the scores of a tile, and V of a tile as an
