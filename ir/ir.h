@@ -186,6 +186,8 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
  * the count of waves that gave up. */
 enum { TIR_ARRIVED = 0xffff, TIR_LEFT_BIT = 16 };
 
+enum { TIR_COPY_GROUPS = 8 }; /* groups of asynchronous copies that tir_wait() tells apart */
+
 /** Returns the index of the kernel argument with this name, which is appended if it does not
  * exist. */
 uint32_t tir_add_arg(struct tir_func *f, const char *name, unsigned dtype);

@@ -7,7 +7,7 @@
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
  * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
  * counts only copies to LDS. The path with the fewest such ops decides. Copies by the tensor data
- * mover have a counter of their own. A group has only such copies, or none:
+ * mover have a counter of their own. A group has only such copies, or none, as verify.c checks:
  *
  *     wait {group=0, pending=1}   ->   wait_tensor {most=1}
  *

@@ -103,6 +103,27 @@ static void check_stages(struct tir_verifier *v, const struct tir_op *op, const 
     }
 }
 
+/* Checks that a group has copies of the tensor data mover only, or none of them. They have a
+ * counter of their own (TENSORcnt: CDNA5 ISA, 10.11.1), and a wait for a group reads one. */
+static void check_group(struct tir_verifier *v, const struct tir_op *op)
+{
+    enum { BY_LANES = 1, BY_TENSOR_MOVER = 2 };
+    uint8_t kind = BY_LANES;
+    switch (op->opcode) {
+    case TIR_tensor_to_lds: kind = BY_TENSOR_MOVER; break;
+    case TIR_copy_to_lds:
+    case TIR_gather_to_lds:
+    case TIR_buffer_to_lds:
+    case TIR_global_to_lds: break;
+    default: return;
+    }
+    if (!tir_check(v, op->imm[0] >= 0 && op->imm[0] < TIR_COPY_GROUPS, "no such group"))
+        return;
+    v->copied_by[op->imm[0]] |= kind;
+    tir_check(v, v->copied_by[op->imm[0]] == kind,
+              "group %lld has copies of the tensor data mover and others", (long long)op->imm[0]);
+}
+
 static void check_block(struct tir_verifier *v, struct scope *s, const struct tir_block *b);
 
 static void check_nested(struct tir_verifier *v, struct scope *s, const struct tir_op *op,
@@ -155,6 +176,7 @@ static void check_block(struct tir_verifier *v, struct scope *s, const struct ti
         const bool operands_ok = check_operands(v, s, op);
         if (check_result_types(v, s, op) && operands_ok) {
             tir_check_op(v);
+            check_group(v, op);
             check_stages(v, op, b);
         }
         const bool pipelined =

@@ -20,6 +20,7 @@ struct tir_verifier {
     uint32_t n_findings, cap_findings;
     uint32_t n_pipelined; /* loops with stages found so far */
     bool inside_pipelined;
+    uint8_t copied_by[TIR_COPY_GROUPS]; /* kinds of copies that each group has: see verify.c */
 };
 
 /** Records a finding on v->op unless `ok`. Returns ok. */

@@ -352,7 +352,6 @@ static void check_tensor(struct tir_verifier *v, const int64_t *imm)
 {
     enum { MOST_DWORDS = 65535, SPAN = 8, MOST_SPAN = 1024, MOST_PAD = 512 };
     const int64_t rows = imm[1], bytes = imm[2], span = imm[3], pad = imm[4];
-    tir_check(v, imm[0] >= 0 && imm[0] < 8, "no such group");
     tir_check(v, v->f->machine->has_tensor_mover, "the machine has no tensor data mover");
     tir_check(v, rows > 0 && rows <= MOST_DWORDS, "rows is 1..%d", MOST_DWORDS);
     tir_check(v, bytes > 0 && bytes % 4 == 0 && bytes / 4 <= MOST_DWORDS,
@@ -389,7 +388,6 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
     case TIR_copy_to_lds:
     case TIR_gather_to_lds: {
         const struct tir_type shape = tir_unpack_type(op->imm[1]);
-        tir_check(v, op->imm[0] >= 0 && op->imm[0] < 8, "no such group");
         if (tir_check(v, op->imm[2] >= 0 && op->imm[2] < (int64_t)v->f->n_layouts,
                       "no such address map"))
             tir_check(v, tir_layout_covers(v->f->layouts[op->imm[2]], shape.rows, shape.cols),
@@ -448,7 +446,8 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
     const struct tir_machine *const m = v->f->machine;
     switch (op->opcode) {
     case TIR_wait:
-        tir_check(v, imm[0] >= -2 && imm[0] < 8 && imm[1] >= 0, "no such group or count");
+        tir_check(v, imm[0] >= -2 && imm[0] < TIR_COPY_GROUPS && imm[1] >= 0,
+                  "no such group or count");
         break;
     case TIR_waitcnt:
         tir_check(v, imm[0] >= -1 && imm[0] <= m->vm_max && imm[1] >= -1 && imm[1] <= m->lgkm_max,

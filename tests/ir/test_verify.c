@@ -163,6 +163,17 @@ static const struct {
     {"tensor_to_lds %3, %3, %0, %0 {group=0, rows=4, bytes=8, span=8, pad=516}",
      "pad is no multiple of 4 up to 512"},
     {"wait_tensor {most=64}", "most is 0..63"},
+    {"tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0}\n"
+     "global_to_lds %3, %0, %6 {group=1, bytes=4, offset=0}",
+     "group 1 has copies of the tensor data mover and others"},
+    {"buffer_to_lds %4, %0, %6, %0 {group=1, bytes=4, offset=0}\n"
+     "if %2 { tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0} yield } "
+     "else { yield }",
+     "group 1 has copies of the tensor data mover and others"},
+    {"copy_to_lds %4, %0, %0, %0, %0 {group=1, shape=tile<32x32, bf16, #0>, layout=#10}\n"
+     "tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0}",
+     "group 1 has copies of the tensor data mover and others"},
+    {"buffer_to_lds %4, %0, %6, %0 {group=8, bytes=4, offset=0}", "no such group"},
     {"wait {group=0, pending=-1}", "no such group or count"},
     {"waitcnt {vm=64, lgkm=-1}", "vm is -1..63, lgkm -1..15"},
     {"set_priority {level=4}", "level is 0..3"},
@@ -395,6 +406,10 @@ static void verify_accepts_what_keeps_the_rules(void **state)
         "%9 = convert_pair %8, %8 : vec<2, bf16>\n%10 = lane_swap %9, %9 {half=32, which=1} : "
         "vec<2, bf16>",
         "%9 = for %10 = %0 to %0 step %0 with (%11 = %1) : f32 { yield %11 }",
+        "tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0}\n"
+        "global_to_lds %3, %0, %6 {group=2, bytes=4, offset=0}\n"
+        "tensor_to_lds %3, %3, %0, %0 {group=1, rows=4, bytes=8, span=8, pad=0}\n"
+        "buffer_to_lds %4, %0, %6, %0 {group=2, bytes=4, offset=0}",
     };
     for (unsigned i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         struct tir_func *const f = with_constants(bodies[i]);
