@@ -67,7 +67,8 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
 
 /* wave_pair.c */
 
-/** Issues the loads of Q before the loop over keys. */
+/** Copies Q to LDS before the loop over keys, and reads it as operands. Wave pairs need it, and
+ * lists of one wave per SIMD. */
 void mla_wave_pair_load_q(struct mla *s);
 /** Returns the addresses (i64) of the wave's rows of Q, from the pass's row `first` on. */
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first);
