@@ -413,7 +413,7 @@ static bool begins_instruction(const struct gdb *g, uint64_t address)
     uint64_t at = address < entry ? base : entry;
     while (at < address) {
         const struct inst *const in = code_inst(l->code, at - base);
-        at += in && in->row ? in->size : 4; /* padding, or data */
+        at += in ? in->size : 4; /* 4 for padding and data, too */
     }
     return at == address;
 }
@@ -638,7 +638,7 @@ struct gdb_wish gdb_converse(struct gdb *g, const struct wave *w, const struct g
 bool gdb_interrupted(const struct gdb *g)
 {
     char byte;
-    if (g->client < 0)
+    if (g->client < 0 || g->owner != getpid())
         return false;
     const ssize_t n = recv(g->client, &byte, 1, MSG_DONTWAIT);
     return n == 0 || (n == 1 && byte == INTERRUPT);

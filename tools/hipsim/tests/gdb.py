@@ -34,6 +34,29 @@ __kernel void spin(__global int *x)
 }
 """
 
+# Runs a kernel, and another one in a forked child when a line of input comes. Then runs one that does not end.
+FORKS = """
+import ctypes, os, sys
+hip, module, memory = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_void_p()
+def run(name, blocks):
+    kernel, at, n = ctypes.c_void_p(), ctypes.c_void_p(memory.value), ctypes.c_int(0)
+    arguments = [ctypes.addressof(at)] if name == b"spin" else [ctypes.addressof(x) for x in (at, at, n, n)]
+    assert hip.hipModuleGetFunction(ctypes.byref(kernel), module, name) == 0
+    assert hip.hipModuleLaunchKernel(kernel, blocks, 1, 1, 64, 1, 1, 0, None, (ctypes.c_void_p * 4)(*arguments), None) == 0
+    assert hip.hipDeviceSynchronize() == 0
+assert hip.hipModuleLoad(ctypes.byref(module), sys.argv[2].encode()) == 0
+assert hip.hipMalloc(ctypes.byref(memory), ctypes.c_size_t(4)) == 0
+run(b"axpy", 1)
+print("ran", flush=True)
+sys.stdin.readline()
+child = os.fork()
+if not child:
+    run(b"axpy", 2000)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+run(b"spin", 1)
+"""
+
 
 class Client:
     """Sends packets to a server and reads its replies."""
@@ -279,6 +302,42 @@ class Server(unittest.TestCase):
         self.assertIn("listens True", done.stdout)
         self.assertIn("still True", done.stdout)
         self.assertFalse(os.path.exists(self.path()))
+
+    def test_a_forked_child_leaves_interrupts_to_its_parent(self):
+        library = os.path.join(os.path.dirname(HIPSIM), "../hip/libamdhip64.so.5")
+        self.program = subprocess.Popen([sys.executable, "-c", FORKS, library, self.object], env=dict(os.environ, HIPSIM="gdb=" + self.path()),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.program.wait, SECONDS)
+        self.addCleanup(self.program.kill)
+        self.addCleanup(self.program.stdout.close)
+        self.addCleanup(self.program.stdin.close)
+        self.assertIn("gdb may connect to " + self.path(), self.program.stdout.readline())
+        client = Client(self.path())
+        self.addCleanup(client.socket.close)
+        client.monitor("d")
+        self.assertEqual(client.send("c"), "+")
+        self.assertEqual(self.program.stdout.readline(), "ran\n")
+        client.socket.sendall(b"\x03")
+        print(file=self.program.stdin, flush=True)
+        self.assertEqual(self.program.stdout.readline(), "0\n")
+        self.assertRegex(client.reply(), "^T02thread:[0-9a-f]+;$")
+
+    def test_a_place_after_an_unsupported_instruction(self):
+        # The last dword of the image's load would be half of an instruction.
+        source, path = (os.path.join(self.folder.name, "image" + end) for end in (".cl", ".co"))
+        with open(source, "w", encoding="utf-8") as f:
+            f.write('__kernel void image(__global int *x) { __asm__ volatile("s_branch 3\\n'
+                    'image_load v[0:3], v250, s[0:7] dmask:0xf dim:SQ_RSRC_IMG_1D\\ns_nop 7"); }')
+        self.compile(source, "gfx1201", path)
+        client = self.start(self.path(), kernel="image", options=["--target", "gfx1201"], path=path)
+        entry = self.pc(client)
+        client.monitor("d")
+        at = entry + bytes.fromhex(client.ask(f"m{entry:x},20")).index(struct.pack("<III", 0xD3C00000, 0, 0xFA))
+        for within in (4, 8):
+            self.assertIn("inside of an instruction", client.ask(f"Z0,{at + within:x},4"))
+        self.assertEqual(client.ask(f"Z0,{at + 12:x},4"), "OK")
+        self.assertEqual(client.ask("c"), "T05thread:1;")
+        self.assertEqual(self.pc(client), at + 12)
 
     def test_addresses_that_are_none(self):
         client = self.start(self.path())  # this server stays when another program wants its address
