@@ -313,6 +313,8 @@ static bool launch(const struct run *r, const struct kernel_metadata *kernel)
     unsigned char *args = place_args(r, kernel, &bytes);
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      HIP_LAUNCH_PARAM_END};
+    if (!bytes) /* the kernel has no arguments */
+        extra[0] = HIP_LAUNCH_PARAM_END;
     const bool ok =
         args && call(hipModuleLoad(&module, r->path), r->path) &&
         call(hipModuleGetFunction(&function, module, kernel->name), kernel->name) &&

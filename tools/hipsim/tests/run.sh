@@ -24,6 +24,7 @@ __attribute__((amdgpu_kernel)) void bytes(GLOBAL unsigned char *to, GLOBAL short
     if (wide)
         wide[i] = d;
 }
+__attribute__((amdgpu_kernel)) void nothing(void) {}
 #endif
 END
 for target in gfx942 gfx950; do
@@ -53,6 +54,7 @@ expect 0 '^argument 1: -3 -3$' run two.co --kernel bytes --grid 1,1,1 --block 2,
     --arg f64=-3.5 --print 1
 expect 0 '^argument 1: 1 2 3$' run gfx942.co --grid 1 --block 3 --arg f32:3=ramp --arg f32:3=1 --arg hex=0000803f \
     --arg hex=03000000 --print 1
+expect 0 'modelled' --time run two.co --kernel nothing --grid 2 --block 64
 expect 1 'out of bounds' run gfx942.co --grid 1 --block 64 --arg f32:64=ramp --arg f32:63=1 --arg f32=1 --arg i32=64
 expect 1 'undefined value' run gfx942.co --grid 1 --block 64 --arg f32:64=ramp --arg f32:64 --arg f32=1 --arg i32=64
 expect 0 '^hipsim: 6 of 100 workgroups' --sample 6 run gfx942.co --grid 100 --block 64 --arg f32:6400=1 \
