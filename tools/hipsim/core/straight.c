@@ -77,23 +77,11 @@ static bool add_reads(const struct opnd *o, const uint64_t *written, uint64_t *t
     return true;
 }
 
-/* Reduces source k of a packed f32 operation to the dword that it uses, if it uses only one: op_sel
- * selects a dword for each of the two results. */
-static void find_half(const struct inst *in, unsigned k, struct opnd *o)
-{
-    const unsigned low = in->op_sel >> k & 1, high = in->op_sel_hi >> k & 1;
-    if (!in->plain_packs || TYPE_CLASS(o->type) != CLASS_PK_F32 || o->dwords != 2 || low != high)
-        return;
-    o->reg = (uint16_t)(o->reg + low);
-    o->dwords = 1;
-}
-
 /* Adds the registers of source k to the code's. False if the code reads too many. */
 static bool add_source(struct collected *c, const struct inst *in, unsigned k)
 {
     struct straight *s = c->s;
-    struct opnd half = in->src[k], *o = &half;
-    find_half(in, k, o);
+    const struct opnd *o = &in->src[k];
     switch (o->kind) {
     case OPND_VGPR: return add_reads(o, c->written_v, s->touched_v, s->read_v, &s->nread_v);
     case OPND_AGPR: return add_reads(o, c->written_a, s->touched_a, s->read_a, &s->nread_a);

@@ -210,12 +210,93 @@ static void same_as_one_by_one(void **state)
     }
 }
 
+static uint32_t random_word(void) { return random_below(1 << 16) << 16 | random_below(1 << 16); }
+
+/* Returns the code of a vector source with its number below 64 if it is a register. */
+static uint32_t below_64(uint32_t code) { return code >= 256 ? code & ~0xc0u : code; }
+
+/* Writes two random dwords of the forms VOP1, VOP2, VOPC, VOP3, VOP3P or SOP2 to SOPC. */
+static void write_encoding(uint32_t *words)
+{
+    const uint32_t w = random_word(), sources = random_word();
+    const uint32_t tail = below_64(w & 0x1ff), narrow = w & 0x013e7e00; /* VDST, VSRC1 below 32 */
+    words[1] = sources;
+    switch (random_below(6)) {
+    case 0: words[0] = 0x7e000000 | (w & 0x013ffe00) | tail; break;
+    case 1: words[0] = (w & 0x7e000000) | narrow | tail; break;
+    case 2: words[0] = 0x7c000000 | (w & 0x01fe7e00) | tail; break;
+    case 3: words[0] = 0x80000000 | (w & 0x3fffffff); break;
+    default:
+        words[0] = (w & 1 << 26 ? 0xd3800000 | (w & 0x007f7f3f) : 0xd0000000 | (w & 0x03ff7f3f));
+        words[0] &= random_below(2) ? ~0x7800u : ~0u; /* often without op_sel */
+        words[1] = below_64(sources & 0x1ff) | below_64(sources >> 9 & 0x1ff) << 9 |
+                   below_64(sources >> 18 & 0x1ff) << 18 | (sources & 0xe0000000) |
+                   (random_below(2) ? 0x18000000 & sources : 0x18000000);
+    }
+}
+
+/* Returns a number of 16 or 32 bits, or a value at which operations differ. */
+static uint32_t random_value(void)
+{
+    static const uint32_t edges[] = {
+        0,          1,          0x80000000, 0x80000001, 0x007fffff, 0x00800000, 0x7f800000,
+        0xff800000, 0x7fc00000, 0x7f800001, 0x3f800000, 0xffffffff, 0x7f7fffff, 0x00010001,
+        0x80018001, 0x03ff03ff, 0x7c007c00, 0x7c017e00, 0x3c003c00, 31,         64};
+    const uint32_t w = random_word();
+    return w & 3 ? edges[(w >> 2) % (sizeof(edges) / sizeof(edges[0]))] : w;
+}
+
+/* Compares an instruction that may be straight-line code, with s_nop after it, in random modes of
+ * denormals. False if it may not. */
+static bool compare_encoding(enum gfx_target target)
+{
+    static const uint32_t nop = 0xbf800000, end = 0xbf810000;
+    static struct program together, alone;
+    uint32_t machine[5] = {0, 0, nop, nop, end};
+    char text[256];
+    write_encoding(machine);
+    for (unsigned shorter = 0; shorter < 2; shorter++) { /* 4 bytes: s_nop follows at once */
+        struct code *code =
+            code_create(target, machine, sizeof(machine), (uint64_t)(uintptr_t)machine);
+        const struct inst *in = code_inst(code, 0);
+        const bool joins = in->row && in->max_vgpr < 64 && in->max_agpr < 8 && in->size <= 8 &&
+                           straight_of(code, in)->n >= 2;
+        machine[1] = in->size == 4 ? nop : machine[1];
+        code_text(code, 0, text, sizeof(text));
+        code_destroy(code);
+        if (!joins)
+            return false;
+    }
+    together = program_new(target);
+    for (unsigned r = 0; r < 64; r++)
+        for (unsigned l = 0; l < 64; l++)
+            together.v[r][l] = random_value();
+    for (unsigned i = 0; i < SGPR_TTMP0; i++)
+        together.s[i] = random_value();
+    together.mode ^= random_word() & (MODE_DENORM_F32 | MODE_DENORM_F16_F64 | MODE_IEEE);
+    alone = together;
+    alone.one_by_one = true;
+    run(&together, machine, sizeof(machine));
+    run(&alone, machine, sizeof(machine));
+    compare(&together, &alone, text);
+    return true;
+}
+
+static void same_for_random_encodings(void **state)
+{
+    (void)state;
+    enum { ENCODINGS = 1000 };
+    for (unsigned n = 0; n < ENCODINGS;)
+        n += compare_encoding(n % 2 ? GFX950 : GFX942);
+}
+
 /* Runs the tests with each instruction set of the host, in a process of its own. */
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_be_straight),
         cmocka_unit_test(same_as_one_by_one),
+        cmocka_unit_test(same_for_random_encodings),
     };
     bool failed = false;
     for (enum host_isa isa = HOST_PLAIN; isa <= HOST_AVX512; isa++) {
