@@ -625,10 +625,18 @@ static int32_t random_slot(const struct page_lists *p, int64_t all, uint64_t *ra
     return token_slot(p, (int64_t)(random_bits(random) % (uint64_t)all));
 }
 
+/* True if entry i of a list is in front of its first slot: more entries than a block has, in every
+ * second list that is long enough. */
+static bool is_leading_gap(const struct page_lists *l, int s, int i)
+{
+    enum { GAP = 70 };
+    return s % 2 && l->lens[s] >= 2 * GAP && i < GAP;
+}
+
 static int32_t choose_slot(const struct page_lists *l, const struct page_lists *p, int s, int i,
                            int64_t all, uint64_t *random)
 {
-    if (i >= p->lens[s] || (s > 0 && s == l->count - 1))
+    if (i >= p->lens[s] || (s > 0 && s == l->count - 1) || is_leading_gap(l, s, i))
         return -1;
     if (i > 0)
         return random_slot(p, all, random);
