@@ -133,7 +133,8 @@ static unsigned carried_size(const struct tir_expander *x, struct tir_value v, i
     return t.kind == TIR_TILE ? tir_unit(t.dtype, tir_layout_of(x->f, t)) : 1;
 }
 
-/* Appends the vecs (or the scalar) of v, cut into vecs of `per` elements. */
+/* Writes the elements of v to `out`, as vecs of `per` elements, or v itself if it is a scalar.
+ * Returns the number of values. */
 static unsigned flatten(struct tir_expander *x, struct tir_value v, unsigned per,
                         struct tir_value *out)
 {

@@ -42,8 +42,8 @@ struct shape {
     const struct costs *costs;
     int64_t units;    /* compute units */
     int64_t heads;    /* sequences times value heads */
-    int64_t longest;  /* of a sequence */
-    int64_t all;      /* of value heads */
+    int64_t longest;  /* chunks of the longest sequence */
+    int64_t all;      /* chunks of all sequences, at most, times value heads */
     int keys, values; /* elements */
 };
 

@@ -70,10 +70,10 @@ int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metad
 /* Checks that copied pages exist in their caches. */
 int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *args);
 
-/* Spans are multiples of 16 and lie in their memory. */
+/* Checks that spans are multiples of 16 bytes and lie in their memory. */
 int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *args);
 
-/* Slots of states exist, and no two sequences write one. */
+/* Check that slots of states exist, and that no two sequences write one. */
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
 int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *args);
 int attn_gated_delta_check_slots(const struct attn_op *op,

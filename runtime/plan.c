@@ -77,7 +77,7 @@ static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_aft
     return right < 0 ? all : smaller(all, larger(all - queries_after + right, 0));
 }
 
-/* Returns the number of a sequence's tiles, at least 1. */
+/* Returns the number of query tiles of sequence `of`, at least 1; 1 if queries are not tiled. */
 static int64_t tiles_of(const struct batch *p, int32_t of)
 {
     const int64_t queries = query_start(p, of + 1) - query_start(p, of);

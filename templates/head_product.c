@@ -526,7 +526,9 @@ static void share_tokens(struct product *p, struct tir_value kept, struct tir_va
     work[GROUP_OF_TOKENS] = tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, work[ROW], width)));
 }
 
-/* Finds the work. With few tokens every clock counts, so there is one group. */
+/* Finds the workgroup's row of w and its tokens. If the launch wants one group of tokens, all
+ * tokens are in it. That saves the divisions of share_tokens(), since with few tokens every clock
+ * counts. */
 static void find_work(struct product *p, struct tir_value work[N_WORK])
 {
     struct tir_builder *b = &p->b;

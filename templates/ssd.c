@@ -23,7 +23,8 @@ enum { C, B, X, DT, Z, VECTORS };
 struct ssd {
     struct att_recurrence r;           /* first: its functions are given this */
     int place[VECTORS];                /* of a vector among those that are loaded, or -1 */
-    struct tir_value rate, bias, skip; /* 1 x 1, f32 */
+    struct tir_value rate, bias, skip; /* of the value head, 1 x 1, f32: rate of decay, dt_bias, and
+                                        * d, the factor of x in the output; 0 if not given */
 };
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)

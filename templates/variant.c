@@ -110,7 +110,7 @@ void att_variant_resolve(struct att_variant *v)
     }
     if (v->kv_dtype == cache_dtype(v->dtype))
         v->kv_dtype = ATT_KV_DTYPE_SAME;
-    if (v->rope == ATT_ROPE_NONE) /* one kernel for every value in the description */
+    if (v->rope == ATT_ROPE_NONE) /* rotary_dim has no effect: one kernel for all values */
         v->rotary_dim = v->head_dim;
 }
 

@@ -360,7 +360,8 @@ static struct tir_value load_plane(struct tir_builder *b, const struct att_pages
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Loads the last 64 elements of a tile's rows, once for each run. Runs begin at `at`. */
+/* Loads the last 64 elements of each gathered run's row: a row of several runs is loaded several
+ * times. `at` is where the runs begin, in i64 bytes from the cache's base. */
 static struct tir_value load_rotated(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value at)
 {

@@ -84,8 +84,8 @@ struct delta_lds {
     struct tir_value sums;             /* by wave, a line each: enum delta_line */
     struct tir_value scales;           /* lines r and s of all rows */
     struct tir_value totals;           /* by channel: K floats for each block */
-    struct tir_value scratch;          /* by channel: place for a strip of this wave */
-    struct tir_value v;                /* of the wave: its value elements; for scans in stages */
+    struct tir_value scratch; /* by channel: of this wave; a strip is stored and read as operand */
+    struct tir_value v;       /* of the wave: its value elements; for scans in stages */
 };
 
 /* Lines of `sums`: betas. Not by channel also log2 of the decay from the chunk's first token on,

@@ -109,10 +109,10 @@ static struct att_second few_calls(const struct tir_machine *m, unsigned tile, b
                   .count = 3}}};
 }
 
-/* Finds the kernels for launches that the kernel with one x leaves to others. It reads 256 rows of
- * w for each compute unit even for few tokens. Launches of up to 128 tokens use the kernel whose
- * waves share columns. Launches with fewer than two workgroups per compute unit use the kernel with
- * an x for each head. */
+/* Finds other kernels for launches that are too small for the kernel with one x for all heads. Even
+ * for few tokens that kernel reads 256 rows of w for each compute unit. Launches of up to 128
+ * tokens that share columns use the kernel whose waves do so. Others with at most one workgroup per
+ * compute unit use the kernel with an x for each head. */
 static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                              struct att_second *second)
 {

@@ -19,7 +19,7 @@ struct att_delta {
 struct att_delta_update {
     struct tir_value u; /* rows x 1 */
     struct tir_value k; /* 1 x K */
-    struct tir_value g; /* the logarithm of the decay: one number, or 1 x K */
+    struct tir_value g; /* natural logarithm of the decay: 1 x 1, or 1 x K by channel */
 };
 
 /** True if each element of a key has a decay. */

@@ -183,7 +183,8 @@ static struct tir_value read_weights(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(&s->d.b, weights_place(s, block), weights_type(s), &map);
 }
 
-/* Reads the exponents of both waves, as the scales of the product have them. */
+/* Reads the exponents of both waves' weights from LDS: f32, in the layout of the scales of the
+ * product with c. */
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);

@@ -261,7 +261,8 @@ void prefill_await_keys(struct prefill *p);
  * the layout of the loads. Keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
-/** Sets the current block's `hides` from its `seen`, which prefill_load_seen() has loaded. */
+/** Sets `hides` of the current block: true if its `seen`, the mask bytes that prefill_load_seen()
+ * has loaded, has a byte of this wave that is not 1. */
 void prefill_check_seen(struct prefill *p);
 
 /* page_copy.c */
@@ -593,7 +594,8 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
 
 /** Returns the type of the rows of O^T that PREFILL_TAIL_REST computes. */
 struct tir_type prefill_rest(struct prefill *p);
-/** Reads the operand of mma_halves for the rows of PREFILL_TAIL_REST. */
+/** Reads the rows of V^T for PREFILL_TAIL_REST from a tile of V in LDS, as the left operand of
+ * mma_halves. */
 struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
 /** Sets rows of a tile of V to zero that are after the sequence's last token or before the first

@@ -165,10 +165,10 @@ const struct att_knob prefill_fitted[PREFILL_N_FITTED] = {
     {"loop_at", 5, {0, 1, 2, 3, 6}},
 };
 
-/* Sets the limits of a tile that follow from its copies and waves. Hoisted values use the
- * registers that operands leave: more for one wave per SIMD, fewer if copies to LDS have addresses
- * of their own. Memory phases of waves with such copies are mostly reads that the other role's
- * products wait for, so they get priority. */
+/* Sets hoist_vgprs and memory_priority of a tile. Hoisted values use the registers that operands
+ * leave free: more with one wave per SIMD (4 waves), fewer if direct-to-LDS copies of 16 bytes a
+ * lane need registers for addresses. With such copies and 8 waves, memory phases are mostly reads
+ * that the products of the other role's waves wait for, so they get priority. */
 void prefill_rules(const struct att_variant *v, const struct tir_machine *m, struct att_tile *t)
 {
     enum { ONE_WAVE = 16, COPIES = 4, STORES = 8 };

@@ -120,7 +120,8 @@ static struct tir_value scale_rows(struct rope *p, const struct group *g)
     return tir_add(&p->b, att_cache_scale_row(&p->cache[1], g->slot), head_scales(p, g));
 }
 
-/* Returns the factor for storing values. A scale per token is computed here and stored. */
+/* Returns 1 / scale, by which values are multiplied before they are rounded to the cache's dtype;
+ * no value without scales. A scale per token is computed here from `x` and stored. */
 static struct tir_value quantum(struct rope *p, const struct group *g, const struct tir_value *x)
 {
     struct tir_builder *b = &p->b;

@@ -14,8 +14,8 @@ enum {
     LOG_BITS = 3,
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
-    DIGITS = 5,     /* digits with a known limit: a logarithm, then 28 bits or fewer */
-    KEY_DIGITS = 4, /* digits of a key without a known limit */
+    DIGITS = 5,     /* of a key above a known limit: log2 of its distance, then <= 28 bits */
+    KEY_DIGITS = 4, /* of a key without a known limit: its bytes */
     HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
     BINS = 1 << DIGIT,
     BINS_A_LANE_MAX = 8, /* in waves of 32 lanes */
@@ -144,8 +144,9 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
     return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
 }
 
-/* Returns a key: the magnitude with its sign as a two's complement number, so -0 becomes 0. NaNs
- * become the second-lowest key. The lowest key is the limit that all keys exceed. */
+/* Returns the key of a score: the magnitude with its sign as a two's complement number, so -0
+ * becomes 0. NaNs become the second-lowest key. Scores that are not `there` get the lowest key,
+ * which all others exceed. */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there)
 {
@@ -364,8 +365,9 @@ struct kept {
     struct tir_value n; /* entries that stay: keys above `above`, and ties */
 };
 
-/* Finds the limit. It stops with the first digit that leaves at most `most` entries, among them the
- * k largest. The last digit determines the k-th largest key. */
+/* Builds the search for the limit from digit `d` on, and returns which entries stay. The search
+ * ends with the first digit that leaves at most `most` entries, among them the k largest. After the
+ * last digit the limit is the k-th largest key, and k entries stay. */
 static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
                               struct tir_value k, struct tir_value most, int d)
 {

@@ -7,8 +7,8 @@
 
 static const char *document;
 
-/* Returns the lines of the first indented block that begins with `func`, without their
-   indentation. */
+/* Returns the first indented block of the document that begins with `func`, without indentation.
+   The caller frees it. */
 static char *read_example(void)
 {
     FILE *const in = fopen(document, "r");

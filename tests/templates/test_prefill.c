@@ -35,7 +35,8 @@ static void check_registers(const struct attnc_kernel *k)
         fail_msg("%s takes %u registers: a wave has %u", k->name, f->vgprs + f->agprs, room);
 }
 
-/* Checks facts that hold for every shipped kernel. */
+/* Checks that a kernel does not spill. Checks that its loop has matrix instructions, does not wait
+ * for all loads, and copies at most `copies` registers. */
 static void check_facts(const struct attnc_kernel *k, unsigned copies)
 {
     const struct tgt_kernel_facts *f = &k->facts;

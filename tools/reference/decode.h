@@ -11,7 +11,7 @@ struct ref_decode {
     const double *q;           /* [token, head, dim] */
     const int32_t *qo_indptr;  /* [batch + 1] */
     const int32_t *kv_lens;    /* [batch] */
-    const int32_t *pages;      /* pages, or slots, of all sequences */
+    const int32_t *pages;      /* page numbers, or slots: sequence s has first_page[s] on */
     const int32_t *first_page; /* [batch]: index in `pages` of each sequence's first */
     const uint8_t *there;      /* not NULL: `pages` are slots, page * page_size + token, and entries
                                   with 0 here are no keys. NULL: they are page numbers */

@@ -76,8 +76,9 @@ static bool is_too_long(const struct call *c)
            (!last || d->head_dim != 64 || d->head_dim_v != 64);
 }
 
-/* True if the shape is for the kernel. The kernel of outputs is verified with all launches before
- * it, so their kernels have few shapes. One launch does not cut sequences. */
+/* True if the kernel is verified with the shape. A call in one launch does not cut sequences. The
+ * kernel of outputs takes all shapes, and runs after the launches of the other stages. So kernels
+ * of those stages take only shapes with segments, without extremes. */
 static bool takes(const struct call *c)
 {
     if (is_too_long(c))

@@ -310,7 +310,7 @@ static double make_unit(struct call *c, struct vector *v)
 /* The gates of a value head: gated_delta.c says how far they are off. */
 struct gates {
     double decay[DIM_MAX], decay_error[DIM_MAX];
-    double beta, beta_error; /* the error relative */
+    double beta, beta_error; /* beta_error: relative to beta */
 };
 
 static double given_or(const struct operand *o, const int64_t at[])

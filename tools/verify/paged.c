@@ -136,7 +136,8 @@ static bool has_rows(const struct paged *p) { return paged_has_rows(&p->desc); }
 /* Returns which index of element_at() counts the bytes of packed rows. */
 static int byte_axis(const struct paged *p) { return is_mixed(p) ? 1 : 3; }
 
-/* Returns the indices of byte `first` of a packed row, or of scales_last of its page. */
+/* Sets `at` to the indices for element_at() of byte `first` of a slot's packed row, and returns it.
+ * With scales_last `first` counts from the beginning of the slot's page. */
 static const int64_t *byte_at(const struct paged *p, struct slot s, int64_t first, int64_t at[])
 {
     const int64_t row[ATTN_DIMENSIONS_MAX] = {s.page, s.token, 0, first};

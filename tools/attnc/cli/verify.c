@@ -408,8 +408,9 @@ static int survey(struct plan *plan)
 }
 
 /*
- * Cuts the pack into parts of one target each. Real GPUs: one after another, each with all that is
- * its own. Simulated ones start quickly, so that parts are small and keep all jobs at work.
+ * Cuts the pack into parts of one target each. A kernel that shares its key with another one has a
+ * part to itself. On real GPUs, which run one part at a time, parts are otherwise as large as
+ * possible. Simulated GPUs start quickly, so their parts are small and occupy all jobs.
  */
 static int cut_into_parts(struct plan *plan)
 {

@@ -115,8 +115,9 @@ static void drop(struct heat *h, size_t i)
     memmove(&h->candidates[i], &h->candidates[i + 1], (h->count - i) * sizeof(h->candidates[0]));
 }
 
-/* Runs one race in a child. True: it ended without a fault, and its figures are kept. Else
- * `culprit` is the candidate that failed, and `fault` says why. */
+/* Runs one race in a child. True: it ended without a fault, and its figures are in the database.
+ * Else `culprit` is the candidate that failed, and `fault` says why. `good` is false if memory ran
+ * out or the database cannot be written. */
 static bool race_once(struct heat *h, size_t *culprit, char fault[200], bool *good)
 {
     struct answer *a = calloc(1, sizeof(*a));

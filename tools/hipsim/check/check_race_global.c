@@ -37,17 +37,19 @@
 #define OPEN_MAX 64u       /* maximum number of a workgroup's unreleased intervals */
 #define COLLISIONS_MAX (2 * WAVE_LANES)
 
-/* Swizzled buffers, formats and loads to LDS access up to four dwords per lane separately. */
+/* Most locations that one instruction acquires. Swizzled buffers, formats and loads to LDS access
+ * up to four dwords per lane separately. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
 
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
     struct race_spare *spare;
-    uint32_t current, epoch; /* the workgroup's interval; 0: none yet in this epoch */
-    uint32_t open, nopen;    /* list of unreleased intervals, and its length */
-    uint32_t dirty;          /* list of intervals that were not written back */
-    uint32_t invalidations;  /* number of buffer_inv with sc1 in this workgroup */
+    uint32_t current; /* the workgroup's interval; 0: the next access begins one */
+    uint32_t epoch;   /* the workgroup's barriers until `current` began, which the next one ends */
+    uint32_t open, nopen;   /* list of unreleased intervals, and its length */
+    uint32_t dirty;         /* list of intervals that were not written back */
+    uint32_t invalidations; /* number of buffer_inv with sc1 in this workgroup */
     uint32_t chunk, chunk_end;
     uint64_t held;                  /* bit mask of locked stripes */
     uint64_t acquire[ACQUIRES_MAX]; /* locations that the current instruction acquires */

@@ -362,7 +362,7 @@ struct launch {
     struct code *code;
     const char *kernel;  /* name for reports */
     uint64_t entry_pc;   /* address of the kernel's symbol, to which reports are relative */
-    uint32_t entry_skip; /* bytes from there to a wave's first instruction */
+    uint32_t entry_skip; /* bytes from entry_pc to a wave's first instruction */
     uint32_t grid[3];    /* work-items */
     uint32_t block[3];   /* work-items per workgroup, product 1 .. 1024 */
 

@@ -82,7 +82,7 @@ static void exec_async(struct wave *w, const struct inst *in)
 
 enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* a descriptor's type */ };
 
-/* A descriptor. Sizes and strides count elements, except as said. */
+/* A tensor descriptor, decoded. Sizes and strides count elements, except as said. */
 struct tensor {
     bool valid;                   /* else nothing is copied; kernels clear `type` to skip a copy */
     unsigned element;             /* bytes */

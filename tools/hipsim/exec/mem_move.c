@@ -162,7 +162,7 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
     uint64_t found = 0;
     unsigned l;
 
-    for (uint64_t at = begin; at < in->offset; at += 4) { /* executed code is decoded */
+    for (uint64_t at = begin; at < in->offset; at += 4) { /* NULL: never executed */
         other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
         if (!other || !is_of_same_block(in, other))
             continue;

@@ -228,7 +228,8 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         (void)s0, (void)s1, (void)s2;
 
-/* f32 kernel with NaN selection afterwards, which is rarely needed. */
+/* Defines an f32 kernel. If a result is a NaN, which is rare, fix_nan32() chooses the operand whose
+ * NaN it is. */
 #define F32_KERNEL(op, n, load, expr) \
     HEAD(op) \
         uint32_t nan = 0; \

@@ -8,7 +8,8 @@
 
 /* -- shared by all kinds ----------------------------------------------------------------------- */
 
-/* Adds a node. Takes ownership of what the work owns. */
+/* Adds a node. Takes ownership of what the work owns, also if it fails. An `error` found in the
+ * node's parameters is returned, and `work` owns nothing then. */
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work)

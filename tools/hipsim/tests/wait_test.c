@@ -391,8 +391,8 @@ static void counters_count_what_has_not_returned(void **state)
     assert_int_equal(p.s[10], 0);
 }
 
-/* An early read sees whether the old value was defined. Without the wait check nothing else makes
- * it undefined. */
+/* Until a load arrives, its destination is as defined as its old value: an early read of an
+ * undefined register is a finding, a later one is not. */
 static void definedness_arrives_with_the_data(void **state)
 {
     (void)state;
