@@ -395,6 +395,27 @@ static struct time_lines *lines_of(unsigned first, unsigned rows)
     return lines;
 }
 
+/* A set that grows during a tensor copy adds all lines of the copy. */
+static void a_large_tensor_copy_is_counted_whole(void **state)
+{
+    (void)state;
+    enum { LINES = 8192 };
+    struct time_lines *const set = time_lines_create();
+    const struct observer see = time_lines_observer(set);
+    const struct mem_access last = {.space = ACCESS_GLOBAL, .is_load = true};
+    struct tensor_lines *const copy = time_lines_tensor(set);
+    copy->line = malloc(LINES * sizeof(*copy->line));
+    assert_non_null(copy->line);
+    copy->room = LINES;
+    for (copy->n = 0; copy->n < LINES; copy->n++)
+        copy->line[copy->n] = copy->n;
+    see.inst(see.ctx, NULL, NULL, &last);
+    assert_true(fabs(time_lines_bytes(set) / (LINES * 128) - 1) < 0.1); /* of a sample */
+    assert_int_equal(copy->n, 0);
+    assert_int_equal(copy->room, LINES); /* the next copy uses the same memory */
+    time_lines_destroy(set);
+}
+
 /* Models nine neighbours that share `rows` rows in groups of `size` and have `own` rows each. The
  * first group has begun `before` workgroups earlier. Returns the number that share a line; 0 if
  * there are no groups. */
@@ -487,6 +508,7 @@ int main(void)
         cmocka_unit_test(swizzles_have_different_conflicts),
         cmocka_unit_test(two_way_conflicts_take_twice),
         cmocka_unit_test(sharing_grows_as_a_power),
+        cmocka_unit_test(a_large_tensor_copy_is_counted_whole),
         cmocka_unit_test(neighbours_share_in_groups),
         cmocka_unit_test(the_bound_adds_slots_that_do_not_fit),
         cmocka_unit_test(parts_have_parameters_of_their_own),

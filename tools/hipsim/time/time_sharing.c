@@ -62,7 +62,8 @@ static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
  * to be similar and dropped. */
 static bool grow(struct time_lines *set)
 {
-    struct time_lines larger = {.size = set->size * 2, .used = set->used};
+    struct time_lines larger = *set;
+    larger.size *= 2;
     if (larger.size > MAX_SLOTS)
         return false;
     larger.slots = calloc(larger.size, sizeof(*larger.slots));
