@@ -366,6 +366,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
+    const bool tries = !observed && w->all == UINT64_MAX; /* straight-line code has 64 lanes */
     uint64_t retry = 0; /* value of w->executed from which on straight-line code is tried */
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);
@@ -383,7 +384,7 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
                        (unsigned long long)w->executed);
             return;
         }
-        if (!observed && w->executed >= retry) {
+        if (tries && w->executed >= retry) {
             if (run_straight(k, w, in, budget))
                 continue;
             retry = in->straight->n < 2 ? 0 : w->executed + STRAIGHT_RETRY;

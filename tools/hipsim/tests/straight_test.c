@@ -54,6 +54,26 @@ static void what_may_be_straight(void **state)
                      cases[i].text);
 }
 
+/* Nothing is collected for waves of 32 lanes, whose EXEC never has 64. */
+static void waves_of_32_lanes_have_none(void **state)
+{
+    (void)state;
+    const char *const text = "v_mov_b32 v1, v2\nv_mov_b32 v3, v1\ns_endpgm\n";
+    static const enum gfx_target targets[] = {GFX942, GFX1250, GFX1201};
+    for (unsigned i = 0; i < 3; i++) {
+        struct program p = program_new(targets[i]);
+        size_t bytes;
+        void *machine = assemble(targets[i], text, &bytes);
+        struct code *code = code_create(targets[i], machine, bytes, (uint64_t)(uintptr_t)machine);
+        assert_non_null(code);
+        program_at(&p, code, 0);
+        assert_int_equal(p.fault.kind, FAULT_NONE);
+        assert_int_equal(code_inst(code, 0)->straight != NULL, targets[i] == GFX942);
+        code_destroy(code);
+        free(machine);
+    }
+}
+
 static uint32_t random_below(uint32_t n)
 {
     static uint32_t state = 1;
@@ -295,6 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_may_be_straight),
+        cmocka_unit_test(waves_of_32_lanes_have_none),
         cmocka_unit_test(same_as_one_by_one),
         cmocka_unit_test(same_for_random_encodings),
     };
