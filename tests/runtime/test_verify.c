@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests `attnc verify`: it passes a correct kernel, and fails the same kernel if its record passes
- * wrong values. Arguments: attnc, a pack of one prefill kernel.
+ * wrong values. Arguments: attnc, a pack of one prefill kernel, a pack of kernels that copy keys
+ * and values with scales.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 #include "tests/runtime/packs.h"
 
-static const char *attnc, *pack_path;
+static const char *attnc, *pack_path, *scales_path;
 
 static uint8_t *read_file(const char *path, size_t *size)
 {
@@ -32,12 +33,12 @@ static uint8_t *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* Finds the kernel's argument of this name in the record of a pack with one kernel. */
-static struct attn_pack_kernarg *find_argument(uint8_t *pack, const char *name)
+/* Finds the kernel's argument of this name in its record. */
+static struct attn_pack_kernarg *find_argument(uint8_t *pack, struct attn_pack_kernel *k,
+                                               const char *name)
 {
     const struct attn_pack_header *h = (const void *)pack;
     const char *strings = (const char *)pack + h->sections[ATTN_PACK_STRINGS].offset;
-    struct attn_pack_kernel *k = (void *)(pack + h->sections[ATTN_PACK_KERNELS].offset);
     struct attn_pack_pair *pairs = (void *)(k + 1);
     struct attn_pack_kernarg *args = (void *)(pairs + k->pair_count);
     for (int i = 0; i < k->kernarg_count; i++) {
@@ -49,10 +50,11 @@ static struct attn_pack_kernarg *find_argument(uint8_t *pack, const char *name)
 }
 
 /* Runs verify on the simulator and stores its standard output in `text`. Returns the exit code. */
-static int verify(const char *path, char *text, size_t size)
+static int verify_seed(const char *path, int seed, char *text, size_t size)
 {
     char command[4096];
-    snprintf(command, sizeof(command), "%s verify %s --device sim 2>&1", attnc, path);
+    snprintf(command, sizeof(command), "%s verify %s --seed %d --device sim 2>&1", attnc, path,
+             seed);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     const size_t length = fread(text, 1, size - 1, f);
@@ -60,6 +62,11 @@ static int verify(const char *path, char *text, size_t size)
     const int status = pclose(f);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int verify(const char *path, char *text, size_t size)
+{
+    return verify_seed(path, 1, text, size);
 }
 
 static char output[1 << 16];
@@ -70,25 +77,33 @@ static void expect(const char *text)
         fail_msg("verify does not print \"%s\":\n%s", text, output);
 }
 
-/* Verifies a copy of the pack with two arguments exchanged. */
-static void verify_swapped(const char *a, const char *b)
+/* Verifies a copy of a pack with two arguments of each kernel exchanged. */
+static void verify_swapped_in(const char *from, const char *a, const char *b, int seed)
 {
     size_t size;
-    uint8_t *pack = read_file(pack_path, &size);
-    struct attn_pack_kernarg *x = find_argument(pack, a), *y = find_argument(pack, b);
-    const attn_pack_string arg = x->arg;
-    x->arg = y->arg;
-    y->arg = arg;
+    uint8_t *pack = read_file(from, &size);
+    const struct attn_pack_header *h = (const void *)pack;
+    uint8_t *record = pack + h->sections[ATTN_PACK_KERNELS].offset;
+    for (uint32_t i = 0; i < h->kernel_count; i++) {
+        struct attn_pack_kernel *k = (void *)record;
+        struct attn_pack_kernarg *x = find_argument(pack, k, a), *y = find_argument(pack, k, b);
+        const attn_pack_string arg = x->arg;
+        x->arg = y->arg;
+        y->arg = arg;
+        record += k->size;
+    }
     reseal(pack, size);
     char path[] = "test_verify_XXXXXX";
     int fd = mkstemp(path);
     assert_int_equal(write(fd, pack, size), size);
     close(fd);
     free(pack);
-    const int code = verify(path, output, sizeof(output));
+    const int code = verify_seed(path, seed, output, sizeof(output));
     unlink(path);
     assert_int_equal(code, 1);
 }
+
+static void verify_swapped(const char *a, const char *b) { verify_swapped_in(pack_path, a, b, 1); }
 
 static void a_sound_kernel_passes(void **state)
 {
@@ -123,6 +138,33 @@ static void strides_of_another_tensor_fail(void **state)
     verify_swapped("v_head_stride", "out_head_stride"); /* they only differ in views */
     expect("views");
     expect("FAIL");
+}
+
+static int count(const char *text)
+{
+    int n = 0;
+    for (const char *at = output; (at = strstr(at, text)); at += strlen(text))
+        n++;
+    return n;
+}
+
+/* Each shape that has tokens tells the scales of keys and values apart, whatever random numbers it
+ * has: the scales of seeds 8, 10 and 19 were close to each other once. "none" has no tokens,
+ * so that its kernels read no scale. */
+static void scales_of_another_tensor_fail(void **state)
+{
+    (void)state;
+    if (verify(scales_path, output, sizeof(output)) != 0)
+        fail_msg("%s", output);
+    const int empty = count(" none ");
+    assert_int_equal(empty, 6);
+    expect("6 of 6 kernels verified, 62 shapes, 0 failed");
+    static const int seeds[] = {8, 10, 19};
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        verify_swapped_in(scales_path, "k_scale", "v_scale", seeds[i]);
+        if (count("  ok\n") != empty || count("FAIL") != 62 - empty)
+            fail_msg("shapes with tokens pass with seed %d:\n%s", seeds[i], output);
+    }
 }
 
 /* Adds a copy of the pack's kernel under another name, for the calls of `when`; `broken` exchanges
@@ -225,16 +267,18 @@ static void each_kernel_of_a_key_is_verified(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 4)
         return 2;
     attnc = argv[1];
     pack_path = argv[2];
+    scales_path = argv[3];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_passes),
         cmocka_unit_test(wrong_results_fail),
         cmocka_unit_test(kernels_of_a_device_that_ends_are_counted),
         cmocka_unit_test(writing_an_input_fails),
         cmocka_unit_test(strides_of_another_tensor_fail),
+        cmocka_unit_test(scales_of_another_tensor_fail),
         cmocka_unit_test(each_kernel_of_a_key_is_verified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -428,12 +428,19 @@ static double stored_limit(const struct paged *p, enum cache_part part)
     return p->desc.dtype == ATTN_INT8 ? 128 : 16;
 }
 
+double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random)
+{
+    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
+    const double beyond_k = of_k + 0.25 + fraction / 2;
+    return part == CACHE_K ? fraction : beyond_k - floor(beyond_k);
+}
+
 static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uint64_t *random)
 {
-    if (!isnan(paged_scale(p, part, s)))
-        return;
-    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-    paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p, part));
+    const double most = 2 / stored_limit(p, part);
+    const double of_k = 2 * paged_scale(p, CACHE_K, s) / most - 1;
+    if (isnan(paged_scale(p, part, s)))
+        paged_set_scale(p, part, s, (0.5 + paged_scale_fraction(part, of_k, random) / 2) * most);
 }
 
 /* Fills the scale of the run that element d begins. Values are less than 2. */
@@ -471,9 +478,9 @@ void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random
         paged_fill_token(p, (struct slot){.page = page, .token = at}, random);
     for (int part = 0; part < p->parts && tokens > 0; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
-            const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
-            paged_set_scale(p, part, (struct slot){.page = page, .head = head},
-                            exp2(-9 + 6 * fraction));
+            const struct slot s = {.page = page, .head = head};
+            const double of_k = (log2(paged_scale(p, CACHE_K, s)) + 9) / 6;
+            paged_set_scale(p, part, s, exp2(-9 + 6 * paged_scale_fraction(part, of_k, random)));
         }
     }
 }

@@ -95,6 +95,10 @@ int paged_shared_scales(const struct paged *p);
 /** Sets the shared scale with number i. */
 void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale);
 
+/** Returns a random number from 0 to 1 for a scale: for V at least 1/4 from of_k, the number of the
+ * same slot's K. A kernel that takes the other one's scale errs by more than a rounding. */
+double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random);
+
 /** Fills keys, values and scales of a token, of at.page, for all heads at random. A scale that a
  * page shares is set with the page's first token. */
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random);

@@ -212,10 +212,10 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* Returns a scale that cannot store numbers larger than most_stored. */
-static float random_scale(const struct precision *type, uint64_t *random)
+/* Returns a scale that cannot store numbers larger than most_stored, or than twice of it with a
+ * fraction of 1. */
+static float scale_of(const struct precision *type, double fraction)
 {
-    const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
     return (float)((1 + fraction) * most_stored / type->limit);
 }
 
@@ -262,9 +262,13 @@ static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
         if (slots[t] >= 0)
             paged_touch(p, slots[t] / size);
     }
-    for (int i = 0; i < paged_shared_scales(p); i++)
-        for (int part = 0; part < CACHE_PARTS; part++)
-            paged_set_shared_scale(p, part, i, random_scale(p->precision, &c->random));
+    for (int i = 0; i < paged_shared_scales(p); i++) {
+        double fraction = 0;
+        for (int part = 0; part < CACHE_PARTS; part++) {
+            fraction = paged_scale_fraction(part, fraction, &c->random);
+            paged_set_shared_scale(p, part, i, scale_of(p->precision, fraction));
+        }
+    }
     for (int t = 0; p->desc.scale == ATTN_KV_SCALE_BLOCK && t < n;
          t = slots_run_end(size, slots, n, t)) {
         if (slots[t] >= 0)
@@ -312,7 +316,8 @@ static void fill(struct call *c)
         operand_set_random(call_operand(c, random[i]), &c->random);
     fill_squares(c);
     if (scale->given)
-        operand_set(scale, AT(0), random_scale(q_out->precision, &c->random));
+        operand_set(scale, AT(0),
+                    scale_of(q_out->precision, paged_scale_fraction(CACHE_K, 0, &c->random)));
     fill_positions(c);
     if (!rope_is(c, ROPE_NO_CACHE))
         fill_slots(c);
