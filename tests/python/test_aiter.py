@@ -64,7 +64,8 @@ KERNELS = [
      "mask": "window", "sinks": True},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_dtype": "fp8",
      "kv_scale": ["tensor", "head"]},
-    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "kv_dtype": "fp8", "kv_scale": "head"},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "kv_dtype": "fp8", "kv_scale": "head",
+     "page_table": ["blocks", "indices"]},
     {"op": "combine", "head_dim": D, "partials": ["csr", "pair"]}, {"op": "plan"},
     {"op": "combine", "head_dim": 512, "partials": "csr"},
     {"op": "cache_write", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
@@ -343,18 +344,48 @@ class Calls:
                            k_descale=expanded, v_descale=expanded)
         self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
 
-    def test_unified_attention_with_scales_of_heads(self):
-        """[sequences, kv heads] of descales: their own, or of heads for all sequences by a stride of 0."""
-        lengths, cu = [70, 9], np.array([0, 10, 11], np.int32)
-        k, _, table, _, _ = self.paged(lengths, 20)
-        stored = [support.fp8_bytes(k.shape, i) for i in range(2)]
+    def stored_with_scales_of_heads(self, lengths, table):
+        """Returns fp8 bytes of K and V, and for scales of their own and of heads for all sequences by a stride of 0: the
+        scales [sequences, kv heads], and the keys and values that they represent."""
+        shape = (int(table.max()) + 1, P, HK, D)
+        stored = [support.fp8_bytes(shape, i) for i in range(2)]
         own = [np.random.default_rng(i).uniform(0.01, 0.04, (2, HK)).astype(np.float32) for i in (2, 3)]
+        cases = []
         for shared in (False, True):
             scales = [np.broadcast_to(x[:1], (2, HK)) for x in own] if shared else own
             given = [self.t(x[0]).expand(2, HK) if torch and self.torch else x for x in scales] if shared else list(
                 map(self.t, scales))
-            keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * scale[s][:, None]
-                             for s, n in enumerate(lengths)] for b, scale in zip(stored, scales))
+            cases.append((given, *([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * scale[s][:, None]
+                                    for s, n in enumerate(lengths)] for b, scale in zip(stored, scales))))
+        return stored, cases
+
+    def test_mha_batch_prefill_func_with_scales_of_heads(self):
+        lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)
+        _, _, table, _, _ = self.paged(lengths, 3)
+        q = support.random((30, H, D), 5)
+        lens, indptr = (self.t(np.array(x, np.int32)) for x in (lengths, [0, 4, 6]))
+        indices = self.t(np.concatenate([table[0, :4], table[1, :2]]))
+        stored, cases = self.stored_with_scales_of_heads(lengths, table)
+        for (k_scale, v_scale), keys, values in cases:
+            for pages in ({"block_table": self.t(table)}, {}):
+                out = aiter.mha_batch_prefill_func(
+                    self.t(q), *map(self.t, stored), self.t(cu), indptr, indices, 25, 50, causal=True, seqlen_k=lens,
+                    k_descale=k_scale, v_descale=v_scale, **pages)
+                self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
+        own, (_, v_same) = cases[0][0], cases[1][0]
+        call = [self.t(q), *map(self.t, stored), self.t(cu), indptr, indices, 25, 50]
+        for k_scale, v_scale in ((own[0], v_same), (v_same, own[0])):
+            with self.assertRaisesRegex(aiter.NotServed, "v_scale: its shape or strides are not those of k_scale"):
+                aiter.mha_batch_prefill_func(*call, seqlen_k=lens, k_descale=k_scale, v_descale=v_scale)
+        three = self.t(np.ones((3, HK), np.float32))  # of three sequences
+        with self.assertRaisesRegex(aiter.NotServed, "k_scale has 6 scales"):
+            aiter.mha_batch_prefill_func(*call, seqlen_k=lens, k_descale=three, v_descale=three)
+
+    def test_unified_attention_with_scales_of_heads(self):
+        lengths, cu = [70, 9], np.array([0, 10, 11], np.int32)
+        _, _, table, _, _ = self.paged(lengths, 20)
+        stored, cases = self.stored_with_scales_of_heads(lengths, table)
+        for given, keys, values in cases:
             for starts in (cu, np.array([0, 1, 2], np.int32)):  # prompts, and decode
                 q = support.random((int(starts[-1]), H, D), 21)
                 out = self.unified(q, *map(self.t, stored), table, lengths, starts, k_descale=given[0], v_descale=given[1])

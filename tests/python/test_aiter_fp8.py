@@ -14,7 +14,7 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"],
      "lse": [False, True]},
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
-     "kv_dtype": "fp8", "kv_scale": "tensor"},
+     "kv_dtype": "fp8", "kv_scale": ["tensor", "head"]},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
      "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
@@ -204,11 +204,22 @@ class Fp8:
             self.t(q), self.t(k), self.t(v), self.t(cu), None, None, 25, 50, softmax_scale=0.1, causal=True,
             out=again, block_table=self.t(table), seqlen_k=self.t(np.array(lengths, np.int32)), **descales)
         self.assertIs(got, again)
-        for x in (out, again):
+        heads = [np.random.default_rng(i).uniform(0.5, 1.5, (2, HK)).astype(np.float32) * scales[i] for i in (1, 2)]
+        of_heads = dict(descales, k_descale=self.t(heads[0]), v_descale=self.t(heads[1]))
+        call = (*map(self.t, (q, k, v, cu)), None, None, 25, 50)
+        more = {"causal": True, "block_table": self.t(table), "seqlen_k": self.t(np.array(lengths, np.int32))}
+        other = aiter.mha_batch_prefill_func(*call, softmax_scale=0.1, out=self.t(np.zeros((30, H, D), np.float16)), **more,
+                                             **of_heads)
+        with self.assertRaisesRegex(aiter.NotServed, "q_descale has 4 scales; one for the whole tensor is served"):
+            aiter.mha_batch_prefill_func(*call, **more, **dict(of_heads, q_descale=of_heads["k_descale"]))
+        for x in (out, again, other):
             for s in range(2):
-                rows = slice(cu[s], cu[s + 1])
-                want, _ = support.attention(FP8[q[rows]] * scales[0], keys[s], values[s], scale=0.1)
-                self.close_to_weights_of_fp8(self.back(x)[rows].astype(np.float64), want, values[s])
+                rows, factors = slice(cu[s], cu[s + 1]), [1, 1]
+                if x is other:
+                    factors = [heads[i][s][:, None] / scales[i + 1] for i in range(2)]
+                kept, values_s = keys[s] * factors[0], values[s] * factors[1]
+                want, _ = support.attention(FP8[q[rows]] * scales[0], kept, values_s, scale=0.1)
+                self.close_to_weights_of_fp8(self.back(x)[rows].astype(np.float64), want, values_s)
         cache = self.t(np.zeros(k.shape, np.float16))
         with self.assertRaisesRegex(aiter.NotServed, "queries are fp8, the cache is fp16"):
             aiter.unified_attention(self.t(q), cache, cache, out, self.t(cu), 25, self.t(np.array(lengths, np.int32)), 50, 0.1,

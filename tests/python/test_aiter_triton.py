@@ -16,7 +16,7 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "mask": ["causal", "none", "window"], "lse": [False, True], "paged": True,
      "page_size": "any"},
     {"op": "prefill", "head_dim": D, "mask": "none", "paged": True, "page_size": "any", "kv_dtype": "fp8",
-     "kv_scale": "tensor"},
+     "kv_scale": ["tensor", "head"]},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rotary_dim": D, "rope": ["neox", "gptj"], "keep_kv": True, "cos_sin": "same"},
 ]
 
@@ -84,6 +84,14 @@ class Forms:
         out = self.with_cache(q, *stored, table, lengths, causal=False, k_descale=one, v_descale=one)
         for s, n in enumerate(lengths):
             keys, values = (FP8[x[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * scale for x in stored)
+            want, _ = support.attention(q[s], keys, values, causal=False)
+            support.close(self.back(out)[s], want, 2 * support.bound(values))
+        scales = [np.random.default_rng(i).uniform(0.01, 0.04, (2, HK)).astype(np.float32) for i in (2, 3)]
+        out = self.with_cache(q, *stored, table, lengths, causal=False, k_descale=self.t(scales[0]),
+                              v_descale=self.t(scales[1]))
+        for s, n in enumerate(lengths):
+            keys, values = (FP8[x[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * of[s][:, None]
+                            for x, of in zip(stored, scales))
             want, _ = support.attention(q[s], keys, values, causal=False)
             support.close(self.back(out)[s], want, 2 * support.bound(values))
         with self.assertRaisesRegex(aiter.NotServed, "v_scale: None"):

@@ -235,7 +235,8 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            kv_last_page_lens=None, block_table=None, seqlen_k=None, q_descale=None,
                            k_descale=None, v_descale=None, kv_block_descale=None, sink_ptr=None,
                            sink_size=0):
-    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages."""
+    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages. k_descale and v_descale are
+    one number, expanded or not, or [sequences, kv heads] or [kv heads], where a stride may be 0. q_descale is one number."""
     call = "mha_batch_prefill_func"
     made, scales = made_of(call, q, q_descale, out, k)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
@@ -243,11 +244,11 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
              sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"),
              kv_block_descale=(kv_block_descale is not None and (k_descale is not None or v_descale is not None),
                                "beside k_descale or v_descale"))
-    kinds = ("tensor",)
+    kinds = ("tensor", "head")
     if kv_block_descale is not None:
         k_descale, v_descale, kinds = kv_block_descale[..., 0], kv_block_descale[..., 1], ("block", "tensor")
     s = c.session(q)
-    cache = c.Cache(call, k, v, made, k_descale, v_descale, kinds=kinds)
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, kinds=kinds, sequences=cu_seqlens_q.shape[0] - 1)
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse, made)

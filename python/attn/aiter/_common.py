@@ -462,11 +462,11 @@ class Cache:
             k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
         pages, heads = self.k.shape[0], self.kv_heads
         shape = tuple(k_scale.shape)
-        if "head" in kinds and shape in ((heads,), (1, heads), (sequences, heads)) and any(
-                st for st, n in zip(strides(k_scale), shape) if n > 1):
+        of_heads = [tuple(x.shape) in ((heads,), (1, heads), (sequences, heads)) for x in (k_scale, v_scale)]
+        if "head" in kinds and all(of_heads) and (differ(k_scale) or differ(v_scale)):
             kind = "head"
-            if k_scale.ndim == 1:
-                k_scale, v_scale = k_scale[None], v_scale[None]
+            refuse(call, v_scale=(places(k_scale) != places(v_scale), "its shape or strides are not those of k_scale"))
+            k_scale, v_scale = (x[None] if x.ndim == 1 else x for x in (k_scale, v_scale))
         elif shape == (pages, heads, self.page) and count(k_scale) > 1:
             kind = "token"
         elif shape == (pages, heads) and count(k_scale) > 1 and min(
@@ -487,6 +487,16 @@ class Cache:
 
 def strides(x):
     return x.stride() if is_torch(x) else x.strides
+
+
+def differ(x):
+    """True if x has several numbers in memory: what is expanded from one has strides of 0."""
+    return any(st for _, st in places(x))
+
+
+def places(x):
+    """(size, stride) of each dimension of several elements."""
+    return [(n, st) for n, st in zip(x.shape, strides(x)) if n > 1]
 
 
 def lens_of_pages(indptr, last_page_lens, page):

@@ -17,15 +17,15 @@ ROWS = (
      "the same of [batch, length, heads, D], without a soft cap", "other numbers than fp8"),
     (("flash_attn_with_kvcache",), "vLLM",
      "of `aiter.ops.triton.attention.mha_v3`: NHD pages by `page_table`, causal or not, windows, soft cap, fp8 caches with a "
-     "scale per tensor, several queries a sequence, LSE [batch, heads, queries]",
+     "scale per tensor, or per sequence and KV head, several queries a sequence, LSE [batch, heads, queries]",
      "new keys and values, caches without a table, rotation, `qv`, `attention_chunk`, left padding"),
     (("flydsl_flash_attn_fp8_func", "flydsl_flash_attn_fp8_supported"), "vLLM",
      "packed sequences or [batch, length, heads, D], causal or not, LSE, on both targets; what is said of tiles and schedules "
      "is not looked at", "`stream`"),
     (("mha_batch_prefill_func",), "ATOM, SGLang",
-     "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` or "
-     "`kv_block_descale`, fp8 queries with `q_descale` beside a scale per tensor, LSE, `alibi_slopes` as "
-     "above", "`sink_size`"),
+     "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` of one number, or of "
+     "each sequence and KV head, or `kv_block_descale`, fp8 queries with one `q_descale` beside `k_descale`, LSE, "
+     "`alibi_slopes` as above", "`sink_size`"),
     (("extend_attention_fwd",), "",
      "causal or not, soft cap, a custom mask of the new tokens or of the prefix too, any `kv_indices`; two launches and "
      "their sum, one where there is no prefix. A custom mask stands in place of `is_causal`",
