@@ -130,8 +130,8 @@ bool tir_map_column(const struct tir_layout *map, unsigned column, uint32_t *ele
 
 unsigned tir_map_access(const struct tir_layout *map, const struct tir_machine *m, unsigned element)
 {
-    const bool all = m->to_lds_max_bytes << m->lane_bits <= element << map->reg_bits;
-    return all ? m->to_lds_max_bytes : 4;
+    const unsigned widest = tir_lane_copy(m, 0)->bytes;
+    return widest << m->lane_bits <= element << map->reg_bits ? widest : 4;
 }
 
 struct tir_layout tir_map_lanes(const struct tir_layout *map, const struct tir_machine *m,

@@ -149,7 +149,7 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     struct tir_func *f = x->f;
     const struct tir_layout *map = f->layouts[op->imm[2]];
     const unsigned bytes = elem_bytes(tir_unpack_type(op->imm[1]).dtype);
-    const unsigned width = f->machine->to_lds_max_bytes, vector_bits = log2u(width / bytes);
+    const unsigned width = tir_lane_copy(f->machine, 0)->bytes, vector_bits = log2u(width / bytes);
     const unsigned run_first = vector_bits + f->machine->lane_bits, all_waves = log2u(f->waves);
     const unsigned run = run_bits(map, run_first, all_waves), wave_first = run_first + run;
     const unsigned left = map->reg_bits - wave_first;
@@ -189,6 +189,8 @@ struct lds_access {
 };
 
 /*
+ * The machine's copy atoms say how many lanes a block has, and how many bytes a lane reads.
+ *
  * ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, lane s reads 4 elements. Element e of
  * lane t's result is element t % 4 that lane 4 e + t / 4 read. So the tile's register bits 0, 1
  * select the reading lane, and lane bits 0..3 walk contiguous addresses. For _b8 a lane reads 8
@@ -200,7 +202,6 @@ struct lds_access {
  * select the reading lane, lane bits 0..2 walk contiguous addresses, and the other lane bits are
  * free.
  */
-enum { TRANSPOSED_BYTES = 8, TRANSPOSED_LANE_BITS = 4, BLOCK_BITS = 3 };
 
 /* True if 2^lane_bits lanes access adjacent elements, and a lane's registers hold at least
  * `elements`. */
@@ -214,33 +215,21 @@ static bool walks(const struct lds_access *a, unsigned lane_bits, unsigned eleme
     return true;
 }
 
-static bool transposes(const struct tir_func *f, const struct lds_access *a)
+/* Returns the machine's transposing read for this access, or NULL if there is none. */
+static const struct tir_copy *transposing_read(const struct tir_func *f, const struct lds_access *a)
 {
-    if (f->machine->has_lds_read_tr16 && a->bytes == 2)
-        return walks(a, BLOCK_BITS, 1u << BLOCK_BITS);
-    return f->machine->has_lds_read_tr && a->bytes <= 2 &&
-           walks(a, TRANSPOSED_LANE_BITS, TRANSPOSED_BYTES / a->bytes);
+    const struct tir_copy *const read = tir_transposing_read(f->machine, 0, 8 * a->bytes);
+    return read && walks(a, log2u(read->block_lanes), read->bytes / a->bytes) ? read : NULL;
 }
 
-/* Makes lane t of a block of 8 lanes address what the tile has in register t. The instruction
- * transposes the block back. */
-static void transpose_blocks(struct lds_access *a)
+/* Makes the lanes of a block address what the tile has in registers. The first lane bits walk the
+ * elements of a column, and the others select the column that register bits select in the tile. The
+ * instruction transposes the block back. */
+static void transpose_lanes(struct lds_access *a, const struct tir_copy *read)
 {
-    a->per = 1u << BLOCK_BITS;
-    for (unsigned i = 0; i < BLOCK_BITS; i++)
-        a->m[a->l->reg_bits + i] = a->m[i];
-    a->transposed = true;
-}
-
-static void transpose_lanes(const struct tir_func *f, struct lds_access *a)
-{
-    if (f->machine->has_lds_read_tr16) {
-        transpose_blocks(a);
-        return;
-    }
     uint32_t *lane = a->m + a->l->reg_bits;
-    a->per = TRANSPOSED_BYTES / a->bytes;
-    const unsigned regs = log2u(a->per), within = TRANSPOSED_LANE_BITS - regs;
+    a->per = read->bytes / a->bytes;
+    const unsigned regs = log2u(a->per), within = log2u(read->block_lanes) - regs;
     for (unsigned i = 0; i < within; i++)
         lane[i] = a->per << i;
     for (unsigned i = 0; i < regs; i++)
@@ -259,8 +248,9 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     a.per = 1u << tir_low_bits_alone(a.m, l->reg_bits, tir_layout_bits(l));
     while (a.per * a.bytes > MAX_ACCESS || (map->pad && a.per > 1u << map->pad_shift))
         a.per /= 2;
-    if (load && a.per < tir_unit(dtype, l) && transposes(x->f, &a))
-        transpose_lanes(x->f, &a);
+    const struct tir_copy *const read = load ? transposing_read(x->f, &a) : NULL;
+    if (read && a.per < tir_unit(dtype, l))
+        transpose_lanes(&a, read);
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++)
         a.lane_mask |= a.m[l->reg_bits + i];
     a.base = vec_of(x, lds);

@@ -5,9 +5,10 @@
  *     wait {group=0, pending=1}   ->   waitcnt {vm=5, lgkm=-1}
  *
  * vmcnt counts every vector memory op in flight, in order. So the count to wait for is the number
- * of such ops issued after the awaited copy's last one. With copies_apart the machine's counter
- * counts only copies to LDS. The path with the fewest such ops decides. Copies by the tensor data
- * mover have a counter of their own. A group has only such copies, or none, as verify.c checks:
+ * of such ops issued after the awaited copy's last one. The path with the fewest such ops decides.
+ * The machine's copy atoms name the counter of a copy: vmcnt, or one that counts only copies.
+ * Copies of the tensor data mover have a third. A group has only such copies, or none, as verify.c
+ * checks:
  *
  *     wait {group=0, pending=1}   ->   wait_tensor {most=1}
  *
@@ -23,18 +24,22 @@ enum {
     MAX_PASSES = 4
 }; /* The number of times that a path goes through one loop; no pending count needs more */
 
-/* True if the counter of the machine's copies to LDS counts this op. */
-static bool is_counted(const struct tir_machine *m, const struct tir_op *op)
+enum { NO_COUNTER = -1 };
+
+/* Returns the counter (enum tir_counter) of copies to LDS that counts this op, or NO_COUNTER. Loads
+ * and stores of registers share the counter of copies only on targets with vmcnt. */
+static int counter_of(const struct tir_machine *m, const struct tir_op *op)
 {
     switch (op->opcode) {
     case TIR_buffer_to_lds:
-    case TIR_global_to_lds: return true;
+    case TIR_global_to_lds: return tir_lane_copy(m, (unsigned)op->imm[1])->counter;
+    case TIR_tensor_to_lds: return tir_tensor_copy(m)->counter;
     case TIR_buffer_load:
     case TIR_buffer_store:
     case TIR_global_load:
     case TIR_global_store:
-    case TIR_global_store_if: return !m->copies_apart;
-    default: return false;
+    case TIR_global_store_if: return TIR_COUNTER_VM;
+    default: return NO_COUNTER;
     }
 }
 
@@ -74,13 +79,13 @@ static unsigned round_size(const struct tir_func *f, int64_t group)
 struct search {
     const struct tir_func *f;
     int64_t group;
-    bool tensor; /* the tensor data mover makes the group's copies */
+    int counter; /* enum tir_counter, of the group's copies */
 };
 
 /* True if the counter of the group's copies counts this op. */
 static bool counts(const struct search *s, const struct tir_op *op)
 {
-    return s->tensor ? op->opcode == TIR_tensor_to_lds : is_counted(s->f->machine, op);
+    return counter_of(s->f->machine, op) == s->counter;
 }
 
 static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
@@ -162,26 +167,34 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
     return newer_above(s, b, skip, seen, passes);
 }
 
-static bool is_tensor_copy(void *context, struct tir_block *b, struct tir_ref ref)
+/* Takes the counter of the group's first copy. */
+static bool take_counter(void *context, struct tir_block *b, struct tir_ref ref)
 {
-    const struct search *const s = context;
+    struct search *const s = context;
     const struct tir_op *const op = tir_op(s->f, ref);
     (void)b;
-    return op->opcode == TIR_tensor_to_lds && op->imm[0] == s->group;
+    if (!copies(op, s->group))
+        return false;
+    s->counter = counter_of(s->f->machine, op);
+    return true;
 }
 
-/* True if the tensor data mover makes the group's copies. */
-static bool has_tensor_copies(const struct tir_func *f, int64_t group)
+/* Returns the counter of the group's copies; without any, the counter of lanes' copies. */
+static int group_counter(const struct tir_func *f, int64_t group)
 {
-    return group >= 0 && tir_walk(f, f->body, is_tensor_copy, &(struct search){f, group, true});
+    struct search s = {f, group, tir_lane_copy(f->machine, 0)->counter};
+    if (group >= 0)
+        tir_walk(f, f->body, take_counter, &s);
+    return s.counter;
 }
 
 static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
 {
     struct tir_op *op = tir_op(f, b->ops[index]);
-    const struct search s = {f, op->imm[0], has_tensor_copies(f, op->imm[0])};
+    const struct search s = {f, op->imm[0], group_counter(f, op->imm[0])};
+    const bool tensor = s.counter == TIR_COUNTER_TENSOR;
     const int64_t pending = op->imm[1];
-    op->opcode = s.tensor ? TIR_wait_tensor : TIR_waitcnt;
+    op->opcode = tensor ? TIR_wait_tensor : TIR_waitcnt;
     if (s.group < 0) {
         op->imm[1] = s.group == TIR_LDS_ORDER ? -1 : 0;
         op->imm[0] = -1;
@@ -189,7 +202,7 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
     }
     const unsigned skip = (unsigned)pending * round_size(f, s.group);
     op->imm[0] = newer_before(&s, b, index, skip, 0, MAX_PASSES);
-    op->imm[1] = s.tensor ? 0 : -1;
+    op->imm[1] = tensor ? 0 : -1;
 }
 
 static bool lower_block(void *f, struct tir_block *b)

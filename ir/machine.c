@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file looks up rows in a machine's table of matrix instructions.
+ * This file looks up rows in a machine's tables of matrix instructions and copies.
  */
 #include "ir/machine.h"
 
@@ -36,4 +36,17 @@ int tir_find_mma_name(const struct tir_machine *m, const char *name)
         if (!strcmp(m->mma[i].name, name))
             return (int)i;
     return -1;
+}
+
+const struct tir_copy *tir_find_copy(const struct tir_machine *m, enum tir_space from,
+                                     enum tir_space to, unsigned bytes, unsigned element_bits,
+                                     bool descriptor)
+{
+    for (unsigned i = 0; i < m->n_copies; i++) {
+        const struct tir_copy *const row = &m->copies[i];
+        if (row->from == from && row->to == to && row->element_bits == element_bits &&
+            row->descriptor == descriptor && (!bytes || row->bytes == bytes))
+            return row;
+    }
+    return NULL;
 }

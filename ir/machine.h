@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares the machine, all that the tile IR knows about a target: matrix instructions as
- * layouts, capabilities, and the issue rules that the scheduler and the simulator share. targets/
- * fills it; ir/ never asks which gfx it is.
+ * layouts, copy atoms, capabilities, and the issue rules that the scheduler and the simulator
+ * share. targets/ fills it; ir/ never asks which gfx it is.
  */
 #ifndef IR_MACHINE_H
 #define IR_MACHINE_H
@@ -37,6 +37,31 @@ enum tir_mx { TIR_MX_E4M3 = 0, TIR_MX_E2M1 = 4 };
 
 enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
 
+/** The place that a copy atom reads or writes. */
+enum tir_space { TIR_IN_MEMORY, TIR_IN_LDS, TIR_IN_REGISTERS };
+
+/** A counter of copies in flight, which waits read: one of the ISA's, or the compiler's own. */
+enum tir_counter {
+    TIR_COUNTER_VM,     /* vmcnt: with loads and stores */
+    TIR_COUNTER_LGKM,   /* lgkmcnt: LDS and scalar loads */
+    TIR_COUNTER_DS,     /* DScnt: LDS */
+    TIR_COUNTER_ASYNC,  /* ASYNCcnt: copies to LDS only */
+    TIR_COUNTER_TENSOR, /* TENSORcnt: copies of the tensor data mover only */
+    TIR_COUNTER_HELD    /* copies whose data the compiler keeps in registers until a wait */
+};
+
+/** A copy atom: one instruction, or a load with its store, that copies between memory, LDS and
+ * registers. Plain loads and stores of registers are alike on all targets and have no rows. */
+struct tir_copy {
+    const char *name;     /* mnemonic */
+    uint8_t from, to;     /* enum tir_space */
+    uint8_t bytes;        /* of a lane; 0: a descriptor says how many */
+    uint8_t element_bits; /* of elements that lanes exchange in a transposing copy; 0: none do */
+    uint8_t block_lanes;  /* lanes that exchange elements with one another; 0: none do */
+    bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
+    uint8_t counter;      /* enum tir_counter */
+};
+
 /** A fitted knob: a number of a kernel's schedule that no rule finds. Kernels NULL ends a list.
  * The first row that names a kernel's knob gives it its value. */
 struct tir_fitted {
@@ -52,24 +77,21 @@ struct tir_machine {
     const struct tir_fitted *fitted; /* rows of targets/tuning/; NULL: none */
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
+    const struct tir_copy *copies;
+    unsigned n_copies; /* ordered: first match wins, more bytes first */
 
-    unsigned cus;             /* compute units, the size of a persistent grid */
-    uint8_t lane_bits;        /* log2 of a wave's lanes */
-    uint8_t vm_max, lgkm_max; /* the most vector memory ops, and LDS and scalar ops, that a wait
-                                  can count */
-    bool copies_apart;    /* copies to LDS have a counter of their own, and vm_max is its limit */
-    unsigned lds_bytes;   /* limit of a workgroup */
-    unsigned lds_granule; /* allocation unit */
+    unsigned cus;               /* compute units, the size of a persistent grid */
+    uint8_t lane_bits;          /* log2 of a wave's lanes */
+    uint8_t vm_max, lgkm_max;   /* the most copies to LDS, with what else their counter counts, and
+                                   the most LDS and scalar ops, that a wait can count */
+    unsigned lds_bytes;         /* limit of a workgroup */
+    unsigned lds_granule;       /* allocation unit */
     unsigned lds_bank_bytes;    /* bytes of all banks together: 128 or 256 */
     unsigned lds_segment_bytes; /* bytes of an LDS segment: two pairs of SIMDs read at the same time
                                    from two segments only. LDS that is one memory is one segment */
     unsigned vgprs_per_simd;    /* VGPRs and AGPRs per lane of a SIMD */
     unsigned wave_vgprs;        /* most VGPRs and AGPRs per lane that a wave can address */
-    unsigned to_lds_max_bytes;  /* widest copy to LDS of a lane: 4 or 16 bytes */
-    bool has_tensor_mover;      /* tensor_load_to_lds, whose counter has the limit vm_max */
     bool has_lane_swap;         /* v_permlane{16,32}_swap_b32 */
-    bool has_lds_read_tr;       /* ds_read_b64_tr_b16 and _b8 */
-    bool has_lds_read_tr16;     /* ds_load_tr16_b128 */
     bool has_cvt_pk_bf16;       /* v_cvt_pk_bf16_f32 */
     bool has_dot_bf16;          /* v_dot2_f32_bf16 */
     bool has_pk_max3;           /* v_pk_maximum3_f16 */
@@ -100,5 +122,33 @@ int tir_find_mma_scaled(const struct tir_machine *m, unsigned rows, unsigned col
 
 /** Returns the index of the row with this name, or -1. */
 int tir_find_mma_name(const struct tir_machine *m, const char *name);
+
+/** Returns the first copy atom between these places, or NULL. It transposes elements of
+ * `element_bits`; 0: none. It takes a descriptor, or else an address of each lane. `bytes` of a
+ * lane 0 accepts any number; the widest comes first. */
+const struct tir_copy *tir_find_copy(const struct tir_machine *m, enum tir_space from,
+                                     enum tir_space to, unsigned bytes, unsigned element_bits,
+                                     bool descriptor);
+
+/** Returns the copy from memory to LDS with an address of each lane, or NULL. bytes 0: the widest,
+ * which every target has. */
+static inline const struct tir_copy *tir_lane_copy(const struct tir_machine *m, unsigned bytes)
+{
+    return tir_find_copy(m, TIR_IN_MEMORY, TIR_IN_LDS, bytes, 0, false);
+}
+
+/** Returns the tensor data mover's copy from memory to LDS, or NULL. */
+static inline const struct tir_copy *tir_tensor_copy(const struct tir_machine *m)
+{
+    return tir_find_copy(m, TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true);
+}
+
+/** Returns the transposing read of LDS of `bytes` bytes a lane (0: any) for elements of
+ * `element_bits`, or NULL. */
+static inline const struct tir_copy *tir_transposing_read(const struct tir_machine *m,
+                                                          unsigned bytes, unsigned element_bits)
+{
+    return tir_find_copy(m, TIR_IN_LDS, TIR_IN_REGISTERS, bytes, element_bits, false);
+}
 
 #endif

@@ -352,7 +352,7 @@ static void check_tensor(struct tir_verifier *v, const int64_t *imm)
 {
     enum { MOST_DWORDS = 65535, SPAN = 8, MOST_SPAN = 1024, MOST_PAD = 512 };
     const int64_t rows = imm[1], bytes = imm[2], span = imm[3], pad = imm[4];
-    tir_check(v, v->f->machine->has_tensor_mover, "the machine has no tensor data mover");
+    tir_check(v, tir_tensor_copy(v->f->machine), "the machine has no tensor data mover");
     tir_check(v, rows > 0 && rows <= MOST_DWORDS, "rows is 1..%d", MOST_DWORDS);
     tir_check(v, bytes > 0 && bytes % 4 == 0 && bytes / 4 <= MOST_DWORDS,
               "bytes is no multiple of 4, or too large");
@@ -587,14 +587,15 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         break;
     case TIR_buffer_to_lds:
     case TIR_global_to_lds:
-        tir_check(v, imm[1] == 4 || imm[1] == 12 || imm[1] == 16, "bytes is 4, 12 or 16");
+        tir_check(
+            v, imm[1] > 0 && imm[1] <= UINT8_MAX && tir_lane_copy(v->f->machine, (unsigned)imm[1]),
+            "the machine copies no %lld bytes a lane to LDS", (long long)imm[1]);
         break;
     case TIR_lds_read_tr:
-        tir_check(v,
-                  (lane_bits(t.d) == 64 &&
-                   (tir_dtype_bits(t.d.dtype) == 16 || tir_dtype_bits(t.d.dtype) == 8)) ||
-                      (lane_bits(t.d) == 128 && tir_dtype_bits(t.d.dtype) == 16),
-                  "result is not 64 bits of 8 or 16 each, or 128 of 16 each");
+        tir_check(
+            v, tir_transposing_read(v->f->machine, lane_bits(t.d) / 8, tir_dtype_bits(t.d.dtype)),
+            "the machine has no transposing read of %u bits, %u each", lane_bits(t.d),
+            tir_dtype_bits(t.d.dtype));
         break;
     }
 }

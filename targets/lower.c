@@ -32,9 +32,9 @@ const struct lower_isa *lower_isa_of(const struct tgt *t)
     const struct lower_isa *const isa = rows[i].isa;
     /* Passes and templates read these capabilities from the machine. */
     assert(!isa->lane_swap == !t->machine.has_lane_swap);
-    assert(!isa->tensor_to_lds == !t->machine.has_tensor_mover);
-    assert(!isa->wait_tensor == !t->machine.has_tensor_mover);
-    assert(!isa->read_transposed == !(t->machine.has_lds_read_tr || t->machine.has_lds_read_tr16));
+    assert(!isa->tensor_to_lds == !tir_tensor_copy(&t->machine));
+    assert(!isa->wait_tensor == !tir_tensor_copy(&t->machine));
+    assert(!isa->read_transposed == !tir_transposing_read(&t->machine, 0, 16));
     assert(!isa->fp8_to_half == !t->machine.has_cvt_scale);
     return isa;
 }

@@ -57,8 +57,8 @@ struct lower_isa {
     /* Sets the kernel attributes that divide the registers. `waves` is the number per SIMD. */
     void (*set_registers)(struct lower *l, unsigned waves);
 
-    /* Waits until at most `vm` vector memory ops (with copies_apart: copies to LDS) and `lgkm` LDS
-     * and scalar ops are in flight. A negative number does not wait for its counter. */
+    /* Waits until at most `vm` ops of the counter of a lane's copies to LDS (struct tir_copy), and
+     * `lgkm` LDS and scalar ops, are in flight. A negative number does not wait for its counter. */
     void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
     /* Waits for all waves of the workgroup. */
     void (*barrier)(struct lower *l);
@@ -67,22 +67,23 @@ struct lower_isa {
 
     /* Flags of a buffer resource without stride and swizzle, whose reads past its end return 0. */
     int rsrc_flags;
-    /* Loads up to to_lds_max_bytes per lane to LDS; returns the load, or NULL if it failed. */
+    /* Loads bytes per lane to LDS, as many as a copy atom of the machine has. Returns the load, or
+     * NULL if it failed. */
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
     /* Loads 4 or 16 bytes per lane from base + lane_offset to LDS. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
     /* For targets whose copies to LDS are in registers until a wait, else NULL: stores all of them.
      * Called at the end of a block, before an op that has blocks, and before a return. */
     void (*end_copies)(struct lower *l);
-    /* Copies rows to LDS; NULL without has_tensor_mover. */
+    /* Copies rows to LDS; NULL without a tensor data mover. */
     void (*tensor_to_lds)(struct lower *l, const struct lower_tensor *t);
     /* Waits until at most `most` copies of tensor_to_lds are in flight; NULL without
-     * has_tensor_mover. */
+     * a tensor data mover. */
     void (*wait_tensor)(struct lower *l, int64_t most);
     /* Reads elements of `bits` bits from LDS, with blocks transposed between lanes; NULL if the
-     * machine has neither form. With has_lds_read_tr a lane reads 64 bits, and 16 lanes have a
-     * block: 16x4 elements of 16 bits, or 16x8 of 8 bits. With has_lds_read_tr16 a lane reads 128
-     * bits, and 8 lanes have a block: 8x8 elements of 16 bits. */
+     * machine has no such copy atom. In CDNA4 a lane reads 64 bits, and 16 lanes have a block: 16x4
+     * elements of 16 bits, or 16x8 of 8 bits. In CDNA5 a lane reads 128 bits, and 8 lanes have a
+     * block: 8x8 elements of 16 bits. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Emits a matrix instruction and returns its result. */

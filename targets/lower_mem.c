@@ -107,9 +107,8 @@ LLVMValueRef lower_buffer_store(struct lower *l, const struct tir_op *op)
 LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
 {
     unsigned bytes = (unsigned)op->imm[1];
-    if (bytes > l->t->machine.to_lds_max_bytes)
-        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u", l->t->machine.name,
-                          l->t->machine.to_lds_max_bytes, bytes);
+    if (!tir_lane_copy(&l->t->machine, bytes))
+        return lower_fail(l, "%s copies no %u bytes a lane to LDS", l->t->machine.name, bytes);
     const struct lower_copy copy = {
         .rsrc = lower_value(l, op->operands[0]),
         .lds = LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[1]), l->lds_ptr, ""),
@@ -155,9 +154,8 @@ static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, uns
 LLVMValueRef lower_global_to_lds(struct lower *l, const struct tir_op *op)
 {
     const unsigned bytes = (unsigned)op->imm[1];
-    if (bytes > l->t->machine.to_lds_max_bytes)
-        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u", l->t->machine.name,
-                          l->t->machine.to_lds_max_bytes, bytes);
+    if (!tir_lane_copy(&l->t->machine, bytes))
+        return lower_fail(l, "%s copies no %u bytes a lane to LDS", l->t->machine.name, bytes);
     l->isa->gather_to_lds(l, &(struct lower_gather){.base = lower_value(l, op->operands[0]),
                                                     .lane_offset = lower_value(l, op->operands[2]),
                                                     .lds = lower_value(l, op->operands[1]),

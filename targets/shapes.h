@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Macros that make rows of struct tir_machine from the matrix instructions in targets/facts/.
+ * Macros that make rows of struct tir_machine from the matrix instructions and the copies in
+ * targets/facts/.
  */
 #ifndef TARGETS_SHAPES_H
 #define TARGETS_SHAPES_H
@@ -70,5 +71,19 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
      .right_dtype = DTYPE_##right,                               \
      .acc_dtype = TIR_F32,                                       \
      SCALED_##shape(right)}
+
+/* Values of struct tir_copy's descriptor, by the name that rows have for them. */
+enum { ADDRESSES_LANE = false, ADDRESSES_DESCRIPTOR = true };
+
+/* struct tir_copy of a row COPY. */
+#define SHAPES_COPY(mnemonic, from_, to_, bytes_, bits, lanes, addresses, counter_, ...) \
+    {.name = mnemonic,                                                                   \
+     .from = TIR_IN_##from_,                                                             \
+     .to = TIR_IN_##to_,                                                                 \
+     .bytes = bytes_,                                                                    \
+     .element_bits = bits,                                                               \
+     .block_lanes = lanes,                                                               \
+     .descriptor = ADDRESSES_##addresses,                                                \
+     .counter = TIR_COUNTER_##counter_}
 
 #endif

@@ -44,6 +44,7 @@
 #include "op_names.h"
 #include "ir/bits.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -92,7 +93,8 @@ static const struct att_knob fitted[] = {{"loop_at", 6, {0, 1, 2, 3, 4, 6}}};
  * transposing LDS reads have no room in LDS for list entries beside rotated keys. */
 static bool takes_lists(const struct att_variant *v, const struct tir_machine *m)
 {
-    return v->q_dtype != ATT_Q_DTYPE_FP8 && (m->has_lds_read_tr || v->head_dim == v->head_dim_v);
+    return v->q_dtype != ATT_Q_DTYPE_FP8 &&
+           (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -246,7 +248,7 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
         return &mla_shared_form;
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return fp8 ? &mla_row_pairs_form : &mla_wave_pair_form;
-    if (m->has_lds_read_tr)
+    if (att_transposes_8_bytes(m))
         return &mla_one_wave_form;
     return fp8 ? &mla_dv_split_form : &mla_transpose_form;
 }
@@ -258,7 +260,7 @@ static int find_values_product(const struct mla *s, bool one_wave)
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
     const struct tir_machine *const m = s->d.m;
     const unsigned dtype = s->number.p;
-    const unsigned keys = mla_weights_fp8(s) && m->has_lds_read_tr ? WIDE_KEYS : 0;
+    const unsigned keys = mla_weights_fp8(s) && att_transposes_8_bytes(m) ? WIDE_KEYS : 0;
     int wide = -1;
     if (one_wave)
         return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, keys, dtype);

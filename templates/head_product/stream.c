@@ -123,7 +123,7 @@ static struct tir_layout weight_map(const struct stream *p)
 {
     enum { BITS = 6, SWIZZLED = 3 };
     static_assert(1 << BITS == BLOCK_ROWS, "a row has so many bits");
-    const unsigned loaded = tir_bits((p->m->to_lds_max_bytes << p->m->lane_bits) / LINE);
+    const unsigned loaded = tir_bits((tir_lane_copy(p->m, 0)->bytes << p->m->lane_bits) / LINE);
     uint8_t order[BITS];
     for (unsigned i = 0; i < BITS; i++)
         order[i] = (uint8_t)(i < loaded               ? i

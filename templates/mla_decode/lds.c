@@ -26,7 +26,7 @@ const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]
  * registers, a few instructions for 8 bytes that a lane reads. */
 static bool reads_transposed(const struct mla *s)
 {
-    return mla_weights_fp8(s) && s->d.m->has_lds_read_tr;
+    return mla_weights_fp8(s) && att_transposes_8_bytes(s->d.m);
 }
 
 /* Returns the bits of how many elements of a key a lane reads from LDS at once. 16 lanes read the

@@ -375,7 +375,7 @@ struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
 /* register_transpose.c: the same functions for c that is transposed in registers */
 
-/** True for machines without LDS reads that transpose blocks of 16 lanes (has_lds_read_tr). */
+/** True for machines without LDS reads that transpose 8 bytes of each of 16 lanes. */
 bool mla_transpose_takes(const struct tir_machine *m);
 
 /* item.c */

@@ -45,7 +45,7 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
            !att_scales_scores(v) &&
-           (mla_transpose_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
+           (mla_transpose_takes(m) || (att_transposes_8_bytes(m) && tir_lane_copy(m, 16)));
 }
 
 /* ---- Layouts ---- */

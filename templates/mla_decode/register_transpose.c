@@ -20,7 +20,7 @@
 
 enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
 
-bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
+bool mla_transpose_takes(const struct tir_machine *m) { return !att_transposes_8_bytes(m); }
 
 /* ---- Layouts ---- */
 

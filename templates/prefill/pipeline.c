@@ -35,7 +35,7 @@ bool prefill_unrolls(const struct prefill *p)
         prefill_fills_registers(p) || (prefill_groups(p) > 1 && prefill_bytes(p) == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
     const unsigned values = p->tile->keys * prefill_dv(p) / (p->tile->waves * tir_lanes(p->m));
-    const bool fits = p->m->has_lds_read_tr || (!square && values <= VALUES);
+    const bool fits = att_transposes_8_bytes(p->m) || (!square && values <= VALUES);
     const bool moves = p->source.kind == PREFILL_PAGES;
     return !moves && !att_scales_scores(p->v) && !full && fits;
 }

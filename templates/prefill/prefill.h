@@ -11,6 +11,7 @@
 #include "templates/attention/attention.h"
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
+#include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -422,7 +423,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_WORKGROUPS] == 1 && p->v->paged &&
-           (p->m->has_lds_read_tr || att_is_shuffled(p->v));
+           (att_transposes_8_bytes(p->m) || att_is_shuffled(p->v));
 }
 
 /** True if the tile runs one of the pipelines for one wave per SIMD. */
@@ -444,8 +445,8 @@ static inline unsigned prefill_dv(const struct prefill *p)
  * type. */
 static inline bool prefill_transposes_v(const struct prefill *p)
 {
-    const bool of_16_bits = p->m->has_lds_read_tr16 && prefill_bytes(p) == 2;
-    return !(p->m->has_lds_read_tr || of_16_bits) || (p->v->paged && att_is_shuffled(p->v));
+    return !tir_transposing_read(p->m, 0, 8 * prefill_bytes(p)) ||
+           (p->v->paged && att_is_shuffled(p->v));
 }
 
 /** True if the tensor data mover copies K and V to LDS, for each wave an equal part of the rows.
@@ -454,7 +455,7 @@ static inline bool prefill_transposes_v(const struct prefill *p)
 static inline bool prefill_moves_tensors(const struct prefill *p)
 {
     const bool pages = p->source.kind == PREFILL_PAGE_COPIES && !att_hides_early(p->v);
-    return p->m->has_tensor_mover && prefill_bytes(p) == 2 &&
+    return tir_tensor_copy(p->m) && prefill_bytes(p) == 2 &&
            (pages || p->source.kind == PREFILL_TENSOR) && p->tile->copy_bytes >= 16 &&
            prefill_groups(p) == 1 && !prefill_transposes_v(p) &&
            prefill_dv(p) == (unsigned)p->v->head_dim_v;

@@ -300,7 +300,7 @@ static void place_rows(struct prefill *p)
         place_item_rows(p);
         return;
     }
-    if (prefill_is_one_wave(p) && p->m->to_lds_max_bytes < 16) {
+    if (prefill_is_one_wave(p) && tir_lane_copy(p->m, 0)->bytes < 16) {
         place_rows_in_keys(p);
         return;
     }
@@ -393,7 +393,7 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
     if (!eight || t->own[PREFILL_WORKGROUPS] != 1 || !v->paged)
         return true;
-    if (m->has_lds_read_tr || att_is_shuffled(v))
+    if (att_transposes_8_bytes(m) || att_is_shuffled(v))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
     return v->kv_dtype != ATT_KV_DTYPE_INT8 ||
            att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
@@ -499,9 +499,9 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                           v->head_dim_v);
     if (!fits_waves(v, t, m, why))
         return false;
-    if (t->copy_bytes > m->to_lds_max_bytes)
+    if (t->copy_bytes > tir_lane_copy(m, 0)->bytes)
         return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
-                          m->name, m->to_lds_max_bytes);
+                          m->name, tir_lane_copy(m, 0)->bytes);
     if (t->plain && (v->logits || v->soft_cap))
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)

@@ -91,7 +91,8 @@ int prefill_workgroups(const struct prefill *p)
  * shortest and are not split. Kernels with all scalar registers in use do not split either. */
 bool prefill_splits_last_tiles(const struct prefill *p)
 {
-    const bool full = p->m->has_lds_read_tr && (prefill_bytes(p) == 1 || p->v->head_dim > 128);
+    const bool full =
+        att_transposes_8_bytes(p->m) && (prefill_bytes(p) == 1 || p->v->head_dim > 128);
     return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
 }
 
@@ -105,7 +106,7 @@ struct tir_value prefill_is_spare(struct prefill *p)
 
 bool prefill_fills_registers(const struct prefill *p)
 {
-    const bool persistent = prefill_workgroups(p) && p->m->has_lds_read_tr;
+    const bool persistent = prefill_workgroups(p) && att_transposes_8_bytes(p->m);
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
     const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
     const bool wide_keys = p->v->head_dim > 128 && p->v->head_dim_v <= 128;
@@ -508,7 +509,7 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
         return false;
     second->calls = (struct att_box){
         .rows = {{ARG_MAX_SEQLEN_K, 0, narrow ? PROMPT : MOST_UNSPLIT_KEYS}}, .count = 1};
-    if (!narrow && !m->has_lds_read_tr) /* longer prompts of few tiles have key groups */
+    if (!narrow && !att_transposes_8_bytes(m)) /* longer prompts of few tiles have key groups */
         second->also[0] =
             (struct att_box){.rows = {{ARG_TILES, m->cus + 1, INT32_MAX},
                                       {ARG_MAX_SEQLEN_K, MOST_UNSPLIT_KEYS + 1, PROMPT}},

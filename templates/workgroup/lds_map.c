@@ -11,7 +11,7 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
                                unsigned elem_bytes)
 {
     const unsigned row_bytes = cols * elem_bytes;
-    const unsigned load_bytes = m->to_lds_max_bytes << m->lane_bits;
+    const unsigned load_bytes = tir_lane_copy(m, 0)->bytes << m->lane_bits;
     const unsigned span = load_bytes > row_bytes ? load_bytes : row_bytes;
     const unsigned col_bits = tir_bits(cols), row_bits = tir_bits(rows);
     const unsigned wide = row_bytes < m->lds_bank_bytes ? row_bytes : m->lds_bank_bytes;

@@ -32,6 +32,15 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
 struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk, unsigned row_bit,
                                    unsigned bits);
 
+/** True if 16 lanes exchange 8 bytes each in a transposing read of LDS. Tiles, pipelines and
+ * layouts of some ops are for such reads or for none. Reads of another shape count as none there.
+ */
+static inline bool att_transposes_8_bytes(const struct tir_machine *m)
+{
+    const struct tir_copy *const read = tir_transposing_read(m, 8, 16);
+    return read && read->block_lanes == 16;
+}
+
 /** Returns the bytes of a buffer with this address map. */
 unsigned att_lds_bytes(const struct tir_layout *map, unsigned elem_bytes);
 

@@ -63,6 +63,16 @@ static const struct tir_mma mma[] = {
                         TIR_RC(0, 8), TIR_RC(4, 0), TIR_RC(8, 0)}},
     },
 };
+/* Copies of CDNA4, and beside them of CDNA5 those with another shape. */
+static const struct tir_copy copies[] = {
+    {"global_load_lds_dwordx4", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, 0, false, TIR_COUNTER_VM},
+    {"global_load_lds_dword", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, 0, false, TIR_COUNTER_VM},
+    {"tensor_load_to_lds", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, 0, true, TIR_COUNTER_TENSOR},
+    {"ds_read_b64_tr_b16", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, 16, false, TIR_COUNTER_LGKM},
+    {"ds_read_b64_tr_b8", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, 16, false, TIR_COUNTER_LGKM},
+    {"ds_load_tr16_b128", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, 8, false, TIR_COUNTER_LGKM},
+};
+
 const struct tir_machine test_machine = {
     .name = "test",
     .mma = mma,
@@ -76,10 +86,9 @@ const struct tir_machine test_machine = {
     .lds_bank_bytes = 128,
     .wave_vgprs = 512,
     .vgprs_per_simd = 512,
-    .to_lds_max_bytes = 16,
+    .copies = copies,
+    .n_copies = sizeof(copies) / sizeof(copies[0]),
     .has_lane_swap = true,
-    .has_lds_read_tr = true,
-    .has_tensor_mover = true,
     .has_cvt_pk_bf16 = true,
     .has_dot_bf16 = true,
     .has_pk_max3 = true,

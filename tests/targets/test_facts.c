@@ -171,6 +171,104 @@ static void peak_rate_of_bf16_follows_from_its_fastest_row(void **state)
     }
 }
 
+/* A request for a copy atom, and the atom that a target has for it. */
+struct copy_case {
+    const char *target;
+    enum tir_space from, to;
+    unsigned bytes, element_bits;
+    bool descriptor;
+    const char *name; /* NULL: the target has none */
+    unsigned block_lanes;
+    enum tir_counter counter;
+};
+
+/*
+ * Sources, the lists of instructions in the ISA manuals:
+ * CDNA3, 9.1.9 and GLOBAL opcodes 38..42: loads to LDS of at most a dword; no DS_READ_*_TR.
+ * CDNA4, 10.1: GLOBAL_LOAD_LDS_DWORD, _DWORDX3, _DWORDX4. 9.1.9: _DWORDX3 writes 12 of every 16
+ * bytes, which is no copy of 12 bytes a lane. 11.4: DS_READ_B64_TR_B16, _B8.
+ * CDNA5, 10.8: GLOBAL_LOAD_ASYNC_TO_LDS_B{8,32,64,128} with ASYNCcnt. 10.11.1: TENSOR_LOAD_TO_LDS
+ * with TENSORcnt and a descriptor in scalar registers. 11.2.4: DS_LOAD_TR16_B128; 11.2: DScnt.
+ * RDNA4, 12.1.2: LDS is accessed from registers only; its DS opcodes have no transposing load.
+ */
+static const struct copy_case copy_cases[] = {
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 16, 0, false, NULL, 0, 0},
+    {"gfx942", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
+    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0},
+    {"gfx942", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 8, false, NULL, 0, 0},
+
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_lds_dwordx4", 0,
+     TIR_COUNTER_VM},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_lds_dword", 0, TIR_COUNTER_VM},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0},
+    {"gfx950", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_read_b64_tr_b16", 16,
+     TIR_COUNTER_LGKM},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 8, false, "ds_read_b64_tr_b8", 16,
+     TIR_COUNTER_LGKM},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 16, 16, false, NULL, 0, 0},
+    {"gfx950", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 32, false, NULL, 0, 0},
+
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "global_load_async_to_lds_b128", 0,
+     TIR_COUNTER_ASYNC},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "global_load_async_to_lds_b32", 0,
+     TIR_COUNTER_ASYNC},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 12, 0, false, NULL, 0, 0},
+    {"gfx1250", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, "tensor_load_to_lds", 0, TIR_COUNTER_TENSOR},
+    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, "ds_load_tr16_b128", 8, TIR_COUNTER_DS},
+    {"gfx1250", TIR_IN_LDS, TIR_IN_REGISTERS, 8, 16, false, NULL, 0, 0},
+
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, false, "buffer_load_b128, ds_store_b128", 0,
+     TIR_COUNTER_HELD},
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 4, 0, false, "buffer_load_b32, ds_store_b32", 0,
+     TIR_COUNTER_HELD},
+    {"gfx1201", TIR_IN_MEMORY, TIR_IN_LDS, 0, 0, true, NULL, 0, 0},
+    {"gfx1201", TIR_IN_LDS, TIR_IN_REGISTERS, 0, 16, false, NULL, 0, 0},
+    {"gfx1201", TIR_IN_LDS, TIR_IN_MEMORY, 0, 0, false, NULL, 0, 0},
+};
+
+static void copy_atoms_are_those_of_the_manuals(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < sizeof(copy_cases) / sizeof(copy_cases[0]); i++) {
+        const struct copy_case *const c = &copy_cases[i];
+        const struct tir_copy *const copy =
+            tir_find_copy(&tgt_find(c->target)->machine, c->from, c->to, c->bytes, c->element_bits,
+                          c->descriptor);
+        if (!copy || !c->name) {
+            if (copy || c->name)
+                fail_msg("%s, case %u: %s", c->target, i, copy ? copy->name : "no copy");
+            continue;
+        }
+        assert_string_equal(copy->name, c->name);
+        assert_int_equal(copy->block_lanes, c->block_lanes);
+        assert_int_equal(copy->counter, c->counter);
+        assert_true(!c->bytes || copy->bytes == c->bytes);
+    }
+}
+
+/* Searches without a number of bytes take the first row, so wider copies come first. Every target
+ * copies a dword a lane, the narrowest copy of ir/address_map.c. */
+static void wider_copies_come_first(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const struct tir_machine *m = &(*t)->machine;
+        for (unsigned i = 0; i < m->n_copies; i++) {
+            const struct tir_copy *const c = &m->copies[i];
+            assert_ptr_equal(
+                tir_find_copy(m, c->from, c->to, c->bytes, c->element_bits, c->descriptor), c);
+            assert_true(
+                tir_find_copy(m, c->from, c->to, 0, c->element_bits, c->descriptor)->bytes >=
+                c->bytes);
+            assert_true(!c->element_bits == !c->block_lanes);
+        }
+        assert_non_null(tir_lane_copy(m, 4));
+    }
+}
+
 static void occupancy_follows_registers_and_lds(void **state)
 {
     (void)state;
@@ -213,6 +311,8 @@ int main(void)
         cmocka_unit_test(matrix_layouts_cover_their_shapes),
         cmocka_unit_test(rows_of_one_shape_and_type_come_with_larger_k_first),
         cmocka_unit_test(peak_rate_of_bf16_follows_from_its_fastest_row),
+        cmocka_unit_test(copy_atoms_are_those_of_the_manuals),
+        cmocka_unit_test(wider_copies_come_first),
         cmocka_unit_test(occupancy_follows_registers_and_lds),
         cmocka_unit_test(targets_are_found_by_name),
     };

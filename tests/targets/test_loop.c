@@ -128,7 +128,7 @@ static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
-        unsigned bytes = (*t)->machine.to_lds_max_bytes;
+        unsigned bytes = tir_lane_copy(&(*t)->machine, 0)->bytes;
         k.f->lds_bytes = 32768;
         struct tir_value lane = tir_lane_id(&k.b);
         struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));

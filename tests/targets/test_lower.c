@@ -623,7 +623,13 @@ static void what_a_target_lacks_is_refused_with_a_sentence(void **state)
     struct tir_value zero = tir_i32(&k.b, 0);
     struct tir_value operands[4] = {rsrc(&k), zero, tir_lane_id(&k.b), zero};
     make(&k, TIR_buffer_to_lds, no_type, operands, 4, 0, 16, 0);
-    check_refused(&k, "gfx942 loads at most 4 bytes a lane to LDS, not 16");
+    check_refused(&k, "gfx942 copies no 16 bytes a lane to LDS");
+
+    k = kernel_create("gfx1250", 1, 1); /* whose instructions copy 4 or 16 bytes of these sizes */
+    zero = tir_i32(&k.b, 0);
+    const struct tir_value three[4] = {rsrc(&k), zero, tir_lane_id(&k.b), zero};
+    make(&k, TIR_buffer_to_lds, no_type, three, 4, 0, 12, 0);
+    check_refused(&k, "gfx1250 copies no 12 bytes a lane to LDS");
 
     k = kernel_create("gfx942", 1, 1);
     make(&k, TIR_wait, no_type, NULL, 0, 2, 1, 0);

@@ -247,7 +247,7 @@ static void loads_to_lds_land_in_lane_order(void **state)
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
-        const unsigned bytes = (*t)->machine.to_lds_max_bytes;
+        const unsigned bytes = tir_lane_copy(&(*t)->machine, 0)->bytes;
         struct kernel k = kernel_create((*t)->machine.name, 2, 1);
         k.f->lds_bytes = 8192;
         struct tir_value lane = tir_lane_id(&k.b), wave = tir_wave_id(&k.b);
