@@ -90,7 +90,7 @@ class Kind(typing.NamedTuple):
     sinks: bool = False
     soft_cap: float = 0.0  # 0: none
     kv_dtype: str = "same"  # or fp8
-    kv_scale: str = "tensor"  # which numbers of fp8 share a scale; or head, of keys and values
+    kv_scale: str = "tensor"  # with fp8: what has a scale of its own, the tensor or each KV head ("head")
 
     def form(self):
         """Fields of a description and of an op that prefill and decode share."""
@@ -228,13 +228,14 @@ class LinearKind(typing.NamedTuple):
     head_dim_v: int
     state_dtype: str  # f32, bf16 or fp16
     act: str  # of the convolution: silu or none
-    decay: str = "head"  # what has a decay: a head, or with "channel" an element of a key, as in KDA layers
-    gates: str = "softplus"  # or bounded, below which a KDA layer's decay does not get
+    decay: str = "head"  # what has a decay of its own: each head, or each element of a key ("channel", as in KDA layers)
+    gates: str = "softplus"  # or "bounded": logarithms of decays have a lower bound, as in some KDA layers
 
 
 def linear_kernels(kinds, trees=False):
-    """Entries of a description for layers of these kinds: the convolution, and the recurrence of steps and drafts and that
-    of prompts, in one launch and in several for few long ones. `trees` adds kernels for drafts that form trees."""
+    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and drafts,
+    and the recurrence of prompts. The last one has one launch, or several for few long prompts. `trees` adds kernels for
+    drafts that form trees."""
     out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):
         delta = {"dtype": kind.dtype, "head_dim": kind.head_dim, "head_dim_v": kind.head_dim_v, "gates": kind.gates,
@@ -257,8 +258,8 @@ class MambaKind(typing.NamedTuple):
 
 
 def mamba_kernels(kinds, trees=False):
-    """Entries of a description for layers of these kinds: the convolution, the recurrence of decode steps and drafts, and
-    the recurrence of prompts. The last one has one launch, or two for few long prompts. `trees` adds kernels for drafts
+    """Returns the entries of a description for layers of `kinds`: the convolution, the recurrence of decode steps and drafts,
+    and the recurrence of prompts. The last one has one launch, or two for few long prompts. `trees` adds kernels for drafts
     that form trees."""
     out, tree = [], {"tree": [False, True]} if trees else {}
     for kind in dict.fromkeys(kinds):

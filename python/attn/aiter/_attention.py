@@ -348,8 +348,8 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                       softmax_scale, causal, window_size, block_table, softcap, q_descale, k_descale,
                       v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
-    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale are one number, expanded or
-    not, or [sequences, kv heads], where a stride may be 0. Returns out."""
+    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. k_descale and v_descale have one element, which may be
+    expanded, or are [sequences, kv heads], where a stride of 0 shares scales. Returns out."""
     call = "unified_attention"
     c.refuse_bytes(call, k, "fp4")
     made, scales = made_of(call, q, q_descale, out, k)

@@ -50,7 +50,7 @@ def as_shuffled(key_cache, value_cache):
 
 def reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale,
                             v_scale):
-    """New tokens into NHD pages. Scales are one, or as in vLLM [kv heads]."""
+    """Writes new tokens to NHD pages. k_scale and v_scale have one element, or one for each KV head, as vLLM passes them."""
     call = "reshape_and_cache_flash"
     k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
     write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, False, ("tensor", "head"))

@@ -421,9 +421,9 @@ def refuse_bytes(call, x, meant):
 
 
 class Cache:
-    """A cache as a call gives it: k and v as libattn takes them, and the descriptor. `kinds` are the scales
-    that the call has: of others AITER would read the first, or what is not there. Scales of a kind "head" are
-    [sequences, kv heads], or [1, kv heads] and [kv heads] for all sequences."""
+    """A cache as a call gives it: k and v as libattn takes them, and the descriptor. `kinds` are the kinds of
+    scales that the call reads. Others are refused: AITER would read only their first element, or beyond their last.
+    Scales of kind "head" are [sequences, kv heads]. As [1, kv heads] or [kv heads] all sequences share them."""
 
     def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None,
                  kinds=("tensor", "token", "block"), sequences=0):

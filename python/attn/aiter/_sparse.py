@@ -5,13 +5,15 @@ from attn.aiter import _split
 from attn.attention import new_like
 
 MIXED_ROW, CHUNK = 584, 16  # bytes of a row: 448 of fp8, 64 elements of 16 bits, scales; a page has a multiple of CHUNK bytes
-PLANE_ROW, ROTATED = 512, 64  # bytes of a row in its first tensor: 448 of fp8, 7 scales twice, 50 unused; elements in its second
+# A row in two tensors: PLANE_ROW bytes in the first, which are 448 of fp8, 7 scales of one byte, each twice, and 50 unused
+# bytes. The second has ROTATED elements of 16 bits.
+PLANE_ROW, ROTATED = 512, 64
 
 
 def pool_of(call, q, pool):
     """Returns a pool's descriptor, its tensors as mla_decode takes them, and its number of rows. Pools are [rows, D],
-    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales. A pair is [rows, 512] of fp8 with
-    scales and [rows, 64] of 16 bits."""
+    [pages, P, D] or, of bytes, [pages, P, 584]: the rows of a page, then their scales. A pool in
+    two tensors is a pair: [rows, 512] bytes of fp8 and scales, and [rows, 64] elements of 16 bits."""
     if isinstance(pool, tuple):
         cache, tensors = planes_of(call, *pool)
         return cache, tensors, pool[0].shape[0]
@@ -25,7 +27,8 @@ def pool_of(call, q, pool):
 
 
 def planes_of(call, narrow, wide, page=1):
-    """Returns the descriptor and the tensors of rows in two tensors: fp8 with scales, [rows, 512], and 16 bits, [rows, 64]."""
+    """Returns the descriptor and the tensors of a cache whose rows are in two tensors: `narrow` [rows, 512] bytes of fp8 and
+    scales, `wide` [rows, 64] elements of 16 bits. A page has `page` rows."""
     rows = c.count(narrow) // PLANE_ROW
     c.refuse(call, rows=(narrow.shape[-1] != PLANE_ROW or wide.shape[-1] != ROTATED or c.count(wide) // ROTATED != rows,
                          f"a row has {narrow.shape[-1]} bytes and {wide.shape[-1]} elements, not 512 and 64"))
@@ -35,7 +38,8 @@ def planes_of(call, narrow, wide, page=1):
 
 
 def joined_queries(call, narrow, wide):
-    """Returns q [tokens, heads, 512] of 16 bits: each head is a row in two tensors, and cache_gather reads rows."""
+    """Returns q [tokens, heads, 512] of 16 bits from queries in two tensors. cache_gather reads each head as a row of a
+    cache."""
     s, (tokens, heads) = c.session(wide), narrow.shape[:2]
     page = heads & -heads  # a kernel for any page size takes powers of two
     cache, tensors = planes_of(call, narrow, wide, page)
@@ -71,7 +75,7 @@ def merged(first, first_starts, then, then_starts, offset):
 
 def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
     """Attention of q [tokens, heads, D] over lists of rows: query t has indices[indptr[t]:indptr[t + 1]]. Entries after the
-    pool's last row name rows of `second`, [rows, D] or a pair as a pool's. An entry below 0 is no row. sinks [heads], or
+    pool's last row name rows of `second`, [rows, D] or a pair like a pool's. An entry below 0 is no row. sinks [heads], or
     None. Returns out."""
     cache, tensors, last = pool_of(call, q, pool)
     out = new_like(q) if out is None else out
@@ -92,8 +96,8 @@ def attend(call, q, pool, indices, indptr, sinks, scale, out=None, second=None):
 def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale, kv_scales=None, block_h=None, kv_splits=None,
                      has_invalid=True, skip_reduce=False, USE_EXP2=None, *, extra_cache=None, extra_indices=None, extra_indptr=None):
     """Decode over lists of rows of a pool in 16 bits or of 584 bytes, and of extra_cache, a pool of the same form. libattn
-    chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. skip_reduce has no effect on one part,
-    as AITER has it."""
+    chooses tiles and parts: block_h, kv_splits, has_invalid and USE_EXP2 are ignored. With kv_splits of 1
+    skip_reduce changes nothing, as in AITER; else it is refused."""
     call = "pa_decode_sparse"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
              skip_reduce=(bool(skip_reduce) and kv_splits != 1, "the parts of an output are always combined"))
@@ -102,8 +106,8 @@ def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_sc
     mixed = unified_kv.ndim == 3 and unified_kv.shape[2] == MIXED_ROW
     c.refuse(call, extra_cache=(c.dtype(extra_cache) != c.dtype(unified_kv) or extra_cache.shape[-1] != unified_kv.shape[-1] or
                                 (mixed and extra_cache.shape[1] != unified_kv.shape[1]),
-                                f"two caches under one softmax have rows of one form, and of 584 bytes pages of one size: they "
-                                f"are {tuple(unified_kv.shape)} and {tuple(extra_cache.shape)}"))
+                                f"attention to two caches needs rows of one form, and pages of one size where rows have 584 "
+                                f"bytes: here {tuple(unified_kv.shape)} and {tuple(extra_cache.shape)}"))
     last = unified_kv.shape[0] * (unified_kv.shape[1] if unified_kv.ndim == 3 else 1)
     indices, starts = merged(kv_indices, kv_indptr, extra_indices, extra_indptr, last)
     rows = c.view(extra_cache, extra_cache.shape[0], -1) if mixed else c.view(extra_cache, -1, extra_cache.shape[-1])
@@ -137,11 +141,11 @@ def pa_sparse_prefill_opus(q, unified_kv, kv_indices_prefix, kv_indptr_prefix, k
 def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, *, sink,
                          split_indptr=None, sm_scale=None, out_16_nosplit=0, num_kv_splits=None, logits=None, attn_lse=None,
                          kv_last_page_lens=None):
-    """Decode over lists of rows in two tensors, of queries in two tensors, on every target. sm_scale counts, which AITER
-    ignores; None is 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens, 1, heads, 512], None)."""
+    """Decode over lists of rows in two tensors, with queries in two tensors, on every target. Scores are multiplied by
+    sm_scale, which AITER's kernel ignores; None: 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens, 1, heads, 512], None)."""
     call = "mla_decode_fwd_v4_nm"
     c.refuse(call, max_seqlen_q=(max_seqlen_q != 1, "queries that share a list: each query needs its own"),
-             logits=(logits is not None or attn_lse is not None, "the parts of an output are not handed out"))
+             logits=(logits is not None or attn_lse is not None, "the parts of an output are not returned"))
     tokens = q.shape[0]
     scale = PLANE_ROW ** -0.5 if sm_scale is None else sm_scale
     pool = c.view(kv_buffer, -1, PLANE_ROW), c.view(kvrope, -1, ROTATED)
@@ -152,9 +156,9 @@ def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indp
 def mla_decode_v4_asm(Q, qrope, KV, kvrope, qo_indptr, kv_indptr, kv_page_indices, split_indptr, sink, max_seqlen_q, softmax_scale,
                       out_16_nosplit, num_kv_splits, splitData, splitLse, output, valid_split_count=None,
                       use_valid_split_count_reduce=0, kv_last_page_lens=None):
-    """The same as one kernel of AITER's, for one part, which goes to output."""
+    """Decodes like mla_decode_fwd_v4_nm(), by the arguments of AITER's kernel. It takes one part only, and writes output."""
     c.refuse("mla_decode_v4_asm", out_16_nosplit=(not out_16_nosplit or num_kv_splits != 1,
-                                                  "the parts of an output are not handed out"))
+                                                  "the parts of an output are not returned"))
     mla_decode_fwd_v4_nm(Q, qrope, KV, kvrope, output, qo_indptr, kv_indptr, kv_page_indices, max_seqlen_q, sink=sink,
                          sm_scale=softmax_scale)
 

@@ -121,8 +121,8 @@ ROWS = (
      "`two_sources`", "`kv_scales`, `skip_reduce` of several parts, an `extra_cache` of other rows or, of 584 bytes, other pages"),
     (("mla_decode_fwd_v4_nm", "mla_decode_v4_asm", "pa_sparse_prefill_fp8_opus"), "ATOM, SGLang",
      "lists of rows of DeepSeek-V4 in two tensors, 512 bytes with scales and 64 elements, on both targets, by kernels with "
-     "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. The scale counts, which AITER "
-     "ignores", "several queries of a list, `logits`, `attn_lse`"),
+     "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. Scores are multiplied by "
+     "`sm_scale`, which AITER ignores", "several queries of a list, `logits`, `attn_lse`"),
     (("unified_attention_sparse_mla",), "",
      "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
      "caches of fp8"),

@@ -60,8 +60,8 @@ def typed(module, name, like):
 
 
 def aligned(rows):
-    """Returns rows [tokens, channels] of 16 bits whose starts are multiples of 16 bytes, which kernels need: the rows
-    themselves, or a copy. Projections that an engine computes together may have rows of another length."""
+    """Returns rows [tokens, channels] of 16 bits that begin at multiples of 16 bytes, as kernels need: `rows`, or a
+    dense copy. Rows that are a part of a wider projection may begin elsewhere."""
     return rows if c.strides(rows)[0] % 8 == 0 and c.address(rows) % 16 == 0 else c.dense(rows)
 
 

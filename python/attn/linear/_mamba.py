@@ -11,11 +11,11 @@ from attn.linear import _launches as launches
 
 
 class Parameters(typing.NamedTuple):
-    """A layer's parameters. Those that are not float32 already are converted by each call, apart from the convolution's."""
+    """A layer's parameters. Each call converts rate, d and dt_bias to float32 unless they have that type."""
     weight: typing.Any  # of the convolution [channels, taps]
     bias: typing.Any  # of the convolution [channels]; None: none
-    rate: typing.Any  # [heads], A
-    d: typing.Any  # [heads]
+    rate: typing.Any  # A [heads]
+    d: typing.Any  # D [heads]
     dt_bias: typing.Any  # [heads]
 
 
@@ -53,7 +53,7 @@ class Core:
             self._tensors(given, rows, dt, out, states), state_slots=slots, **more))
 
     def _convolve(self, given, rows, windows, slots, **more):
-        """Returns the convolution of rows [tokens, channels] and moves the windows on."""
+        """Returns the convolution of rows [tokens, channels] and updates the windows."""
         rows = calls.aligned(rows)
         out = new_like(rows, tuple(rows.shape))
         calls.convolve(self.call, rows, given.weight, given.bias, windows, calls.indices(slots), self.activation, self.first,

@@ -24,8 +24,8 @@ def register():
         ATTENTION_BACKEND_CHOICES.append("attn")
 
     def linear_kernels(runner):
-        """Puts the plugin's backend of linear layers in the place of SGLang's, which SGLang makes next. Returns the entries
-        of a description for them."""
+        """Replaces the class by which SGLang next makes its backend of gated delta nets, KDA or Mamba2 layers. Returns the
+        entries of a description for these layers; none if the model has none."""
         from sglang.srt.configs.hybrid_arch import hybrid_gdn_config, hybrid_kda_config, mamba2_config
         config = runner.model_config
         if hybrid_gdn_config(config) is not None:

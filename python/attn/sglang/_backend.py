@@ -38,8 +38,8 @@ _opened = {}  # {ordinal: (entries of a description, their Device)}
 
 
 def open_device(runner, entries):
-    """Returns the device of a model with kernels of `entries`, which attn.aiter's calls take too. A draft model's device also
-    has the target's kernels, since the calls of both go to the one that was opened last."""
+    """Returns the device of a model with the kernels of `entries`. The calls of attn.aiter take the device that was opened
+    last, for both models, so a draft model's device also has the target's kernels."""
     ordinal = runner.gpu_id if torch.cuda.is_available() else 0
     known, device = _opened.get(ordinal, ((), None))
     if runner.is_draft_worker:
@@ -86,9 +86,9 @@ class Pages:
         return self.lengths[:n], self.table[:n], self.starts[:n + 1], longest
 
     def fill_drafts(self, batch, step, topk, steps):
-        """Fills in step `step` of `steps` in which a draft model proposes tokens: `topk` branches of each sequence, each with
-        a query. Returns what fill() does. batch.seq_lens counts no draft. SGLang reserves the tokens after a sequence for the
-        branches, one branch after the other. It takes several branches with pages of one token only."""
+        """Fills in step `step` of the `steps` in which a draft model proposes tokens. Each of a sequence's `topk` branches is a
+        row with one query. Returns what fill() returns. batch.seq_lens counts no draft. After a sequence SGLang reserves
+        `steps` slots for each branch, one branch after the other. It allows several branches with pages of one token only."""
         n = batch.batch_size
         rows, before = n * topk, batch.seq_lens.repeat_interleave(topk)
         torch.add(before, step + 1, out=self.lengths[:rows])

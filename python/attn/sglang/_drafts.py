@@ -7,8 +7,8 @@ from sglang.srt.speculative.draft_utils import DraftBackendFactory
 
 
 class DraftSteps:
-    """SGLang's interface to the backends of consecutive steps. The last step has no attention: SGLang takes the tokens that the
-    step before it scores."""
+    """The backends of the steps of a draft model, with the methods that SGLang calls. The last step has no backend: its tokens
+    come from the scores of the step before."""
     needs_cpu_seq_lens = False
 
     def __init__(self, runner, backend, topk, steps):
@@ -39,7 +39,7 @@ def install(make):
         return
 
     def create(factory, backend_name, backend_map, error_template, stamps_children=False):
-        """Takes SGLang's arguments. Only decode backends have children."""
+        """Creates a backend as SGLang's method does. With stamps_children it is for decode, and has a backend for each step."""
         def ours():
             runner = factory.draft_model_runner
             backend = make(runner)

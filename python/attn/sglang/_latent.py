@@ -50,7 +50,7 @@ class LatentBackend(LatentRows):
     """Attention of queries [tokens, heads, latent + rope] to a pool of latents."""
 
     def __init__(self, runner, linear=()):
-        """`linear` are entries of a description for layers that are no attention."""
+        """`linear` are entries of a description for layers without attention."""
         super().__init__(runner)
         self.kind = kind_of(runner)
         drafts, most = drafts_of()[0], min(ROWS // self.kind.heads, MOST_DRAFTS)

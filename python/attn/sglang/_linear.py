@@ -35,7 +35,7 @@ def kernels(runner, decay="head"):
 
 def parents_of(step):
     """Returns the parent of each draft in its sequence, int32 [sequences, drafts], for drafts that form trees; None for chains.
-    SGLang has the first child of each draft and its next sibling, and has both planned with the step."""
+    `step` has the first child and the next sibling of each draft, below 0 for none. The parents are computed once a step."""
     first, sibling = step.retrieve_next_token, step.retrieve_next_sibling
     if first is None:
         return None
@@ -57,13 +57,13 @@ def places_of(backend, forward_batch, slots):
 
 
 def chain(slots, drafts):
-    """Returns parents_of() of chains of `drafts` drafts for the sequences of `slots`."""
+    """Returns parents as parents_of() does, for the sequences of `slots` with chains of `drafts` drafts."""
     return (torch.arange(drafts, dtype=torch.int32, device=slots.device) - 1).clamp(min=0).repeat(slots.shape[0], 1)
 
 
 class Launches:
     """The launches of a layer, for a backend of SGLang. Slots below 0 are padding."""
-    decay, dense_windows = "head", False  # windows after drafts that are next to each other, and do not overlap
+    decay, dense_windows = "head", False  # dense_windows: SGLang's windows after successive drafts do not overlap in memory
 
     def windows(self, cache):
         """Returns the windows of a layer's convolution [slots, channels, taps - 1]."""
@@ -130,7 +130,7 @@ class Launches:
         return layer.activation
 
     def convolve(self, layer, windows, rows, slots, starts, **more):
-        """Returns the convolution of rows [tokens, channels] and moves the windows in the cache on."""
+        """Returns the convolution of rows [tokens, channels] and updates the windows in the cache."""
         rows = calls.aligned(rows)
         out = rows.new_empty(rows.shape)
         calls.convolve("attn", rows, calls.typed(layer, "conv_weights", rows), calls.typed(layer, "bias", rows), windows,
@@ -152,8 +152,8 @@ class LinearBackend(Launches, gdn_backend.GDNAttnBackend):
     """SGLang's backend of gated delta nets with attnc's launches."""
 
     def forward_decode(self, layer, forward_batch, mixed_qkv, a, b, **kwargs):
-        """Runs steps(). mixed_qkv has packed rows, or is a tuple of the two projections that have z too. Returns the output,
-        and z if there is one."""
+        """Runs steps(). mixed_qkv has packed rows of q, k and v, or is a tuple of two projections: q, k, v and z; b and a.
+        Returns the output, and z in the second case."""
         if not isinstance(mixed_qkv, tuple):
             return self.steps(layer, forward_batch, mixed_qkv, a, b)
         rows, z, b, a = gdn_backend.fused_qkvzba_split_reshape_cat_contiguous(

@@ -2,8 +2,8 @@
 """SGLang's backend for the Mamba2 layers of hybrid models (Granite-4, Nemotron-H, Falcon-H1) on attnc's kernels, beside the
 attention backend "attn".
 
-SGLang plans the steps itself and keeps the states. A layer launches the convolution and the recurrence, once for prompts, which
-are first in a batch, and once for decode steps; then the gated norm. Its products are SGLang's."""
+SGLang plans the steps itself and keeps the states. A layer launches convolution and recurrence once for the prompts of a batch,
+which come first, and once for its decode steps. Then it launches the gated norm. SGLang computes the projections."""
 import torch
 from sglang.srt.layers.attention import hybrid_linear_attn_backend as hybrid
 from sglang.srt.layers.attention.mamba.mamba import MambaMixer2
@@ -16,7 +16,7 @@ from attn.linear._mamba import Core, Parameters
 from attn.sglang._backend import drafts_of
 from attn.sglang._linear import DTYPES, parents_of
 
-WIDEST = 8192  # elements of a group of gated_rmsnorm
+WIDEST = 8192  # elements of the widest group of gated_rmsnorm
 
 
 def mixers(runner):
@@ -32,8 +32,7 @@ def kind_of(mixer, dtype, state_dtype):
 
 
 def norms_here(norm):
-    """True if a kernel computes a gated norm on this rank: its groups lie on one rank each, and have a width that kernels
-    take."""
+    """True if a kernel computes a gated norm on this rank: no group lies over several ranks, and kernels take the width."""
     return norm.use_rms_norm and norm.n_groups % norm.tp_size == 0 and norm.group_size % 32 == 0 and norm.group_size <= WIDEST
 
 
@@ -107,7 +106,7 @@ class MambaBackend(hybrid.Mamba2AttnBackend):
         step = self.forward_metadata
         count = step.draft_token_num
         slots = step.mamba_cache_indices[:step.num_decodes]
-        places = torch.arange(slots.shape[0], dtype=torch.int32, device=slots.device)  # as SGLang copies from them
+        places = torch.arange(slots.shape[0], dtype=torch.int32, device=slots.device)  # the rows from which SGLang copies
         parents, tokens = parents_of(step), slots.shape[0] * count
         core, given = parts(mixer, rows, cache.temporal)
         convolved = calls_of_sglang.causal_conv1d_update(

@@ -29,14 +29,14 @@ torch.cuda.get_device_capability = capability
 
 
 def take_trees():
-    """Makes SGLang build and verify trees of drafts by its kernels in Triton, which TRITON_INTERPRET=1 runs on the host. SGLang
-    names the platforms that take them in its source."""
+    """Makes SGLang build and verify trees of drafts by its kernels in Triton, which TRITON_INTERPRET=1 runs on the host. SGLang's
+    source lists the platforms of these kernels, so this platform passes for XPU."""
     from sglang.kernels.ops.speculative import spec_tree
     spec_tree._is_xpu = True
 
 
 def cache_slots(*, req_pool_indices, req_to_token, start_offset, end_offset, **sizes):
-    """Returns the slots of the pool for tokens start_offset to end_offset of each sequence, one sequence after the other."""
+    """Returns the slots of the pool for tokens start_offset up to end_offset - 1 of each sequence, in the order of sequences."""
     column = torch.arange(req_to_token.shape[1], device=req_to_token.device)
     inside = (column >= start_offset[:, None]) & (column < end_offset[:, None])
     return req_to_token[req_pool_indices.long()][inside].long()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SGLang's attention backend "attn" for latent attention to the keys that an indexer chooses (DeepSeek-V3.2, GLM-5).
 
-All tokens of a step are rows with lists of slots, prompts as well. The backend replaces the indexers' forward(): after its
-products Selection.write() makes queries and keys, and Selection.choose() selects slots. SGLang passes them on to
-attention, also of layers that share another layer's choice."""
+Each token of a step, also of a prompt, is a row with a list of slots of its own. The backend replaces forward() of the model's
+indexers. After an indexer's products, Selection.write() converts queries and writes keys to the indexer's cache, and
+Selection.choose() selects slots. SGLang passes the slots to the attention of the layer, and of layers that share its choice."""
 import functools
 
 import torch
@@ -35,7 +35,7 @@ def indexer_kind(indexer, dtype):
 
 
 class Rows:
-    """A step's rows: keys that each one sees, and its sequence. They stay from step to step."""
+    """Tensors of a step with the sequence of each row, and how many keys it sees and chooses. All steps use the same tensors."""
 
     def __init__(self, rows, device):
         self.numbers = torch.arange(rows, dtype=torch.int32, device=device)

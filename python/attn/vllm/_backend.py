@@ -19,7 +19,7 @@ from attn.vllm import _common
 
 
 def scales_heads():
-    """True if the checkpoint has a scale for each KV head, as vLLM says of it."""
+    """True if the checkpoint has a scale for each KV head: the strategy attn_head in vLLM's configuration of it."""
     scheme = getattr(get_current_vllm_config().quant_config, "kv_cache_scheme", None)
     return scheme is not None and scheme.get("strategy") == "attn_head"
 
@@ -112,7 +112,7 @@ class Impl(AttentionImpl):
         return output
 
     def scales(self, layer):
-        """The scales of a layer's keys and values by name: of the tensor, or of each KV head."""
+        """Returns the scales of a layer's keys and values by name: [1] for the tensor, or [1, kv heads]."""
         return {name: _common.scale(layer, "_" + name, self.scale_shape) for name in ("k_scale", "v_scale")}
 
     def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
@@ -167,7 +167,7 @@ class Impl(AttentionImpl):
 
 
 class Backend(_common.Forms, AttentionBackend):
-    """The backend ATTN. Kernels take pages of 2^n tokens; vLLM cuts a hybrid model's larger ones."""
+    """The backend ATTN. Kernels take pages of 2^n tokens; vLLM divides a hybrid model's larger pages."""
     name, impl, builder = "ATTN", Impl, Builder
     forward_includes_kv_cache_update = False
 

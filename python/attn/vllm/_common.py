@@ -10,8 +10,8 @@ from attn.aiter import _common as calls
 
 
 class Forms:
-    """The forms that a backend takes. vLLM reads them before it chooses one for a layer. `impl` is the class of a layer's
-    attention, `builder` plans its steps. `sizes` are elements of a head (None: others decide), `pages` tokens of a page."""
+    """Members of a backend that vLLM reads before it chooses one for a layer. `impl` is the class of a layer's attention,
+    `builder` plans its steps. `sizes` are elements of a head (None: supports_head_size() decides), `pages` tokens of a page."""
     name = impl = builder = sizes = None
     pages = (16, 32, 64, 128, 256)
     supported_dtypes = [torch.float16, torch.bfloat16]
@@ -76,7 +76,7 @@ def stream(x):
 
 
 def scale(layer, name, shape=(1,)):
-    """The scales of a cache in a shape, [1] or [1, kv heads]; the same object each time."""
+    """Returns the scales of a layer's cache in a shape, [1] or [1, kv heads]; the same object each time."""
     found = layer.__dict__.get("attn" + name)
     given = getattr(layer, name)
     if found is None or found[0] is not given:

@@ -25,8 +25,8 @@ class Layer:
     ours, session, decay, lower_bound = False, None, "head", None
 
     def serve(self, vllm_config, backends, key_width, key_dim, value_dim, **kind):
-        """Makes the layer attnc's if the attention backend is one of `backends`. key_width: elements of all keys of a token
-        on this rank; `kind` are fields of a LinearKind."""
+        """Makes the layer run on attnc's kernels if the attention backend is one of `backends`. key_width: elements of all keys
+        of a token on this rank; `kind` are fields of a LinearKind."""
         self.ours = getattr(vllm_config.attention_config.backend, "name", None) in backends
         if not self.ours:
             return
@@ -126,7 +126,8 @@ class GatedDeltaNet(Layer, QwenGatedDeltaNetAttention):
 
 @PluggableLayer.register_oot(name="KimiGatedDeltaNetAttention")
 class KimiDeltaNet(Layer, KimiGatedDeltaNetAttention):
-    """vLLM's KDA layer, whose core and gated norm are attnc's where the attention backend is ATTN_MLA, else vLLM's own."""
+    """vLLM's KDA layer, whose core and gated norm are attnc's where the attention backend is ATTN or ATTN_MLA, else
+    vLLM's own."""
     decay = "channel"
 
     def __init__(self, config, vllm_config, prefix=""):

@@ -66,7 +66,7 @@ class Impl(MLACommonImpl):
             raise NotServed("ATTN_MLA", "latent attention with a window, a soft cap, ALiBi's slopes or without a causal mask")
         self.supports_quant_query_input = False  # queries keep their 16 bits beside a cache of fp8
         self.fp8 = kv_cache_dtype.startswith("fp8")
-        self.decode_queries = _common.decode_queries(get_current_vllm_config())  # vLLM sets it only while it makes layers
+        self.decode_queries = _common.decode_queries(get_current_vllm_config())  # vLLM has a current configuration only while it makes layers
         self.latent_kind = _engine.LatentKind(
             dtype=_common.dtype_name(torch.get_default_dtype()), heads=num_heads, latent=self.kv_lora_rank,
             rope=self.qk_rope_head_dim, head_dim=self.qk_head_dim, head_dim_v=self.v_head_dim, scale=self.scale,

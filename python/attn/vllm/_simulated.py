@@ -70,7 +70,7 @@ class Platform(CpuPlatform):
 
 
 def take_models():
-    """Makes vLLM use its models for AMD GPUs where those for others need a GPU of NVIDIA."""
+    """Makes vLLM use its AMD model of Kimi Linear. The other one needs a GPU of NVIDIA."""
     from vllm import ModelRegistry
     ModelRegistry.register_model("KimiLinearForCausalLM", "vllm.models.kimi_k3.amd.linear:KimiLinearForCausalLM")
 
