@@ -5,7 +5,7 @@ from headers import GUARD, tensor_doc
 from schema import FIXED, Member, Scalar, Tensor
 
 CACHE = ["k_cache", "v_cache", "k_scale", "v_scale"]
-LATENT_CACHE = ["k_cache", "v_cache", "k_scale"]  # v_cache only of rows in two tensors
+LATENT_CACHE = ["k_cache", "v_cache", "k_scale"]  # v_cache is passed with layout PLANES only
 PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
 
 
@@ -33,7 +33,7 @@ def row(t, op):
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
     needed = expression(t.when or "1", op)
-    # A tensor that depends on another pointer of the call is optional, where the descriptor does not rule it out.
+    # A tensor that depends on another pointer of the call is optional. If the descriptor rules it out, it is not needed.
     optional = t.optional or "a->" in needed
     if "a->" in needed:
         apart = [] if "||" in needed or "?" in needed else needed.split(" && ")
@@ -127,7 +127,8 @@ def members(op):
                     "NHD [pages, page_size, kv_heads, head_dim_v]; SHUFFLE [pages, kv_heads, "
                     "page_size / x, head_dim_v, x]; SHUFFLE_K [pages, kv_heads, head_dim_v, page_size]",
                     "float32 [1], [pages, kv_heads, page_size], [pages, kv_heads] or [batch, kv_heads], as "
-                    "desc.cache.scale says; of the last [1, kv_heads] for all sequences, and any stride may be 0", "the same, with the same strides"]
+                    "desc.cache.scale says; with ATTN_KV_SCALE_HEAD [1, kv_heads] is for all sequences, and strides may be 0",
+                    "the same, with the same strides"]
             rows = list(zip(CACHE, docs))
             if op.cache["latent"]:
                 docs = ["[pages, page_size, 1, head_dim]; ATTN_FP8 as uint8",

@@ -76,13 +76,13 @@ typedef void (*attn_log_function)(void *user, enum attn_log_level level, const c
 /**
  * Opens the pack at `path`. Header, shared strings and index are read and checked at once, a kernel
  * only when it is needed. The file must not change while the pack is open. Release with
- * attn_pack_close(). ATTN_BAD_ARGUMENT: a pointer is NULL. ATTN_IO: no such regular file.
- * ATTN_BAD_PACK, ATTN_PACK_VERSION_UNKNOWN: no pack that this library reads. ATTN_NO_MEMORY.
+ * attn_pack_close(). ATTN_BAD_ARGUMENT: a pointer is NULL. ATTN_IO: not a file that can be read.
+ * ATTN_BAD_PACK: not a pack, or a damaged one. ATTN_PACK_VERSION_UNKNOWN. ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
 
-/** Opens a pack in memory like attn_pack_open(). The bytes are 8-byte aligned, else it is
- * ATTN_BAD_ARGUMENT, remain the caller's and must outlive the pack. size counts bytes. */
+/** Opens a pack of `size` bytes in memory like attn_pack_open(). The bytes remain the caller's and
+ * must outlive the pack. ATTN_BAD_ARGUMENT also if they are not 8-byte aligned. */
 ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack);
 
 /** Closes a pack. Devices that were opened with the pack keep it alive. NULL is allowed. */
@@ -125,8 +125,8 @@ ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
                                  struct attn_kernel_info *info);
 
 /** Returns the i-th field of the n-th kernel's dispatch key, both from 0 on, spelt as in a
- * description. Strings live as long as the pack. Errors are as of attn_pack_kernel(); a field that
- * the key lacks is ATTN_BAD_ARGUMENT. */
+ * description. Strings live as long as the pack. The errors are the same as of attn_pack_kernel().
+ * ATTN_BAD_ARGUMENT also if the key has no such field. */
 ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
                                        const char **field, const char **value);
 
@@ -162,9 +162,9 @@ struct attn_device_options {
 /**
  * Binds a GPU to packs. If several packs have a kernel for the same key, the last such pack is
  * used. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close(). The packs
- * may be closed before. ATTN_BAD_ARGUMENT: a pointer is NULL, not 1 to 1,024 packs, or unknown
- * flags. ATTN_NO_HIP, ATTN_NO_DEVICE and ATTN_HIP_FAILED: HIP or the GPU is not there.
- * ATTN_NO_MEMORY.
+ * may be closed before the device. ATTN_BAD_ARGUMENT: a pointer is NULL, pack_count is not 1 to
+ * 1,024, or flags are unknown. ATTN_NO_HIP, ATTN_NO_DEVICE, ATTN_HIP_FAILED: HIP or the GPU is
+ * missing or fails. ATTN_NO_MEMORY.
  */
 ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
                                  const struct attn_device_options *options,

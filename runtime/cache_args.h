@@ -20,8 +20,8 @@ enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
 /* Bytes of a row with layout PLANES: in k, 448 fp8 elements, 14 scales and 50 unused, and in v. */
 enum { ATTN_PLANE_ROW = 512, ATTN_PLANE_ROTATED = 64 * 2 };
 
-/* Returns the bytes of a row of k, or with `value` of v. Where rows are not of bytes it is their
- * number of elements, `dim`. */
+/* Returns the length of a row of k, or with `value` of v: bytes with PLANES and PACKED, otherwise
+ * `dim` elements. */
 static inline int64_t attn_row_length(enum attn_kv_layout layout, bool value, int64_t dim)
 {
     if (layout == ATTN_KV_PLANES)
@@ -83,7 +83,8 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
-/* Removes the first `count` sequences from the scales of a call's cache, where each has its own. */
+/* Removes the first `count` sequences from the scales of a call's cache. Changes only those with
+ * ATTN_KV_SCALE_HEAD. */
 void attn_cache_skip(const struct attn_cache_desc *desc, int64_t count, union attn_value *values);
 
 /* Removes the first `count` sequences from the page lists of a call. */

@@ -157,7 +157,7 @@ int attn_cache_copy_fill(const struct attn_cache_copy_desc *d, const struct attn
     const struct attn_cache_heads heads = {d->kv_heads, d->head_dim, d->head_dim_v};
     struct attn_cache_desc cache = d->cache;
     if (cache.scale == ATTN_KV_SCALE_TENSOR || cache.scale == ATTN_KV_SCALE_HEAD)
-        cache.scale = ATTN_KV_SCALE_NONE; /* scales that pages do not have need no copy */
+        cache.scale = ATTN_KV_SCALE_NONE; /* scales outside of the pages are not copied */
     int r = attn_cache_fill(&cache, &heads, &a->to, to);
     if (!r)
         r = attn_cache_fill(&cache, &heads, a->from.k ? &a->from : &a->to, from);

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-/* Sets the dimensions of a cache tensor. NHD and PACKED: [page, token, head, element]. SCALES_LAST:
- * [page, byte]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x, token, x], V [page,
- * head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
+/* Sets the dimensions of a cache tensor. NHD, PACKED and PLANES: [page, token, head, element].
+ * SCALES_LAST: [page, byte]. SHUFFLE, with x elements in 16 bytes: K [page, head, D / x, token, x],
+ * V [page, head, token / x, D, x]; SHUFFLE_K: V [page, head, D, token]. */
 static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, int64_t dim,
                            bool value, int32_t *pages, struct attn_tensor *t)
 {

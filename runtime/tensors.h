@@ -26,9 +26,9 @@ struct attn_tensor {
     bool optional; /* may be NULL even if needed */
     bool written;  /* the kernel writes it */
     bool paged;    /* the first dimension counts pages of a cache */
-    bool shared; /* the first dimension may be 1, and strides of 0 are no contiguous ones: elements
-                    * serve several rows */
-    int vector;  /* elements of one vector access, which sets the alignment */
+    bool shared;   /* rows may share elements: the first dimension may be 1, and a stride of 0 does
+                    * not mean contiguous */
+    int vector;    /* elements of one vector access, which sets the alignment */
     int ndim;
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
     int free;                                        /* leading dimensions with free strides */

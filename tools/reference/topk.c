@@ -7,7 +7,7 @@
 
 struct entry {
     float score;
-    int32_t position, rank; /* rank: its place among equal scores */
+    int32_t position, rank; /* rank: order among equal scores */
 };
 
 static int by_score(const void *a, const void *b)

@@ -136,8 +136,8 @@ static void fill(struct call *c)
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
 }
 
-/* Compares every byte of rows of `part`: of packed rows, which hold keys and values, and of
- * planes. */
+/* Compares every byte of a page's rows in the tensor of `part`. PACKED has keys and values in the
+ * tensor of CACHE_K, PLANES has a tensor for each part. */
 static void compare_rows(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page, enum cache_part part)
 {

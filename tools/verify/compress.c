@@ -18,7 +18,7 @@ enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
 /* Ratios up to this one overlap in a trace, as DeepSeek-V4's do. */
 enum { TRACED_OVERLAP = 4 };
 
-enum { PLANE_ROTATED = 128 /* bytes of a row in the second tensor of two planes */ };
+enum { PLANE_ROTATED = 128 /* bytes of a row in pool_rotated */ };
 
 enum {
     UNIFORM = 1 << 0,  /* cu_seqlens is NULL */
@@ -367,7 +367,7 @@ static void make_group(struct call *c, struct group *g)
         &g->made);
 }
 
-/* Compares the elements of a row from `first` on, 16-bit numbers at byte `start`. */
+/* Compares the elements of a row from `first` on, 16-bit numbers at byte `start` of `pool`. */
 static void compare_plain(struct call *c, const struct group *g, struct operand *pool,
                           int64_t start, int first)
 {
@@ -409,22 +409,23 @@ static void compare_fp8(struct call *c, const struct group *g, int64_t page, int
     }
 }
 
-/* Returns where the scale of element d of a row of is_mixed() is in the pool. Its copies follow. */
+/* Returns the byte of the pool that has the scale of element d. The row is number `inside` of the
+ * page at byte `page`, and is_mixed() is true. With PLANES the next byte has a copy. */
 static int64_t mixed_scale_byte(const struct call *c, int64_t page, int inside, int d)
 {
     return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + ref_plane_scale(d)
                          : page + ref_mixed_scale(c->args.compress.page_size, inside, d);
 }
 
-/* Returns where element d of its fp8 elements is. */
+/* Returns the byte of the pool that has fp8 element d of the same row. */
 static int64_t mixed_element_byte(const struct call *c, int64_t page, int inside, int d)
 {
     return has_planes(c) ? page + (int64_t)inside * row_bytes(c) + d
                          : page + ref_mixed_element(inside, d);
 }
 
-/* Compares a row of scales_last or planes. The scale of a run may be either neighbour where its
- * number is close to a power of two. */
+/* Compares a row of scales_last or planes. The scale of a run may be either of two neighbouring
+ * powers of two where max |row| / M is close to one of them. */
 static void compare_mixed(struct call *c, const struct group *g, int64_t page, int inside)
 {
     const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);

@@ -418,7 +418,7 @@ static void trace_second(struct call *c)
     struct page_lists *l = &own->slots;
     struct operand *const second = call_operand(c, MLA_DECODE_SECOND);
     const int32_t first = c->args.mla_decode.second_first, rows = ARG(c, batch);
-    const int32_t pool = first < TRACED_POOL ? first : TRACED_POOL; /* more pages may be there */
+    const int32_t pool = first < TRACED_POOL ? first : TRACED_POOL; /* of the cache's slots */
     l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
     for (int s = 0; s < l->count; s++) {
         const int from = l->lens[s] > TRACED_WINDOW ? l->lens[s] - TRACED_WINDOW : 0;
@@ -448,7 +448,8 @@ static void copy_mixed_row(const struct operand *cache, struct operand *other, i
             operand_bits(cache, AT(from / page, ref_mixed_scale(page, from % page, d))));
 }
 
-/* Copies a row of two planes from slot `from` of the cache to row `to` of the second source. */
+/* Copies a row of layout PLANES from slot `from` of the cache to row `to` of the second source. The
+ * cache has pages of `page` rows. */
 static void copy_planes(struct call *c, int page, int from, int to)
 {
     const unsigned first = cache_operand(c);

@@ -467,13 +467,14 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
                     least, s->score[most], most);
 }
 
-/* True if of equal keys the later ones must be selected. */
+/* True if the later ones of equal keys must be selected. */
 static bool has_later_ties(const struct call *c)
 {
     return c->desc.indexer_topk.ties == ATTN_TIES_LARGER;
 }
 
-/* Compares ties: of equal keys the first ones must be selected, or the last ones. */
+/* Compares ties: the first ones of equal keys must be selected, or the last ones, as desc.ties
+ * says. */
 static void compare_ties(struct call *c, int row, const struct scored *s)
 {
     const bool later = has_later_ties(c);

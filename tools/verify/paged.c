@@ -183,7 +183,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
                           : ref_packed_scale(scale_kind(p), d);
 }
 
-/* Returns how often a scale is stored, one after the other. */
+/* Returns the number of copies of a scale, which are in adjacent bytes. */
 static int scale_copies(const struct paged *p) { return is_planes(p) ? 2 : 1; }
 
 static double scale_value(const struct paged *p, struct slot s, int d,

@@ -12,8 +12,8 @@
 
 enum cache_part { CACHE_K, CACHE_V, CACHE_PARTS };
 
-/** K and V of a cache, or the rows of a latent cache. Of packed rows, K is the latent part and V
- * the rotated elements, in the same bytes, or of PLANES in two tensors. */
+/** K and V of a cache, or the rows of a latent cache. With PACKED, SCALES_LAST and PLANES, K is the
+ * latent part of a row and V its rotated elements. PLANES has them in two tensors. */
 struct paged {
     struct attn_cache_desc desc;                 /* dtype is the elements' type, never 0 */
     const struct precision *precision, *rotated; /* rotated: type of V of packed rows */
@@ -25,8 +25,8 @@ struct paged {
 struct paged paged_of(struct call *c, unsigned first, const struct attn_cache_desc *desc,
                       bool latent);
 
-/** True if a row of the cache has elements of one byte and of two, in bytes: PACKED, SCALES_LAST
- * and PLANES. */
+/** True if rows have elements of one byte and of two bytes, so that tensors are of bytes: PACKED,
+ * SCALES_LAST and PLANES. */
 bool paged_has_rows(const struct attn_cache_desc *desc);
 
 /** True if each token, or each page, of a head has a scale in a tensor. */
@@ -88,19 +88,19 @@ void paged_allow_scale(struct paged *p, enum cache_part part, struct slot s);
 /** Puts a whole page of a far cache on the device. */
 void paged_touch(struct paged *p, int64_t page);
 
-/** Returns the number of scales of K, or of V, that the rows of a tensor or head share; 0: rows or
- * pages have scales, or there are none. */
+/** Returns the number of scales of K, and of V, that are no part of rows or pages: 1 with TENSOR,
+ * all scales with HEAD; 0 with other kinds. */
 int paged_shared_scales(const struct paged *p);
 
-/** Sets the shared scale with number i. */
+/** Sets shared scale i of paged_shared_scales(). */
 void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale);
 
-/** Returns a random number from 0 to 1 for a scale: for V at least 1/4 from of_k, the number of the
- * same slot's K. A kernel that takes the other one's scale errs by more than a rounding. */
+/** Returns a random number from 0 to 1 for a scale. For V it differs by at least 1/4 from of_k, the
+ * number for K of the same slot, so that a kernel that exchanges the two scales fails. */
 double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random);
 
-/** Fills keys, values and scales of a token, of at.page, for all heads at random. A scale that a
- * page shares is set with the page's first token. */
+/** Fills keys, values and scales of token at.token of at.page at random, for all heads: at.head is
+ * ignored. A scale that a page shares is set with the page's first token. */
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random);
 
 /** Fills a page that has a scale: the tokens before `tokens`, and for each head a scale. It is

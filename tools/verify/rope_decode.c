@@ -43,8 +43,8 @@ static void fill_angles(struct call *c)
     }
 }
 
-/* Sets scales of the whole cache, or of heads, with which numbers up to 4 can be stored: a few are
- * larger. */
+/* Sets the scales of the whole cache, or of its heads, so that numbers up to 4 or a little more can
+ * be stored. A few inputs are larger. */
 static void fill_scales(struct call *c)
 {
     struct own *own = c->own;

@@ -96,7 +96,7 @@ def cases(hsa, target):
             yield "%s %dx%d, batch %d" % (row["co_name"], queries, keys, batch), (
                 lambda d, row=row, queries=queries, keys=keys, batch=batch:
                 run(d, folder, row, queries, keys, batch, 1))
-        # No table names the variant without masks of tails. It has the same kernel name and arguments, and wants
+        # No table names the variant without masks of tails. It has the same kernel name and arguments, and needs
         # whole tiles of keys.
         whole = dict(row, co_name=row["co_name"].replace(".co", "_perf.co"))
         for queries, keys, batch in ((256, 256, 2), (128, 384, 1), (384, 640, 1)):
