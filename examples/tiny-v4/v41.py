@@ -44,7 +44,7 @@ class Groups(WindowStep):
 
     def __init__(self, layers, lengths, stream=None, chunk=False):
         super().__init__(layers, lengths, stream, chunk)
-        self.rings = np.full((len(layers), self.tokens), -1, np.int64)  # rows of the layers' rings
+        self.rings = np.full((len(layers), self.tokens), -1, np.int64)  # for each layer and token, the row of the layer's ring
         self.starts = np.zeros(self.tokens, np.int64)  # position of the first token of each token's group
 
     def put_token(self, layers, at, row, position, sequence, token):
@@ -180,8 +180,8 @@ class Layer:
         return self.chooser.choice(at)
 
     def reference(self, tokens, chosen):
-        """Outputs [token, head, element], and the sizes of the terms of their sums. `chosen` has the choices of the launches,
-        which check() compares."""
+        """Returns outputs [token, head, element] and the sums of p |v| by which their errors are bounded. `chosen` has the
+        choices of the launches, which check() compares."""
         maker, out, sizes = self.chooser.maker, [], []
         rows = maker.rows.rows([maker.rows.inputs(token) for token in tokens])
         window = self.window.rows([self.window.inputs(token) for token in tokens])

@@ -27,13 +27,13 @@ class Choices:
     limit that was used, `products` of each part the norms of the engine's and of bf16's differences."""
 
     def __init__(self, target, record=True):
-        """Without `record` the choices are another process's, which take_record() reads."""
+        """record=False: another process records the choices, and take_record() reads them."""
         from attn import _selection
         self.target, self.format = target, FORMATS[target]
         self.rows, self.layers, self.page = {}, {}, None
         self.inputs, self.exact, self.products = {}, {}, {}
         self.used = {"queries": 0.0, "keys": 0.0, "weights": 0.0, "choice": 0.0}
-        self.path = None  # of the record that each choice writes
+        self.path = None  # the file that each choice writes; None: none
         if not record:
             return
         write, choose = _selection.Selection.write, _selection.Selection.choose
@@ -62,11 +62,11 @@ class Choices:
         _selection.Selection.write, _selection.Selection.choose = wrote, chose
 
     def record(self, path):
-        """Makes each choice write all that is known to a file."""
+        """Makes each choice write all records so far to a file, which take_record() reads."""
         self.path = path
 
     def take_record(self, path):
-        """Reads the file of another process's record()."""
+        """Reads the file that record() of another process has written."""
         self.rows, self.inputs, self.used = torch.load(path, weights_only=False)
 
     def numbers(self, selection, inputs, norm, cosines, keys, made):

@@ -23,7 +23,7 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 MODELS = {
     "qwen3": ("Qwen3Config", dict(HEADS, initializer_range=0.2)),
     "llama": ("LlamaConfig", dict(num_attention_heads=8, num_key_value_heads=2, head_dim=64, initializer_range=0.2)),
-    # The target of a draft model, which write_draft() makes.
+    # The target of the draft model that write_draft() makes.
     "llama-1": ("LlamaConfig", dict(HEADS, num_hidden_layers=1, initializer_range=0.2)),
     "mistral": ("MistralConfig", dict(HEADS, sliding_window=24, initializer_range=0.2)),
     "gemma2": ("Gemma2Config", dict(HEADS, sliding_window=24, query_pre_attn_scalar=128, attn_logit_softcapping=20.0,
@@ -58,10 +58,10 @@ MODELS = {
         mla_use_nope=True, moe_router_activation_func="sigmoid", rms_norm_eps=1e-5)),
     "deepseek-yarn": ("DeepseekV3Config", dict(MLA, initializer_range=0.1, rope_parameters=YARN)),
 }
-# Parts of tensors' names that transformers writes and the engines do not read, and what they read.
+# {model: (a part of tensors' names as transformers writes it, the same part as the engines read it)}
 NAMES = {"kimi-linear": (".block_sparse_moe.", ".mlp.")}
-# Fields that a configuration has in place of layers_block_type. All engines read the pattern of published configurations, in which M is
-# Mamba2 and * attention. SGLang has another name for the number of groups.
+# {model: fields of its configuration in place of layers_block_type}. Both engines read hybrid_override_pattern, as published
+# configurations have it: M is Mamba2, * attention. mamba_n_groups is SGLang's name for the number of groups.
 PATTERNS = {"nemotron-h": dict(hybrid_override_pattern="M*", mamba_n_groups=4)}
 DRAFTED = ("llama-1",)
 MAMBA2 = ("granite-4", "nemotron-h")  # whose layers are compared with vLLM's, call by call

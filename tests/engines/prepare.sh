@@ -3,8 +3,8 @@
 # prepare.sh FOLDER [--aiter DIR] [--sources]: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB), FOLDER/aiter, AITER's
 # sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels are of CUDA, whose
 # libraries PyTorch loads, and none of their kernels runs. Python 3.11. DIR has AITER's sources of the commit that op_tests.py
-# names, a checkout or an unpacked archive; it stays as it is. Without it they come from github.com. Where that is not
-# reachable everything else is made: only op_tests.py needs them. With --sources nothing but these sources is made.
+# names, a checkout or an unpacked archive, and is not changed. Without --aiter the sources come from github.com. If github.com is not
+# reachable, everything else is made, and only op_tests.py lacks its sources. With --sources only FOLDER/aiter is made.
 set -eu
 fail() { echo "prepare: $*" >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,7 +33,7 @@ done
 mkdir -p "$folder"
 cd "$folder"
 
-# Puts AITER's sources into ./aiter, and reports a commit that op_tests.txt is not of.
+# Makes ./aiter, AITER's sources. Warns if their commit is not the one of op_tests.txt.
 fetch_aiter() {
     commit=$(sed -n 's/^COMMIT = "\([0-9a-f]*\)".*/\1/p' "$here/op_tests.py")
     if [ -n "$aiter" ]; then
@@ -50,7 +50,7 @@ fetch_aiter() {
     [ -d aiter ] || git clone -q --filter=blob:none --no-checkout https://github.com/ROCm/aiter aiter || return 1
     [ -d aiter/op_tests ] || git -C aiter checkout -q "$commit" -- aiter op_tests csrc/include
 }
-# Before the downloads of gigabytes, and where there is only PyPI they go on without it.
+# AITER comes before gigabytes of other downloads, and those follow without AITER too.
 fetch_aiter || echo 'prepare: github.com is not reachable: op_tests.py needs AITER from elsewhere, by --aiter DIR' >&2
 if $sources; then exit 0; fi
 

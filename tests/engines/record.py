@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of SGLang for tests, found by attn_tests.dist-info. SGLang's scheduler is a process of its own.
-It records the choices of its indexers in the file of the environment's ATTN_CHOICES, and judges them as choices.py does."""
+"""A plugin of SGLang for tests, which SGLang finds by attn_tests.dist-info and loads in its scheduler's process. It records the
+choices of the model's indexers in the file that ATTN_CHOICES names, and judges them as choices.py does."""
 import os
 
 

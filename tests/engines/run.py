@@ -27,8 +27,8 @@ LIMIT = 2.0  # times what bf16 is off by itself
 MIXER_LIMIT = 6 * 2.0 ** -9  # of the norm: mixers.py says why
 HOOK_LIMIT = 2.0 ** -8  # of the largest value: a rounding to bf16 is half of it
 
-# engine: the step script; drafts: steps verify drafts; eagle: branches in which an EAGLE draft model proposes them, 0: none; attention,
-# plans: launches in all steps, or in each step where drafts decide their number; without bounds where None
+# engine: the step script; drafts: True if steps verify drafts; eagle: branches in which an EAGLE draft model proposes drafts, 0: no
+# such model; attention, plans: launches in all steps, or in each step if drafts decide the number of steps; None: not checked
 Case = collections.namedtuple("Case", "name engine model backend target fp8 batched page drafts attention plans eagle")
 
 
@@ -59,7 +59,7 @@ CASES = [
     case("vllm", "ATTN", "qwen3-next", "gfx950", batched=16, attention=25, plans=11),
     case("vllm", "ATTN", "qwen3-next", drafts=True, attention=2, plans=1),
     case("vllm", "ATTN", "qwen3", "gfx950", drafts=True, attention=2, plans=1),
-    # A step verifies drafts, and the draft model then runs twice. The prompts' step is like it, so both models have a launch for them.
+    # A step launches attention 3 times: to verify drafts, and twice for the draft model. So does the step of the prompts.
     case("vllm", "ATTN", "llama-1", attention=3, plans=3, eagle=1),
     case("vllm", "ATTN", "llama-1", "gfx950", attention=3, plans=3, eagle=1),
     case("vllm", "ATTN", "granite-4", plans=8),
@@ -83,7 +83,7 @@ CASES = [
     case("sglang", "attn", "gemma2", plans=16),
     case("sglang", "attn", "qwen3-next", plans=8),
     case("sglang", "attn", "qwen3-next", "gfx950", batched=16, attention=22, plans=11),
-    # A step verifies drafts and enters their tokens into the draft model, which then runs two steps alone.
+    # A step launches attention 4 times: to verify drafts, to enter the verified tokens into the draft model, and in two steps of that model.
     case("sglang", "attn", "llama-1", page=1, attention=4, plans=4, eagle=1),
     case("sglang", "attn", "llama-1", "gfx950", page=1, attention=4, plans=4, eagle=2),
     case("sglang", "attn", "granite-4", plans=8),

@@ -234,8 +234,8 @@ def drafts(backend):
 
 
 def linear_drafts(backend):
-    """Yields cases of layers with states that verify drafts: gated delta nets and KDA as chains and trees, Mamba2 as chains, of
-    which SGLang has a reference."""
+    """Yields cases of layers with states that verify drafts: gated delta nets and KDA as chains and trees, Mamba2 as chains
+    only, since SGLang has no reference of trees for it."""
     from attn import _engine
     from attn.sglang import _linear, _mamba
     from sglang.srt.layers.attention.attention_registry import ATTENTION_BACKENDS
@@ -248,7 +248,7 @@ def linear_drafts(backend):
     plain = module._prepare_target_verify_batch
 
     def prepare(batch, case, device):
-        """Prepares a batch, and takes back a number that SGLang's workers leave out too where drafts are verified."""
+        """Prepares a batch as the fixture does, but without extend_num_tokens, which SGLang's workers do not set for drafts."""
         plain(batch, case, device)
         batch.extend_num_tokens = None
 

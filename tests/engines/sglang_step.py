@@ -23,7 +23,7 @@ def main(case):
     if case["backend"] == "aiter":
         aiter_pack.prepare(case)
     more = {}
-    if case["eagle"]:  # 3 steps of the draft model propose 3 tokens of each branch; 4 or 6 with the last one of the target are verified
+    if case["eagle"]:  # each branch has STEPS tokens; the target verifies 4 tokens of a chain or 6 of a tree, its own last one included
         more = dict(speculative_algorithm="EAGLE", speculative_draft_model_path=models.write_draft(path, "sglang"),
                     speculative_num_steps=STEPS, speculative_eagle_topk=case["eagle"],
                     speculative_num_draft_tokens=STEPS + 1 if case["eagle"] == 1 else 2 * STEPS)
@@ -55,7 +55,7 @@ def main(case):
             row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
         result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
     steps = {}
-    if case["eagle"]:  # before them both models take the prompts
+    if case["eagle"]:  # before: launches for the prompts, one of each model
         steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=2, plan=2))
     if chosen:
         steps["choices"] = {"used": chosen.used, "products": chosen.products}

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# sources.sh PREPARE: where prepare.sh takes AITER's sources from, without a network.
+# sources.sh PREPARE: tests from where prepare.sh takes AITER's sources, without a network.
 set -eu
 prepare=$1 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "sources: $*" >&2; cat "$work/log" >&2; exit 1; }
-# `git clone` finds no host.
+# This `git clone` finds no host.
 mkdir "$work/bin"
 printf '#!/bin/sh\n[ "$1" != clone ] || { echo "Could not resolve host" >&2; exit 128; }\nexit 1\n' >"$work/bin/git"
 chmod +x "$work/bin/git"

@@ -62,13 +62,13 @@ def main(case):
 
 
 class Steps:
-    """Counts the steps of an engine."""
+    """Counts the calls of an engine's step()."""
 
     def __init__(self, engine):
         self.count, self.plain, engine.step = 0, engine.step, self.step
 
     def step(self):
-        """Replaces the engine's step()."""
+        """Counts a call and makes it."""
         self.count += 1
         return self.plain()
 

@@ -345,8 +345,8 @@ class Calls:
         self.check(out, q, cu, keys, values, support.bound(values[0]) * 4)
 
     def stored_with_scales_of_heads(self, lengths, table):
-        """Returns fp8 bytes of K and V, and for scales of their own and of heads for all sequences by a stride of 0: the
-        scales [sequences, kv heads], and the keys and values that they represent."""
+        """Returns fp8 bytes of K and V, and two cases: each sequence has its own scales, or a stride of 0 shares one row. A
+        case has the scales [sequences, kv heads], and the keys and values that they represent."""
         shape = (int(table.max()) + 1, P, HK, D)
         stored = [support.fp8_bytes(shape, i) for i in range(2)]
         own = [np.random.default_rng(i).uniform(0.01, 0.04, (2, HK)).astype(np.float32) for i in (2, 3)]
@@ -392,7 +392,7 @@ class Calls:
                 self.check(out, q, starts, keys, values, support.bound(values[0]) * 4)
 
     def test_cache_write_with_scales_of_heads(self):
-        """Each head is divided by its own scale, which is [kv heads]."""
+        """Scales are [kv heads]: each head is divided by its own."""
         rows = [support.random((5, HK, D), i) for i in (1, 2)]
         scales = [np.random.default_rng(i).uniform(0.01, 0.04, HK).astype(np.float32) for i in (3, 4)]
         stored, slots = [np.zeros((2, P, HK, D), np.uint8) for _ in range(2)], np.array([3, 0, -1, P + 1, 7])

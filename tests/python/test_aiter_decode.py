@@ -549,7 +549,7 @@ class Decode:
 
     @staticmethod
     def mixed_rows(shape, seed):
-        """Rows of 448 numbers of fp8, 64 of 16 bits and 7 scales: (these three, the 512 values of each)."""
+        """Returns random rows: 448 elements of fp8, 64 of 16 bits, the bytes of 7 scales, and the 512 values of each row."""
         random = np.random.default_rng(seed)
         narrow = random.integers(0, 120, (*shape, 448)).astype(np.uint8)  # positive numbers of fp8
         wide = support.random((*shape, 64), seed + 1)
@@ -558,7 +558,7 @@ class Decode:
         return narrow, wide, exponents, np.concatenate([values, wide.astype(np.float64)], -1)
 
     def pool_of_584_bytes(self, pages, page, seed):
-        """A pool [pages, P, 584], and its rows' values."""
+        """Returns a pool [pages, P, 584], and its rows' values."""
         narrow, wide, exponents, values = self.mixed_rows((pages, page), seed)
         pool = np.zeros((pages, page * 584), np.uint8)
         pool[:, :page * 576] = np.concatenate([narrow, wide.view(np.uint8)], -1).reshape(pages, -1)
@@ -566,7 +566,7 @@ class Decode:
         return pool.reshape(pages, page, 584), values.reshape(-1, 512)
 
     def planes(self, shape, seed):
-        """Rows in two tensors, [..., 512] of bytes and [..., 64], and their values. The unused bytes are no numbers."""
+        """Returns rows in two tensors, [..., 512] bytes and [..., 64], and their values. The unused bytes are NaNs of fp8."""
         narrow, wide, exponents, values = self.mixed_rows(shape, seed)
         unused = np.full((*shape, 50), 0xff, np.uint8)
         return np.concatenate([narrow, np.repeat(exponents, 2, -1), unused], -1), wide, values

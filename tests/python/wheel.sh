@@ -29,7 +29,7 @@ else
     tree=$root/tree
     set -- -Dcompiler=false -Dhipsim=false
 fi
-# A first Python without the modules is passed over, and a chosen one is not replaced.
+# wheel-python skips a python3 on the path that lacks the modules. It does not replace the one that PYTHON names.
 mkdir "$root/bin"
 printf '#!/bin/sh\nexit 1\n' >"$root/bin/python3"
 chmod +x "$root/bin/python3"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The stream of tests. The fake counts copies and waits on others. */
+/* The stream that tests pass. The fake counts copies and waits on other streams. */
 #define FAKE_STREAM ((void *)64)
 
 struct fakehip {

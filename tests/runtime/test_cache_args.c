@@ -236,7 +236,7 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     refused(attn_family_cache_copy.fill(&desc, &a, &call), "pairs is negative");
 }
 
-/* Strides of 0 share scales; the scales of a kernel that starts at a later sequence are its own. */
+/* Strides of 0 share scales. A kernel that begins at a later sequence has its scales. */
 static void scales_of_heads_have_the_strides_that_are_given(void **state)
 {
     (void)state;

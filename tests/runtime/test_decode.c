@@ -299,7 +299,7 @@ static void scales_of_heads_may_serve_all_sequences(void **state)
         assert_int_equal(a.batch, 3);
         assert_int_equal(a.cache.scale_page_stride, cases[i].page_stride);
         assert_int_equal(a.cache.scale_head_stride, cases[i].head_stride);
-        p.shapes[D_K_SCALE][0] = p.shapes[D_V_SCALE][0] = 2; /* neither 1 nor a sequence's each */
+        p.shapes[D_K_SCALE][0] = p.shapes[D_V_SCALE][0] = 2; /* neither 1 nor batch */
         assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
         says("dimension 0 is");
         p.shapes[D_K_SCALE][0] = cases[i].rows == 1 ? 3 : 1;

@@ -365,7 +365,7 @@ SPOIL(no_workgroup, record(h)->workgroup[2] = 0)
 SPOIL(another_key, ((struct attn_pack_pair *)(record(h) + 1))->value = 0)
 SPOIL(dirty_padding, ((char *)h)[h->sections[ATTN_PACK_CODE].offset - 1] = 1)
 
-/* The bounds that pack_format.h states for each member of a split. */
+/* Each member of a split has the bounds that pack_format.h states. */
 static void splits_have_bounds(void **state)
 {
     static const struct {
@@ -411,7 +411,7 @@ static size_t open_files(void)
     return n;
 }
 
-/* True if memory of this process is a file that read_all() has opened. */
+/* True if a file of read_all() is mapped into this process. */
 static bool is_mapped(void)
 {
     char line[512];

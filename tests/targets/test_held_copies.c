@@ -9,10 +9,10 @@
 #include "ir/passes.h"
 #include "tests/targets/harness.h"
 
-/* Copies that registers have at most: LOWER_HELD of targets/lower.h. */
+/* Most copies in registers at once: LOWER_HELD of targets/lower.h. */
 enum { HELD = 16 };
 
-/* Instructions that store a copy, whose address is a multiple of 4. */
+/* Instructions that store a copy of 16 bytes, whose LDS address is a multiple of 4. */
 enum { STORES = 2 };
 
 static const char STORE[] = "ds_store_2addr_b32";
@@ -73,7 +73,7 @@ static void a_copy_is_stored_at_its_wait(void **state)
     compiled_free(&r);
 }
 
-/* A wait for all copies is one for stores to memory too, which another wave may release. */
+/* A wait for all copies waits for stores to memory too, as on CDNA5. */
 static void a_wait_for_all_copies_waits_for_stores(void **state)
 {
     (void)state;
@@ -88,7 +88,7 @@ static void a_wait_for_all_copies_waits_for_stores(void **state)
     }
 }
 
-/* Registers have HELD copies at most: the next copy stores the oldest. */
+/* With HELD copies in registers, the next copy stores the oldest one to LDS. */
 static void the_oldest_copy_makes_room_for_the_next(void **state)
 {
     (void)state;
@@ -147,7 +147,7 @@ static void a_wait_for_lds_stores_no_copy(void **state)
     compiled_free(&r);
 }
 
-/* Registers of copies do not live across a branch: they are stored before it. */
+/* Copies do not stay in registers across a branch: they are stored to LDS before it. */
 static void copies_are_stored_before_a_branch(void **state)
 {
     (void)state;
@@ -167,7 +167,8 @@ static void copies_are_stored_before_a_branch(void **state)
     compiled_free(&r);
 }
 
-/* A copy from an address per lane, and `both`, which is added in memory and in LDS. */
+/* A gather has an address for each lane. Its offset `both` is added to the addresses in memory and
+ * in LDS. */
 static void gathers_are_held_likewise(void **state)
 {
     (void)state;

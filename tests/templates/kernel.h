@@ -20,15 +20,15 @@ struct setting {
     int value;
 };
 
-/** Tests of one subject, which a run of their program executes alone. */
+/** Tests of one subject, which the build runs as a test of its own. */
 struct test_group {
     const char *name;
     const struct CMUnitTest tests[12]; /* up to the first without a name */
 };
 
 /** Runs the group that argument 1 names, or all groups if there are no arguments. Arguments from 2
- * on are the groups that the build runs. Returns 0, or nonzero if a test fails, argument 1 names no
- * group, or the build leaves out one of the `n` groups. */
+ * on are the groups that the build runs. Returns nonzero if a test fails, if argument 1 names no
+ * group, or if the build leaves out one of the `n` groups; else 0. */
 int run_test_group(int argc, char **argv, const struct test_group *groups, size_t n);
 
 /** Settings and their number, as two arguments of a call. */

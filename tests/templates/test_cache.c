@@ -107,7 +107,7 @@ static void written_head_dims_fit_their_registers(void **state)
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
 }
 
-/* A wave writes such a page. */
+/* One wave writes a page of 16 tokens. */
 static void written_small_pages_fit_their_registers(void **state)
 {
     (void)state;

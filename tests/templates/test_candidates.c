@@ -98,7 +98,7 @@ static void prefill_of_gfx950_is_lowered(void **state)
     assert_true(lower_for(&att_template_prefill, "gfx950") > 0);
 }
 
-/* True if attention of prefill or of decode is what the op computes. */
+/* True if the op computes attention: prefill or a kind of decode. */
 static bool is_attention(const struct att_template *op)
 {
     return op == &att_template_prefill || strstr(op->name, "decode");

@@ -430,7 +430,8 @@ static void only_16_bits_are_moved_and_transposed(void **state)
     assert_true(!prefill_moves_tensors(&p) && prefill_transposes_v(&p));
 }
 
-/* Variants that take the tile with halves of K and V, and variants that it has no steps for. */
+/* The tile with halves of K and V is for variants that it has steps for, and for targets whose LDS
+ * has several segments. */
 static void pairs_of_simds_read_halves_at_once(void **state)
 {
     static const struct {
@@ -457,7 +458,7 @@ static void pairs_of_simds_read_halves_at_once(void **state)
         struct att_tile tile;
         assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
         if (tile.own[HALVES] != cases[i].halves)
-            fail_msg("case %zu: %u", i, tile.own[HALVES]);
+            fail_msg("case %zu: halves is %u", i, tile.own[HALVES]);
         if (!cases[i].halves)
             continue;
         assert_int_equal(tile.own[PERSISTENT], 2);
