@@ -35,7 +35,7 @@ class Describe(unittest.TestCase):
                 self.assertEqual((got, got.text), (want, want.text), config)
 
     def test_a_pack_has_all_launches_of_an_engine(self):
-        """Steps of attn.vllm and attn.sglang, and the write of a cache by an engine that rotates by itself."""
+        """Opens the kernels of a step of attn.vllm and attn.sglang, and of cache_write, from a pack of attnc describe."""
         kind = _engine.Kind(dtype="bf16", heads=8, kv_heads=2, head_dim=128, head_dim_v=128, scale=0.1, kv_dtype="fp8")
         for scale in ("tensor", "head"):
             text = attn.describe(CONFIG, page_size="any", kv_dtype="fp8", kv_scale=scale)

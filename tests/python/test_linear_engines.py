@@ -112,7 +112,7 @@ class Tokens:
 
 
 def transposed(state):
-    """Exchanges K and V of states."""
+    """Returns states [..., V, K] of states [..., K, V], and the reverse."""
     return np.ascontiguousarray(state.swapaxes(-1, -2))
 
 

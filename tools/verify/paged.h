@@ -96,7 +96,7 @@ int paged_shared_scales(const struct paged *p);
 void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale);
 
 /** Returns a random number from 0 to 1 for a scale. For V it differs by at least 1/4 from of_k, the
- * number for K of the same slot, so that a kernel that exchanges the two scales fails. */
+ * number for K of the same slot. So a kernel that exchanges the two scales fails. */
 double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random);
 
 /** Fills keys, values and scales of token at.token of at.page at random, for all heads: at.head is
