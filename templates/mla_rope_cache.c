@@ -50,11 +50,11 @@ struct mla_rope {
  * elements, and a launch normalises only the latent. */
 static bool check_mixed(const struct att_variant *v, struct att_why *why)
 {
-    if (v->head_dim_v != ATT_MIXED_FP8 || v->kv_dtype != ATT_KV_DTYPE_FP8 ||
-        v->kv_scale != ATT_KV_SCALE_NONE)
-        return att_reject(
-            why, ATT_KV_LAYOUT,
-            "rows of scales_last and planes have head_dim_v 448, kv_dtype fp8 and kv_scale none");
+    if (v->head_dim != ATT_MIXED_FP8 + ATT_MIXED_ROTATED || v->head_dim_v != ATT_MIXED_FP8 ||
+        v->kv_dtype != ATT_KV_DTYPE_FP8 || v->kv_scale != ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "rows of scales_last and planes have head_dim 512, head_dim_v 448, "
+                          "kv_dtype fp8 and kv_scale none");
     if (v->norm != ATT_NORM_NONE || v->product_dim)
         return att_reject(why, ATT_KV_LAYOUT,
                           "kv_layout scales_last or planes needs norm none and no product_dim");
