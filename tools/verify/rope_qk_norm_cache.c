@@ -212,8 +212,7 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* Returns a scale that cannot store numbers larger than most_stored, or than twice of it with a
- * fraction of 1. */
+/* Returns the scale with which a cache stores numbers up to (1 + fraction) * most_stored. */
 static float scale_of(const struct precision *type, double fraction)
 {
     return (float)((1 + fraction) * most_stored / type->limit);

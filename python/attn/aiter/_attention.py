@@ -235,8 +235,9 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            kv_last_page_lens=None, block_table=None, seqlen_k=None, q_descale=None,
                            k_descale=None, v_descale=None, kv_block_descale=None, sink_ptr=None,
                            sink_size=0):
-    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages. k_descale and v_descale are
-    one number, expanded or not, or [sequences, kv heads] or [kv heads], where a stride may be 0. q_descale is one number."""
+    """Prefill over keys and values of a paged cache: [slots, kv heads, D], NHD or SHUFFLE pages. k_descale and v_descale
+    have one element, which may be expanded, or are [sequences, kv heads] or [kv heads], where a stride of 0 shares scales.
+    q_descale has one element."""
     call = "mha_batch_prefill_func"
     made, scales = made_of(call, q, q_descale, out, k)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),

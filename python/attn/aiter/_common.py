@@ -490,12 +490,12 @@ def strides(x):
 
 
 def differ(x):
-    """True if x has several numbers in memory: what is expanded from one has strides of 0."""
+    """True if x has several numbers in memory. A tensor that is expanded from one number has strides of 0."""
     return any(st for _, st in places(x))
 
 
 def places(x):
-    """(size, stride) of each dimension of several elements."""
+    """Returns (size, stride) of each dimension that has several elements."""
     return [(n, st) for n, st in zip(x.shape, strides(x)) if n > 1]
 
 
