@@ -538,6 +538,26 @@ static void multicast_loads_wait_for_all(void **state)
     free(own.words);
 }
 
+/* Clusters take the compute units with the fewest workgroups. Five clusters of 12 workgroups have
+ * 60 of the 64 slots of an XCD, two on each unit. So all run at once, as four do. */
+static void clusters_spread_over_compute_units(void **state)
+{
+    (void)state;
+    enum { CLUSTER = 12 };
+    const char *const text = "s_movk_i32 s4, 300\n1: s_sub_co_i32 s4, s4, 1\n"
+                             "s_cmp_gt_i32 s4, 0\ns_cbranch_scc1 1b\ns_endpgm\n";
+    const struct time_params p = time_params_default(GFX1250);
+    const unsigned xcds = (unsigned)p.xcds;
+    struct run four = run_clusters(text, 4 * xcds * CLUSTER, CLUSTER, 0);
+    struct run five = run_clusters(text, 5 * xcds * CLUSTER, CLUSTER, 0);
+    fine(&four);
+    fine(&five);
+    assert_int_equal(p.cus / p.xcds, 32);
+    assert_true(five.report.cycles < 1.2 * four.report.cycles);
+    free(four.words);
+    free(five.words);
+}
+
 /* All workgroups of more clusters than fit at once run. The workgroups of a cluster run at the same
  * time, since they meet at barriers. */
 static void clusters_start_together(void **state)
@@ -563,6 +583,7 @@ int main(void)
         cmocka_unit_test(an_open_cluster_barrier_is_passed),
         cmocka_unit_test(multicast_loads_are_fetched_once),
         cmocka_unit_test(multicast_loads_wait_for_all),
+        cmocka_unit_test(clusters_spread_over_compute_units),
         cmocka_unit_test(clusters_start_together),
         cmocka_unit_test(waiting_for_a_flag_takes_time),
         cmocka_unit_test(scalar_loads_may_wait_for_a_flag),

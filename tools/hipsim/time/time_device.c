@@ -17,6 +17,7 @@ struct unit {
     uint64_t *started; /* start clocks, by slot */
     uint64_t *free;    /* by slot, with clusters: clock from which it is free; NEVER: in use */
     uint64_t *index;   /* workgroup numbers, by slot */
+    unsigned used;     /* clusters: number of slots in use */
 };
 
 struct device {
@@ -83,20 +84,28 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
 
 /* -- clusters ---------------------------------------------------------------------------------- */
 
-/* Lists a unit of the XCD, and a free slot of it, for each workgroup of a cluster. Each has a
- * work-group processor of its own (CDNA5 ISA, 2.3). False if too few have a free slot. */
+/* Returns a free slot of the unit, which has one. */
+static unsigned free_slot_of(const struct unit *u)
+{
+    unsigned s = 0;
+    while (u->free[s] == NEVER)
+        s++;
+    return s;
+}
+
+/* Lists a unit of the XCD, and a free slot of it, for each workgroup of a cluster: those with the
+ * fewest workgroups come first. Each workgroup has a work-group processor of its own (CDNA5
+ * ISA, 2.3). False if too few have a free slot. */
 static bool find_gang(const struct device *d, unsigned xcd, struct unit **unit, unsigned *slot)
 {
     unsigned n = 0;
-    for (unsigned i = xcd; i < d->nunits && n < d->gang; i += d->xcds) {
-        const struct unit *const u = &d->units[i];
-        unsigned s = 0;
-        while (s < d->setup->resident && u->free[s] == NEVER)
-            s++;
-        if (s == d->setup->resident)
-            continue;
-        unit[n] = &d->units[i];
-        slot[n++] = s;
+    for (unsigned used = 0; used < d->setup->resident; used++) {
+        for (unsigned i = xcd; i < d->nunits && n < d->gang; i += d->xcds) {
+            if (d->units[i].used != used)
+                continue;
+            unit[n] = &d->units[i];
+            slot[n++] = free_slot_of(&d->units[i]);
+        }
     }
     return n == d->gang;
 }
@@ -116,6 +125,7 @@ static bool start_clusters(struct device *d, unsigned xcd)
         d->dispatched[xcd] = at + d->gang * (uint64_t)d->p->dispatch_cycles;
         for (unsigned i = 0; i < d->gang; i++) {
             unit[i]->free[slot[i]] = NEVER;
+            unit[i]->used++;
             unit[i]->started[slot[i]] = at;
             unit[i]->index[slot[i]] = *next * d->gang + i;
             if (!time_cu_start(unit[i]->cu, slot[i], unit[i]->index[slot[i]], at))
@@ -129,6 +139,7 @@ static bool start_clusters(struct device *d, unsigned xcd)
 static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t at)
 {
     u->free[slot] = at;
+    u->used--;
     if (!start_clusters(d, u->xcd))
         return false;
     order_all(d);
