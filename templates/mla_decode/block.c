@@ -27,10 +27,10 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
 
 /* ---- Pieces ---- */
 
-/* Chooses how a block of `width` columns of the latent passes through registers: 16 bytes a lane,
- * if it has as many. At least two rows are in a wave: a wave with one row would have its page
- * number moved to a scalar, with a wait. False where a piece leaves a lane less than it could have.
- */
+/* Sets *layout to the registers through which `width` columns of a block's latent pass: 16 bytes a
+ * lane, or all that a lane has. A wave has at least two rows: the page number of one row would move
+ * to a scalar, with a wait. False if the block has too few rows, or lanes get less than 16 bytes of
+ * half of the latent. */
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
@@ -107,8 +107,8 @@ static struct piece *piece_of(struct mla *s, unsigned part)
     return &s->source.piece[part == 2 ? s->source.n_pieces - 1u : part];
 }
 
-/* Returns the first key to load. Copies that run ahead load the last block again after it, since
- * its rows are in the caches. */
+/* Returns the first key of the block to load (i32). Copies that run ahead of the last block load it
+ * again, since its rows are in the caches. */
 static struct tir_value key_to_load(struct mla *s)
 {
     const struct tir_value block = mla_block_of(s);
@@ -139,8 +139,9 @@ static void load_mask(void *context)
     s->d.attention.now.block.mask = att_load_mask(&s->d.attention, key_to_load(s));
 }
 
-/* Clears rows after the sequence's last token, and those without an entry of a list. A page may
- * hold a NaN there; P is 0, but its product with a NaN is not. */
+/* Returns c, the elements of piece p, with zeros in rows after the sequence's last token and in
+ * rows without a list entry. A page may hold a NaN there; P is 0, but its product with a NaN is
+ * not. */
 static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct tir_value c)
 {
     struct tir_builder *const b = &s->d.b;

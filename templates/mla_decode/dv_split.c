@@ -19,7 +19,7 @@
 #include <assert.h>
 
 enum {
-    PARTS = 16 /* of the columns: those in different registers of O */,
+    PARTS = 16 /* parts of O's columns, 8 columns each */,
     ROWS = 4 /* blocks of the product's rows, which are columns of O^T */,
     NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
                       the others */
@@ -28,7 +28,7 @@ enum {
     OF_ROWS = 16 /* registers of a block of rows; each has one column per half of the lanes */,
     HALVES = 2 /* of the keys: an instruction takes one */,
     CHUNK = 16 /* bytes of padding after a row in LDS */,
-    FOLLOWS = 2 /* growth, powers of two, from which m is raised together with another column's */
+    FOLLOWS = 2 /* log2 of the growth from which a column's m is raised together with another's */
 };
 /* ---- Layouts ---- */
 
@@ -37,7 +37,7 @@ enum {
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* Returns the layout of O^T. The product has its rows as columns. */
+/* Returns the layout of O^T. The product computes O, whose rows are the columns of O^T. */
 static struct tir_layout output(const struct mla *s)
 {
     const unsigned rows = mla_pv(s)->m;
@@ -80,7 +80,7 @@ static void choose_layouts(struct mla *s)
     s->type.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
 }
 
-/* Allocates blocks, and after them two places for P. */
+/* Allocates LDS for blocks, and after them for two places of P. */
 static void take_lds(struct mla *s)
 {
     const uint32_t has = mla_reads_once(s) ? 1u << MLA_HAS_STREAMS : 0;
@@ -165,9 +165,9 @@ static void check_max(void *context)
     now->step.grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
 }
 
-/* Raises m to the largest score of each column whose score has grown past it, and rescales l.
- * Columns of the same wave that have grown by more than FOLLOWS are raised too. Sets alpha, the
- * factor of O, which is 1 before the first key. */
+/* Sets m to the largest score of each column that exceeds m by more than FOLLOWS, and rescales l.
+ * Does so only if a score of the wave has outgrown m (step.grown). Sets alpha, the factor of O,
+ * which is 1 before the first key. */
 static void follow_max(void *context)
 {
     enum { M, L, ALPHA, N };

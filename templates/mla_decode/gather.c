@@ -23,13 +23,13 @@
 
 enum {
     COPY_BYTES = 1024 /* bytes that a wave copies at once */,
-    ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
+    ENTRY_BYTES = 2048 /* of LDS for a wave's entries of 8 blocks */
 };
 
 /* Returns the rows of a block that one wave copies. */
 static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
 
-/* Returns the cache rows that a tile of type `t` has, whatever its element type. */
+/* Describes the cache rows of a tile of type `t`, whose element type does not matter. */
 static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
 {
     return (struct att_paged_tile){
@@ -82,8 +82,8 @@ struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
 /* Returns the layout of the entries of a block's first rows in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-/* Returns where in LDS the wave has its entries of a block. At least 256 bytes of entries are
- * copied. A later block reuses the place after as many rounds as the loop has stages. */
+/* Returns the LDS address (i32) of the wave's entries of a block. At least 256 bytes of entries are
+ * copied. Blocks whose numbers differ by ENTRY_BYTES / COPIED share an address. */
 static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
@@ -113,7 +113,8 @@ static void copy_entries(struct mla *s, struct tir_value block)
                       tir_i32(b, 0), entry_place(s, block), 0, t, &map);
 }
 
-/* Reads the slots of the rows of t, which begin with the block's row `first`. */
+/* Reads the entries of the rows of t from LDS and returns their slots. The rows begin with the
+ * block's row `first`. */
 static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
                                    struct tir_value block, struct tir_value first)
 {
@@ -198,7 +199,7 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
-/* Issues the copies of half of the wave's rows. */
+/* Issues the copies of half of the cache lines of the wave's rows: mla_row_pairs_copy(). */
 static void copy_lines(struct mla *s, int group, struct tir_value block,
                        const struct mla_row_pairs *lines, unsigned half)
 {
@@ -239,8 +240,8 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
         copy_lines(s, group, block, lines, half);
 }
 
-/* Returns how many columns of the wave's row `row` are cleared at once, the n-th time, and how
- * many bytes precede them. */
+/* Returns the columns in piece n of the wave's row `row`, which one store clears; 0: no such piece.
+ * Sets *before to the bytes from the wave's first row to the piece. */
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->source.part->width;
@@ -259,8 +260,8 @@ static struct tir_layout row_map(struct mla *s, unsigned width)
     return mla_one_wave_map(s, 1, width);
 }
 
-/* Clears columns of the latent in rows without a key. The stores of other rows go to a place that
- * nobody reads. */
+/* Clears piece n of the latent in the wave's rows without a key: cleared_columns(). The stores of
+ * other rows go to a place that nobody reads. */
 static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;

@@ -23,9 +23,10 @@ struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *ro
                    tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
 }
 
-/* Loads a wave's columns of Q^T, panel by panel, after the first block: the second block is loaded
- * when the first has arrived. Panels that go to LDS are loaded before it, since a wait for them
- * would wait for all loads before. `first_stage` computes the addresses. */
+/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Addresses
+ * are computed in `first_stage`. Q is loaded after the first block, and the second block when the
+ * first has arrived. Panels that go to LDS are loaded before the first block, since a wait for them
+ * covers all earlier loads. */
 static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
 {
     struct split_kv *const d = &s->d;
@@ -318,8 +319,8 @@ void mla_work_on(struct mla *s, struct tir_value index, const struct mla_passes 
     }
 }
 
-/* Returns how many operands may be in flight; 0: the scheduler's own number. 64 keys and 128
- * columns leave no registers for more than 2. */
+/* Returns how many operands may be read from LDS ahead of their MFMA; 0: the scheduler's own
+ * number. 64 keys and 128 columns leave no registers for more than 2. */
 static uint8_t read_ahead(const struct mla *s)
 {
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;

@@ -29,7 +29,7 @@ static bool reads_transposed(const struct mla *s)
     return mla_weights_fp8(s) && att_transposes_8_bytes(s->d.m);
 }
 
-/* Returns the bits of how many elements of a key a lane reads from LDS at once. 16 lanes read the
+/* Returns log2 of the elements of a key that a lane reads from LDS at once. 16 lanes read the
  * wave's part of the latent in one run or in several. */
 static unsigned v_vector_bits(const struct mla *s)
 {

@@ -19,7 +19,7 @@ enum {
     MLA_STAGE_LOADS = 1 /* stage of a block whose loads are in flight: tables of shared scores */,
     MLA_STAGE_ARRIVES = 2 /* stage in which a block arrives and is stored to LDS */,
     MLA_SCORES_PHASE = 3 /* number of the phase of S^T in pipeline values_between */,
-    MLA_MAX_ROW_PARTS = 4 /* of the contraction of K Q^T, at most */,
+    MLA_MAX_ROW_PARTS = 4 /* groups of waves that split the contraction of K Q^T, at most */,
     MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
     MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
 };
@@ -41,8 +41,8 @@ struct part {
 struct panel {
     unsigned first, width;    /* columns of the row */
     int product;              /* number of the matrix instruction */
-    struct tir_contraction k; /* over these columns */
-    struct tir_type q;        /* columns x width */
+    struct tir_contraction k; /* order of these columns in the product */
+    struct tir_type q;        /* of the panel of Q: columns x width */
     bool divided;             /* true: each group of waves has `width` columns of its own */
 };
 
@@ -50,7 +50,7 @@ struct panel {
 struct piece {
     struct part *part;
     unsigned column;               /* first column, counted in the part */
-    struct att_paged_tile paged;   /* the registers of a block's columns */
+    struct att_paged_tile paged;   /* registers through which a block's columns pass */
     struct tir_value pages;        /* page numbers of the block that is loaded next */
     struct att_paged_data fetched; /* the loaded columns */
 };
@@ -67,15 +67,16 @@ struct mla_found {
     struct tir_value row[MLA_MOST_ROWS]; /* of latents: scalars */
 };
 
-/** A block whose copy to LDS is in flight: its LDS address, its first row, and how many rows from
- * there on the item has; all i32. */
+/** A block whose copy to LDS is in flight: its address in LDS (i32), the address of its first row
+ * in the cache (i64), and how many of its rows the item has (i32). */
 struct mla_flight {
     struct tir_value place, from, there;
 };
 
 /** The addresses from which lanes copy a wave's pairs of rows, i64 in each lane. */
 struct mla_row_pairs {
-    struct tir_value even, middle, odd; /* lines of the even row, the shared line, the odd row's */
+    struct tir_value even, middle, odd; /* of the even row's lines; of the line that both rows
+                                           share; of the odd row's lines */
 };
 
 /** The factors by which half of O's columns are rescaled. A register of O has a column in each half
@@ -117,24 +118,24 @@ struct mla_source {
     struct part part[2];
     struct piece piece[MAX_PIECES]; /* of blocks that pass through registers */
     uint8_t n_pieces;
-    uint8_t lead;                /* iterations from a block's last barrier to its scores */
+    uint8_t lead;                /* 1: a block is in LDS an iteration before its scores; 0: not */
     struct tir_value row_stride; /* i32, bytes between cache rows; none: not used */
 };
 
 /** Places in LDS; n places of a buffer lie one after the other. */
 struct mla_lds {
-    uint8_t blocks;   /* blocks of keys; the tile's limit before mla_form.take_lds() */
-    uint8_t p_places; /* for P and what is exchanged with it */
-    struct tir_value p, vectors, scales, scores;
-    struct tir_value entries; /* of sparse lists: i32, keys x 1 */
-    struct tir_value unread;  /* a row for copies that nobody reads: gather.c */
+    uint8_t blocks;   /* number of blocks; before mla_form.take_lds(): the most of the tile */
+    uint8_t p_places; /* number of places for P and what is exchanged with it: 1 or 2 */
+    struct tir_value p, vectors, scales, scores; /* i32: addresses */
+    struct tir_value entries;                    /* of sparse lists: i32, keys x 1 */
+    struct tir_value unread;                     /* a row for copies that nobody reads: gather.c */
 };
 
 /** Q, in panels. */
 struct mla_query {
     struct panel panel[MAX_PANELS];
     struct tir_value q[MAX_PANELS];
-    uint8_t n_panels, n_in_lds; /* panels in LDS are the last ones */
+    uint8_t n_panels, n_in_lds; /* of all panels; of the last ones, which are in LDS */
     uint8_t shared;             /* 1: waves load whole rows, and read their columns from LDS */
     struct part part[2];        /* of shared rows: query.c */
     struct tir_value buffer;    /* i32: LDS of panels */
@@ -159,7 +160,7 @@ struct mla_block {
     struct mla_slots slots;
     struct mla_found found;
     struct mla_row_pairs lines;
-    struct tir_value gaps;                  /* i32: rows without a key */
+    struct tir_value gaps;                  /* i32: number of the block's rows without a key */
     struct tir_value k[MAX_PANELS];         /* panels of K */
     struct tir_value quarter[MLA_QUARTERS]; /* of c^T or O, halves of c, or the waves' parts of S */
     struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
@@ -195,8 +196,8 @@ struct mla_form {
     void (*pass)(struct mla *s); /* appends the loop and the store of its results */
     void (*adjust_schedule)(const struct mla *s, struct tir_schedule *schedule);
     uint8_t first_panels;       /* panels of K that are read in the phase before K Q^T */
-    uint8_t hbm_bound;          /* 1: HBM limits the loop with any type of numbers */
-    uint8_t ends_beside_output; /* 1: walk() gives m and l for the columns of O^T. l and O are 0
+    uint8_t hbm_bound;          /* 1: HBM limits the loop, whatever the dtypes */
+    uint8_t ends_beside_output; /* 1: walk() returns m and l for the columns of O^T. l and O are 0
                                    while m is the lowest */
 };
 
@@ -237,7 +238,8 @@ static inline unsigned mla_count_parts(const struct mla *s)
     return s->d.v->head_dim > s->d.v->head_dim_v ? 2 : 1;
 }
 
-/** True if each block is read once, so that HBM limits the loop. */
+/** True if one pass takes all rows of an item. Each block is then read once, so that HBM limits the
+ * loop. */
 static inline bool mla_reads_once(const struct mla *s)
 {
     return s->d.v->gqa * s->d.v->q_len <= (int)s->d.columns;
@@ -264,16 +266,18 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
 /** Stores a block's part of a sparse list in LDS; loads it as a column keys x 1. */
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
-/** True if panel n of Q is in LDS; `at` is set to its address. */
+/** True if panel n of Q is in LDS. Then sets *at to its LDS address (i32). */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 /** Returns the address map in LDS of a panel of Q. */
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
 /** True if the second product is in fp8; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->number.p == TIR_FP8; }
-/** Opens a branch that one wave takes for each part of S^T, and closes it. */
+/** Opens a branch for stores to LDS, and closes it. Of the waves with the same part of S^T only one
+ * takes the branch. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
-/** Returns the buffer of P and alpha for block `block`: its number modulo s->lds.p_places; i32. */
+/** Returns the number (i32) of the place in LDS of P and alpha for block `block`: `block` modulo
+ * s->lds.p_places. */
 struct tir_value mla_weights_slot(struct mla *s, struct tir_value block);
 /** Stores P of block `block`, keys x columns, in LDS for all waves; loads it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
@@ -283,8 +287,8 @@ struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales);
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
 struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
-/** Stores vector n, a number per column of S^T and part of the keys, in LDS; loads a part's
- * vector as type t. */
+/** Stores `a` in LDS as vector n (VECTOR_M or another): f32 for each column of S^T and part of the
+ * keys. The second function loads vector n of one part as type t. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
@@ -293,14 +297,15 @@ static inline bool mla_has_row_pairs(const struct mla *s)
 {
     return s->split.pairs && mla_weights_fp8(s);
 }
-/** Returns the number of the wave's part of a row; i32. */
+/** Returns the number (i32) of the wave's part of the contraction of K Q^T, which
+ * mla_work_split.depth divides. */
 struct tir_value mla_row_part(struct mla *s);
-/** Returns the wave's first column of panel p times `size`; i32. */
+/** Returns the row's column at which the wave's columns of panel p begin, times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
 /** Returns the number of parts that waves cut a block's keys into. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->split.softmax_keys; }
-/** Converts a tile of keys x columns to the wave's own keys, with parts x columns side by side, and
- * back. Each wave then works on its own columns. */
+/** Converts a tile [keys x columns] to [keys of a part x columns], with the columns of all parts
+ * side by side. A wave then has columns of its own. The second function converts back. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
@@ -319,7 +324,7 @@ struct tir_value mla_sum_own(struct mla *s, struct tir_value l);
 void mla_add_sum(struct mla *s, struct tir_value sum);
 /** Adds the sum of weights relative to `exponent` (of the columns) to l, which is relative to m. */
 void mla_add_scaled_sum(struct mla *s, struct tir_value sum, struct tir_value exponent);
-/** Returns the part of a block that has a panel: the latent or the rotated key. */
+/** Returns the part of a cache row with the columns of panel n: the latent or the rotated key. */
 static inline struct part *mla_part_of(struct mla *s, const struct panel *n)
 {
     return n->first < s->source.part->width ? s->source.part : s->source.part + 1;
@@ -344,7 +349,8 @@ void mla_share_query(struct mla *s);
 
 /* share.c */
 
-/** Chooses which waves have which part of S^T, in its product and in the softmax. */
+/** Sets s->split: how waves divide S^T in K Q^T and in the softmax. `product_keys`: log2 of the
+ * waves that divide the keys of K Q^T. */
 void mla_divide_scores(struct mla *s, unsigned product_keys);
 /** Returns the bytes of LDS for what waves with the same columns of S^T exchange: row maxima, or
  * parts of S^T that they sum. 0: neither. */
@@ -357,8 +363,9 @@ struct tir_type mla_tops_type(const struct mla *s);
 /** Returns the number of K's panels that are in LDS after the products of the block before. They
  * are in the first half of a block; 0 if source.lead is 0. */
 unsigned mla_early_panels(const struct mla *s);
-/** Ends the loop over keys and the branch around it. Waves exchange m and l during the last
- * product. */
+/** Ends the loop over keys and the branch of items with keys around it. Waves exchange m and l
+ * during the last product. `inside`: the values that the loop carries. Returns the state of the
+ * wave's columns. */
 struct split_kv_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY]);
 
@@ -373,7 +380,7 @@ struct tir_value mla_page_offset(struct mla *s, struct tir_value key);
 /** Returns the number of a key's page; keys past the last one get the last one's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
-/* register_transpose.c: the same functions for c that is transposed in registers */
+/* register_transpose.c: kernels that transpose c in registers */
 
 /** True for machines without LDS reads that transpose 8 bytes of each of 16 lanes. */
 bool mla_transpose_takes(const struct tir_machine *m);
@@ -383,7 +390,7 @@ bool mla_transpose_takes(const struct tir_machine *m);
 /** Issues the loads of the wave's columns of Q, panel by panel, in stage `stage` of the loop's
  * prologue. */
 void mla_load_q(struct mla *s, uint8_t stage);
-/** Appends the loop over an item's keys. */
+/** Appends the loop over an item's keys. Returns the state of the wave's columns. */
 struct split_kv_state mla_walk(struct mla *s);
 /** Appends a pass: the form's walk and join, and the store of results. */
 void mla_walk_and_store(struct mla *s);
@@ -418,8 +425,8 @@ struct mla_passes mla_find_passes(struct mla *s);
 
 /* block.c */
 
-/** Returns the largest of the parts' vectors n, as type t; the second form returns it for each
- * part, side by side, as the parts' waves hold it. */
+/** Loads vector n of each part of the keys, and returns the largest number of each column as type
+ * t. The second form returns it once for each part, side by side, as the parts' waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
 /** Broadcasts a scalar to a tile of v's shape. */
@@ -445,11 +452,11 @@ void mla_multiply_output(struct mla *s, struct tir_value has_items);
 
 /* scaled.c */
 
-/* The bias of e8m0, and the powers of two by which weights may outgrow what O and l are relative
+/* The bias of e8m0; log2 of the most by which weights may exceed 2^m, which O and l are relative
  * to. */
 enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
 
-/** Finds the least integer e for each column of the scores x with which 2^(s - e) fits fp8. */
+/** Returns the least integer e for each column of the scores x with which 2^(s - e) fits fp8. */
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x);
 
 #endif

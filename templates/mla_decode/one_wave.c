@@ -388,7 +388,8 @@ struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout 
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-/* Returns the weights of scores x relative to 2^e, with one e for each column. */
+/* Returns the weights of scores x relative to 2^*e, and sets *e for each column:
+ * mla_scale_exponent(). */
 static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
     struct tir_builder *const b = &s->d.b;

@@ -10,7 +10,9 @@
 
 enum one_wave_phase { M1, BEGIN, C1, M2, M3 /* of pairs */, C2 };
 enum one_wave_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
-enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 };
+/** Queues of copies to LDS: of a block or its first half, of list entries, of Q, of the second half
+ * of a block. LATENT is the number of columns of the latent. */
+enum { GROUP = 0, ENTRIES, QUERIES, LATER, LATENT = 512 };
 
 /** True if a lane finds the address of each row of a block, from a list or the table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
@@ -55,8 +57,8 @@ void mla_one_wave_rescale_to(struct mla *s, struct tir_value e,
 enum { MLA_RESCALE_PARTS = 4 /* all of O of pairs at once would take registers */ };
 void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
                           struct tir_value *l, unsigned parts);
-/** Returns the product's scales of weights that are relative to e, where O is relative to m; and
- * their type beside weights of the layout `right`, [columns x keys]. */
+/** Returns the scales that the product takes with weights relative to e, where O is relative to m:
+ * 2^(e - m) as e8m0, of type t. */
 struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
                                      struct tir_type t);
 /** Returns o + the product of c and scaled weights of fp8. */
@@ -99,18 +101,21 @@ struct tir_value mla_exchange_load_weights(struct mla *s, struct tir_value block
 /* row_pairs.c */
 
 enum { MLA_ROW_PAIR_COLUMNS = 64 /* that lie side by side in LDS */ };
-/** Returns how many bytes a block takes, and how many bytes precede a column of row 0. */
+/** Returns the bytes of a block in LDS. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
-/** Returns the bytes before a column of row 0. */
+/** Returns the bytes of a block before the cache line with `column` of row 0. */
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
-/** Reads t from a block of `rows` rows at `at`. It begins with a column of row 0 and ends before
- * the next multiple of MLA_ROW_PAIR_COLUMNS; the block may have fewer rows. */
+/** Reads a tile of type t from rows at the LDS address `at`. `rows` need not be the keys of a
+ * block. The tile begins with `column` of row 0 and ends before the next multiple of
+ * MLA_ROW_PAIR_COLUMNS. */
 struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct tir_type t,
                                     unsigned rows, unsigned column);
-/** Returns the cache lines of rows at these addresses (i64), with one or more lanes per row. */
+/** Returns the addresses of the cache lines of rows that begin at addresses `rows` (i64), with one
+ * or more lanes per row. */
 struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows);
-/** Issues the copies of half `half` of the wave's rows. `at` is the LDS address of its first
- * row. */
+/** Issues the copies of half of the cache lines of the wave's rows. Half 0 has the lines with
+ * columns of even rows, half 1 the others. `at`: LDS address of the first row. `group`: the copies'
+ * queue. */
 void mla_row_pairs_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
                         const struct mla_row_pairs *lines, unsigned half);
 /** Returns the bytes from row 0 to the n-th piece of row `row`'s latent. Sets *width to its
@@ -120,19 +125,19 @@ unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsi
 
 /* gather.c */
 
-/** Returns the type of rows that a wave copies, i32 of each. */
+/** Returns the type of one i32 for each row that a wave copies: rows x 1. */
 struct tir_type mla_gather_rows(struct mla *s);
-/** Issues the copies of rows at these addresses (i64) to the wave's rows of a block. */
+/** Issues the copies to LDS of rows at addresses `rows` (i64), as the wave's rows of a block. */
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
-/** Copies the wave's rows of a block line by line. */
+/** Issues the copies of all cache lines of the wave's rows of a block. */
 void mla_gather_lines(struct mla *s, int group, struct tir_value block,
                       const struct mla_row_pairs *lines);
 /** Allocates LDS for list entries and for stores that nobody reads. */
 void mla_gather_take_lds(struct mla *s);
 /** Loads the page numbers of a block's keys, one per lane: keys x 1. */
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
-/** Issues the copies of the first block's entries. The loop copies later ones an iteration
- * early. */
+/** Issues the copies to LDS of the first block's list entries. The loop copies entries of later
+ * blocks an iteration early. */
 void mla_gather_begin(struct mla *s);
 /** Reads a block's entries of a sparse list: att_attention.entries. */
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);

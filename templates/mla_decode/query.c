@@ -63,7 +63,8 @@ static struct tir_type loaded(const struct mla *s, const struct part *q)
     return tir_tile(s->d.b.f, s->number.q, rows, q->width, &layout);
 }
 
-/* Loads of their own, since the first one then waits for no other one's address. */
+/* Issues the loads of part q of all rows of Q. Sets x to the loaded values and returns their
+ * number. Each load has its own addresses, so that the first one waits for no others. */
 static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
 {
     struct tir_builder *const b = &s->d.b;

@@ -97,7 +97,7 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-/* Finds the rows of a block of keys in memory. All are in page number `page`. */
+/* Finds where block `block` is in memory and in LDS. All of its rows are in page number `page`. */
 static struct mla_flight find_block(struct mla *s, struct tir_value block, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;

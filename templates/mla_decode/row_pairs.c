@@ -32,8 +32,8 @@ enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a ro
 /* True if a row ends with half of a cache line. */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
 
-/* Counts the lines of a pair; its lines with columns of the even row; the bytes of a line of all
- * pairs. */
+/* Return the number of a pair's lines; the number of its lines with columns of the even row; the
+ * bytes in LDS of one line of all pairs. */
 static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
@@ -51,7 +51,8 @@ static void flip_chunks(struct tir_layout *map)
     tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
 }
 
-/* Returns the map of `rows` rows of fewer columns, with the line length of a block's rows. */
+/* Returns the LDS map of `rows` rows with the line length of a block's rows. `column`: the first
+ * column that is read. */
 static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
 {
     const unsigned span = LINES * line_bytes(s);

@@ -20,9 +20,10 @@ enum {
     MOST_BYTE = 255
 };
 
-/* log2 of the largest weight before e is one more. It is 2^0.06 below 448, since a large score has
- * lost its last bits where e is made of it: up to 2^-5 of scores below 2^20. The weights of a row
- * are rounded by an e of each block and wave, so that no number is the largest of all rows. */
+/* The most by which a score may exceed its e: log2 of the largest weight. It is 0.06 below
+ * log2(448), the top of fp8, since a large score has lost its last bits where e is made of it: up
+ * to 2^-5 of scores below 2^20. The weights of a row are rounded by an e of each block and wave, so
+ * that no number is the largest of all rows. */
 static const float MOST_WEIGHT = 8.75f;
 
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)

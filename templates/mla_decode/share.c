@@ -16,7 +16,7 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-enum { COLUMN_BITS = 4 /* of S^T, as an instruction of 16 x 16 leaves it */ };
+enum { COLUMN_BITS = 4 /* log2 of the columns of S^T in the result of a 16 x 16 instruction */ };
 
 /* Returns the log2 of the lanes that hold a column of S^T. */
 static unsigned lane_bits(const struct mla *s) { return s->d.m->lane_bits - COLUMN_BITS; }
@@ -135,7 +135,8 @@ struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
     return tir_col_sum(b, l);
 }
 
-/* Places after an iteration's alpha, which some wave may still read. */
+/* Numbers of the vectors in LDS by which m and l are exchanged at the end of an item. They come
+ * after the last iteration's alpha, which some wave may still read. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
 
 /* Ends the loop and exchanges m and l through LDS. The last product hides the time of the sum and

@@ -162,8 +162,9 @@ const struct pipe_op mla_pair_product = {"PV",
 
 /* ---- Q ----
  *
- * Lanes that load their parts of Q take much longer than copies of its rows do. So these go to LDS
- * where the third and the fourth block will be, as rows of K do, and from there to registers.
+ * Lanes that load their parts of Q take much longer than copies of its rows. So rows of Q are
+ * copied to LDS as rows of K are, to the places of the third and the fourth block. Lanes read
+ * their operands there.
  */
 
 struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
@@ -176,7 +177,8 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 
-/* Returns the block whose place in LDS has the queries of a wave. */
+/* Returns the number of the block (i32) in whose place in LDS rows of Q pass: the third block for
+ * `number` 0, the fourth for 1. */
 static struct tir_value query_block(struct mla *s, struct tir_value number)
 {
     enum { FIRST = 2 };

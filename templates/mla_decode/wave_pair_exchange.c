@@ -25,8 +25,8 @@ enum {
     PARTS = 2,
     PART = 32 /* columns of the latent in an instruction's result, a part of O */,
     EARLY = 32 /* columns of c that are read in the phase before their product */,
-    SETTLED_EARLY = 14 /* wait states that take as long as a store to LDS */,
-    ALL_STATES = 20 /* at most */
+    SETTLED_EARLY = 14 /* MFMA wait states that take as long as a store to LDS */,
+    ALL_STATES = 20 /* MFMA wait states at most */
 };
 
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
@@ -35,15 +35,17 @@ struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
     return tir_layout_permute_rows(l, key);
 }
 
-/* Returns the address of a wave's columns in a buffer with `bytes` bytes for one wave of each pair.
- * Both waves of a pair have the same columns. */
+/* Returns the LDS address for accesses to the wave's columns by a map of all waves' columns. Both
+ * waves of a pair have the same columns, so the address is `bytes` lower for the second one.
+ * `bytes`: columns of one wave of each pair. */
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
     return tir_sub(b, buffer, att_times(b, mla_one_wave_half(s), (int)bytes));
 }
 
-/* Reads Q from LDS. The columns of all waves take twice the rows of a block. */
+/* Reads Q from LDS, from the place of block `block`. The columns of all waves take twice the rows
+ * of a block. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
