@@ -139,5 +139,6 @@ double random_value(uint64_t *state)
 {
     const uint64_t bits = random_bits(state);
     const int significand = (int)(bits & 511) - 256; /* -256 .. 255: 8 bits and a sign */
-    return ldexp(significand, -7 - (int)(bits >> 60 & 3));
+    static const double units[] = {0x1p-7, 0x1p-8, 0x1p-9, 0x1p-10};
+    return significand * units[bits >> 60 & 3];
 }

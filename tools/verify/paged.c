@@ -101,23 +101,17 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
                                  int64_t at[])
 {
     const int x = 16 / p->precision->size;
-    const int64_t nhd[ATTN_DIMENSIONS_MAX] = {s.page, s.token, s.head, d};
-    const int64_t k[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d / x, s.token, d % x};
-    const int64_t v[ATTN_DIMENSIONS_MAX] = {s.page, s.head, s.token / x, d, s.token % x};
-    const int64_t column[ATTN_DIMENSIONS_MAX] = {s.page, s.head, d, s.token};
-    const int64_t row[ATTN_DIMENSIONS_MAX] = {
-        s.page, s.token, 0, ref_packed_element(part == CACHE_V ? REF_PACKED_LATENT + d : d)};
-    const int64_t byte[ATTN_DIMENSIONS_MAX] = {
-        s.page, ref_mixed_element(s.token, part == CACHE_V ? REF_MIXED_FP8 + d : d)};
-    const int64_t plane[ATTN_DIMENSIONS_MAX] = {s.page, s.token, 0, part == CACHE_V ? 2 * d : d};
-    const int64_t *from = is_mixed(p)                         ? byte
-                          : is_planes(p)                      ? plane
-                          : is_packed(p)                      ? row
-                          : p->desc.layout == ATTN_KV_NHD     ? nhd
-                          : part == CACHE_K                   ? k
-                          : p->desc.layout == ATTN_KV_SHUFFLE ? v
-                                                              : column;
-    return memcpy(at, from, sizeof(nhd));
+    const int row = part == CACHE_V ? REF_PACKED_LATENT + d : d;
+    const int mixed = part == CACHE_V ? REF_MIXED_FP8 + d : d;
+    const int64_t *from = is_mixed(p)    ? AT(s.page, ref_mixed_element(s.token, mixed))
+                          : is_planes(p) ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
+                          : is_packed(p) ? AT(s.page, s.token, 0, ref_packed_element(row))
+                          : p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
+                          : part == CACHE_K ? AT(s.page, s.head, d / x, s.token, d % x)
+                          : p->desc.layout == ATTN_KV_SHUFFLE
+                              ? AT(s.page, s.head, s.token / x, d, s.token % x)
+                              : AT(s.page, s.head, d, s.token);
+    return memcpy(at, from, ATTN_DIMENSIONS_MAX * sizeof(*at));
 }
 
 bool paged_has_rows(const struct attn_cache_desc *desc)
