@@ -6,13 +6,14 @@
 
 /* s[2:3] is memory of zeros, whose second half was never written; v10 is 8 times the lane. LDS and
  * scratch were never written, and v1 is undefined. */
-static struct fault run(const char *text)
+static struct fault run_on(enum gfx_target target, const char *text)
 {
     static const uint32_t zeros[512];
     uint8_t *buffer = device_alloc(2 * sizeof(zeros), NULL);
     hipsim_mem_mark((uintptr_t)buffer, sizeof(zeros));
     memset(buffer, 0, sizeof(zeros));
-    struct program p = program_new(GFX942);
+    struct program p = program_new(target);
+    p.block = target == GFX1250 ? 32 : p.block;
     p.checks = CHECK_DEFAULT & ~(uint32_t)CHECK_HAZARD; /* short texts have no s_nop */
     p.lds_bytes = 2048;
     p.private_bytes = 64;
@@ -24,11 +25,15 @@ static struct fault run(const char *text)
     return p.fault;
 }
 
-static void expect(const char *bad, const char *good)
+static struct fault run(const char *text) { return run_on(GFX942, text); }
+
+static void expect_on(enum gfx_target target, const char *bad, const char *good)
 {
-    const struct fault tripped = run(bad), none = run(good);
+    const struct fault tripped = run_on(target, bad), none = run_on(target, good);
     check_pair(FAULT_UNINIT, &tripped, bad, &none, good);
 }
+
+static void expect(const char *bad, const char *good) { expect_on(GFX942, bad, good); }
 
 #define WAIT "s_waitcnt vmcnt(0) lgkmcnt(0)\n"
 #define STORE2 "global_store_dwordx2 v10, v[4:5], s[2:3]\n" WAIT
@@ -309,6 +314,45 @@ static void every_operation_tracks_bits(void **state)
            WHOLE_V5 "v_bfe_u32 v6, v5, 16, 1\n" BRANCH_ON("v6"));
 }
 
+/* gfx950: v4 is an undefined byte above a defined one. */
+static void logic_of_three_sources_tracks_bits(void **state)
+{
+    (void)state;
+#define BYTES "v_lshlrev_b16 v5, 8, v1\nv_bitop3_b16 v4, v10, v5, 0 bitop3:0xfc\n"
+#define DWORDS PARTS "v_bitop3_b32 v4, v3, v10, 0 bitop3:0xfc\n"
+    expect_on(GFX950, BYTES "v_bfe_u32 v6, v4, 15, 1\n" BRANCH_ON("v6"),
+              BYTES "v_bfe_u32 v6, v4, 7, 1\n" BRANCH_ON("v6"));
+    expect_on(GFX950, BYTES "v_lshrrev_b16 v6, 8, v4\nv_cvt_f32_fp8 v6, v6\n" STORE1("v6"),
+              BYTES "v_and_b32 v6, 0xff, v4\nv_cvt_f32_fp8 v6, v6\n" STORE1("v6"));
+    expect_on(GFX950, DWORDS "v_bfe_u32 v6, v4, 16, 1\n" BRANCH_ON("v6"),
+              DWORDS "v_bfe_u32 v6, v4, 15, 1\n" BRANCH_ON("v6"));
+}
+
+/* gfx1250: the lowest byte of v9 is defined, and the lowest byte of each result. */
+static void operations_of_halves_track_bits(void **state)
+{
+    static const char *const cases[] = {
+        ".long 0x7e083909", /* v_mov_b16 v4.l, v9.l: LLVM 22 needs real-true16 for it */
+        "v_not_b16 v4, v9",
+        "v_and_b16 v4, v9, v8",
+        "v_or_b16 v4, v9, v10",
+        "v_xor_b16 v4, v9, v10",
+        "v_bitop3_b16 v4, v9, v10, 0 bitop3:0xfc",
+        "v_cndmask_b16 v4, v9, v10, vcc_lo",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static const char *const text =
+            "s_movk_i32 s5, 0xff\nv_mov_b32 v8, -1\ns_mov_b32 vcc_lo, 0\n"
+            "v_bfi_b32 v9, s5, v10, v1\n%s\nv_bfe_u32 v6, v4, %u, 1\n"
+            "v_cmp_eq_u32 vcc_lo, 0, v6\ns_cbranch_vccz out\nout:";
+        char bad[512], good[512];
+        snprintf(bad, sizeof(bad), text, cases[i], 8);
+        snprintf(good, sizeof(good), text, cases[i], 7);
+        expect_on(GFX1250, bad, good);
+    }
+}
+
 /* Arithmetic treats a register with a defined bit as defined, except for the zeros of a mask. */
 static void a_defined_bit_suffices_for_arithmetic(void **state)
 {
@@ -418,6 +462,8 @@ int main(void)
         cmocka_unit_test(halves_combine_to_a_defined_register),
         cmocka_unit_test(only_used_bits_count),
         cmocka_unit_test(every_operation_tracks_bits),
+        cmocka_unit_test(logic_of_three_sources_tracks_bits),
+        cmocka_unit_test(operations_of_halves_track_bits),
         cmocka_unit_test(a_defined_bit_suffices_for_arithmetic),
         cmocka_unit_test(scalars_select_bits),
         cmocka_unit_test(bytes_of_a_dword),
