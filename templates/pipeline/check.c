@@ -74,7 +74,8 @@ static int time_of(const struct check *c, const struct pipe_row *r)
     return (int)(r->stage * c->n_phases + r->phase);
 }
 
-/* Returns the time at which a tile is written, where a step may be at an earlier tile. */
+/* Returns the time at which `write` writes tile 0 to the buffer. With pipe_buffer.early the step is
+ * at an earlier tile then. */
 static int write_time(const struct check *c, unsigned buffer, const struct pipe_row *write)
 {
     return time_of(c, write) - (int)(c->plan->of->buffers[buffer].early * c->n_phases);
@@ -149,7 +150,8 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
     return true;
 }
 
-/* Stages before the last two run for tiles past the end: they may load, and change nothing. */
+/* Checks that a row that changes a loop-carried value is in one of the last two stages. Earlier
+ * stages also run for tiles past the end: they may load, and change nothing. */
 static bool check_write(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -220,7 +222,8 @@ static bool has_barrier(const struct check *c, unsigned phase, const struct pipe
     return false;
 }
 
-/* True if no row before `r` waits in the same stage and phase, which would not cover the read. */
+/* True unless row `r` reads LDS after a wait of the same stage and phase. Waits run at the end of
+ * their phase, so the read would run before that wait. */
 static bool check_read_order(const struct check *c, const struct pipe_row *r)
 {
     for (const struct pipe_row *w = c->plan->row; r->op->lds_reads && w < r; w++)
@@ -237,7 +240,8 @@ struct tile {
     int before, after;
 };
 
-/* True if an iteration lacks a barrier after each group, and the rows of stages above it. */
+/* True if the prologue's iteration number `iteration` is one that pipeline.bare counts. It has no
+ * barrier after each group, and no rows of stages above its number. */
 static bool is_bare(const struct check *c, int iteration)
 {
     const int last = c->plan->stages - 1;
@@ -250,7 +254,8 @@ static bool is_drained(const struct check *c, const struct pipe_row *r, int of_l
     return of_last >= c->plan->stages - 1 - c->plan->of->drain && r->stage < of_last;
 }
 
-/* Returns the time of a table's last barrier, before the last tile's last stage. */
+/* Returns the time of the barrier of pipeline.barrier_last: before the last tile's last stage,
+ * counted for a tile with `after` tiles after it. */
 static int barrier_time(const struct check *c, int after)
 {
     return (c->plan->stages - 1 + after) * (int)c->n_phases - 1;
@@ -297,7 +302,8 @@ static struct end earlier(struct end a, struct end b)
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
 }
 
-/* Waits of tiles before the first, and of tiles that drained iterations lack, do not run. */
+/* Returns when `read` of this tile has ended, with the row that ends it; NEVER if none does. Waits
+ * of tiles before the first, and of tiles that drained iterations lack, do not run. */
 static struct end find_end(const struct check *c, const struct pipe_row *read, struct tile tile)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -317,8 +323,9 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, s
     return end;
 }
 
-/* Returns when a row runs that waits after a write of this tile. A wait for copies is for its own
- * tile; one for stores is for all, so that the row of another tile will do. */
+/* Returns when wait `r` runs first after this tile was written at time `written`; NEVER if it does
+ * not. A wait for copies is for its own tile. One for stores is for all, so that the row of another
+ * tile will do. */
 static struct end time_of_wait(const struct check *c, const struct pipe_row *r, int written,
                                struct tile tile)
 {
@@ -466,7 +473,8 @@ static bool check_lds(struct check *c)
     return true;
 }
 
-/* True if the plan is safe for the tile whose rows move in the first drained iteration. */
+/* True if the plan is also safe with the rows that the first drained iteration moves from phase
+ * drain_from to drain_to. */
 static bool check_drain(const struct check *c)
 {
     const struct pipeline *const p = c->plan->of;

@@ -29,7 +29,7 @@ enum {
     PIPE_MAX_BUFFERS = 6,
     PIPE_WHY = 160,    /* bytes of a refusal */
     PIPE_UNSAFE = 255, /* depth of a buffer that no number of tiles makes safe */
-    PIPE_ALL = 255,    /* iterations of the prologue, see struct pipeline */
+    PIPE_ALL = 255,    /* pipeline.bare: all iterations of the prologue */
 };
 
 /** Kinds of phases: memory and vector work, or matrix instructions with other work under them. */
@@ -44,14 +44,14 @@ struct pipe_phase {
                          has only what is before the branch */
 };
 
-/** The waves that read what one writes to a buffer. */
+/** The waves that read what a wave writes to a buffer: all of its workgroup, or itself only. */
 enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
 
 /** A buffer of tiles in LDS. A list ends with name NULL. A number of a buffer that only
  * other pipelines of the same steps use has an empty name. */
 struct pipe_buffer {
     const char *name;
-    uint8_t queue; /* of its asynchronous copies */
+    uint8_t queue; /* number of the queue of its asynchronous copies */
     uint8_t scope; /* enum pipe_scope */
     uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
     uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
@@ -176,13 +176,13 @@ struct pipe_plan {
     uint32_t has;        /* the features of the kernel */
     uint8_t first_stage; /* of the table: stage 0 of the plan */
     uint8_t delay_at, delay;
-    uint8_t stages;                  /* one more than the last row's */
+    uint8_t stages; /* number of stages: one more than the highest stage of a row */
     uint8_t depth[PIPE_MAX_BUFFERS]; /* tiles in LDS: the least that is safe; 0: it is not used */
 };
 
 /* resolve.c */
 
-/** Lists the rows of a table; a shared list is in place of its pipe_part.
+/** Lists the rows of a table in `rows`, with the rows of a shared list in place of its pipe_part.
  * Returns their number, at most PIPE_MAX_ROWS. */
 unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS]);
 
@@ -191,8 +191,8 @@ unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
 
-/** Makes a plan as pipe_resolve() does, of a table that the template has chosen for the variant.
- * Prints a refusal and aborts the process. */
+/** Makes a plan of the table that the template has chosen for the variant, as pipe_resolve() does.
+ * If it is refused, prints the reason and aborts the process. */
 void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
 /** Returns the plan's number of a stage of the table. */
@@ -203,7 +203,8 @@ bool pipe_has_barriers(const struct pipe_plan *plan);
 
 /* check.c */
 
-/** Checks order of values, branches and LDS; sets plan->depth. As pipe_resolve() in `why`. */
+/** Checks the order of values, branches and LDS accesses, and sets plan->depth. False, with a
+ * sentence in `why`, if the plan is unsafe. */
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
 
 /** Returns the group of a phase: phases joined by `open` have one number. */

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { SIMDS = 4 /* of a compute unit */ };
+enum { SIMDS = 4 /* SIMDs of a compute unit */ };
 
 static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
 {
@@ -20,8 +20,8 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
     }
 }
 
-/* Appends a list to the n rows in `rows`. A shared list has the conditions of its pipe_part `of`
- * too, and counts stages and phases from it. */
+/* Appends a list to the n rows in `rows` and returns their new number. Rows of a shared list also
+ * have the conditions of its pipe_part `of`, and count stages and phases from it. */
 static unsigned append_rows(const struct pipe_row *list, struct pipe_row of, unsigned n,
                             struct pipe_row rows[PIPE_MAX_ROWS])
 {
