@@ -40,14 +40,14 @@ static unsigned o_bytes(const struct split_kv *d) { return d->value.width * d->c
 
 static unsigned slot_bytes(const struct split_kv *d) { return o_bytes(d) + 2 * d->columns * 4; }
 
-/* Returns how many waves hand over at once: half of them if their states fit half of the LDS, else
- * one. */
+/* Returns how many waves hand over their states at once: half of them if these states fit half of
+ * the LDS, else one. */
 static unsigned slots(const struct split_kv *d)
 {
     return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
 }
 
-/* True if the other workgroups of the compute unit can have as much LDS too. */
+/* True if each workgroup that shares the compute unit can have `bytes` bytes of LDS. */
 static bool fits_beside(const struct split_kv *d, unsigned bytes)
 {
     const unsigned groups = 4 * d->waves_per_simd / d->waves;

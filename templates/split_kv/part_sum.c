@@ -23,8 +23,8 @@
 #include <string.h>
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
-static const float LOWEST = -3e38f; /* of a part without keys */
-static const float HIGHEST = 3e38f; /* of an infinite sink */
+static const float LOWEST = -3e38f; /* log2 of the weight of a part without keys */
+static const float HIGHEST = 3e38f; /* log2 of the weight of an infinite sink */
 
 enum {
     SLICES = 32,    /* the fewest slices of all rows, so that all waves have one */
@@ -128,7 +128,8 @@ static struct tir_value find_result(struct split_kv_part_sum *s, const struct sl
                    tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
 }
 
-/* Returns the sum of no part: what the sink of the slice's head counts, or nothing. */
+/* Returns the sum before the first part is added: the sink of the slice's head, or zero without
+ * sinks. */
 static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *const b = &s->d->b;

@@ -13,7 +13,8 @@
 #include "templates/cache/cache.h"
 #include "templates/variant.h"
 
-/* Keys that one buffer resource covers: pages of a multiple of it are read block by block. */
+/* Keys of a block, which one buffer resource covers: pages of a multiple of as many keys are read
+ * block by block. The most waves of a workgroup. */
 enum { SPLIT_KV_BLOCK = 16, SPLIT_KV_MAX_WAVES = 8 };
 
 /** The cache of K or of V, and the width of its rows in registers. A head dim that is no power of
@@ -32,10 +33,10 @@ struct split_kv_item {
     struct tir_value first_token, end_token; /* the sequence's queries, as rows of q */
     struct tir_value diagonal; /* the last key that the query at row 0 of q would see */
     struct tir_value partial;  /* row of partial_out; -1: the result is written */
-    struct tir_value table;    /* i64: the sequence's page numbers */
+    struct tir_value table;    /* i64: address of the sequence's page numbers */
 };
 
-enum { SPLIT_KV_BESIDE = 16 };
+enum { SPLIT_KV_BESIDE = 16 /* the most arguments that are loaded together with an item */ };
 
 struct split_kv_places;
 
@@ -64,7 +65,7 @@ struct split_kv {
     struct split_kv_cache k, value;
     struct tir_type scores, output; /* types of S^T and of O^T */
     struct att_attention attention;
-    struct tir_value lds; /* i32: the buffer of split_kv_merge_bytes() */
+    struct tir_value lds; /* i32: LDS address of the buffer of split_kv_merge_bytes() bytes */
 
     struct tir_value wave, gqa; /* i32: the wave's number; query heads of a KV head */
     struct tir_value list;      /* i32: number of the list of items; none: the workgroup's number */
@@ -92,14 +93,15 @@ struct split_kv {
 
 /** Loads arguments at the kernel's beginning. `latent`: K and V are one latent cache. */
 void split_kv_load_arguments(struct split_kv *d, bool latent);
-/** Finds the first and the one-past-last item of this workgroup. */
+/** Sets `range` to the numbers (i32) of the first and the one-past-last item of this workgroup. */
 void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
-/** Loads an item of the work list. Without a list, derives it from its number. */
+/** Sets d->item to item number `index` of the work list. Without a list, derives the item from that
+ * number. */
 void split_kv_find_item(struct split_kv *d, struct tir_value index);
 
 /* rows.c */
 
-/** Returns the widths of rows of `dim` elements. */
+/** Returns `width` and `overlap` of rows of `dim` elements. */
 struct split_kv_cache split_kv_cache(int dim);
 /** Returns in how many parts a row is loaded: 1 or 2. */
 static inline unsigned split_kv_parts(const struct split_kv_cache *c) { return c->overlap ? 2 : 1; }
