@@ -74,14 +74,14 @@ static struct tir_value load_ends(struct prefill *p, struct tir_value first)
     return tir_convert(b, ends, TIR_F32);
 }
 
-/* Returns the greatest number of all lanes, i32. */
+/* Returns the greatest of all lanes' numbers (f32), as i32. */
 static struct tir_value as_number(struct tir_builder *b, struct tir_value lanes)
 {
     return tir_convert(b, tir_first_lane(b, tir_col_max(b, lanes)), TIR_I32);
 }
 
-/* Finds the range with partial `own` (i32): the greatest end at or before it, the least one after
- * it. */
+/* Sets parts->first and parts->end to the range of partials' numbers with `own` (i32) in it. These
+ * are the greatest end at or before `own`, and the least one after it. */
 static void find_list(struct prefill *p, struct tir_value own, struct parts *parts)
 {
     struct tir_builder *b = &p->b;

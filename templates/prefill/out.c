@@ -144,7 +144,7 @@ struct state {
     struct tir_value m, l, o;
 };
 
-/* Stores a vector of a number per query in LDS for the other key group. */
+/* Stores vector `a` (f32, one per query) in LDS as vector `number`, for the other key group. */
 static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));
@@ -152,7 +152,7 @@ static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
     tir_tile_lds_store(&p->b, att_plus(&p->b, p->k.panels[0].buffer, (int)at), a, &map);
 }
 
-/* Loads such a vector as type t. */
+/* Loads vector `number` of the other key group from LDS, as type t. */
 static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
 {
     const struct tir_layout map = tir_row_major(1, prefill_queries(p));

@@ -66,8 +66,8 @@ bool prefill_reads_before_check(const struct prefill *p)
     return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
-/* Returns how many eighths of the exponentials run in the second product. Beside a check of the
- * weights the first product has room for half of them. */
+/* Returns how many eighths of a tile's exponentials run beside the first product of the next
+ * iteration. Beside a check of the weights it has room for half of them. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };

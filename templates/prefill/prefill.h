@@ -20,8 +20,8 @@ enum { PREFILL_MERGE_PARTS = 4 /* most parts of O that one key group hands to th
 
 /** The products S^T = K Q^T and O^T = V^T P^T of a work tile. */
 struct prefill_shape {
-    int product;            /* number of both products' matrix instruction; below 0: none fits */
-    unsigned dtype;         /* of an element of Q, K and V in LDS and registers */
+    int product;    /* both products' instruction: index in tir_machine.mma; below 0: none */
+    unsigned dtype; /* of an element of Q, K and V in LDS and registers */
     struct tir_type scores; /* of S^T: keys x queries */
 };
 
@@ -31,7 +31,7 @@ struct prefill_shape {
 struct prefill_panel {
     unsigned first, width;         /* columns of head_dim */
     unsigned repeated;             /* leading columns that another panel has too; 0: none */
-    struct tir_contraction k;      /* over these columns */
+    struct tir_contraction k;      /* order of these columns in the product */
     struct tir_value buffer;       /* i32: LDS of the tiles of K */
     struct tir_value read_from;    /* i32: LDS of the tiles that the wave multiplies with `q`, this
                                       panel's or the other half's: prefill_has_halves(); no value:
@@ -205,7 +205,7 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
     return p->staging.o_beside_q.parts > 0;
 }
 
-/** Returns the address (i64) of a head of a token in a tensor with elements of `bytes`. */
+/** Returns the address (i64) of `head` of `token` in tensor t, whose elements have `bytes` bytes. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
@@ -262,8 +262,8 @@ void prefill_await_keys(struct prefill *p);
  * the layout of the loads. Keys after the last one are 0. */
 struct tir_value prefill_load_seen(struct prefill *p, struct tir_value key);
 
-/** Sets `hides` of the current block: true if its `seen`, the mask bytes that prefill_load_seen()
- * has loaded, has a byte of this wave that is not 1. */
+/** Sets `hides` (i1) of the current block: true if this wave has a byte other than 1 in `seen`, the
+ * mask bytes that prefill_load_seen() has loaded. */
 void prefill_check_seen(struct prefill *p);
 
 /* page_copy.c */
@@ -290,13 +290,14 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
 
 /* pipeline.c */
 
-/** Sets p->plan. Returns false and a sentence in `why` if the tile's pipeline is refused. */
+/** Sets p->plan. If the tile's pipeline is refused, returns false and writes a sentence to `why`. */
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
 /** True if the loop is unrolled by two. */
 bool prefill_unrolls(const struct prefill *p);
 
-/** Returns the eighths of the exponentials that run beside the next iteration's first product. */
+/** Returns how many eighths of the exponentials of a tile run beside the next iteration's first
+ * product; 0: none. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
 /** True if l is a product of the rounded weights with ones: a few instructions of the matrix unit
@@ -334,8 +335,8 @@ bool prefill_fills_registers(const struct prefill *p);
  * prefill_finish(); it is called once. */
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *));
 
-/** Finds the n-th further kernel for launches of few work tiles or few keys:
- * att_template.second. */
+/** Sets *second to the n-th further kernel, for launches of few work tiles or few keys:
+ * att_template.second. False: there is no n-th one. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
@@ -488,7 +489,7 @@ struct tir_value prefill_copying_wave(struct prefill *p);
  * `bytes` in waves that copy the second half. */
 struct tir_value prefill_copied_from(struct prefill *p, unsigned first, unsigned bytes);
 
-/** Returns the columns of V that one buffer in LDS has. */
+/** Returns how many columns of V one buffer in LDS has. */
 static inline unsigned prefill_v_columns(const struct prefill *p)
 {
     return prefill_dv(p) / (prefill_has_halves(p) ? 2 : 1);
@@ -532,10 +533,10 @@ struct tir_waves prefill_waves(const struct prefill *p);
 
 /* layouts.c */
 
-/** Returns the columns of a panel that Q and K have; the rest up to n->width is padding. */
+/** Returns how many columns of a panel Q and K have; the rest up to n->width is padding. */
 unsigned prefill_valid(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the columns of a panel that products use. */
+/** Returns how many columns of a panel the products use. */
 unsigned prefill_multiplied(const struct prefill *p, const struct prefill_panel *n);
 
 /** True if a panel has padding columns that products use. */
@@ -555,7 +556,7 @@ struct tir_layout prefill_q_lds(const struct prefill *p, const struct prefill_pa
 /** Returns the bytes of LDS of a panel of Q, a multiple of 16. */
 unsigned prefill_q_bytes(const struct prefill *p, const struct prefill_panel *n);
 
-/** Returns the keys of a tile of V that one product uses. */
+/** Returns how many keys of a tile of V one product takes. */
 unsigned prefill_v_part_keys(const struct prefill *p);
 
 /** Returns the order of the keys in the product V^T P^T. */
