@@ -72,7 +72,7 @@ struct decode_arrivals {
 struct decode {
     struct split_kv kv;
     struct pipe_plan plan; /* the pipeline of the loop over keys */
-    uint8_t compute;       /* its stage of the products */
+    uint8_t compute;       /* stage of the pipeline that computes the products */
     struct decode_tile k_tile, v_tile;
     struct tir_layout k_operand; /* K as the left operand of S^T = K Q^T: keys x width */
     bool whole_lines;            /* loads of K take whole rows; LDS reorders them */
@@ -115,14 +115,15 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
 
 /* load.c */
 
-/** Joins the parts of rows side by side, as c->width columns. */
+/** Joins the parts of rows of `c` side by side, as a tile of c->width columns. */
 struct tir_value decode_join(struct decode *d, struct tir_value part[2],
                              const struct split_kv_cache *c);
-/** Chooses the layouts of K and V as loaded and as used. Call it before any op is built. */
+/** Sets the layouts of K and V as loaded and as operands, and the types of S^T and O^T. Call it
+ * before any op is built. */
 void decode_choose_layouts(struct decode *d);
-/** Reserves LDS for a tile of K of each wave, if loads take whole rows. */
+/** Reserves LDS in which each wave reorders a tile of K, if loads of K take whole rows. */
 void decode_reserve_lines(struct decode *d);
-/** Finds the caches of K and V at the item's KV head. */
+/** Sets kv.k.c and kv.value.c to the caches of K and V at the item's KV head. */
 void decode_find_cache(struct decode *d);
 /** Loads the page numbers of a tile's keys. Keys past the last one have its page. */
 struct decode_pages decode_find_pages(struct decode *d, struct tir_value key);

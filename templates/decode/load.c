@@ -39,7 +39,7 @@ static bool shuffled(const struct decode *d) { return att_is_shuffled(d->kv.v); 
 
 /* ---- Layouts ---- */
 
-/* Returns how many bits of dv one load covers. */
+/* Returns log2 of the columns of V that a lane loads at once. */
 static unsigned v_vector_bits(const struct decode *d)
 {
     const unsigned widest = tir_bits(16 / d->kv.kv_bytes);
@@ -108,7 +108,7 @@ static struct tir_layout stacked(const struct decode *d, const struct tir_layout
     return l;
 }
 
-/* Derives the other layouts of a tile from the layout of a part. */
+/* Sets the layouts `block` and `tile` and the type `rows` of *t from its layout `part`. */
 static void finish_tile(struct decode *d, const struct split_kv_cache *c, struct decode_tile *t)
 {
     t->block = t->part;
@@ -182,8 +182,8 @@ static struct tir_value like(struct decode *d, struct tir_value scalar, struct t
     return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
 }
 
-/* Returns the keys of a tile's rows. If a load takes a group of x keys, groups after the last one
- * repeat it. */
+/* Returns the key (i32) that each row of a tile loads, from `key` on. Rows after the last key
+ * repeat it. If a load takes a group of x keys, groups after the last one repeat that group. */
 static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c,
                                 struct tir_value key)
 {
