@@ -33,7 +33,7 @@ void rope_decode_reserve(struct decode *d)
                        att_times(b, d->kv.wave, own));
 }
 
-/* Returns the address of a token's first row of k or of v, in one of the areas of LDS. */
+/* Returns the LDS address of a token's first row of k or of v, in one of the areas. */
 struct tir_value rope_decode_address(struct decode *d, int area, int row_bytes, int token,
                                      bool value)
 {

@@ -114,7 +114,8 @@ void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
     d->kv.b = *b;
 }
 
-/* Lists the values that rope_decode_load_new_rows() loads, and their types. Returns how many. */
+/* Sets `list` to pointers to the values that rope_decode_load_new_rows() loads, and `types` to
+ * their types. Returns how many there are. */
 static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
                           struct tir_type *types)
 {
@@ -222,8 +223,8 @@ static struct tir_value is_key(struct rope_decode_news *w, struct tir_type t)
     return tir_cmp_lt(b, row, tir_int_like(b, row, w->rope.rows / 2));
 }
 
-/* Returns the factor of rows that are stored with a scale; no value without one. Leaves scales of
- * tokens in LDS. */
+/* Returns the inverse of each row's scale, by which elements are multiplied before they are stored;
+ * no value for a cache without scales. Scales of single tokens are stored to LDS. */
 static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *w, int token,
                                      const struct att_cache *c, const struct rope_parts *x)
 {

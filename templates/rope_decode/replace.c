@@ -8,7 +8,8 @@
 
 #include "ir/address_map.h"
 
-/* Returns the row of a tile that begins at `key` where a token's key is; -1: it does not exist. */
+/* Returns the row of a new token's key in a tile that begins at `key`; the row may be outside of
+ * the tile. -1: the sequence has no such token. */
 static struct tir_value row_of(struct decode *d, int token, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -16,7 +17,8 @@ static struct tir_value row_of(struct decode *d, int token, struct tir_value key
                       tir_i32(b, -1));
 }
 
-/* Replaces a row of a tile and those after it, which are of later tokens or after the end. */
+/* Returns `tile` with row number `row` and all rows after it replaced by `with`. The rows after it
+ * belong to later tokens or are after the end. */
 static struct tir_value replace_rows(struct decode *d, struct tir_value tile, struct tir_value row,
                                      struct tir_value with)
 {

@@ -53,12 +53,12 @@ static inline bool rope_decode_is_narrow(const struct decode *d)
 
 /* lds.c */
 
-/** Returns the bytes from a row of q to the next. */
+/** Returns the bytes from a row of q in LDS to the next. */
 int rope_decode_q_bytes(const struct decode *d);
-/** Reserves LDS for the new tokens. It needs the shapes of `rope` and `kv`. */
+/** Reserves LDS for the new tokens. The shapes of `rope` and `kv` must be set before. */
 void rope_decode_reserve(struct decode *d);
-/** Returns the address of a token's first row of k or of v. Rows of `row_bytes` begin `area` bytes
- * after rope_decode.lds. */
+/** Returns the LDS address of a token's first row of k or of v. Rows of `row_bytes` begin `area`
+ * bytes after rope_decode.lds. */
 struct tir_value rope_decode_address(struct decode *d, int area, int row_bytes, int token,
                                      bool value);
 /** Returns the type of a span of a tile of heads with elements as the cache stores them. */
@@ -75,7 +75,7 @@ struct rope_decode_place {
  * on, with `pad` unused elements after each. */
 struct rope_decode_place rope_decode_span(struct decode *d, const struct rope_shape *shape,
                                           unsigned span, struct tir_value row, int size, int pad);
-/** Stores all spans of a tile of heads there. */
+/** Stores `raw`, all spans of a tile of heads, in LDS at the places of rope_decode_span(). */
 void rope_decode_put(struct decode *d, const struct rope_shape *shape, struct tir_value row,
                      int size, int pad, const struct tir_value *raw);
 
