@@ -205,7 +205,7 @@ static inline bool prefill_fetches_ahead(const struct prefill *p)
     return p->staging.o_beside_q.parts > 0;
 }
 
-/** Returns the address (i64) of `head` of `token` in tensor t, whose elements have `bytes` bytes. */
+/** Returns the address (i64) of a head of a token in tensor t, with elements of `bytes` bytes. */
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes);
 
@@ -290,7 +290,7 @@ void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, str
 
 /* pipeline.c */
 
-/** Sets p->plan. If the tile's pipeline is refused, returns false and writes a sentence to `why`. */
+/** Sets p->plan. If the tile's pipeline is refused, returns false, with a sentence in `why`. */
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
 /** True if the loop is unrolled by two. */
