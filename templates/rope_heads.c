@@ -49,6 +49,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
+    if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
+        return att_reject(why, ATT_NORM, "heads have norm none or rms");
     if (v->layer_norm && v->norm == ATT_NORM_NONE)
         return att_reject(why, ATT_LAYER_NORM, "layer_norm is set, and norm is none");
     if (v->act == ATT_ACT_SILU_FIRST)
