@@ -65,6 +65,19 @@ static void note_partial(struct wave *w, const struct lane_mem *m, const struct 
     }
 }
 
+/* Records that the upper bits of `lanes`, whose byte or half is undefined, are zeros. */
+static void note_extended(struct wave *w, const struct lane_mem *m, uint32_t arg,
+                          const struct opnd *o, uint64_t lanes)
+{
+    const uint32_t zeros = UINT32_MAX << 8 * MEM_BYTES(arg);
+    unsigned l;
+
+    if (MEM_PART(arg) != PART_ALL || MEM_SEXT(arg) || !mem_checks(w, CHECK_UNINIT))
+        return;
+    FOR_LANES(l, lanes & m->lanes)
+    bits_set(w, o, 0, l, zeros);
+}
+
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o)
 {
     struct reg_rows r = reg_rows(w, o);
@@ -75,6 +88,7 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
         uint64_t valid = mem_written(w, m, 0, bytes) | m->dropped;
         load_part(m, arg, r.row[0]);
         note_loaded(w, &r, 0, lanes, valid, false);
+        note_extended(w, m, arg, o, lanes & ~valid);
         return;
     }
     for (unsigned i = 0; i < bytes / 4; i++) {

@@ -382,6 +382,18 @@ static void bytes_of_a_dword(void **state)
            LOAD_BYTES "v_lshrrev_b32 v4, 8, v4\nglobal_store_byte v10, v4, s[2:3]\n" WAIT);
     expect(LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_3\n" STORE1("v4"),
            LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_1\n" STORE1("v4"));
+    /* The bits above a byte that a load extends are zeros, which are no data. */
+#define EXTENDED "global_load_ubyte v4, v10, s[2:3] offset:2048\n" WAIT
+    expect(EXTENDED "v_bfe_u32 v4, v4, 7, 1\n" BRANCH_ON("v4"),
+           EXTENDED "v_bfe_u32 v4, v4, 8, 1\n" BRANCH_ON("v4"));
+    expect(EXTENDED "v_lshl_or_b32 v4, v4, 8, v10\nv_cvt_f32_ubyte1 v4, v4\n" STORE1("v4"),
+           EXTENDED "v_lshl_or_b32 v4, v10, 8, v4\nv_cvt_f32_ubyte1 v4, v4\n" STORE1("v4"));
+    expect(EXTENDED "v_add_u32 v4, v4, v10\n" STORE1("v4"),
+           LOAD_BYTES "v_add_u32 v4, v4, v10\n" STORE1("v4"));
+    expect("global_load_sbyte v4, v10, s[2:3] offset:2048\n" WAIT
+           "v_bfe_u32 v4, v4, 31, 1\n" BRANCH_ON("v4"),
+           "global_load_ushort v4, v10, s[2:3] offset:2048\n" WAIT
+           "v_bfe_u32 v4, v4, 31, 1\n" BRANCH_ON("v4"));
     /* Through LDS, and as a copy of memory. */
 #define TO_LDS LOAD_BYTES "ds_write_b32 v10, v4\n" WAIT
     expect(TO_LDS "ds_read_u8 v5, v10 offset:2\n" WAIT STORE1("v5"),
