@@ -20,13 +20,13 @@ static inline struct tir_value mla_block_of(const struct mla *s)
     return s->d.attention.now.block.index;
 }
 
-/** Buffers of tiles in LDS. */
+/** Numbers of the buffers of tiles in LDS. */
 enum {
     MLA_LDS_BLOCK,
     MLA_LDS_P,
     MLA_LDS_ENTRIES,
     MLA_LDS_S,
-    MLA_LDS_FIRST_PIECE /* K's first panels are read when it is there */
+    MLA_LDS_FIRST_PIECE /* of a block: K's first panels are read from it */
 };
 /** Buffers of pipelines that copy a block in two halves, of its columns or cache lines. Pipeline
  * row_pairs has P after MLA_LDS_ENTRIES. */
