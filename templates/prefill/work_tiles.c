@@ -87,8 +87,9 @@ int prefill_workgroups(const struct prefill *p)
     return even && plain ? each * (int)p->m->cus : 0;
 }
 
-/* True if the last work tiles are split over keys. The last tiles of a causal launch are its
- * shortest and are not split. Kernels with all scalar registers in use do not split either. */
+/* True if each of the last work tiles is split into two halves of its queries, for two workgroups.
+ * The last tiles of a causal launch are its shortest and are not split. Kernels with all scalar
+ * registers in use do not split either. */
 bool prefill_splits_last_tiles(const struct prefill *p)
 {
     const bool full =

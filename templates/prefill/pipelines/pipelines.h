@@ -15,7 +15,7 @@ extern const struct pipe_buffer prefill_buffers[];
 enum prefill_feature {
     PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in a cache, and pass through registers */
     PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
-    PREFILL_HAS_PANELS,                 /* K has more than one slice */
+    PREFILL_HAS_PANELS,                 /* K has more than one panel */
     PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
     PREFILL_HAS_V_QUARTERS,             /* V is read and multiplied in four parts or more */
     PREFILL_HAS_LATE_EXP2,              /* att_tile.late_power */
@@ -30,7 +30,7 @@ extern const char *const prefill_features[];
 
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
-/* Steps: keys.c. Those of K have part 0 for the first slice and part 1 for the others. */
+/* Steps: keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
 extern const struct pipe_op prefill_find_k, prefill_find_v;        /* page numbers */
 extern const struct pipe_op prefill_issue_k, prefill_issue_v;      /* copies to LDS */
 extern const struct pipe_op prefill_load_k, prefill_store_k;       /* through registers */
