@@ -94,6 +94,24 @@ def steps(impl, device):
     return out
 
 
+def sglang_trees():
+    """Checks the parents of drafts that form trees. Each run of a step computes them anew: runs before the capture of a graph have
+    no drafts, and the graph's replays have other ones."""
+    from attn.sglang import _linear
+    trees = torch.tensor([[0, 0, 0, 1, 1, 3], [0, 0, 1, 2, 0, 4], [0, 0, 1, 2, 3, 4]], dtype=torch.int32)
+    first, sibling = (torch.full_like(trees, -1) for _ in range(2))
+    step, layers = types.SimpleNamespace(retrieve_next_token=first, retrieve_next_sibling=sibling), ("first", "second")
+    _linear.parents_of(step, layers[0])
+    for pointers, parents in zip(zip(first, sibling), trees.tolist()):
+        for draft in range(1, len(parents)):
+            children = [n for n in range(1, len(parents)) if parents[n] == parents[draft]]
+            place = children.index(draft)
+            pointers[place > 0][children[place - 1] if place else parents[draft]] = draft
+    got = [_linear.parents_of(step, layer) for layer in layers]
+    if not torch.equal(got[0], trees) or got[1] is not got[0]:
+        raise AssertionError(f"the parents are {got}")
+
+
 def sglang_steps(device):
     """Returns the largest difference between a decode step of SGLang's backend in one launch and in two, over the largest value."""
     from sglang.srt.layers.radix_attention import AttentionType
@@ -149,6 +167,7 @@ def main(case):
     device = _engine.open_device([])
     aiter.use(device=device)
     if case["backend"] == "attn":
+        sglang_trees()
         print(json.dumps(sglang_steps(device)), flush=True)
         return
     from attn.vllm._backend import Impl

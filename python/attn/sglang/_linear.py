@@ -33,19 +33,26 @@ def kernels(runner, decay="head"):
         gates="softplus" if layer.lower_bound is None else "bounded") for layer in layers], trees=drafts_of()[0] > 1)
 
 
-def parents_of(step):
-    """Returns the parent of each draft in its sequence, int32 [sequences, drafts], for drafts that form trees; None for chains.
-    `step` has the first child and the next sibling of each draft, below 0 for none. The parents are computed once a step."""
-    first, sibling = step.retrieve_next_token, step.retrieve_next_sibling
-    if first is None:
+def tree_parents(first, sibling):
+    """Returns the parent of each draft in its sequence, int32 [sequences, drafts], from the first child of each draft and its
+    next sibling. A number below 0 means none."""
+    found = torch.zeros_like(first, dtype=torch.int32)
+    for draft in range(first.shape[1]):
+        for pointers, parent in ((first, torch.full_like(found[:, draft], draft)), (sibling, found[:, draft].clone())):
+            place, there = pointers[:, draft, None].clamp(min=0).long(), pointers[:, draft, None] >= 0
+            found.scatter_(1, place, torch.where(there, parent[:, None], found.gather(1, place)))
+    return found
+
+
+def parents_of(step, layer):
+    """Returns tree_parents() of a step for drafts that form trees; None for chains. The first layer of each run computes them
+    for all layers. SGLang runs a step before it captures the step's graph, and that run's tensors are not the graph's."""
+    if step.retrieve_next_token is None:
         return None
-    found = getattr(step, "attn_parents", None)
-    if found is None:
-        found = step.attn_parents = torch.zeros_like(first, dtype=torch.int32)
-        for draft in range(first.shape[1]):
-            for pointers, parent in ((first, torch.full_like(found[:, draft], draft)), (sibling, found[:, draft].clone())):
-                place, there = pointers[:, draft, None].clamp(min=0).long(), pointers[:, draft, None] >= 0
-                found.scatter_(1, place, torch.where(there, parent[:, None], found.gather(1, place)))
+    owner, found = getattr(step, "attn_parents", (layer, None))
+    if owner is layer:
+        found = tree_parents(step.retrieve_next_token, step.retrieve_next_sibling)
+        step.attn_parents = layer, found
     return found
 
 
@@ -57,7 +64,7 @@ def places_of(backend, forward_batch, slots):
 
 
 def chain(slots, drafts):
-    """Returns parents as parents_of() does, for the sequences of `slots` with chains of `drafts` drafts."""
+    """Returns tree_parents() of chains of `drafts` drafts for the sequences of `slots`."""
     return (torch.arange(drafts, dtype=torch.int32, device=slots.device) - 1).clamp(min=0).repeat(slots.shape[0], 1)
 
 
@@ -102,9 +109,11 @@ class Launches:
         spec = forward_batch.spec_info
         if spec.ragged_verify_layout is not None:
             raise NotServed("attn", "different numbers of drafts in a hybrid model")
+        if self.accept_lens_pool is not None:  # SGLang leaves the accepted states in its memory for drafts
+            raise NotServed("attn", "KDA layers that begin at the accepted draft's state: --linear-attn-verify-backend flashinfer")
         count = spec.draft_token_num
         slots = step.mamba_cache_indices[:rows.shape[0] // count]
-        places, parents = places_of(self, forward_batch, slots), parents_of(step)
+        places, parents = places_of(self, forward_batch, slots), parents_of(step, layer)
         rows = given.causal_conv1d_update(
             calls.aligned(rows).view(slots.shape[0], count, -1).transpose(1, 2), self.windows(cache), calls.typed(layer, "conv_weights", rows),
             calls.typed(layer, "bias", rows), self.activation(layer), conv_state_indices=slots,

@@ -107,7 +107,7 @@ class MambaBackend(hybrid.Mamba2AttnBackend):
         count = step.draft_token_num
         slots = step.mamba_cache_indices[:step.num_decodes]
         places = torch.arange(slots.shape[0], dtype=torch.int32, device=slots.device)  # the rows from which SGLang copies
-        parents, tokens = parents_of(step), slots.shape[0] * count
+        parents, tokens = parents_of(step, mixer), slots.shape[0] * count
         core, given = parts(mixer, rows, cache.temporal)
         convolved = calls_of_sglang.causal_conv1d_update(
             calls.aligned(rows[:tokens]).view(slots.shape[0], count, -1).transpose(1, 2), cache.conv[0], given.weight, given.bias,
