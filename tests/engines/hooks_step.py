@@ -94,6 +94,33 @@ def steps(impl, device):
     return out
 
 
+def head_scales(device):
+    """Checks the scales of layers by a checkpoint with a scale for each KV head: of a cache of 16 bits, of fp8, of fp8 with one head,
+    and of a layer that vLLM does not quantise."""
+    from attn.vllm import _backend
+    plain, _backend.scales_heads = _backend.scales_heads, lambda: True
+    given = torch.tensor([0.5, 2.0])
+    forms = (("auto", KV_HEADS, given, "tensor", None), ("fp8", KV_HEADS, given, "head", [[0.5, 2.0]]),
+             ("fp8", 1, given[:1], "tensor", [0.5]), ("fp8", KV_HEADS, given[1], "head", [[2.0, 2.0]]))
+    for dtype, heads, scales, kind, want in forms:
+        impl = _backend.Impl(HEADS, DIM, DIM ** -0.5, heads, None, None, dtype)
+        layer = types.SimpleNamespace(_k_scale=scales, _v_scale=scales)
+        got = impl.scales(layer)["v_scale"]
+        if impl.kind.kv_scale != kind or (None if got is None else got.tolist()) != want or impl.scales(layer)["v_scale"] is not got:
+            raise AssertionError(f"{dtype}, {heads} heads: {impl.kind.kv_scale} {got}")
+    _backend.scales_heads = plain
+    impl = _backend.Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto")
+    impl.process_weights_after_loading(torch.bfloat16)
+    impl.steps = _engine.Steps(device, [impl.kind], page_size=PAGE, max_batch=1, max_tokens=1)
+    impl.steps.plan(torch.ones(1, dtype=torch.int32), torch.zeros(1, 1, dtype=torch.int32), torch.arange(2, dtype=torch.int32), 1)
+    rows, cache = torch.randn(1, HEADS, DIM).bfloat16(), torch.zeros(1, KV_HEADS, PAGE, 2 * DIM).bfloat16()
+    layer, out = types.SimpleNamespace(_k_scale=given, _v_scale=given), torch.empty(1, HEADS, DIM).bfloat16()
+    impl.do_kv_cache_update(layer, rows[:, :KV_HEADS], rows[:, :KV_HEADS], cache, torch.zeros(1, dtype=torch.int64))
+    impl.forward(layer, rows, None, None, cache, types.SimpleNamespace(steps=impl.steps, num_actual_tokens=1), out)
+    want = rows[:, :KV_HEADS].repeat_interleave(HEADS // KV_HEADS, 1)  # one key has all the weight
+    return {"scales of heads beside 16 bits": float((out - want).abs().max() / want.abs().max())}
+
+
 def sglang_trees():
     """Checks the parents of drafts that form trees. Each run of a step computes them anew: runs before the capture of a graph have
     no drafts, and the graph's replays have other ones."""
@@ -158,7 +185,7 @@ def sglang_steps(device):
 def main(case):
     size = {"head_dim": DIM, "gqa": HEADS // KV_HEADS, "page_size": PAGE}
     kernels = [{"op": "rope_qk_norm_cache", "head_dim": DIM, "rope": "neox", "norm": ["none", "rms"], "keep_kv": [False, True],
-                "cos_sin": ["f32", "same"]}, {"op": "decode", **size, "one_launch": [False, True]}, {"op": "prefill", "head_dim": DIM,
+                "cos_sin": ["f32", "same"]}, {"op": "cache_write", "head_dim": DIM}, {"op": "decode", **size, "one_launch": [False, True]}, {"op": "prefill", "head_dim": DIM,
                 "paged": True, "page_size": PAGE}, {"op": "plan"}, {"op": "combine", "head_dim": DIM, "partials": "csr"},
                {"op": "rope_decode", **size, "rope": "neox", "norm": ["none", "rms"], "cos_sin": ["f32", "same"], "one_launch": True}]
     os.environ["ATTN_PACKS"] = os.path.join(case["folder"], "hooks.attnpack")
@@ -173,7 +200,7 @@ def main(case):
     from attn.vllm._backend import Impl
     impl = Impl(HEADS, DIM, DIM ** -0.5, KV_HEADS, None, None, "auto")
     impl.process_weights_after_loading(torch.bfloat16)
-    print(json.dumps({**hooks(impl), **steps(impl, device)}), flush=True)
+    print(json.dumps({**hooks(impl), **steps(impl, device), **head_scales(device)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ class Impl(AttentionImpl):
         self.num_heads, self.num_kv_heads, self.head_size = num_heads, num_kv_heads, head_size
         self.kv_cache_dtype, self.kv_sharing_target_layer_name = kv_cache_dtype, kv_sharing_target_layer_name
         self.fp8 = kv_cache_dtype.startswith("fp8")
-        self.scale_shape = (1, num_kv_heads) if self.fp8 and scales_heads() else (1,)
+        self.scale_shape = (1, num_kv_heads) if self.fp8 and num_kv_heads > 1 and scales_heads() else (1,)
         self.given, self.sinks, self.views = sinks, None, {}
         self.steps = self.pending = None  # the layer's Steps; what forward() rotates and writes in its launch
         self.kind = _engine.Kind(
@@ -112,8 +112,9 @@ class Impl(AttentionImpl):
         return output
 
     def scales(self, layer):
-        """Returns the scales of a layer's keys and values by name: [1] for the tensor, or [1, kv heads]."""
-        return {name: _common.scale(layer, "_" + name, self.scale_shape) for name in ("k_scale", "v_scale")}
+        """Returns the scales of a layer's keys and values by name: [1] for the tensor, or [1, kv heads]. A cache of 16 bits has none, also
+        where the checkpoint has some."""
+        return {name: _common.scale(layer, "_" + name, self.scale_shape) if self.fp8 else None for name in ("k_scale", "v_scale")}
 
     def defer(self, rows, positions, cosines, is_neox, norm="none", eps=0.0, **weights):
         """Keeps `rows`, which are queries, keys and values [tokens, heads, D], for forward(), the next call: its launch

@@ -76,11 +76,12 @@ def stream(x):
 
 
 def scale(layer, name, shape=(1,)):
-    """Returns the scales of a layer's cache in a shape, [1] or [1, kv heads]; the same object each time."""
+    """Returns the scales of a cache in a shape, [1] or [1, kv heads]; the same object each time. A layer that vLLM does not quantise has
+    one scale, also in a model with scales of heads."""
     found = layer.__dict__.get("attn" + name)
     given = getattr(layer, name)
     if found is None or found[0] is not given:
-        found = layer.__dict__["attn" + name] = (given, given.view(shape))
+        found = layer.__dict__["attn" + name] = (given, given.view(-1).expand(shape).contiguous())
     return found[1]
 
 
