@@ -532,6 +532,9 @@ class Decode:
             self.t(q), self.t(rows), *map(self.t, pool), self.t(sinks), 512 ** -0.5, extra_cache=self.t(other.reshape(10, 4, 512)),
             extra_indices=self.t(own[0]), extra_indptr=self.t(own[1]))
         self.compare_lists(got, q, sinks, [(rows, *pool), (other, *own)])
+        got = aiter.pa_decode_sparse(self.t(q), self.t(rows), *map(self.t, pool), self.t(sinks), 512 ** -0.5,
+                                     extra_cache=self.t(other.reshape(10, 4, 512)))  # without lists of its rows
+        self.compare_lists(got, q, sinks, [(rows, *pool)])
 
     def test_lists_of_rows_of_a_pool_and_of_this_pass(self):
         rows, new, q = support.random((300, 512), 1), support.random((40, 512), 5), support.random((4, 7, 512), 2)
@@ -586,6 +589,9 @@ class Decode:
         for words, more in (("max_seqlen_q", {"max_seqlen_q": 2}), ("logits", {"max_seqlen_q": 1, "logits": out})):
             with self.assertRaisesRegex(aiter.NotServed, words):
                 aiter.mla_decode_fwd_v4_nm(*given, **more, sink=self.t(sinks))
+        with self.assertRaisesRegex(aiter.NotServed, "2 KV heads"):
+            aiter.mla_decode_fwd_v4_nm(*given[:2], *(self.t(x.reshape(30, 1, 2, -1)) for x in (narrow, wide)), *given[4:], 1,
+                                       sink=self.t(sinks))
         with self.assertRaisesRegex(aiter.NotServed, "parts of an output"):
             aiter.mla_decode_v4_asm(*given[:4], *given[5:], None, self.t(sinks), 1, 1.0, 0, 4, None, None, out)
 

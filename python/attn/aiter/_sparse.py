@@ -101,7 +101,7 @@ def pa_decode_sparse(q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_sc
     call = "pa_decode_sparse"
     c.refuse(call, kv_scales=(kv_scales is not None, "rows of fp8 with float32 scales in another tensor are not read"),
              skip_reduce=(bool(skip_reduce) and kv_splits != 1, "the parts of an output are always combined"))
-    if extra_cache is None or extra_indices.shape[0] == 0:
+    if any(x is None for x in (extra_cache, extra_indices, extra_indptr)) or extra_indices.shape[0] == 0:
         return attend(call, q, unified_kv, kv_indices, kv_indptr, attn_sink, softmax_scale)
     mixed = unified_kv.ndim == 3 and unified_kv.shape[2] == MIXED_ROW
     c.refuse(call, extra_cache=(c.dtype(extra_cache) != c.dtype(unified_kv) or extra_cache.shape[-1] != unified_kv.shape[-1] or
@@ -145,7 +145,8 @@ def mla_decode_fwd_v4_nm(q, qrope, kv_buffer, kvrope, output, qo_indptr, kv_indp
     sm_scale, which AITER's kernel ignores; None: 1 / sqrt(512). libattn chooses the parts. Returns (output as [tokens, 1, heads, 512], None)."""
     call = "mla_decode_fwd_v4_nm"
     c.refuse(call, max_seqlen_q=(max_seqlen_q != 1, "queries that share a list: each query needs its own"),
-             logits=(logits is not None or attn_lse is not None, "the parts of an output are not returned"))
+             logits=(logits is not None or attn_lse is not None, "the parts of an output are not returned"),
+             kv_buffer=(kv_buffer.ndim == 4 and kv_buffer.shape[2] != 1, f"{kv_buffer.shape[-2]} KV heads: rows have one"))
     tokens = q.shape[0]
     scale = PLANE_ROW ** -0.5 if sm_scale is None else sm_scale
     pool = c.view(kv_buffer, -1, PLANE_ROW), c.view(kvrope, -1, ROTATED)
