@@ -13,15 +13,13 @@
 #include "runtime/tensors.h"
 
 /* Counts and shared strides that earlier tensors of this call have set. */
-enum { NUMBERS_MAX = 24 };
-
 struct binding {
     int ordinal;
     struct {
         const void *where;
         int64_t value;
         const char *name; /* the tensor that set it */
-    } numbers[NUMBERS_MAX];
+    } numbers[ATTN_NUMBERS_MAX];
     int count;
 };
 
@@ -128,7 +126,7 @@ static int64_t settle(struct binding *b, const void *where, int64_t value, const
         if (b->numbers[i].where == where)
             return b->numbers[i].value;
     }
-    if (b->count < NUMBERS_MAX) {
+    if (b->count < ATTN_NUMBERS_MAX) {
         b->numbers[b->count].where = where;
         b->numbers[b->count].name = name;
         b->numbers[b->count++].value = value;

@@ -10,6 +10,9 @@ enum { ATTN_F32 = ATTN_INT8 + 1, ATTN_I32, ATTN_I64, ATTN_U8 };
 
 enum { ATTN_DIMENSIONS_MAX = 5, ATTN_TENSORS_MAX = 40 };
 
+/* Most counts and strides of an op's tensors together. */
+enum { ATTN_NUMBERS_MAX = 32 };
+
 /* Size of a dimension: *count + more, where *count is a count of the call, at least `least`.
  * Without a count it is `more`, and -1 accepts any size. */
 struct attn_dimension {

@@ -436,6 +436,33 @@ static void describe(const struct attn_tensor *t, DLTensor *to, int64_t *shape)
     };
 }
 
+/* Adds an address to a set, which has `count`. Returns the new number. */
+static unsigned add_address(const void **set, unsigned count, const void *address)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (set[i] == address)
+            return count;
+    }
+    set[count] = address;
+    return count + !!address;
+}
+
+/* Checks that a binding has room for all counts and strides of an op. */
+static void check_numbers(const struct attn_family *family, const struct attn_tensor *t,
+                          unsigned count)
+{
+    const void *set[2 * ATTN_DIMENSIONS_MAX * ATTN_TENSORS_MAX + 1];
+    unsigned numbers = 0;
+    for (unsigned i = 0; i < count; i++) {
+        for (int d = 0; d < t[i].ndim; d++) {
+            numbers = add_address(set, numbers, t[i].dims[d].count);
+            numbers = add_address(set, numbers, d < t[i].free ? t[i].strides[d] : NULL);
+        }
+    }
+    if (numbers > ATTN_NUMBERS_MAX)
+        fail_msg("%s: tensors have %u counts and strides", family->op, numbers);
+}
+
 static void bind_all(const struct attn_family *family, unsigned variant)
 {
     union call d, a;
@@ -449,6 +476,7 @@ static void bind_all(const struct attn_family *family, unsigned variant)
     DLTensor tensors[ATTN_TENSORS_MAX];
     int64_t shapes[ATTN_TENSORS_MAX][ATTN_DIMENSIONS_MAX];
     const unsigned count = family->tensors(&op.desc, &a, t);
+    check_numbers(family, t, count);
     struct given given = {.size = sizeof(size_t) + count * sizeof(given.tensors[0])};
     for (unsigned i = 0; i < count; i++) {
         describe(&t[i], &tensors[i], shapes[i]);
