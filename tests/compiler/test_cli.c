@@ -178,6 +178,12 @@ static void a_models_config_becomes_a_description(void **state)
            "kv_scale: e8m0", "");
     expect("describe latent.json --kv-layout packed", 1, "",
            "the cache: packed rows have 512 + 64");
+}
+
+/* Rows that are key and value, whose scales are after a page's rows or in the rows. */
+static void describe_names_the_layout_of_pooled_rows(void **state)
+{
+    (void)state;
     write_file(
         "rows.json",
         "{ \"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 2, \"hidden_size\": 4096,\n"
@@ -188,6 +194,9 @@ static void a_models_config_becomes_a_description(void **state)
     expect("build r.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=scales_last", "");
     expect("build r.yaml --emit=variants", 0, "two_sources=true", "");
     expect("describe rows.json --kv-layout scales_last", 1, "", "describe: the cache: ");
+    expect("describe rows.json --tp 8 --kv-dtype fp8 --kv-layout planes -o p.yaml", 0, "", "");
+    expect("build p.yaml --emit=variants", 0, "kv_dtype=fp8 kv_layout=planes", "");
+    expect("build p.yaml --emit=variants", 0, "two_sources=true", "");
 }
 
 /* One setting is missing, or does not fit the others: the sentence names it. */
@@ -713,6 +722,7 @@ int main(int argc, char **argv)
         TEST(slips_on_the_command_line_are_named),
         TEST(variants_are_printed_without_compiling),
         TEST(a_models_config_becomes_a_description),
+        TEST(describe_names_the_layout_of_pooled_rows),
         TEST(what_is_no_config_is_refused),
         TEST(errors_touch_no_output),
         TEST(no_output_replaces_an_input),

@@ -599,12 +599,17 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     return w.entries;
 }
 
+bool deployment_has_mixed_rows(const struct deployment *d)
+{
+    return strcmp(d->kv_layout, "scales_last") == 0 || strcmp(d->kv_layout, "planes") == 0;
+}
+
 bool check_deployment(const struct deployment *d, char why[200])
 {
     struct model m = {0};
     struct entry_writer w = {.m = &m, .d = d};
-    const bool packed = strcmp(d->kv_layout, "packed") == 0;    /* rows of a latent and a key */
-    const bool rows = strcmp(d->kv_layout, "scales_last") == 0; /* rows that are key and value */
+    const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
+    const bool rows = deployment_has_mixed_rows(d);
     entry_begin(&w, rows ? "mla_decode" : "cache_write");
     entry_field(&w, packed || rows ? "head_dim: 512" : "head_dim: 64");
     entry_field(&w, rows ? "head_dim_v: 512" : "head_dim_v: 64");

@@ -32,6 +32,9 @@ struct rank_heads {
 /** Computes the heads of one of `ranks` ranks. False: the ranks cannot share them. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
+/** True if rows of the cache are key and value, 448 elements of fp8 and 64 of 16 bits. */
+bool deployment_has_mixed_rows(const struct deployment *d);
+
 /** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */
 bool check_deployment(const struct deployment *d, char why[200]);
 

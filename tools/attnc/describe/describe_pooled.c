@@ -142,9 +142,8 @@ static void write_attention(struct entry_writer *w, const struct model_group *g)
     snprintf(comment, sizeof(comment),
              "Prefill and decode over a list of rows for each query; pass scale %.9g.", g->scale);
     entry_end(w, "attention over lists of rows", comment);
-    const bool rows = strcmp(w->d->kv_layout, "scales_last") == 0; /* rows of 584 bytes */
-    if (strcmp(w->d->kv_dtype, "same") != 0 && !rows)
-        return; /* two sources need elements of 16 bits, or rows of 584 bytes */
+    if (strcmp(w->d->kv_dtype, "same") != 0 && !deployment_has_mixed_rows(w->d))
+        return; /* two sources need elements of 16 bits, or rows of both sizes */
     begin_lists(w, g, ratios);
     entry_field(w, "two_sources: true");
     entry_end(w, "attention over two sources",
