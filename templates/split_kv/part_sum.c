@@ -385,7 +385,7 @@ static unsigned row_vector_bits(const struct split_kv *d)
     return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
 }
 
-/* Returns the vectors of four floats that a lane loads at once: as many as fit the registers that
+/* Returns how many vectors of four floats a lane loads at once: as many as fit the registers that
  * the loop over keys needs anyway. Workgroups with more registers would start later. */
 static unsigned vectors_at_once(const struct split_kv *d)
 {
@@ -399,7 +399,7 @@ unsigned split_kv_few_parts_of_rows(const struct split_kv *d)
     return vectors_at_once(d) * SIDE_BY_SIDE >> row_vector_bits(d);
 }
 
-/* Returns how many times SIDE_BY_SIDE parts are in flight at once. */
+/* Returns how many groups of SIDE_BY_SIDE parts have loads in flight at once. */
 static int loads_of(const struct split_kv_part_sum *s)
 {
     const unsigned n = vectors_at_once(s->d);

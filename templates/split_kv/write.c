@@ -248,7 +248,7 @@ void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct spl
     tir_end_if(b, &whole, NULL);
 }
 
-/* Returns into how many parts of rows O^T can be cut by register number: at most 8. */
+/* Returns how many parts of rows O^T can be cut into by register number: at most 8. */
 static int parts_of(struct split_kv *d, struct tir_type o)
 {
     enum { MOST = 8 };
@@ -259,8 +259,9 @@ static int parts_of(struct split_kv *d, struct tir_type o)
     return (int)n;
 }
 
-/* Exchanges rows between two lanes. Each has four of eight consecutive rows, and four of the next
- * eight; then each has eight consecutive rows. A store has 16 bytes, and there are half as many. */
+/* Exchanges rows of x between two lanes, and returns x with eight consecutive rows in each. Before,
+ * a lane has four of them, and four of the next eight. A store then has 16 bytes, and there are
+ * half as many. */
 static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
 {
     enum { OWN = 4, NEXT = 8 };
@@ -269,7 +270,7 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
     return tir_relayout(b, x, &l);
 }
 
-/* Writes rows of O^T that begin `byte` bytes after the first row. */
+/* Writes x, some rows of O^T, to each row of out from byte `byte` of the row on. */
 static void write_part(struct split_kv *d, struct tir_value x, int byte,
                        const struct split_kv_places *p)
 {
@@ -317,7 +318,8 @@ static struct tir_value place_of(struct split_kv *d, unsigned dtype, unsigned fi
                     (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
 }
 
-/* Loads divisors or addresses of `columns` columns from `first` on, columns x 1. */
+/* Loads from LDS what leave_columns() has stored for `columns` columns from `first` on: divisors
+ * (f32) or addresses (i64), columns x 1. */
 static struct tir_value take_left(struct split_kv *d, unsigned dtype, unsigned first,
                                   const struct tir_layout *l, unsigned columns)
 {
