@@ -65,7 +65,8 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
 
 /* ---- V in LDS ---- */
 
-/* Returns the columns of V before the ones of PREFILL_TAIL_SUM; 0: all columns of a row are V's. */
+/* Returns the number of columns of V before the columns of ones of PREFILL_TAIL_SUM; 0: all columns
+ * of a row are V's. */
 static unsigned first_columns(const struct prefill *p)
 {
     return p->value.tail == PREFILL_TAIL_SUM ? (unsigned)p->v->head_dim_v : 0;
@@ -133,7 +134,8 @@ struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
         b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
 
-/* Writes ones, or zeros, to the padding of `n` buffers, 32 bits a lane. */
+/* Writes ones, or zeros, to the padding of `n` tiles of map `map` from the LDS address `buffer` on,
+ * 32 bits a lane. */
 static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
                  const struct tir_layout *map, bool zeros)
 {
