@@ -138,7 +138,8 @@ class CacheDesc:
         head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes; "shuffle_k",
         the same with v [page, kv head, D, P]; "packed", rows of latents with their scales;
         "scales_last", rows of 448 fp8 and 64 other elements, [pages, bytes], with the scales after a page's rows;
-        "planes", the same rows in two tensors of bytes, k [pages, P, 1, 512] and v [pages, P, 1, 128]
+        "planes", the same rows in two tensors of bytes, k [pages, P, 1, 512] and v [pages, P, 1, 128];
+        "packed_fp4", rows of 512 e2m1 and their scales, [pages, P, 1, 288]
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """

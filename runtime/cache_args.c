@@ -50,6 +50,12 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
     const bool mixed = h->kv_heads == 1 && (both || parts) && d->dtype == ATTN_FP8 &&
                        d->scale == ATTN_KV_SCALE_NONE;
     const bool planes = d->layout == ATTN_KV_PLANES;
+    if (d->layout == ATTN_KV_PACKED_FP4 && !(mixed && both))
+        return attn_fail(
+            ATTN_BAD_ARGUMENT,
+            "%s: a cache with layout PACKED_FP4 has one head of 512 elements that are key and "
+            "value, dtype ATTN_FP8 and scale NONE; here head_dim is %d, head_dim_v %d, dtype %s",
+            op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
     if ((d->layout == ATTN_KV_SCALES_LAST || planes) && !mixed)
         return attn_fail(
             ATTN_BAD_ARGUMENT,
@@ -274,7 +280,8 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {
-    if (d->layout == ATTN_KV_PACKED || d->layout == ATTN_KV_SCALES_LAST)
+    if (d->layout == ATTN_KV_PACKED || d->layout == ATTN_KV_SCALES_LAST ||
+        d->layout == ATTN_KV_PACKED_FP4)
         return attn_latent_fill(d, heads, c, values);
     return fill_sides(d, heads, c, values);
 }

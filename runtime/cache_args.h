@@ -20,12 +20,17 @@ enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
 /* Bytes of a row with layout PLANES: in k, 448 fp8 elements, 14 scales and 50 unused, and in v. */
 enum { ATTN_PLANE_ROW = 512, ATTN_PLANE_ROTATED = 64 * 2 };
 
-/* Returns the length of a row of k, or with `value` of v: bytes with PLANES and PACKED, otherwise
- * `dim` elements. */
+/* Bytes of a row with layout PACKED_FP4: 512 e2m1, two in a byte, and 32 scales. */
+enum { ATTN_FP4_ROW = 512 / 2 + 32 };
+
+/* Returns the length of a row of k, or with `value` of v: bytes with PLANES, PACKED and
+ * PACKED_FP4, otherwise `dim` elements. */
 static inline int64_t attn_row_length(enum attn_kv_layout layout, bool value, int64_t dim)
 {
     if (layout == ATTN_KV_PLANES)
         return value ? ATTN_PLANE_ROTATED : ATTN_PLANE_ROW;
+    if (layout == ATTN_KV_PACKED_FP4)
+        return ATTN_FP4_ROW;
     return layout == ATTN_KV_PACKED ? ATTN_PACKED_ROW : dim;
 }
 

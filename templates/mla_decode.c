@@ -207,8 +207,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_MASK,
                           "mla_decode has no window and no chunks: causal, custom or none");
     if (att_is_shuffled(v))
-        return att_reject(why, ATT_KV_LAYOUT,
-                          "a latent cache has kv_layout nhd, packed, scales_last or planes");
+        return att_reject(
+            why, ATT_KV_LAYOUT,
+            "a latent cache has kv_layout nhd, packed, scales_last, planes or packed_fp4");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (att_scales_rows(v) || v->kv_scale == ATT_KV_SCALE_HEAD)

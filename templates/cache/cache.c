@@ -60,9 +60,9 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_LAYOUT,
                           "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
                           "e8m0");
-    if (att_is_mixed(v))
+    if (att_is_mixed(v) || v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4)
         return att_reject(why, ATT_KV_LAYOUT,
-                          "rows of scales_last and planes are not read by this op");
+                          "rows of scales_last, planes and packed_fp4 are not read by this op");
     if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
         return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
@@ -75,15 +75,16 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
 
 bool att_latent_check(const struct att_variant *v, struct att_why *why)
 {
-    if (!att_is_mixed(v))
+    const bool fp4 = v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4;
+    if (!att_is_mixed(v) && !fp4)
         return att_cache_check(v, why);
     if (v->head_dim == 512 && v->head_dim_v == 512 && v->kv_dtype == ATT_KV_DTYPE_FP8 &&
         v->kv_scale == ATT_KV_SCALE_NONE)
         return true;
     return att_reject(
         why, ATT_KV_LAYOUT,
-        "scales_last and planes are rows of 512 elements that are key and value, kv_dtype fp8 and "
-        "kv_scale none");
+        "scales_last, planes and packed_fp4 are rows of 512 elements that are key and value, "
+        "kv_dtype fp8 and kv_scale none");
 }
 
 /* Returns the bytes between pages, tokens or heads. The argument's name is `key` for keys, else
@@ -654,6 +655,8 @@ static struct tir_value scale_rows(const struct att_cache *c, struct tir_value r
 
 unsigned att_packed_scale_dtype(const struct att_cache *c)
 {
+    if (c->rows->bits == 4)
+        return TIR_FP8;
     return c->rows->scale_size == 1 ? TIR_I8 : TIR_F32;
 }
 
@@ -679,6 +682,8 @@ struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value s
 struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
 {
     struct tir_builder *b = c->b;
+    if (c->rows->bits == 4)
+        return tir_convert(b, stored, TIR_F32);
     if (c->rows->scale_size != 1)
         return stored;
     const struct tir_value e = tir_zext(b, stored, TIR_I32);

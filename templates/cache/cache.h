@@ -18,12 +18,13 @@
 #include "templates/cache/paging.h"
 #include "templates/template.h"
 
-/** The format of rows that begin with fp8 elements and end with 64 elements of the op's dtype. A
- * run of fp8 elements shares a scale. */
+/** The format of rows that begin with elements of fp8 or e2m1. A run of these elements shares a
+ * scale. Rows of fp8 end with 64 elements of the op's dtype. */
 struct att_row_format {
-    int fp8;        /* fp8 elements of a row */
-    int run;        /* fp8 elements of a run */
-    int scale_size; /* bytes of a scale: 1 is e8m0, 4 is f32 */
+    int bits;       /* of an element with a scale: 8 is fp8, 4 is e2m1 */
+    int fp8;        /* elements of a row that have a scale */
+    int run;        /* such elements that share a scale */
+    int scale_size; /* bytes of a scale: 1 is e8m0, or fp8 for elements of e2m1; 4 is f32 */
     int copies;     /* of each scale, next to each other */
     int scales;     /* byte of a row where its scales begin; ATT_AFTER_ROWS: after a page's rows */
     int rotated;    /* byte of a row where the last 64 elements begin; ATT_OWN_PLANE: the tensor of
@@ -63,13 +64,15 @@ struct att_cache {
     struct tir_value scale_page_stride; /* i64 bytes, from a page or a sequence to the next */
 };
 
-/** Sizes of kv_layout scales_last, and of planes. */
+/** Sizes of kv_layout scales_last, planes and packed_fp4. */
 enum {
     ATT_MIXED_FP8 = 448,    /* elements of fp8 in a row, a byte each */
     ATT_MIXED_ROW = 576,    /* bytes of a row of scales_last without its scales */
     ATT_MIXED_SCALES = 8,   /* bytes of a row's scales in scales_last, after all rows of a page */
     ATT_MIXED_ROTATED = 64, /* elements of 16 bits in a row */
     ATT_PLANE_ROW = 512,    /* bytes of a row of planes: 448 of fp8, 7 scales twice, 50 unused */
+    ATT_FP4_SCALES = 256,   /* bytes of a row of packed_fp4 before its scales */
+    ATT_FP4_ROW = 288,      /* bytes of a row of packed_fp4 */
 };
 
 /** True if rows of the cache have scales among their elements, or after a page's rows. */
@@ -83,6 +86,12 @@ bool att_shares_scale(const struct att_variant *v);
 
 /** True if a tensor has a scale for each row (kv_scale token), or for each page (block). */
 bool att_scales_rows(const struct att_variant *v);
+
+/** Returns the bytes of `elements` elements of rows, as their format stores them. */
+static inline int att_row_bytes(const struct att_row_format *rows, int elements)
+{
+    return elements * rows->bits / 8;
+}
 
 /** Returns a cache of only the rotated elements of packed rows, of type `dtype`. A kernel that
  * reads both parts passes it as V, and the latent part as K. */

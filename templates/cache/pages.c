@@ -202,6 +202,12 @@ static struct tir_value run_of_column(struct tir_builder *b, const struct att_pa
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
+/* Returns log2 of the bytes of a run of packed rows. */
+static unsigned run_bits(const struct att_paged_tile *t)
+{
+    return tir_bits((unsigned)att_row_bytes(t->cache.rows, (int)t->run));
+}
+
 /* Returns the byte offset of a run inside its page. 32 bits suffice, since a page has at most 2
  * GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
@@ -213,8 +219,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
         struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
         if (t->cache.packed) /* a page has at most 2 GiB */
-            at = tir_add(b, at,
-                         tir_shl(b, block_of(b, t, row), tir_int_like(b, row, tir_bits(t->run))));
+            at = tir_add(b, at, tir_shl(b, block_of(b, t, row), tir_int_like(b, row, run_bits(t))));
         return tir_zext(b, at, TIR_I64);
     }
     struct tir_value run;
@@ -270,7 +275,8 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
     const struct att_row_format *const rows = t->cache.rows;
     const int step = rows->scale_size * rows->copies;
     const struct tir_value block = block_of(b, t, row);
-    const struct tir_value back = tir_mul(b, block, tir_int_like(b, block, rows->run - step));
+    const struct tir_value back =
+        tir_mul(b, block, tir_int_like(b, block, att_row_bytes(rows, rows->run) - step));
     return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
                            tir_i32(b, rows->scales + (int)t->first / rows->run * step),
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
@@ -340,7 +346,7 @@ static struct tir_value run_byte(struct tir_builder *b, const struct att_paged_t
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
     const struct tir_value block = block_of(b, t, row);
-    return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, tir_bits(t->run))), TIR_I64);
+    return tir_zext(b, tir_shl(b, block, tir_int_like(b, block, run_bits(t))), TIR_I64);
 }
 
 /* Loads the last 64 elements of a tile's rows from their own tensor, once for each run. */
@@ -419,6 +425,50 @@ struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p
     return t->cache.packed ? tir_add(b, rows, run_byte(b, t)) : rows;
 }
 
+/* ---- Elements of 4 bits ---- */
+
+static bool is_fp4(const struct att_cache *c) { return c->packed && c->rows->bits == 4; }
+
+/* Returns the type of the bytes of gathered rows of e2m1, each two neighbours of a row. */
+static struct tir_type pairs_of(struct tir_builder *b, const struct att_paged_tile *t,
+                                unsigned dtype)
+{
+    const struct tir_layout l = tir_layout_join_cols(tir_layout_of(b->f, t->gathered), 1);
+    return tir_tile(b->f, dtype, t->gathered.rows, t->gathered.cols / 2u, &l);
+}
+
+/* Returns the bits (i32) of e2m1 times `half`, as f32: exactly. The number is in the lowest 4 bits
+ * of `code`, which may have others. Twice its magnitude is a digit of TWICE. */
+static struct tir_value e2m1_bits(struct tir_builder *b, struct tir_value code,
+                                  struct tir_value half)
+{
+    enum { TWICE = (int)0xc8643210, MAGNITUDE = 7, SIGN = 8, TO_SIGN = 28, DIGIT = 15 };
+    const struct tir_value at =
+        tir_shl(b, tir_and(b, code, tir_int_like(b, code, MAGNITUDE)), tir_int_like(b, code, 2));
+    const struct tir_value digit =
+        tir_and(b, tir_shr(b, tir_int_like(b, code, TWICE), at), tir_int_like(b, code, DIGIT));
+    const struct tir_value size = tir_mul(b, tir_convert(b, digit, TIR_F32), half);
+    const struct tir_value sign =
+        tir_shl(b, tir_and(b, code, tir_int_like(b, code, SIGN)), tir_int_like(b, code, TO_SIGN));
+    return tir_or(b, tir_bitcast(b, size, tir_typeof(b->f, code)), sign);
+}
+
+/* Returns elements of e2m1 times their scales. A product has 6 significant bits, so that it is the
+ * upper half of its f32. */
+static struct tir_value fp4_elements(struct tir_builder *b, const struct att_paged_tile *t,
+                                     struct att_paged_data d, unsigned dtype)
+{
+    const struct tir_value code = tir_zext(b, d.bits, TIR_I32);
+    const struct tir_value scale = tir_broadcast(b, d.scale, pairs_of(b, t, TIR_F32));
+    const struct tir_value half = tir_mul(b, scale, tir_float_like(b, scale, 0.5f));
+    const struct tir_value even = e2m1_bits(b, code, half);
+    const struct tir_value odd = e2m1_bits(b, tir_shr(b, code, tir_int_like(b, code, 4)), half);
+    const struct tir_value both = tir_or(b, tir_shr(b, even, tir_int_like(b, even, 16)),
+                                         tir_and(b, odd, tir_int_like(b, odd, (int)0xffff0000)));
+    const struct tir_value x = tir_bitcast(b, both, tir_with_dtype(t->gathered, TIR_BF16));
+    return dtype == TIR_BF16 ? x : tir_convert(b, tir_convert(b, x, TIR_F32), dtype);
+}
+
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page)
@@ -429,8 +479,10 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
     const struct tir_value entries = page;
     const struct tir_value at = att_paged_rows(b, p, t, key, page);
     find_token(b, p, t, key, &page, &token);
-    const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
-    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
+    const bool fp4 = is_fp4(&t->cache);
+    const int column = (int)t->first * t->cache.size, byte = t->cache.shuffle ? 0 : column;
+    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, fp4 ? byte / 2 : byte),
+                             fp4 ? pairs_of(b, t, TIR_I8) : t->gathered);
     if (att_scales_rows(p->v))
         d.scale = load_scales(b, p, t, page, token);
     if (t->cache.packed && t->cache.rows->scales == ATT_AFTER_ROWS)
@@ -467,7 +519,9 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
     struct tir_value x = d.bits;
     if (t->cache.packed)
         d.scale = att_packed_decode(&t->cache, d.scale);
-    if (d.scale.id)
+    if (is_fp4(&t->cache))
+        x = fp4_elements(b, t, d, dtype);
+    else if (d.scale.id)
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)
         x = tir_convert(b, x, dtype);

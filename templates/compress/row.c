@@ -177,11 +177,73 @@ static void store_mixed(struct compress *c, const struct place *p, struct tir_va
     store_scales(c, p, narrow, run, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA)));
 }
 
+/* Returns the codes (i32) of the e2m1 numbers nearest to x: a sign above the count of midpoints
+ * below its magnitude. A midpoint itself counts if the upper neighbour's code is even. */
+static struct tir_value nearest_e2m1(struct tir_builder *b, struct tir_value x)
+{
+    static const float middles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+    enum { SIGN_BIT = 28, SIGN = 8 };
+    const struct tir_value size = tir_abs(b, x);
+    const struct tir_value bits = tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
+    struct tir_value code =
+        tir_and(b, tir_shr(b, bits, tir_int_like(b, bits, SIGN_BIT)), tir_int_like(b, bits, SIGN));
+    for (unsigned i = 0; i < sizeof(middles) / sizeof(middles[0]); i++) {
+        const struct tir_value middle = tir_float_like(b, size, middles[i]);
+        const struct tir_value above =
+            i % 2 ? tir_cmp_ge(b, size, middle) : tir_cmp_gt(b, size, middle);
+        code = tir_add(b, code,
+                       tir_select(b, above, tir_int_like(b, code, 1), tir_int_like(b, code, 0)));
+    }
+    return code;
+}
+
+/* Returns the bytes of a row of codes, as words of 16 bits with 4 codes each. */
+static struct tir_value join_codes(struct compress *c, struct tir_value codes)
+{
+    enum { CODES = 2, STEP = 4, DIGIT = 15 };
+    struct tir_builder *b = &c->b;
+    const struct tir_layout l = tir_layout_join_cols(tir_layout_of(b->f, c->row), CODES);
+    const struct tir_type words = tir_tile(b->f, TIR_I32, 1, c->row.cols >> CODES, &l);
+    const struct tir_value w = tir_bitcast(b, tir_convert(b, codes, TIR_I8), words);
+    struct tir_value joined = tir_and(b, w, tir_int_like(b, w, DIGIT));
+    for (int i = 1; i < 1 << CODES; i++) {
+        const struct tir_value down = tir_shr(b, w, tir_int_like(b, w, STEP * i));
+        joined = tir_or(b, joined, tir_and(b, down, tir_int_like(b, w, DIGIT << STEP * i)));
+    }
+    return tir_convert(b, joined, TIR_I16);
+}
+
+/* Stores a row of packed_fp4: runs of 16 elements of e2m1, then a scale of fp8 for each. */
+static void store_fp4(struct compress *c, const struct place *p, struct tir_value y)
+{
+    enum { RUN = 16 };
+    struct tir_builder *b = &c->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value runs = tir_split_blocks(b, y, RUN);
+    const struct tir_value absmax = att_norm_over_rows(b, &runs, 1, true);
+    const struct tir_value share = tir_mul(b, absmax, tir_float_like(b, absmax, 1.0f / 6));
+    const struct tir_value scale =
+        tir_convert(b, tir_max(b, share, tir_float_like(b, share, 0x1p-6f)), TIR_FP8);
+    const struct tir_value inverse =
+        tir_broadcast(b, tir_rcp(b, tir_convert(b, scale, TIR_F32)), tir_typeof(b->f, runs));
+    const struct tir_value codes =
+        tir_join_blocks(b, nearest_e2m1(b, tir_mul(b, runs, inverse)), 1);
+    const struct tir_value row =
+        tir_add(b, p->page, att_wide(b, att_times(b, p->inside, ATT_FP4_ROW)));
+    tir_tile_store(b, att_view(b, row, one, zero, ATT_FP4_SCALES, 0), zero, join_codes(c, codes));
+    const struct tir_value run = tir_row_index(b, tir_with_dtype(tir_typeof(b->f, scale), TIR_I32));
+    tir_tile_scatter(b, row, tir_convert(b, run, TIR_I64), tir_i32(b, ATT_FP4_SCALES), scale);
+}
+
 static void store_row(struct compress *c, const struct place *p, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
     const int bytes = c->v->head_dim * ELEM;
     const struct tir_value zero = tir_i32(b, 0);
+    if (c->v->kv_layout == ATT_KV_LAYOUT_PACKED_FP4) {
+        store_fp4(c, p, y);
+        return;
+    }
     if (att_is_mixed(c->v)) {
         store_mixed(c, p, y);
         return;

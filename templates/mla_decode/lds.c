@@ -305,12 +305,13 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
     return bytes;
 }
 
-/* Returns the bytes of a block's part of a sparse list. Rows of scales_last and planes have no
- * piece with one entry for each key, so that all runs of a key store its entry. */
+/* Returns the bytes of a block's part of a sparse list. Rows of scales_last, planes and
+ * packed_fp4 have no piece with one entry for each key, so that all runs of a key store its
+ * entry. */
 static unsigned entry_bytes(const struct mla *s)
 {
-    const bool mixed = att_is_mixed(s->d.v);
-    const unsigned runs = mixed ? s->d.value.width / PANEL : 1;
+    const struct att_row_format *const rows = att_row_format(s->d.v);
+    const unsigned runs = rows && rows->in_value ? s->d.value.width / (unsigned)rows->run : 1;
     return s->d.keys * runs * (unsigned)sizeof(int32_t);
 }
 

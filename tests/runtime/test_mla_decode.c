@@ -337,6 +337,11 @@ static void packed_rows_are_of_one_kind(void **state)
     says("a cache with layout SCALES_LAST has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    d.cache.layout = ATTN_KV_PACKED_FP4;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+    d.cache.scale = ATTN_KV_SCALE_TENSOR;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("a cache with layout PACKED_FP4 has one head of 512 elements that are key and value");
     close_bench(&b);
 }
 

@@ -2,6 +2,8 @@
 /* This file defines the layouts of a paged cache as ROCm/aiter's kernels read them. */
 #include "tools/reference/cache.h"
 
+#include "tools/reference/indexer_rope.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -35,6 +37,8 @@ int64_t ref_mixed_scale(int tokens, int token, int d)
 }
 
 int64_t ref_plane_scale(int d) { return REF_MIXED_FP8 + (int64_t)d / REF_MIXED_RUN * 2; }
+
+int64_t ref_fp4_scale(int d) { return REF_FP4_SCALES + (int64_t)d / REF_FP4_RUN; }
 
 int ref_packed_scale_size(enum ref_scale s) { return s == REF_SCALE_E8M0 ? 1 : 4; }
 
@@ -79,6 +83,14 @@ static double mixed_value(const struct ref_cache *c, const char *page, int token
     return c->decode(c->type, bits) * ref_packed_decode(REF_SCALE_E8M0, scale);
 }
 
+static double fp4_value(const struct ref_cache *c, const char *row, int d)
+{
+    uint32_t bits = 0, scale = 0;
+    memcpy(&bits, row + d / 2, 1);
+    memcpy(&scale, row + ref_fp4_scale(d), 1);
+    return ref_e2m1_value(bits >> 4 * (d % 2) & 15) * c->decode(c->type, scale);
+}
+
 static double plane_value(const struct ref_cache *c, int64_t page, int token, int d)
 {
     const char *row = (const char *)c->elements + page * c->page_stride + token * c->token_stride;
@@ -109,6 +121,9 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
     uint32_t bits = 0;
     if (c->scales_last)
         return mixed_value(c, (const char *)c->elements + page * c->page_stride, token, d);
+    if (c->fp4)
+        return fp4_value(
+            c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);
     if (c->planes)
         return plane_value(c, page, token, d);
     if (c->packed)

@@ -43,6 +43,9 @@ struct ref_cache {
     bool planes;
     const void *plane;
     int64_t plane_page_stride, plane_token_stride;
+    /* Rows of 512 elements of e2m1, two in a byte, then an element of `type` for each 16 as their
+     * scale. Strides are in bytes. */
+    bool fp4;
     const void *rotated; /* type of the rotated elements, an argument of decode */
 };
 
@@ -54,6 +57,11 @@ enum { REF_MIXED_FP8 = 448, REF_MIXED_ROW = 576, REF_MIXED_SCALES = 8, REF_MIXED
  * `tokens` tokens. */
 int64_t ref_mixed_element(int token, int d);
 int64_t ref_mixed_scale(int tokens, int token, int d);
+
+enum { REF_FP4_SCALES = 256, REF_FP4_ROW = 288, REF_FP4_RUN = 16 };
+
+/* Returns the byte of a row of e2m1 that has the scale of element d. */
+int64_t ref_fp4_scale(int d);
 
 /* Returns the byte of a row of planes that has the scale of element d. The next byte has it too. */
 int64_t ref_plane_scale(int d);

@@ -8,6 +8,7 @@
 
 #include "tools/reference/cache.h"
 #include "tools/reference/compress.h"
+#include "tools/reference/indexer_rope.h"
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
@@ -85,8 +86,12 @@ static bool is_mixed(const struct call *c)
     return c->desc.compress.layout == ATTN_KV_SCALES_LAST || has_planes(c);
 }
 
+static bool is_fp4(const struct call *c) { return c->desc.compress.layout == ATTN_KV_PACKED_FP4; }
+
 static int row_bytes(const struct call *c)
 {
+    if (is_fp4(c))
+        return REF_FP4_ROW;
     if (has_planes(c))
         return c->desc.compress.head_dim;
     if (is_mixed(c))
@@ -153,7 +158,10 @@ static void size(struct call *c)
     a->overlap = is(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
-    const int scales = has_planes(c) ? 0 : is_mixed(c) ? REF_MIXED_SCALES : is_fp8(c) ? 4 : 0;
+    const int scales = has_planes(c) || is_fp4(c) ? 0
+                       : is_mixed(c)              ? REF_MIXED_SCALES
+                       : is_fp8(c)                ? 4
+                                                  : 0;
     a->page_stride = (int64_t)a->page_size * (row_bytes(c) + scales);
     a->page_stride = (a->page_stride + (is(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
     a->rotated_page_stride = PLANE_ROTATED * a->page_size + (is(c, VERIFY_VIEWS) ? 80 : 0);
@@ -457,6 +465,36 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
         compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
+/* Compares a row of e2m1. An element is nearest to its number, up to errors, under its run's scale,
+ * which is nearest to a sixth of the run's largest number. */
+static void compare_fp4(struct call *c, const struct group *g, int64_t row)
+{
+    const struct precision *fp8 = find_cache_precision(ATTN_FP8, c->target);
+    struct operand *pool = call_operand(c, COMPRESS_POOL);
+    for (int first = 0; first < REF_PACKED_LATENT; first += REF_FP4_RUN) {
+        const int64_t byte = row + ref_fp4_scale(first);
+        const double scale =
+            decode_element(fp8, (uint16_t)operand_result_int(pool, AT(byte)) & 0xff);
+        double absmax = 0, error = 0;
+        operand_allow(pool, AT(byte));
+        for (int d = first; d < first + REF_FP4_RUN; d++) {
+            absmax = fmax(absmax, fabs(g->made.row[d]));
+            error = fmax(error, g->made.row_error[d]);
+        }
+        const double wanted = fmax(absmax / 6, 0x1p-6);
+        if (!(fabs(scale - wanted) <= wanted * (0x1p-4 + 0x1p-20) + error))
+            verify_fail(c->row, "elements %d.. of group %d of sequence %d have the scale %g for %g",
+                        first, g->number, g->sequence, scale, absmax);
+        for (int d = first; d < first + REF_FP4_RUN; d++) {
+            const double y = g->made.row[d], nearest = ref_e2m1(y / scale) * scale;
+            const unsigned pair = (unsigned)operand_result_int(pool, AT(row + d / 2));
+            const double got = ref_e2m1_value(pair >> 4 * (d % 2) & 15) * scale;
+            call_compare_value(c, pool, AT(row + d / 2), got, y,
+                               fabs(nearest - y) + 2 * g->made.row_error[d] + 0x1p-20 * fabs(y));
+        }
+    }
+}
+
 static void compare_group(struct call *c, struct group *g)
 {
     const struct attn_compress_args *a = &c->args.compress;
@@ -477,7 +515,9 @@ static void compare_group(struct call *c, struct group *g)
         compare_plain(c, g, call_operand(c, COMPRESS_POOL_ROTATED),
                       slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
                       REF_MIXED_FP8);
-    if (is_mixed(c))
+    if (is_fp4(c))
+        compare_fp4(c, g, page + inside * row_bytes(c));
+    else if (is_mixed(c))
         compare_mixed(c, g, page, (int)inside);
     else if (is_fp8(c))
         compare_fp8(c, g, page, inside);

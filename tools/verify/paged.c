@@ -25,6 +25,8 @@ static bool is_mixed(const struct paged *p) { return p->desc.layout == ATTN_KV_S
 
 static bool is_planes(const struct paged *p) { return p->desc.layout == ATTN_KV_PLANES; }
 
+static bool is_fp4(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED_FP4; }
+
 /* True if rows have 448 elements of fp8 and 64 of 16 bits. */
 static bool has_runs_of_64(const struct paged *p) { return is_mixed(p) || is_planes(p); }
 
@@ -35,7 +37,7 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
     p.rotated = find_cache_precision(c->desc.cache_write.dtype, c->target);
-    p.parts = CACHE_PARTS;
+    p.parts = is_fp4(&p) ? 1 : CACHE_PARTS;
     p.kv_heads = 1;
     p.page_count = (int)rows->dims[0];
     p.dim[CACHE_K] = has_runs_of_64(&p) ? REF_MIXED_FP8 : REF_PACKED_LATENT;
@@ -104,6 +106,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int row = part == CACHE_V ? REF_PACKED_LATENT + d : d;
     const int mixed = part == CACHE_V ? REF_MIXED_FP8 + d : d;
     const int64_t *from = is_mixed(p)    ? AT(s.page, ref_mixed_element(s.token, mixed))
+                          : is_fp4(p)    ? AT(s.page, s.token, 0, d / 2)
                           : is_planes(p) ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
                           : is_packed(p) ? AT(s.page, s.token, 0, ref_packed_element(row))
                           : p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
@@ -117,7 +120,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
 bool paged_has_rows(const struct attn_cache_desc *desc)
 {
     return desc->layout == ATTN_KV_PACKED || desc->layout == ATTN_KV_SCALES_LAST ||
-           desc->layout == ATTN_KV_PLANES;
+           desc->layout == ATTN_KV_PLANES || desc->layout == ATTN_KV_PACKED_FP4;
 }
 
 bool paged_scales_rows(const struct attn_cache_desc *desc)
@@ -166,7 +169,9 @@ static enum ref_scale scale_kind(const struct paged *p)
 
 int packed_run(const struct paged *p)
 {
-    return has_runs_of_64(p) ? REF_MIXED_RUN : ref_packed_run(scale_kind(p));
+    return is_fp4(p)           ? REF_FP4_RUN
+           : has_runs_of_64(p) ? REF_MIXED_RUN
+                               : ref_packed_run(scale_kind(p));
 }
 
 /* Returns the byte of the scale of element d. */
@@ -174,6 +179,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
 {
     return is_mixed(p)    ? ref_mixed_scale(p->desc.page_size, s.token, d)
            : is_planes(p) ? ref_plane_scale(d)
+           : is_fp4(p)    ? ref_fp4_scale(d)
                           : ref_packed_scale(scale_kind(p), d);
 }
 
@@ -184,6 +190,9 @@ static double scale_value(const struct paged *p, struct slot s, int d,
                           uint32_t (*of)(const struct operand *, const int64_t *))
 {
     const enum ref_scale kind = scale_kind(p);
+    if (is_fp4(p))
+        return decode_element(p->precision,
+                              (uint16_t)row_bits(p, CACHE_K, s, scale_byte(p, s, d), 1, of));
     return ref_packed_decode(
         kind, row_bits(p, CACHE_K, s, scale_byte(p, s, d), ref_packed_scale_size(kind), of));
 }
@@ -261,6 +270,7 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
         .packed = p->desc.layout == ATTN_KV_PACKED,
         .scales_last = is_mixed(p),
         .planes = is_planes(p),
+        .fp4 = is_fp4(p),
         .plane = p->elements[CACHE_V] ? p->elements[CACHE_V]->image : NULL,
         .plane_page_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[0] : 0,
         .plane_token_stride = p->elements[CACHE_V] ? p->elements[CACHE_V]->strides[1] : 0,
@@ -301,7 +311,10 @@ static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
-    if (has_two_bytes(p, part))
+    if (is_fp4(p)) {
+        const uint32_t old = d % 2 ? operand_bits(p->elements[part], at) & 15 : 0;
+        operand_set_bits(p->elements[part], at, old | (bits & 15) << 4 * (d % 2));
+    } else if (has_two_bytes(p, part))
         set_row_bits(p, part, s, at[byte_axis(p)], 2, bits);
     else
         operand_set_bits(p->elements[part], at, bits);
@@ -391,6 +404,7 @@ double paged_move_bytes(const struct attn_cache_desc *desc, double rows, int dim
         : desc->scale == ATTN_KV_SCALE_BLOCK  ? 2.0 * sizeof(float) / desc->page_size
         : desc->layout == ATTN_KV_PACKED      ? REF_PACKED_ROW - REF_PACKED_LATENT - PACKED_ROTATED
         : desc->layout == ATTN_KV_SCALES_LAST ? REF_MIXED_SCALES + PACKED_ROTATED
+        : desc->layout == ATTN_KV_PACKED_FP4  ? 32
         : desc->layout == ATTN_KV_PLANES      ? 2 * REF_MIXED_SCALES + PACKED_ROTATED
                                               : 0;
     return rows * (dim * (2 + attn_dtype_size(desc->dtype)) + scales);
@@ -446,8 +460,11 @@ static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *r
     memcpy(&bits, &scale, sizeof(bits));
     if (kind == REF_SCALE_E8M0)
         bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
+    if (is_fp4(p))
+        bits = 16 + (uint32_t)(random_bits(random) >> 60); /* 2^-6 to 2^-3 in either fp8 */
+    const int size = is_fp4(p) ? 1 : ref_packed_scale_size(kind);
     for (int copy = 0; copy < scale_copies(p); copy++)
-        set_row_bits(p, CACHE_K, s, scale_byte(p, s, d) + copy, ref_packed_scale_size(kind), bits);
+        set_row_bits(p, CACHE_K, s, scale_byte(p, s, d) + copy, size, bits);
 }
 
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random)
