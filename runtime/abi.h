@@ -12,20 +12,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The result of attn_adopt(). */
+/* The result of attn_adopt(): the struct is copied; its size member is invalid; or a member that
+ * the library does not have is not 0. */
 enum attn_fit { ATTN_FITS, ATTN_SIZE_UNSET, ATTN_SURPLUS_SET };
 
-/* Copies a caller's struct to one of `size` bytes, the library's version of it. */
+/* Copies the caller's struct `given` to `known`, the library's version of it with `size` bytes.
+ * Members that `given` lacks become 0. */
 enum attn_fit attn_adopt(void *known, size_t size, const void *given);
 
-/* Like attn_adopt(), and writes the error sentence if it does not fit; `what` names the struct. */
+/* Like attn_adopt(), but returns a status and records an error sentence; `what` names the
+ * struct. */
 int attn_adopt_named(const char *what, void *known, size_t size, const void *given);
 
-/* Copies a result of `size` bytes to a caller's struct, whose size member is kept. Members that
- * only the caller knows become 0. */
+/* Copies the result `known` of `size` bytes to the caller's struct `given`, whose size member is
+ * kept. Members that the library does not have become 0. */
 void attn_give(void *given, const void *known, size_t size);
 
-/* True if the size member of a result struct is valid for attn_give(). */
+/* True if the size member of the caller's struct `given` is plausible; attn_give() requires it. */
 bool attn_can_give(const void *given);
 
 #endif

@@ -110,12 +110,13 @@ struct attn_kernel_info {
     uint32_t lds_static;  /**< bytes */
     uint32_t lds_dynamic; /**< bytes */
     uint32_t vgprs, agprs, sgprs;
-    uint32_t spills;     /**< spilled registers */
+    uint32_t spills;     /**< spilled VGPRs and SGPRs */
     uint32_t scratch;    /**< bytes per work item */
     uint32_t occupancy;  /**< waves per SIMD */
-    int32_t mfma_duty;   /**< of the hot loop, in 0.1 %; -1: not known */
-    uint32_t code_bytes; /**< machine code */
-    size_t object_bytes; /**< code object */
+    int32_t mfma_duty;   /**< permille of the hot loop's clocks in which MFMAs run, modelled; -1:
+                          * unknown */
+    uint32_t code_bytes; /**< bytes of the kernel's machine code */
+    size_t object_bytes; /**< bytes of the code object */
 };
 
 /** Describes the n-th kernel from 0 on, in the order of names, and checks its record. Set
@@ -154,7 +155,8 @@ struct attn_device_options {
     size_t size;             /**< sizeof(struct attn_device_options) */
     int ordinal;             /**< HIP's number of the GPU */
     uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
-    const char *hip_library; /**< path; NULL: the loaded library, else libamdhip64.so.7 to .5 */
+    const char *hip_library; /**< path of the HIP runtime; NULL: the one that the process has
+                              * loaded, else libamdhip64.so.7 to .5 */
     attn_log_function log;   /**< NULL: no log */
     void *log_user;
 };
@@ -180,7 +182,7 @@ struct attn_device_info {
     const char *hip_library; /**< the name under which HIP was found */
     int hip_version;         /**< hipRuntimeGetVersion() */
     int ordinal;
-    int32_t compute_units; /**< a plan's number of lists is a multiple of them */
+    int32_t compute_units; /**< CUs; a plan's number of lists should be a multiple of them */
 };
 
 /** Describes a device. Set info->size before. Strings live as long as the device.
@@ -194,19 +196,21 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 struct attn_op_info {
     size_t size;                    /**< in: sizeof(struct attn_op_info) */
     struct attn_kernel_info kernel; /**< the (first) kernel */
-    uint32_t kernel_count;          /**< more than one: chosen per call from the pack's table */
+    uint32_t kernel_count;          /**< kernels of the op; if several, each call chooses one by its
+                                     * arguments */
     uint32_t pack;                  /**< number of its pack, in the order of attn_device_open() */
     char why[200];                  /**< "exact", or which fields a more general kernel covers;
                                      * for a call also what the choice depended on */
 };
 
-/** Fills info->size bytes; strings of `kernel` live as long as its pack. ATTN_BAD_ARGUMENT: a
- * pointer is NULL, or size is 0. */
+/** Describes an op. Set info->size before. Strings of `kernel` live as long as its pack.
+ * ATTN_BAD_ARGUMENT: a pointer is NULL, or size is 0. */
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info);
 
 /**
- * The same for one call: the kernel that a launch with these arguments would run, by the first row
- * of the pack's table whose ranges they are in. Fails as the launch would.
+ * Describes the kernel that a launch with `args`, the op's argument struct, would run: the first
+ * one whose conditions in the pack the arguments meet. Set info->size before. Returns the errors
+ * that the launch would.
  */
 ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *args,
                                         struct attn_op_info *info);

@@ -5,7 +5,7 @@
 
 #include "runtime/family.h"
 
-/* Heads of a cache: number and row lengths in elements. */
+/* Heads of a cache: their number, and the elements of a row of k and of v. */
 struct attn_cache_heads {
     int32_t kv_heads, head_dim, head_dim_v;
 };
@@ -64,8 +64,8 @@ int64_t attn_page_magic(int32_t page_size);
 /* Returns the name of a dtype in descriptions. */
 const char *attn_dtype_name(enum attn_dtype dtype);
 
-/* Checks a cache descriptor for an op of `dtype`, which replaces a dtype of 0. `op` begins the
- * messages. */
+/* Checks a cache descriptor and fills in its defaults: a dtype of 0 becomes `dtype`, the op's. `op`
+ * begins the messages. */
 int attn_cache_normalise(const char *op, enum attn_dtype dtype,
                          const struct attn_cache_heads *heads, struct attn_cache_desc *desc);
 
@@ -78,7 +78,7 @@ int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_
 int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                      const struct attn_cache *c, union attn_value *values);
 
-/* Sets the cache's values to zero, for a call that does not access the cache. */
+/* Sets the values of CACHE_ARGS() to zero, for a call that does not access the cache. */
 void attn_cache_fill_none(union attn_value *values);
 
 /*
@@ -88,11 +88,11 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
-/* Removes the first `count` sequences from the scales of a call's cache. Changes only those with
- * ATTN_KV_SCALE_HEAD. */
+/* Moves the scale pointers in `values` past the first `count` sequences. Only scales of
+ * ATTN_KV_SCALE_HEAD differ between sequences; others stay unchanged. */
 void attn_cache_skip(const struct attn_cache_desc *desc, int64_t count, union attn_value *values);
 
-/* Removes the first `count` sequences from the page lists of a call. */
+/* Moves the page-list pointers in `values` past the first `count` sequences. */
 void attn_pages_skip(int64_t count, union attn_value *values);
 
 /* Like attn_pages_fill(), for lists of slots, where kv_lens may be NULL. */
@@ -111,8 +111,9 @@ struct attn_more_slots {
     int64_t first, count;
 };
 
-/* ATTN_CHECK_DATA: checks lengths and entries of the lists of slots. `slots`: slots that an entry
- * names, 1 or a block. They must lie in cache->page_count pages, or be among `more`. */
+/* ATTN_CHECK_DATA: checks lengths and entries of the lists of slots. An entry names `slots` slots:
+ * 1, or a block. They must lie in cache->page_count pages, or be among `more`. Negative entries are
+ * allowed. */
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t slots,

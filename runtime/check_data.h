@@ -5,7 +5,8 @@
 
 #include "runtime/device.h"
 
-/* int32 [batch + 1] on the device: non-negative, non-decreasing, ends at `total` or less. */
+/* An int32 array [batch + 1] on the device to check: non-negative, non-decreasing, at most `total`
+ * at the end. Neighbours differ by `longest` at most. */
 struct attn_indptr {
     const char *name;
     const int32_t *data;
@@ -41,7 +42,8 @@ int attn_check_elements(const struct attn_device *device, const struct attn_elem
  * NULL if the call has no kv_lens. */
 struct attn_page_lists {
     int32_t *lens, *indptr, *entries; /* indptr: of ATTN_PAGES_INDICES, else NULL */
-    int64_t stride, room;             /* of a row of block_table, in entries */
+    int64_t stride, room;             /* of a row of block_table, in entries: distance to the next
+                                       * row, and usable entries */
 };
 
 /* Reads the page lists and checks kv_indptr. Call attn_free_page_lists() even after a failure. */

@@ -9,7 +9,8 @@
 #include "runtime/hip_loader.h"
 #include "runtime/pack.h"
 
-/* A loaded code object, shared by the ops that use it; the device's lock guards it. */
+/* A code object on the GPU, in a list of its device, whose lock guards it. The ops that use it
+ * count in `refs`. */
 struct attn_module {
     struct attn_module *next;
     const struct attn_pack *pack;
@@ -24,7 +25,7 @@ struct attn_device {
     uint32_t flags;
     int hip_version;
     int compute_units;
-    int lanes; /* of a wave */
+    int lanes; /* lanes of a wave */
     char name[256];
     char target[64]; /* "gfx942", without feature suffixes */
     attn_log_function log;

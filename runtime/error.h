@@ -8,7 +8,8 @@
 /* Records a formatted sentence. Not for the launch path. */
 int attn_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Records a formatted subject with the text of errno: ATTN_NO_MEMORY or ATTN_IO. */
+/* Records "subject: text of `error`", an errno number. Returns ATTN_NO_MEMORY for ENOMEM, else
+ * ATTN_IO. */
 int attn_fail_errno(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Records a constant sentence. Two stores, so the launch path may call it. */

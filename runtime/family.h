@@ -45,24 +45,26 @@ struct attn_key {
     unsigned count;
 };
 
-/* Helpers of make_key. Fields must be added in the order of their names. */
+/* Helpers of make_key. The first three append a field with its exact choice and return it; fields
+ * are appended in the order of their names. The last adds a covering choice at `cost`. */
 struct attn_key_field *attn_key_add(struct attn_key *key, const char *field, const char *value);
 struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *field, int value);
 struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
 void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost);
 
-/* The texts of enum attn_kv_layout and enum attn_kv_scale, in descriptions and keys. */
+/* The texts of enum attn_kv_layout and enum attn_kv_scale in descriptions and keys, by their
+ * numbers. */
 extern const char *const attn_kv_layout_texts[], *const attn_kv_scale_texts[];
 extern const size_t attn_kv_layout_texts_count, attn_kv_scale_texts_count;
 
-/* A number that a kernel may have in place of a smaller one. */
+/* A number of a more general kernel, which also covers smaller numbers, and its text in keys. */
 struct attn_key_step {
     int number;
     const char *text;
 };
 
-/* Adds every step above `number` as a covering choice: the next one at `cost` + 1, each further
- * one at 1 more. */
+/* Adds each of the `count` steps above `number` as a covering choice. `steps` ascend: the first
+ * such step costs `cost` + 1, each further one 1 more. */
 void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
                        unsigned count, int number, unsigned cost);
 
@@ -78,11 +80,11 @@ union attn_args {
 #include "ops/ops.def"
 };
 
-/* A launch: its values, stream, and whether it has any work. */
+/* The values and the stream of a launch. */
 struct attn_call {
     union attn_value values[ATTN_ARG_COUNT];
     void *stream;
-    bool empty; /* no work */
+    bool empty; /* true: nothing is launched */
 };
 
 /* The count that determines y or z of the grid. A call with too large a count is launched in

@@ -7,20 +7,23 @@
 
 #include "runtime/attn.h"
 
-/* Returns a stride in elements: `dense` if none is given or if only one of `count` exists. */
+/* Returns the stride `given`, or `dense` if `given` is 0 or `count`, the size of its dimension, is
+ * 1. */
 static inline int64_t attn_stride(int64_t given, int64_t count, int64_t dense)
 {
     return given && count != 1 ? given : dense;
 }
 
-/* Computes a default stride. It may wrap: `stride` itself is then out of range and refused. */
+/* Returns count * stride, a default stride. The product may wrap: `stride` itself is then out of
+ * range and refused. */
 static inline int64_t attn_times(int64_t count, int64_t stride)
 {
     return (int64_t)((uint64_t)count * (uint64_t)stride);
 }
 
-/* True if a stride is below `least` or above `most` (least <= most), in one comparison. Returns an
- * int: fill functions combine these by | without branches, and compilers warn about | of bools. */
+/* Returns 1 if a stride is below `least` or above `most` (least <= most), else 0, in one
+ * comparison. The result is an int: fill functions combine such results by | without branches, and
+ * compilers warn about | of bools. */
 static inline int attn_out_of_range(int64_t stride, int64_t least, int64_t most)
 {
     return (uint64_t)stride - (uint64_t)least > (uint64_t)most - (uint64_t)least;
@@ -33,14 +36,14 @@ static inline void attn_advance(const void **p, int64_t bytes)
         *p = (const char *)*p + bytes;
 }
 
-/* True if p is not aligned to `bytes`, a power of two. */
+/* Returns 1 if p is not aligned to `bytes`, a power of two, else 0. */
 static inline int attn_misaligned(const void *p, uintptr_t bytes)
 {
     return ((uintptr_t)p & (bytes - 1)) != 0;
 }
 
-/* Returns a window's distance as kernels see it; unlimited is 2^30, so that a sum of two fits 32
- * bits. */
+/* Returns a window's distance in keys as kernels see it. Negative or too large ones become 2^30,
+ * unlimited, so that a sum of two fits 32 bits. */
 static inline int64_t attn_window(int32_t distance)
 {
     const int64_t unlimited = 1 << 30;
@@ -57,7 +60,7 @@ static inline int64_t attn_product(int64_t a, int64_t b, int64_t c)
 /* Returns ceil(count / size). */
 static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-/* Returns log2 of an element's bytes: launches shift by it instead of dividing. */
+/* Returns log2 of an element's bytes, 1 or 0: launches shift by it instead of dividing. */
 static inline int attn_size_bits(enum attn_dtype dtype) { return dtype <= ATTN_FP16; }
 
 static inline int attn_element_size(enum attn_dtype dtype) { return 1 << attn_size_bits(dtype); }

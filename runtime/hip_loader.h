@@ -35,10 +35,11 @@ struct attn_hip {
  */
 int attn_hip_load(struct attn_hip *hip, const char *path);
 
-/* Releases the handle; may be called twice and after a failure. */
+/* Releases the handle of attn_hip_load(). A second call, or one after a failure, does nothing. */
 void attn_hip_unload(struct attn_hip *hip);
 
-/* Records a failed HIP call for attn_last_error() and returns its status. Launch path. */
+/* Records that HIP's function `call` returned `error`, for attn_last_error(). Returns the matching
+ * enum attn_status. Launch path. */
 int attn_hip_fail(const struct attn_hip *hip, const char *call, int error);
 
 /* Like attn_hip_fail(), for calls without which no GPU is usable. The message also names the

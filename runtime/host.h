@@ -8,7 +8,8 @@
 #include "runtime/family.h"
 #include "runtime/plan.h"
 
-/* Check more of a call and set the values that SET() names. Launch path. */
+/* Second part of an op's fill(): check the arguments `a` further and set the values in `v` that the
+ * op's schema lists with SET(). Launch path. */
 int attn_cache_copy_fill(const struct attn_cache_copy_desc *d, const struct attn_cache_copy_args *a,
                          union attn_value *v);
 int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *a,
@@ -31,8 +32,8 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
  */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens);
 
-/* Tokens of a workgroup of gated_rmsnorm: more than it takes at once where there are many, since it
- * reads the weight once for all of them. */
+/* Returns the tokens of a workgroup of gated_rmsnorm. It processes several steps of tokens if there
+ * are enough workgroups, since it reads the weight once for all of them. */
 int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width);
 
 /* Checks the shape of a plan: ATTN_BAD_ARGUMENT if it is invalid. */
@@ -40,7 +41,8 @@ int attn_plan_check(const struct attn_decode_plan_shape *shape);
 
 /* The functions below check device data for ATTN_CHECK_DATA. */
 
-/* Checks that the tiles of CSR lists lie in `out`, and their parts in partial_out. */
+/* Checks that the output rows of the CSR lists exist in `out`, and their partial results in
+ * partial_out. */
 int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine_args *args);
 /* Checks that no group is twice in a row of `chosen`. */
 int attn_shared_lists_check_groups(const struct attn_op *op,
@@ -64,16 +66,18 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
 int attn_rope_check_positions(const struct attn_op *op,
                               const struct attn_rope_qk_norm_cache_args *args);
 
-/* Checks kv_indptr, if the kind reads it. */
+/* Checks kv_indptr, if the descriptor's kind of metadata reads it. */
 int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metadata_args *args);
 
 /* Checks that copied pages exist in their caches. */
 int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *args);
 
-/* Checks that spans are multiples of 16 bytes and lie in their memory. */
+/* Checks that the spans to copy are multiples of 16 bytes and lie in the memory of source and
+ * destination. */
 int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *args);
 
-/* Check that slots of states exist, and that no two sequences write one. */
+/* Check that the slots of the sequences' states exist, and that no two sequences write the same
+ * slot. */
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
 int attn_compress_check_slots(const struct attn_op *op, const struct attn_compress_args *args);
 int attn_gated_delta_check_slots(const struct attn_op *op,

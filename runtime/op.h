@@ -6,18 +6,19 @@
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-/* Offset of a value in the kernarg segment, in bytes. */
+/* A kernel argument: an enum attn_arg, and its offset in the kernarg segment in bytes. */
 struct attn_slot {
     uint16_t value;
     uint16_t offset;
 };
 
-/* Factor of a grid dimension: ceil(value / number), or `number` if value is ATTN_ARG_COUNT. Powers
- * of two divide by a shift, so most launches divide nothing. */
+/* Factor of a grid dimension: ceil(v / number) for the call's value v of enum attn_arg `value`;
+ * `number` if that is ATTN_ARG_COUNT. Powers of two divide by a shift, so most launches divide
+ * nothing. */
 struct attn_factor {
     uint32_t value;
     uint32_t number;
-    bool narrow;   /* value is an int32 */
+    bool narrow;   /* the value is an int32, else an int64 */
     uint8_t shift; /* log2 of number; ATTN_NO_SHIFT: not a power of two */
 };
 

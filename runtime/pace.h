@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of waves or workgroups that share compute units, for functions that choose launches. */
+/* Model of the time of waves or workgroups that share compute units, for functions that choose
+ * launches. The unit of time is the caller's. */
 #ifndef ATTN_PACE_H
 #define ATTN_PACE_H
 
@@ -7,8 +8,8 @@
 
 /* The time of a step of a wave or workgroup. */
 struct attn_pace {
-    int alone;   /* if it has a compute unit to itself */
-    int another; /* that each further wave or workgroup of the compute unit adds */
+    int alone;   /* of the first wave or workgroup on a compute unit */
+    int another; /* added by each further one on that compute unit */
 };
 
 /* Returns a / b, rounded up. */

@@ -49,7 +49,7 @@ int attn_pack_read(const struct attn_pack *pack, uint32_t n,
 /* Reads and checks the n-th kernel's record of a pack in memory, without keeping it. */
 int attn_pack_view(const struct attn_pack *pack, uint32_t n, struct attn_pack_record *record);
 
-/* Reads `size` bytes at `offset` of the pack's file. */
+/* Reads `size` bytes at `offset` of the pack's file into `to`. */
 int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, void *to);
 
 /*
@@ -79,17 +79,19 @@ static inline const char *attn_pack_text(const struct attn_pack *pack, attn_pack
     return pack->strings + s;
 }
 
-/* Returns what one (field, value) pair adds to the hash of a key, which is the sum over its
- * pairs. */
+/* Returns the hash of one (field, value) pair. The hash of a key is the sum over its pairs, modulo
+ * 2^64. */
 uint64_t attn_pack_hash_pair(const char *field, const char *value);
-/* Compute the hash of a pair in two steps, for a field with many values. */
+/* Compute the hash of a pair in two steps, for a field with many values: the second takes the
+ * first's result. */
 uint64_t attn_pack_hash_field(const char *field);
 uint64_t attn_pack_hash_value(uint64_t field, const char *value);
 
 /* Returns the first index row with this hash, or kernel_count if none exists. */
 uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash);
 
-/* Fills info->size bytes with a record's description. */
+/* Writes a record's description to the caller's struct `info`, info->size bytes. ATTN_BAD_ARGUMENT:
+ * that size is invalid. */
 int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel_info *info);
 
 #endif

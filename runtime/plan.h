@@ -5,21 +5,25 @@
 
 #include "runtime/attn.h"
 
-/* Numbers that follow from the shape; the brackets contain their names in docs/planning.md. */
+/* Numbers of a plan that follow from its shape; the brackets contain their names in
+ * docs/planning.md. A unit is 64 keys. */
 struct attn_plan_numbers {
     int64_t queries;        /* [Q] rows of a partial result, of a tile where there are tiles */
-    int64_t parts;          /* [N] */
-    int64_t pairs_per_list; /* [per] */
-    int64_t reach;          /* [Q + W - 1] keys, at most INT32_MAX */
-    int64_t item_cost;      /* [o] */
-    int64_t least_piece;    /* [m] units of a piece that the line is cut into */
-    int64_t slack;          /* [x] units by which equal pieces may exceed the payload */
-    int64_t merge_rate;     /* [r] */
+    int64_t parts;          /* [N] parts for each KV head */
+    int64_t pairs_per_list; /* [per] (KV head, part) pairs of a list, at most */
+    int64_t reach;          /* [Q + W - 1] last keys that a sequence's queries can see; INT32_MAX:
+                             * no window */
+    int64_t item_cost;      /* [o] units that could be read while an item begins */
+    int64_t least_piece;    /* [m] least units of a piece of a sequence */
+    int64_t slack;          /* [x] units by which equal pieces may exceed a part's share of all
+                             * units */
+    int64_t merge_rate;     /* [r] parts that are added up while a unit is read */
 };
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
 
-/* Returns the most tiles of queries that a batch makes; sequences, where there are none. */
+/* Returns the most tiles of queries that a batch of this shape can have; without q_tile the number
+ * of sequences. */
 int64_t attn_plan_tiles(const struct attn_decode_plan_shape *shape);
 
 #endif

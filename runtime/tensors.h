@@ -10,11 +10,11 @@ enum { ATTN_F32 = ATTN_INT8 + 1, ATTN_I32, ATTN_I64, ATTN_U8 };
 
 enum { ATTN_DIMENSIONS_MAX = 5, ATTN_TENSORS_MAX = 40 };
 
-/* Most counts and strides of an op's tensors together. */
+/* Most members of an op's arguments that receive counts and strides of its tensors. */
 enum { ATTN_NUMBERS_MAX = 32 };
 
-/* Size of a dimension: *count + more, where *count is a count of the call, at least `least`.
- * Without a count it is `more`, and -1 accepts any size. */
+/* Size of a dimension: *count + more, where `count` points to a member of the arguments, at least
+ * `least`. With count NULL it is `more`, and a `more` of -1 accepts any size. */
 struct attn_dimension {
     int32_t *count;
     int64_t more;
@@ -29,12 +29,13 @@ struct attn_tensor {
     bool optional; /* may be NULL even if needed */
     bool written;  /* the kernel writes it */
     bool paged;    /* the first dimension counts pages of a cache */
-    bool shared;   /* rows may share elements: the first dimension may be 1, and a stride of 0 does
-                    * not mean contiguous */
+    bool shared;   /* per-sequence scales: the first dimension may be 1, for all sequences, and a
+                    * stride of 0 means 0, not contiguous */
     int vector;    /* elements of one vector access, which sets the alignment */
     int ndim;
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
-    int free;                                        /* leading dimensions with free strides */
+    int free;                                        /* leading dimensions whose strides the caller
+                                                      * may choose */
     int64_t *strides[ATTN_DIMENSIONS_MAX];           /* addresses of these strides in the arguments;
                                                       * NULL: unused */
 };
