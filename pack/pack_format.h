@@ -34,7 +34,8 @@ enum {
     ATTN_PACK_FACTORS_MAX = 4, /* per grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_SPLITS_MAX = 128,
-    ATTN_PACK_MATCHES_MAX = 16, /* kernels of one key: a box of calls counts as one */
+    ATTN_PACK_MATCHES_MAX = 16, /* kernel records of one key; a kernel has one for each box of calls
+                                 * that it is for */
     ATTN_PACK_TEXT_MAX = 4096,  /* the longest string, with its NUL */
     ATTN_PACK_RECORD_MAX = 32768,
 };
