@@ -14,12 +14,13 @@ struct attnc_cache_key {
 };
 
 /**
- * Returns a hash over this executable, the libraries that it has loaded and the linker that it
- * calls. A change of any of them makes a new compiler.
+ * Returns a hash of this executable's contents, and of path, size and modification time of each
+ * library that it has loaded. Another compiler has another hash. 0: out of memory.
  */
 uint64_t attnc_compiler_identity(void);
 
-/** Returns the hash of all inputs: compiler, variant, bitcode of its hook. */
+/** Returns the hash of all inputs: `identity` from attnc_compiler_identity(), the variant, and the
+ * bitcode of its hook. */
 struct attnc_cache_key attnc_cache_key(uint64_t identity, const struct att_variant *v,
                                        const struct tgt_blob *hooks);
 

@@ -15,7 +15,8 @@ enum { ATTNC_MAX_VARIANTS = 1 << 16 };
 struct attnc_description {
     struct att_variant *variants; /* no two equal, each accepted by its template's check */
     size_t count;
-    void *seconds; /* memory of the kernels that attnc_add_seconds(), called once, has added */
+    void *seconds; /* memory of the variants that attnc_add_seconds() has added; it may be called
+                    * once */
     char **paths;  /* memory of the variants' file fields */
     size_t path_count;
     char *bytes; /* the file's text, for messages */

@@ -29,7 +29,7 @@ struct attnc_diag {
     struct attnc_message messages[ATTNC_MAX_MESSAGES];
     size_t count;
     size_t left_out; /* errors beyond the capacity of messages[] */
-    size_t errors;   /* all errors */
+    size_t errors;   /* number of all errors, dropped repetitions apart */
     bool no_memory;  /* out of memory, not an error of the user */
     bool unreadable; /* the file is missing or unreadable */
 };

@@ -34,7 +34,8 @@ struct attnc_build_options {
 };
 
 struct attnc_build_result {
-    struct attnc_kernel *kernels; /* one per variant, in order; empty if it failed */
+    struct attnc_kernel *kernels; /* one per variant, in the description's order; zeroed if its
+                                   * compilation failed */
     size_t count, cached, failed;
     int cache_error; /* errno of the first cache entry that could not be written; 0: none */
 };

@@ -24,15 +24,15 @@ struct attnc_fitted {
  * either case. */
 bool attnc_fitted_read(const char *path, struct attnc_fitted *f, struct attnc_diag *d);
 
-/** Gives the variants of the table's target its rows in place of the target's own. They point into
- * `f`. */
+/** Sets the fitted knobs of all variants for f->target to `f`'s rows, instead of the ones compiled
+ * in. The variants then point into `f`. */
 void attnc_fitted_apply(const struct attnc_fitted *f, struct attnc_description *desc);
 
-/** Adds a copy of a row in front of row `at`, or at the end if `at` is `count`. False: out of
- * memory. */
+/** Inserts a copy of `row` before row number `at`; with `at` = `count` it becomes the last. False:
+ * out of memory. */
 bool attnc_fitted_add(struct attnc_fitted *f, size_t at, const struct tir_fitted *row);
 
-/** Removes a row. */
+/** Removes row number `at`. */
 void attnc_fitted_remove(struct attnc_fitted *f, size_t at);
 
 /** Writes a file that attnc_fitted_read() and a build of attnc can read. */

@@ -12,7 +12,7 @@ struct attnc_kernel_arg {
     unsigned dtype; /* enum tir_dtype; a pointer is an i64 */
 };
 
-/** Returns the argument of this name, or NULL. */
+/** Returns the argument `name` of the op's kernels, or NULL. */
 const struct attnc_kernel_arg *attnc_find_kernel_arg(const char *op, const char *name);
 
 /** True if libattn has the op; tests use further ops. */

@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/** Closes `fd` and renames `temporary` to `path` if it was completely `written`. Otherwise, or if
- * that fails, it removes `temporary`. False with errno: `path` is unchanged. */
+/** Closes `fd`, open on the file `temporary`. If `written` (all bytes were written), renames that
+ * file to `path`. Otherwise, or if that fails, it removes `temporary`. False with errno: `path` is
+ * unchanged. */
 bool attnc_place_file(int fd, bool written, const char *temporary, const char *path);
 
 #endif

@@ -7,9 +7,9 @@
 
 #include "compiler/description.h"
 
-/** Adds the alternative kernels of each variant that leaves its tile open. They get the calls for
- * which no tuned kernel of the key is. False: out of memory, or a key has more kernels than fit;
- * `d` says which. */
+/** Adds the alternative kernels of each variant that leaves its tile open. They are for the calls
+ * that no tuned kernel of the same key is for. False: out of memory, or a key has more kernels than
+ * fit; `d` says which. */
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
 
 #endif

@@ -16,7 +16,7 @@ struct attnc_tuned {
     char *open; /* timing parameters whose uncertainty could change the best tile; NULL: none */
     struct att_choice choice; /* arg of each row is from attnc_launch_value(), not owned */
     struct att_loc at;
-    bool matched; /* a description has the key: attnc_tuning_apply() */
+    bool matched; /* set by attnc_tuning_apply(): a variant of the description has the key */
 };
 
 #define ATTNC_AUTO "auto"
@@ -24,8 +24,9 @@ struct attnc_tuned {
 /** The best split of a call's keys. libattn recommends it to callers, who make the plan. */
 struct attnc_split {
     char *key, *call;              /* attnc_key_text(); a shape: "batch=16,k=4096" */
-    int64_t lists;                 /* of the plan; 0: no work list */
-    int64_t item_cost, merge_rate; /* of the plan; 0: its default */
+    int64_t lists;                 /* lists of the plan; 0: no work list */
+    int64_t item_cost, merge_rate; /* constants of the plan as in attn_decode_plan_shape; 0: their
+                                    * default */
     bool one_launch;     /* the kernel of this descriptor sums the parts; else combine does */
     double us, whole_us; /* modelled or measured time, with and without lists; not in the file */
 };
@@ -59,12 +60,13 @@ struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct 
  * not a call, or batch or k is missing. */
 bool attnc_split_call(const char *call, struct att_split *out);
 
-/** Assigns each key's splits to its kernel for all other calls. Call before attnc_tuning_apply(),
- * for a tuning that was not read from a file. False: out of memory. */
+/** Copies the splits of each key to the choice of its kernel without boxes, which is for all other
+ * calls. Call before attnc_tuning_apply(), for a tuning that was not read from a file. False: out
+ * of memory. */
 bool attnc_tuning_link(struct attnc_tuning *t);
 
-/** Return the kernels that a decode kernel's splits may need in addition: its sibling that sums
- * parts itself, and the combine kernel of its parts. False: no such kernel. */
+/** Compute the kernels that splits of the decode kernel `v` may need besides `v`: its sibling that
+ * also sums the parts, and the combine kernel for its parts. False: no such kernel exists. */
 bool attnc_split_sibling(const struct att_variant *v, struct att_variant *sibling);
 bool attnc_split_combine(const struct att_variant *v, struct att_variant *combine);
 
@@ -93,14 +95,15 @@ bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d);
 
 /**
- * Reports each key that matched no description in attnc_tuning_apply() as an error with the reason.
- * Only keys of `targets`, NULL at its end, count; `targets` NULL: all keys. False: an error was
- * reported.
+ * Reports each key that matched no variant in attnc_tuning_apply() as an error with the reason.
+ * With `targets` (NULL at the end) only keys for them are reported; `targets` NULL: all. False: an
+ * error was reported.
  */
 bool attnc_tuning_check_matched(const struct attnc_tuning *t, const char *const *targets,
                                 struct attnc_diag *d);
 
-/** Returns the number of the candidate with this tile text for a variant; 0: none fits. */
+/** Returns the number of the candidate tile with this text for variant `v`, as in att_variant.tile.
+ * 0: no table row has it, or it does not fit. */
 int attnc_find_candidate(const struct att_variant *v, const char *tile);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Maps of a YAML document by key, and their numbers, with errors where they stand.
+ * Finds values in maps of a YAML document by key, and reads numbers. Errors have the place of their
+ * node.
  */
 #ifndef COMPILER_YAML_MAP_H
 #define COMPILER_YAML_MAP_H
@@ -18,7 +19,8 @@ const char *attnc_yaml_get_text(const struct attnc_yaml *y, uint32_t map, const 
 bool attnc_yaml_check_keys(const struct attnc_yaml *y, uint32_t map, const char *const names[],
                            struct attnc_diag *d);
 
-/** Reads a whole number, or any. False after an error in `d`. */
+/** Read a scalar as a decimal whole number, and as any number in C's notation. False after an error
+ * in `d`. */
 bool attnc_yaml_read_number(const struct attnc_yaml *y, uint32_t id, int64_t *number,
                             struct attnc_diag *d);
 bool attnc_yaml_read_real(const struct attnc_yaml *y, uint32_t id, double *number,
