@@ -22,7 +22,8 @@ struct tgt_code {
     size_t count;
 };
 
-/** Finds the machine code of function `name` in a code object. False: a sentence in why. */
+/** Finds the machine code of function `name` in a code object and sets `code` to point to its
+ * `size` bytes there. False: a sentence in why. */
 bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
                    const uint8_t **code, size_t *size, char why[TGT_WHY]);
 

@@ -57,7 +57,8 @@ struct tgt_hook_variable {
     unsigned line; /* line of its declaration; 0: the bitcode has no debug information */
 };
 
-/** Finds the first such variable in a hook's bitcode. False: the hook has none. Any thread. */
+/** Finds the first variable that keeps its value between calls in a hook's bitcode. False: the hook
+ * has none. Any thread. */
 bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v);
 
 /**
@@ -73,7 +74,8 @@ struct tgt_loop_facts {
     unsigned mfma, mfma_cycles;
     unsigned valu_slots;   /* 4-clock issue slots of vector instructions that can overlap an MFMA */
     unsigned shadow_slots; /* 4-clock issue slots that are open while the MFMAs run */
-    unsigned trans, packed, permlane; /* instructions; trans, permlane are part of valu_slots */
+    unsigned trans, packed, permlane; /* instructions: transcendental, packed f32, v_permlane*; the
+                                       * first and the last also count in valu_slots */
     unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
     unsigned waits, waits_vm0, barriers;
     unsigned copies;     /* v_mov between registers, v_accvgpr_* */
@@ -82,7 +84,7 @@ struct tgt_loop_facts {
 };
 
 struct tgt_kernel_facts {
-    unsigned vgprs, agprs, sgprs; /* VGPRs without AGPRs */
+    unsigned vgprs, agprs, sgprs; /* per lane, sgprs per wave; vgprs exclude AGPRs */
     unsigned vgpr_spills, sgpr_spills, scratch_bytes;
     unsigned lds_bytes, kernarg_bytes, workgroup_size;
     unsigned code_bytes;

@@ -34,7 +34,7 @@ enum link_rank {
 struct link_section {
     enum link_rank rank;
     const char *name;
-    Elf64_Shdr header;   /* NULL: made by the linker, or no bytes in the file */
+    Elf64_Shdr header;   /* as it will be in the output file */
     const uint8_t *data; /* contents in the input object; NULL: made by the linker, or no bytes in
                           * the file */
     size_t input;        /* section number in the input object; 0: made by the linker */
@@ -49,9 +49,10 @@ struct link {
     size_t n_symbols;
     const char *names; /* string table of `symbols`; ends in a 0 */
     size_t names_size;
-    size_t n_exported; /* symbols that the loader sees */
+    size_t n_exported; /* number of symbols that the loader sees */
     size_t exported_names;
-    size_t n_relative; /* relative relocations: the loader adds the image's address to each */
+    size_t n_relative; /* number of relative relocations: the loader adds the image's address to
+                        * each */
     uint8_t *file;
     size_t size;
     char *why; /* TGT_WHY bytes */
@@ -59,7 +60,8 @@ struct link {
 
 enum { LINK_MOST_MADE = 10, LINK_PAGE = 4096 };
 
-/* Adds an empty section that the linker makes. The caller has reserved room in both tables. */
+/* Appends an empty section of this rank, which the linker makes. The caller has reserved room in
+ * `sections`. */
 void link_add_made(struct link *l, enum link_rank rank);
 
 /* Sorts the sections; assigns sizes, file offsets and addresses; computes the file's size. */
@@ -75,13 +77,15 @@ struct link_section *link_find(const struct link *l, enum link_rank rank);
 /* True if the loader sees the symbol. Such symbols count in n_exported. */
 bool link_exports(const struct link *l, const Elf64_Sym *s);
 
-/* Returns an input symbol with section number and address in the output file. */
+/* Returns a copy of an input symbol whose section number and address are converted from the input
+ * object to the output file. */
 Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s);
 
 /* Sets the sizes of the tables that a loader reads. Call before addresses are assigned. */
 void link_size_tables(struct link *l);
 
-/* Writes these tables, except LINK_RELA_DYN, into the file. Call after addresses are assigned. */
+/* Writes the tables that a loader reads, except LINK_RELA_DYN, into the file. Call after addresses
+ * are assigned. */
 void link_write_tables(struct link *l);
 
 #endif

@@ -58,11 +58,12 @@ struct lower {
     } *read_from_agprs;
     struct {
         LLVMValueRef of, v;
-    } held;                 /* a constant scale and the register that holds it, see lower_agprs.c */
+    } held;                 /* `of`: a constant scale; `v`: the register that holds it, see
+                             * lower_agprs.c */
     uint32_t recent[2];     /* tir_value ids of the last two instructions, see lower_agprs.c */
     unsigned matrix_states; /* upper bound of the wait states until a result in AGPRs can be read */
     unsigned loops;         /* depth of loops around the current op */
-    bool has_mma;           /* waits count loads, so loads must not be merged */
+    bool has_mma;           /* a matrix instruction has been lowered */
     bool counts_loads;      /* waits count loads, so loads must not be merged */
     bool failed;
     char *why;
@@ -100,8 +101,8 @@ LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsign
 /** Finds the values that stay in accumulation registers. False when out of memory. */
 bool lower_agprs_begin(struct lower *l);
 void lower_agprs_end(struct lower *l);
-/** Emits wait states until results in accumulation registers can be read. It emits the remaining
- * ones, but no more than `most`. */
+/** Emits the wait states that are left before results in accumulation registers can be read, but no
+ * more than `most`. */
 enum { LOWER_MATRIX_STATES = 20 /* enough after any matrix instruction of every target */ };
 void lower_matrix_states(struct lower *l, unsigned most);
 /** Records that an instruction with result v has been emitted. */
@@ -138,8 +139,8 @@ void lower_attribute(struct lower *l, const char *key, const char *value);
 LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *overload,
                             unsigned n_overload, LLVMValueRef *args, unsigned n_args);
 
-/** Applies `piece` to each dword of v and returns the results as v's type. 16-bit elements that do
- * not fill a dword are extended. */
+/** Calls piece(l, dword, data) for each dword of v and returns the results as v's type. 16-bit
+ * elements that do not fill a dword are extended. */
 LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data);

@@ -33,8 +33,11 @@ struct lower_gather {
 
 /** A copy of rows to LDS by the tensor data mover: see tensor_to_lds in ops.def. */
 struct lower_tensor {
-    LLVMValueRef base, stride, there, lds; /* i64, i64 in bytes, i32 rows, i32; all uniform */
-    unsigned rows, bytes, span, pad;       /* rows to copy, bytes of each; bytes */
+    LLVMValueRef base, stride, there, lds; /* address of the first row, i64; bytes between rows,
+                                            * i64; number of rows that exist, i32; LDS address, i32;
+                                            * all uniform */
+    unsigned rows, bytes, span, pad;       /* rows to copy; bytes of a row; after each `span` bytes
+                                            * `pad` bytes of LDS stay unwritten */
 };
 
 /** Rounding of f32 to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
@@ -108,8 +111,8 @@ struct lower_isa {
      * `dword`. The other half is kept. */
     LLVMValueRef (*to_fp8)(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                            bool high);
-    /* The first converts the fp8 in a dword's lowest byte to f32. The second converts two fp8 in
-     * its low or high half to a vector of f32. */
+    /* The first converts the fp8 in the lowest byte of a dword to f32. The second converts the two
+     * fp8 in its low or high half to a vector of two f32. */
     LLVMValueRef (*fp8_to_f32)(struct lower *l, LLVMValueRef dword);
     LLVMValueRef (*fp8_pair_to_f32)(struct lower *l, LLVMValueRef dword, bool high);
     /* Optional: converts fp8 bytes, a multiple of 4, directly to a 16-bit float type. */

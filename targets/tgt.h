@@ -30,7 +30,7 @@ struct tgt {
     /* One compute unit. */
     unsigned simds;        /* SIMDs per CU */
     unsigned wave_slots;   /* waves that a SIMD can hold */
-    unsigned vgpr_granule; /* allocation unit of VGPR + AGPR */
+    unsigned vgpr_granule; /* VGPRs and AGPRs together are allocated in multiples of this number */
     unsigned lds_bytes;    /* LDS; machine.lds_bytes is a workgroup's limit */
     unsigned max_waves;    /* waves per workgroup */
     unsigned most_spills;  /* most VGPRs that a kernel may spill */
