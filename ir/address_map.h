@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares address maps: layouts of LDS buffers, which have register bits only. Their
- * input is an element's index in the buffer. Only this file, ir/matrix.c, ir/spread.h and
+ * This file declares address maps: layouts of LDS buffers. They have register bits only, and map an
+ * element's index in the buffer to its row and column. Only this file, ir/matrix.c, ir/spread.h and
  * ir/layout.c write images of a basis.
  */
 #ifndef IR_ADDRESS_MAP_H
@@ -30,11 +30,12 @@ struct tir_layout tir_lane_major_once(const struct tir_layout *l, unsigned vecto
 struct tir_layout tir_contraction_major(const struct tir_contraction *k, unsigned vector_bits,
                                         unsigned cols);
 
-/** Flips the rows (columns) of `image`, a TIR_RC(), for every input that has bit `bit` set: one
- * step of an xor swizzle. */
+/** Xors `image`, a TIR_RC(), into the row and column of each element whose index has bit `bit` set:
+ * one step of an xor swizzle. Changes the map in place. */
 void tir_map_flip(struct tir_layout *map, unsigned bit, uint32_t image);
 
-/** Inserts `pad` unused elements after every `span` elements; `span` is a power of two. */
+/** Inserts `pad` unused elements after every `span` elements of the map, in place; `span` is a
+ * power of two. */
 void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
 
 /** Returns the layout of a copy that walks the map in ascending order. The order is: 2^vector_bits
@@ -43,7 +44,7 @@ void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
                               unsigned lane_bits, unsigned run_bits, unsigned wave_bits);
 
-/** Finds the element of row 0 in a column. False if the map has no such column. */
+/** Finds the index of the element in row 0 of a column. False if the map has no such column. */
 bool tir_map_column(const struct tir_layout *map, unsigned column, uint32_t *element);
 
 /** Returns the bytes a lane copies with one load when a wave copies the whole map. It is the widest

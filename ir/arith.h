@@ -38,12 +38,13 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
 /** Returns the bits of v rounded toward zero in a 16-bit dtype. A finite v stays finite. */
 int64_t tir_cut_float(unsigned dtype, float v);
 /** Computes an elementwise op on floats of `dtype`, which are given as bits. Comparisons return 0
- * or 1. */
+ * or 1 in `d`. False if floats lack the op. */
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d);
 
-/** Returns the value of an operand's element of a scaled product (enum tir_mx), multiplied by its
- * e8m0 scale. `which` selects one of the two e2m1 numbers of a byte. The result is exact. */
+/** Returns the value of an element of a scaled product's operand, multiplied by 2^(scale - 127).
+ * `format` is an enum tir_mx. `which`, 0 or 1, selects the low or high e2m1 number of a byte. The
+ * result is exact. */
 double tir_mx_value(unsigned format, int64_t element, unsigned which, unsigned scale);
 
 #endif

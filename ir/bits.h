@@ -12,14 +12,14 @@
 
 static inline bool tir_is_power(int64_t x) { return x > 0 && !(x & (x - 1)); }
 
-/** Returns the exponent of x, a power of two. */
+/** Returns log2 of x, a power of two. */
 static inline unsigned tir_bits(unsigned x)
 {
     assert(tir_is_power(x));
     return (unsigned)__builtin_ctz(x);
 }
 
-/** Returns the exponent of the largest power of two that is at most x. x is at least 1. */
+/** Returns log2 of x, rounded down. x is at least 1. */
 static inline unsigned tir_bits_floor(unsigned x)
 {
     assert(x);

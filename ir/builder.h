@@ -159,8 +159,9 @@ struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir
  * last register bit of a must select the half. */
 struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
 
-/** Returns d with d[i][j] = a[i][j xor cols], by renaming registers or exchanging lanes. One bit of
- * a's layout must have `cols` as its image, and no other bit may contain it. */
+/** Returns d with d[i][j] = a[i][j xor cols], by renaming registers or exchanging lanes. `cols` is
+ * a power of two: one bit of a's layout must have it as its image, and no other image may contain
+ * it. */
 struct tir_value tir_col_flip(struct tir_builder *b, struct tir_value a, unsigned cols);
 
 /* Reshapes (C rows) x X to rows x (C X), and back. `width` is X. All are powers of two that divide
@@ -187,8 +188,8 @@ struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
  * indices. */
 struct tir_value tir_tile_gather_constant(struct tir_builder *b, struct tir_value base,
                                           struct tir_value row_addr, struct tir_type t);
-/** Loads rows at row_addr + offset through a resource. row_addr is an Mx1 tile of i32 byte
- * offsets. */
+/** Loads rows at row_addr[i] + offset of the buffer resource `rsrc`. row_addr is an Mx1 tile of i32
+ * byte offsets; `offset` is in bytes. */
 struct tir_value tir_tile_fetch(struct tir_builder *b, struct tir_value rsrc,
                                 struct tir_value row_addr, unsigned offset, struct tir_type t);
 /** Stores rows at base + row_addr[i] + byte. Rows with a negative row_addr are skipped. */
@@ -202,7 +203,7 @@ void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct
  * dtype. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
-/** Rows in memory that the tensor data mover copies to LDS. */
+/** Rows in memory that the tensor data mover copies to LDS: the operands of tir_tensor_to_lds(). */
 struct tir_rows {
     struct tir_value base, stride; /* i64: address of the first row; bytes from a row to the next */
     struct tir_value there; /* i32: number of rows that exist, 0 or more; the rest become zeros */
@@ -288,8 +289,8 @@ void tir_wait(struct tir_builder *b, int group, int pending);
 /** Waits until all loads and stores of this wave have completed. */
 void tir_wait_memory(struct tir_builder *b);
 void tir_barrier(struct tir_builder *b);
-/** Spends up to `states` of the MFMA wait states before results in accumulation registers can be
- * read at this place. The first read then waits for the rest only. Use it where the wave has to
+/** Emits here up to `states` of the MFMA wait states that must pass before results in accumulation
+ * registers are read. The first read then waits only for the rest. Use it where the wave has to
  * wait anyway. */
 void tir_settle(struct tir_builder *b, int states);
 /** Counts this wave at `address` (i64). Returns how many of n waves had arrived before it; the last

@@ -24,7 +24,8 @@
 enum { TIR_MAX_LANE_BITS = TIR_WAVE_BITS, TIR_MAX_REG_BITS = 16, TIR_MAX_WAVE_BITS = 5 };
 
 struct tir_lane_map {
-    uint8_t to_regs, from_regs, lanes, waves; /* bits */
+    uint8_t to_regs, from_regs, lanes, waves; /* number of bits of the result's and the source's
+                                               * register numbers, of lanes and of waves */
     /* Images of the result's register and lane bits: the source's register and lane. */
     uint32_t reg_reg[TIR_MAX_REG_BITS], reg_lane[TIR_MAX_REG_BITS];     /* A, C */
     uint32_t lane_reg[TIR_MAX_LANE_BITS], lane_lane[TIR_MAX_LANE_BITS]; /* B, D */
@@ -39,9 +40,10 @@ struct tir_lane_steps {
     bool exchanges;                     /* E is the identity: a lane only reads lane ^ constant */
 };
 
-/** Computes the map of a conversion of kind TIR_CONVERT_LANES or less. A register has 2^unit_bits
- * elements. If the source repeats elements, the map reads all of its lanes where such a map exists.
- * False if the low unit_bits register bits of both layouts differ in meaning. */
+/** Computes the map of a conversion of kind TIR_CONVERT_LANES or an earlier one in the enum. A
+ * register has 2^unit_bits elements. If the source repeats elements, the map reads all of its lanes
+ * where such a map exists. False if the low unit_bits register bits of both layouts differ in
+ * meaning. */
 bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
                   const struct tir_conversion *c, unsigned unit_bits, struct tir_lane_map *m);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interpreter runs a function on the host, at either level, so that a wrong result can be
- * placed: template, pass, or what comes after ir/.
+ * The interpreter runs a function on the host, at tile or register level. So a wrong result can be
+ * attributed to the template, to a pass, or to what follows ir/.
  *
- * All waves of a workgroup run in lockstep and asynchronous copies complete at once; barriers,
- * waits and priorities do nothing. So it tells what a program computes, not whether it waits
- * enough.
+ * All waves of a workgroup run in lockstep and asynchronous copies complete at once. Barriers,
+ * waits and priorities do nothing. So the interpreter shows what a program computes, not whether it
+ * waits enough.
  */
 #ifndef IR_INTERP_H
 #define IR_INTERP_H

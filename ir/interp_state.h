@@ -17,9 +17,9 @@ struct interp {
     const uint8_t *kernarg;
     size_t kernarg_size;
     unsigned block[3];
-    uint32_t active;  /* bit per wave */
+    uint32_t active;  /* bit per wave: set if the wave runs the current op */
     int64_t **values; /* by value id; NULL: not made yet */
-    uint32_t **owned; /* by layout: (row, col) of every register of every lane of every wave */
+    uint32_t **owned; /* by layout index: TIR_RC() of every register of every lane of every wave */
     uint8_t *lds, *lds_written;
     struct tir_ref at; /* the op being run */
     bool failed;

@@ -113,7 +113,7 @@ struct tir_op {
 
 struct tir_block {
     struct tir_block *parent;
-    struct tir_ref owner; /* the for or if, 0 for the function's body */
+    struct tir_ref owner; /* the op that contains the block; 0 for the function's body */
     struct tir_ref *ops;
     uint32_t n_ops, cap_ops;
     struct tir_value *params;
@@ -140,7 +140,8 @@ struct tir_func {
     struct tir_arena *arena;
     unsigned waves;          /* waves of a workgroup */
     unsigned lds_bytes;      /* static LDS */
-    unsigned waves_per_simd; /* register budget: 512 / this */
+    unsigned waves_per_simd; /* waves that share a SIMD; tir_wave_vgprs() has the registers of
+                              * each */
     bool trimmed; /* true: the kernel's descriptor claims only the registers that the code uses, and
                      no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
                      the occupancy */
@@ -224,12 +225,12 @@ const char *tir_strdup(struct tir_func *f, const char *s);
  */
 extern void (*tir_out_of_memory)(void);
 
-/** Takes the next name off a comma-separated list of attrs. A flag's name ends in '?' there. False
- * at the end of the list. */
+/** Reads the next name of a comma-separated list of attrs and advances `attrs` past it. is_flag:
+ * the name ended in '?', which is dropped. False at the end of the list. */
 bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
-/** Returns the index of the attr in the op's row, or -1. */
+/** Returns the index in imm[] of the attr `name` of an opcode, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);
-/** Returns how many attributes the op's row has. */
+/** Returns the number of attrs of an opcode. */
 unsigned tir_n_attrs(unsigned opcode);
 
 /* Editing, for passes. */
@@ -252,10 +253,11 @@ void tir_set_operands(struct tir_func *f, struct tir_ref op, const struct tir_va
 /** Sets the name of a value in dumps; NULL removes it. Characters other than letters and digits
  * become '_'. */
 void tir_name(struct tir_func *f, struct tir_value v, const char *name);
-/** Replaces the op's operands; `operands` is copied. */
+/** Appends to the op's operands; `operands` is copied. */
 void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
                       uint32_t n);
-/** Adds a result to an op that has none or whose results are the newest values. */
+/** Appends a result of type t to an op and returns it. The op must have no results yet, or its
+ * results must be the newest values of the function. */
 struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
 /**
  * Visits the ops of a block and of its nested blocks in program order until a visit returns true.
@@ -269,8 +271,8 @@ bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r
                  tir_visitor *visit, void *context);
 
 /**
- * Visits a block and then its nested blocks until a visit returns true. True if one did. A visit
- * may move, add and remove ops of its block.
+ * Visits a block and then its nested blocks until a visit returns true. True if a visit did. A
+ * visit may move, add and remove ops of its block.
  */
 typedef bool tir_block_visitor(void *context, struct tir_block *b);
 bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,

@@ -102,7 +102,8 @@ struct tir_layout tir_layout_half(const struct tir_layout *l);
 /** Returns the layout of the tile that has one element for each 2^bits neighbouring columns of a
  * tile of layout `l`. The first `bits` register bits of `l` select among these neighbours. */
 struct tir_layout tir_layout_join_cols(const struct tir_layout *l, unsigned bits);
-/** True if the first `bits` register bits select columns 0 to 2^bits - 1, and nothing else does. */
+/** True if the first `bits` register bits select columns 0 to 2^bits - 1, and no other bit contains
+ * one of these column bits. */
 bool tir_layout_has_neighbours(const struct tir_layout *l, unsigned bits);
 /** True if the last register bit selects the upper or lower half of `rows` rows. */
 bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows);
@@ -120,27 +121,29 @@ struct tir_layout tir_layout_of_one_wave(const struct tir_layout *l);
  * (leaves Mx1). Register bits whose image becomes 0 are removed. */
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);
 
-/** True if some input holds each element of rows x cols (powers of two). */
+/** True if each element of rows x cols (powers of two) is held by some input, and no input holds an
+ * element outside. */
 bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols);
 
 /** True if both are the same map with the same split into registers, lanes and waves. */
 bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b);
 
 /**
- * Solves to o m = from for m. It maps every input of `from` to an input of `to` that holds the same
- * element. m[i] is the packed input of `to` (registers low, then lanes, then waves) for input bit i
- * of `from`. Free bits of `to` are 0. False if `to` lacks an element of `from`.
+ * Finds the linear map m with to(m(x)) = from(x): it maps every input of `from` to an input of `to`
+ * that holds the same element. m[i] is the packed input of `to` (registers low, then lanes, then
+ * waves) for input bit i of `from`. Free bits of `to` are 0. False if `to` lacks an element of
+ * `from`.
  */
 bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
                       uint32_t m[TIR_LAYOUT_MAX_BITS]);
 
-/** Returns log2 of the consecutive elements along columns (axis 1) or rows (axis 0) in the low
- * register bits: basis[0] = 1, basis[1] = 2, ... of that axis. No other bit may step inside
- * them. */
+/** Returns log2 of the elements that the low register bits step through one by one along columns
+ * (axis 1) or rows (axis 0): basis[0] = 1, basis[1] = 2, ... of that axis. No other bit may step
+ * inside them. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
 
-/** Counts how many of the first `regs` images are 1, 2, 4, .... None of the later images, `all` in
- * number, may contain one of those bits. */
+/** Returns the largest n such that the first n of `images` are 1, 2, 4, ... and no later image, of
+ * `all`, contains one of these n bits. n is at most `regs`. */
 int tir_low_bits_alone(const uint32_t *images, int regs, int all);
 
 /** A linear map over bits: image of each input bit. */

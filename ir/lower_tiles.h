@@ -17,8 +17,8 @@ struct tir_expander {
     struct tir_func *f;
     struct tir_builder b;      /* expanded ops are inserted here */
     struct tir_pieces *pieces; /* by id of the tile value */
-    struct tir_value *scalars; /* by id: the scalar's replacement; 0: itself */
-    uint32_t n;                /* the function's ids before the pass are below this */
+    struct tir_value *scalars; /* by id of a scalar: the value that replaces it; id 0: none */
+    uint32_t n;                /* number of value ids before the pass */
     struct tir_value lane, wave;
     bool even_code;   /* tir_schedule.even_code */
     uint32_t scratch; /* byte of LDS after the buffers, for values that waves exchange */

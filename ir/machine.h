@@ -23,12 +23,12 @@ struct tir_mma {
     const char *name;      /* mnemonic without v_, then modifiers after a blank */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;
-    bool by_k;                         /* twice the rate, with a k twice as large */
+    bool by_k;                         /* tir_find_mma() finds it only by its k */
     bool scaled;                       /* for mma_scaled: has a scale for each 32 elements of k */
     uint8_t left_format, right_format; /* of a scaled product: enum tir_mx */
     uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
     uint8_t cycles;                           /* clocks for which it occupies the matrix pipe */
-    uint8_t shadow_slots; /* 4-clock slots of other instructions that fit under it: DUTY */
+    uint8_t shadow_slots; /* 4-clock issue slots of other instructions while it runs */
     struct tir_layout a, b, d;
 };
 
@@ -55,19 +55,20 @@ enum tir_counter {
 struct tir_copy {
     const char *name;     /* mnemonic */
     uint8_t from, to;     /* enum tir_space */
-    uint8_t bytes;        /* of a lane; 0: a descriptor says how many */
+    uint8_t bytes;        /* bytes per lane; 0: the descriptor has the number */
     uint8_t element_bits; /* of elements that lanes exchange in a transposing copy; 0: none do */
     uint8_t block_lanes;  /* lanes that exchange elements with one another; 0: none do */
     bool descriptor;      /* a descriptor of the wave has the addresses; else each lane has one */
     uint8_t counter;      /* enum tir_counter */
 };
 
-/** A fitted knob: a number of a kernel's schedule that no rule finds. Kernels NULL ends a list.
- * The first row that names a kernel's knob gives it its value. */
+/** A fitted knob: a number of a kernel's schedule that no rule finds. The first row that fits a
+ * kernel and names the knob sets it. A row with `kernels` NULL ends a list. */
 struct tir_fitted {
-    const char *kernels;   /* the op, then words NAME=VALUE|VALUE that a kernel's tile or key has */
-    const char *knob;      /* a member of its tile */
-    int value;             /* 0 and more */
+    const char *kernels;   /* the op, then words NAME=VALUE|VALUE; a kernel's tile or key must have
+                            * one of the values of each */
+    const char *knob;      /* the member of the kernel's tile that the number sets */
+    int value;             /* of that member, 0 or more */
     float gain, low, high; /* % of the modelled launch time against the rule: at the middle of the
                               timing model's open parameters, and from corner to corner */
 };
@@ -82,10 +83,10 @@ struct tir_machine {
 
     unsigned cus;               /* compute units, the size of a persistent grid */
     uint8_t lane_bits;          /* log2 of a wave's lanes */
-    uint8_t vm_max, lgkm_max;   /* the most copies to LDS, with what else their counter counts, and
-                                   the most LDS and scalar ops, that a wait can count */
-    unsigned lds_bytes;         /* limit of a workgroup */
-    unsigned lds_granule;       /* allocation unit */
+    uint8_t vm_max, lgkm_max;   /* the highest counts for which a wait can wait: of the counter of
+                                 * copies to LDS, and of LDS and scalar ops */
+    unsigned lds_bytes;         /* bytes of LDS that a workgroup can have at most */
+    unsigned lds_granule;       /* bytes; LDS is allocated in multiples of this number */
     unsigned lds_bank_bytes;    /* bytes of all banks together: 128 or 256 */
     unsigned lds_segment_bytes; /* bytes of an LDS segment: two pairs of SIMDs read at the same time
                                    from two segments only. LDS that is one memory is one segment */
@@ -123,9 +124,9 @@ int tir_find_mma_scaled(const struct tir_machine *m, unsigned rows, unsigned col
 /** Returns the index of the row with this name, or -1. */
 int tir_find_mma_name(const struct tir_machine *m, const char *name);
 
-/** Returns the first copy atom between these places, or NULL. It transposes elements of
- * `element_bits`; 0: none. It takes a descriptor, or else an address of each lane. `bytes` of a
- * lane 0 accepts any number; the widest comes first. */
+/** Returns the first copy atom from `from` to `to`, or NULL. It transposes elements of
+ * `element_bits`; 0: it does not transpose. With `descriptor` a descriptor has its addresses, else
+ * each lane has one. It copies `bytes` per lane; 0: any number, the largest first. */
 const struct tir_copy *tir_find_copy(const struct tir_machine *m, enum tir_space from,
                                      enum tir_space to, unsigned bytes, unsigned element_bits,
                                      bool descriptor);

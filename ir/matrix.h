@@ -32,9 +32,9 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
 struct tir_contraction tir_contract_instruction(const struct tir_mma *mma, bool right,
                                                 unsigned extent);
 
-/** Spreads k as the accumulator of an earlier product is held, whose rows become k: S = K Q, then O
- * = V S. `d` is the accumulator's layout. Waves may split its columns, but not its rows, since each
- * would then hold only a part of k. */
+/** Spreads k as an earlier product's accumulator holds its rows, which become k: S = K Q, then O =
+ * V S. `d` is the accumulator's layout. Its low `lane_low_bits` lane bits select columns. Waves may
+ * split its columns, but not its rows, since each would then hold only a part of k. */
 struct tir_contraction tir_contract_acc(const struct tir_layout *d, unsigned lane_low_bits);
 
 /**
@@ -66,15 +66,17 @@ struct tir_layout tir_mma_halves_left(const struct tir_layout *right);
 struct tir_layout tir_mma_halves_result(const struct tir_mma *mma, const struct tir_layout *right);
 
 /**
- * Finds which bit of the product's k each bit of the instruction's k is. `l` is the layout of its A
- * (`right`: its B), [rows x k] or [cols x k]. k[] gets those bits, then the bits of further
- * registers. Returns how many bits there are, or 0 if `l` is no operand of the instruction.
+ * Finds the bit of the product's k that each bit of the instruction's k selects. `l` is the layout
+ * of an operand: A, [rows x k], or with `right` B, [cols x k]. k[] gets the images for these bits,
+ * then for the bits of further registers. Returns the number of entries, or 0 if `l` is no operand
+ * of the instruction.
  */
 unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                              uint32_t k[TIR_MAX_K_BITS]);
 
-/** Computes the layout of the scales, [rows x k / 32] or [cols x k / 32], of an operand with layout
- * `l`. False if a block of 32 along k does not coincide with one that the instruction scales. */
+/** Computes the layout of the scales of an operand with layout `l`: of A, [rows x k / 32], or with
+ * `right` of B, [cols x k / 32]. False if a block of 32 along k does not coincide with one that the
+ * instruction scales. */
 bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                     struct tir_layout *scales);
 

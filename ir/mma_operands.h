@@ -13,7 +13,7 @@
 
 #include "ir/layout.h"
 
-/* Images of the low n bits of an index that walks rows or columns in steps of `step`. */
+/* Images of the n lowest bits of an index that walks rows, or columns, in steps of `step`. */
 #define ROWS1(step) TIR_RC(step, 0)
 #define ROWS2(step) ROWS1(step), ROWS1(2 * (step))
 #define ROWS3(step) ROWS2(step), ROWS1(4 * (step))

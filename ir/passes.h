@@ -21,11 +21,11 @@ enum tir_loop_barriers {
  * phases. Templates derive it from a pipeline's table (templates/pipeline/).
  */
 struct tir_loop_plan {
-    uint8_t stages;          /* number of the loop's stages; 0 and 1: the loop is left as it is */
+    uint8_t stages;          /* number of the loop's stages; 0 or 1: the loop is not changed */
     uint8_t matrix_phases;   /* bit for each phase with matrix instructions */
     uint8_t open_phases;     /* bit for each phase without a boundary to the next phase */
-    uint8_t roles;           /* 2: two equal groups of waves, one group of phases apart; else one
-                                role */
+    uint8_t roles;           /* 2: two equal groups of waves, the second one group of phases later;
+                              * else one role */
     uint8_t shift_early;     /* 1: the roles are shifted before the prologue's last iteration, not
                                 after it */
     uint8_t barriers;        /* enum tir_loop_barriers; with two roles every boundary is a
@@ -45,16 +45,16 @@ struct tir_loop_plan {
 enum tir_cover {
     TIR_COVER_NONE,  /* in the template's order */
     TIR_COVER_EVEN,  /* spread evenly over all of them */
-    TIR_COVER_FILL,  /* as much after each as fits under it */
-    TIR_COVER_MIXED, /* spread evenly, with exponentials among other work */
+    TIR_COVER_FILL,  /* after each as much as fits into its shadow_slots */
+    TIR_COVER_MIXED, /* spread evenly, with exponentials and other work alternating */
 };
 
 /** The schedule of a kernel: the structure of its loop, and parameters of the instruction order. */
 struct tir_schedule {
     struct tir_loop_plan loop;
     uint8_t cover;      /* enum tir_cover */
-    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction if the others can hide
-                           all of it */
+    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction if all of it fits
+                         * under the others */
     uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
                            data; 0: 5 */
     uint8_t transpose_ahead; /* the same for ops that transpose LDS data in registers; 0: no
@@ -68,8 +68,8 @@ struct tir_schedule {
     uint8_t hoist_vgprs;    /* vector registers that opt_hoist may occupy through a loop */
     uint8_t holds; /* 1: values that a phase computes for another are computed in it, scalars and
                       joined registers included. LLVM would otherwise sink them to their use */
-    uint8_t reads_apart;     /* 1: reads for matrix instructions are not counted in the spread of
-                                other work */
+    uint8_t reads_apart;     /* 1: LDS reads for matrix instructions are not counted as work when
+                              * other work is spread */
     uint8_t memory_priority; /* s_setprio level of memory phases; matrix phases have 0. 0: never
                                 set */
     uint8_t early_priority;  /* with two roles, 1: the priority is 0 again while waves wait for the
@@ -97,7 +97,7 @@ struct tir_pass_options {
     size_t *tiles_size;
 };
 
-/* The words in passes.def. */
+/* Values of the columns `requires` and `keeps` in passes.def. An order is what a pass keeps. */
 enum tir_pass_level { TIR_PASS_any, TIR_PASS_tiles, TIR_PASS_registers };
 enum tir_pass_order {
     TIR_PASS_nothing = 0,

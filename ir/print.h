@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares the printer with remarks beside ops, by which the verifier shows its findings.
+ * This file declares a printer that adds remarks to ops. The verifier shows its findings with it.
  */
 #ifndef IR_PRINT_H
 #define IR_PRINT_H
@@ -14,8 +14,8 @@ typedef void tir_remarks(void *context, struct tir_ref op, FILE *out);
 
 void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remarks, void *context);
 
-/** Prints a function into memory that the caller frees. Each op gets the number of its line, from
- * 1. NULL if memory is exhausted. */
+/** Prints a function into memory that the caller frees. Sets each op's `line` to the number of its
+ * line in the text, from 1. NULL if memory is exhausted. */
 char *tir_number_lines(struct tir_func *f, size_t *size);
 
 #endif

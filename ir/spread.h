@@ -22,7 +22,7 @@ enum tir_holder { TIR_REGS, TIR_LANES, TIR_WAVES, TIR_N_HOLDERS };
 
 struct tir_spread {
     uint8_t limit[TIR_N_HOLDERS]; /* bits that each holder has in total */
-    uint8_t n[TIR_N_HOLDERS];     /* bits given to it so far */
+    uint8_t n[TIR_N_HOLDERS];     /* bits of each holder assigned so far */
     uint8_t rows, cols;           /* bits of each axis assigned so far */
     uint32_t image[TIR_N_HOLDERS][TIR_LAYOUT_MAX_BITS];
 };

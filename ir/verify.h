@@ -18,9 +18,10 @@ struct tir_verifier {
     struct tir_ref op; /* the op being checked */
     struct tir_finding *findings;
     uint32_t n_findings, cap_findings;
-    uint32_t n_pipelined; /* loops with stages found so far */
+    uint32_t n_pipelined; /* number of loops with stages found so far */
     bool inside_pipelined;
-    uint8_t copied_by[TIR_COPY_GROUPS]; /* kinds of copies that each group has: see verify.c */
+    uint8_t copied_by[TIR_COPY_GROUPS]; /* by group: bits for the kinds of its copies, see
+                                         * verify.c */
 };
 
 /** Records a finding on v->op unless `ok`. Returns ok. */
@@ -34,7 +35,7 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t);
  * function. */
 void tir_check_op(struct tir_verifier *v);
 
-/** The types of operands 0..2 and of the result; zero if absent. */
+/** The types of operands 0 to 2 and of the result; all zero if absent. */
 struct tir_op_types {
     struct tir_type a, b, c, d;
 };
