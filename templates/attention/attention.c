@@ -20,9 +20,9 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
-/* Sets the limit of the rescale check, 2^room. If O^T includes l, the limit is two 16-bit values in
- * a vector register, as is the exponent's factor with a causal mask. Such loops use all scalar
- * registers, and one more would be spilled. */
+/* Sets a->most, the largest weight 2^room that the rescale check accepts. If O^T includes l, it
+ * is two equal 16-bit values in a vector register. So is the exponent's factor with a causal
+ * mask, since such loops use all scalar registers. */
 static void keep_limits(struct att_attention *a)
 {
     struct tir_builder *const b = a->b;
@@ -41,10 +41,10 @@ static void keep_limits(struct att_attention *a)
         s->exponents = tir_materialize(b, tir_splat(b, s->exponent, s->vector));
 }
 
-/* Returns log2 of the largest weight if weights are truncated. Truncation removes up to one step of
- * a weight, on average 0.7213 of half a step at 1 (the mean of 2^-x over 0 <= x < 1 is 1 / (2 ln
- * 2)). A row's largest weight of exactly 1 would lose nothing, and outputs would drift towards its
- * value. At this much above 1 it loses as much as the others. */
+/* Returns log2 of a row's largest weight if weights are truncated. Truncation removes up to one
+ * step of a weight, on average 0.7213 of half a step at 1: the mean of 2^-x over 0 <= x < 1 is
+ * 1 / (2 ln 2). A largest weight of exactly 1 would lose nothing, and outputs would drift
+ * towards its value. A largest weight this much above 1 loses as much as the others. */
 static float rise_of_cut(const struct att_attention *a)
 {
     const float half_step = a->dtype == TIR_BF16 ? 0x1p-8f : 0x1p-11f;
@@ -214,7 +214,8 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     return tir_or(b, hidden, tir_cmp_eq(b, byte, tir_int_like(b, byte, 0)));
 }
 
-/* Returns a scalar i1: true if the block has a key that some query of the wave does not see. */
+/* Returns a scalar i1: true if some query of the wave does not see some key of the block at
+ * `key`. */
 static struct tir_value is_edge(struct att_attention *a, struct tir_value key)
 {
     struct tir_builder *const b = a->b;
@@ -234,8 +235,7 @@ struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries)
     return tir_any(b, tir_cmp_lt(b, entries, tir_int_like(b, entries, 0)));
 }
 
-/* Returns bytes in the layout of the scores that are negative where the mask bytes `seen` are not
- * 0. */
+/* Returns bytes in the layout of the scores whose sign is set where a byte of `seen` is not 0. */
 static struct tir_value signs_of_bytes(struct att_attention *a, struct tir_value seen)
 {
     enum { LOW = 0x7f7f7f7f };
@@ -269,8 +269,8 @@ static struct tir_value hide_by_sign(struct att_attention *a, struct tir_value s
     return s;
 }
 
-/* Sets hidden keys to -inf. Only blocks at an edge of the mask take the branch. A mask of bytes is
-   applied unless block->seen has no hidden key. */
+/* Sets the scores of hidden keys to -inf. Only a wave with a hidden key in the block executes
+ * the branch. */
 static struct tir_value hide(struct att_attention *a, struct tir_value s,
                              const struct att_block *block, struct tir_value key)
 {
@@ -305,7 +305,8 @@ void att_attention_sum_by_product(struct att_attention *a)
     a->sum = att_weight_sum_short(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
-/* Returns l, which eight equal rows of O^T hold. */
+/* Returns l, 1 x queries, from the eight rows of O^T beginning at a->sum_row, all of which hold
+ * it. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

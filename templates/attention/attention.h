@@ -22,7 +22,8 @@ struct att_block {
                                after the last key. A lane has neighbouring keys in its registers */
     struct tir_value hides;   /* i1, with `seen`; false: all bytes of the wave are 1, so no key is
                                  hidden */
-    struct tir_value entries; /* keys x 1 of i32, negative: no key. Set for sparse lists only */
+    struct tir_value entries; /* keys x 1 of i32: entries of the sparse list, negative: no key.
+                                 Set for sparse lists only */
     struct tir_value gaps;    /* in place of `entries`, i32: the number of missing keys;
                                  source.entries then says which */
 };
@@ -92,22 +93,24 @@ struct att_attention {
     struct tir_value (*entries)(void *family, const struct att_block *block);
     struct att_now now;
     struct tir_value most;     /* with ATT_CHECK_WEIGHTS: 2^room in the type of the weights */
-    struct att_weight_sum sum; /* of weights, by products; replaces l; no value of `ones`: l */
-    bool wide_powers;     /* computes exp2(-x) of m - log2 p, whose encoding has 8 bytes like its
-                         neighbours': for schedules with even_code */
-    uint8_t room;         /* softmax.room; 0: the default of the weights' type */
-    uint8_t check;        /* enum att_check */
+    struct att_weight_sum sum; /* sum of the weights by products with `ones`; where these have no
+                                  value, the loop carries l */
+    bool wide_powers;          /* computes each power as exp2 of the negated m - log2 p, an
+                             instruction of 8 bytes like its neighbours: for schedules with
+                             even_code */
+    uint8_t room;              /* softmax.room; 0: the default of the weights' type */
+    uint8_t check;             /* enum att_check */
     uint8_t late_eighths; /* eighths of the keys whose powers the second part of att_exp2 computes;
                              0: none */
     uint8_t packed_eighths; /* eighths of the keys whose powers are rounded in the first step, if
                                only O^T adds them */
     bool in_agprs;          /* O^T stays in accumulation registers */
-    uint8_t value_parts;    /* number of products for a block's keys, a power of two; 0 and 1:
-                               one */
+    uint8_t value_parts;    /* number of products O += V P for a block's keys, a power of two; 0
+                               and 1: one */
     bool ties_any;          /* weights are rounded to the nearest with ties in either direction */
     bool cut;               /* weights are truncated, and l is their sum, with sum_row set */
     bool sum_pairs;         /* l is the sum of the rounded weights, which are added two at a time */
-    int rest_product;       /* number of the instruction of mma_halves for `rest` */
+    int rest_product;       /* number of the machine's matrix instruction that multiplies `rest` */
     struct tir_type rest;   /* type of the last 8 rows of O^T if they are a separate product; of no
                              kind: they are rows like the others. Requires ATT_CHECK_PREVIOUS */
     unsigned sum_row; /* first of eight rows of O^T that hold l, which is then not carried; 0: l
@@ -185,19 +188,20 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key);
 /** True if the mask hides keys before visible ones: a window, or chunks. */
 bool att_hides_early(const struct att_variant *v);
 
-/** Returns the first key that the query at `diagonal` (i32 of any shape) sees with such a mask. It
- * may be negative. */
+/** Returns the first key that the query at `diagonal` (i32 of any shape) sees, with a mask for
+ * which att_hides_early() is true. The result may be negative. */
 struct tir_value att_first_seen(struct tir_builder *b, const struct att_variant *v,
                                 struct tir_value reach, struct tir_value diagonal);
 
-/** Returns the argument `reach` of such a mask, i32: a window's distance, or the bit mask of a
- * chunk's size. */
+/** Returns the argument `reach` of a mask that hides early keys, i32: a window's distance, or
+ * the bit mask of a chunk's size. */
 struct tir_value att_reach(struct tir_builder *b, const struct att_variant *v);
 
 /** True if a query sees no keys after its own position, or after a distance from it. */
 bool att_hides_late(const struct att_variant *v);
 
-/** Returns an i1: true if an entry of a sparse list, as this wave holds them, is no key. */
+/** Returns an i1 for the wave: true if one of its `entries` of a sparse list is negative, hence
+ * no key. */
 struct tir_value att_has_gaps(struct tir_builder *b, struct tir_value entries);
 
 /** Returns position.mask_row. `query` (1 x queries, i32) counts from the sequence's first. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sum of lists of parts: each lane has 16 bytes of some rows and walks all parts. Some are on
- * their way at any time, and one that was added makes room for another.
+ * The sum of lists of parts. Each lane has 16 bytes of some rows and adds up all parts of these. A
+ * fixed number of parts is being loaded at any time: once one is added, the next load is issued into
+ * its registers.
  */
 #include "templates/attention/part_rows.h"
 
@@ -26,7 +27,7 @@ unsigned att_parts_per_lane(const struct att_part_rows *r)
     return r->tokens ? 2 * VECTOR : VECTOR;
 }
 
-/* Returns the most elements of all panels that a lane has, if narrower panels follow the widest. */
+/* Returns the most elements that a lane may have of all panels of a row. */
 static unsigned most_per_lane(const struct att_part_rows *r)
 {
     return att_parts_per_lane(r) + 12 - VECTOR * !r->tokens;
@@ -42,9 +43,8 @@ static unsigned lanes_apart(const struct att_part_rows *r)
     return wide < narrow ? wide : narrow;
 }
 
-/* True if the panels are the first and the last `largest_power(dim)` columns, which overlap in the
- * middle. That is the case if disjoint panels would be too many, or give a lane too many
- * elements. */
+/* True if a row's two panels overlap: its first and its last `largest_power(dim)` columns.
+ * Disjoint panels are not used if they would be too many, or exceed a lane's registers. */
 static bool overlaps(const struct att_part_rows *r)
 {
     return r->head_dim > most_per_lane(r) * lanes_apart(r);
@@ -126,7 +126,8 @@ static struct tir_value power_of_sum(struct att_part_rows *r, struct tir_value a
     return tir_select(b, is_shift, tir_float_like(b, a, 1.0f), power(r, a, shift));
 }
 
-/* Returns the reference of all powers: the largest lse, or 0 if that is -infinity. */
+/* Returns the number that is subtracted from all exponents: the largest lse, or 0 if that is
+ * -infinity. */
 static struct tir_value shift_of(struct att_part_rows *r, struct tir_value top)
 {
     struct tir_builder *b = r->b;
@@ -196,7 +197,8 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
         tir_add(b, att_offset(b, r->token, token, size), att_offset(b, r->head, head, size)));
 }
 
-/* Returns the bytes between two rows of a workgroup: a head of a list, or a token of a pair. */
+/* Returns the bytes from a row to the next in `t`: between tokens if rows are tokens, else
+ * between heads. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size)
 {
     const bool pair = r->tokens;
@@ -204,7 +206,8 @@ struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, in
     return att_stride32(r->b, name, size);
 }
 
-/* Loads the sinks of the rows; 0 if there are none. */
+/* Loads the sinks of the rows, rows x 1 of f32. Without sinks, or with a null pointer, the
+ * numbers are 0 and mean nothing. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r)
 {
     struct tir_builder *b = r->b;
@@ -219,7 +222,7 @@ struct tir_value att_parts_load_sinks(struct att_part_rows *r)
     return tir_tile_load(b, view, zero, r->type.row);
 }
 
-/* Returns the state of the sinks: exp(sink) joins the denominator. */
+/* Returns the sinks as a state: lse is the sink and l is 1, or -infinity and 0 without sinks. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink)
 {
     struct tir_builder *b = r->b;
@@ -233,7 +236,8 @@ struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_v
     return (struct att_part_state){.lse = lse, .l = l};
 }
 
-/* Computes out = o / l and lse = top + log l. Without any part they are 0 and -infinity. */
+/* Writes out = o / l and LSE = lse + log l of a sum's state. Without any part they are 0 and
+ * -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
 {
     struct tir_builder *b = r->b;
@@ -269,7 +273,8 @@ struct batch {
     struct tir_value row[ATT_PARTS_MOST], lse[ATT_PARTS_MOST], o[ATT_PARTS_MOST][ATT_PART_PANELS];
 };
 
-/* Returns the row of a part (i32) where parts follow each other. */
+/* Returns the row (i32) in partial_out of part `part` of a list without a map: first + part *
+ * step. */
 static struct tir_value place_row(struct att_part_rows *r, const struct att_part_list *l,
                                   struct tir_value part)
 {
@@ -337,8 +342,8 @@ static void load_batch(struct att_part_rows *r, const struct att_part_list *l, s
         load_values(r, l, p, i);
 }
 
-/* Adds the parts of a batch to the sum; a sum without o is empty. Each part makes room for one of
- * the next batch, if there is one. */
+/* Adds the parts of a batch to the sum; a sum without o is empty. The registers of each added
+ * part receive a part of the batch `next`, unless that is NULL. */
 static void add_batch(struct att_part_rows *r, const struct att_part_list *l,
                       struct att_part_state *sum, struct batch *p, struct batch *next)
 {

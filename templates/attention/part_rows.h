@@ -43,8 +43,8 @@ struct att_part_rows {
     struct tir_value n_rows;      /* rows from the first one on that exist */
 };
 
-/** The state of some of the keys, for each row: a sum of parts, or, without l, a part, or, without
- * o either, a sink. */
+/** A partial sum of each row: O = o / l with the denominator e^lse * l. A single part has no l,
+ * which is then 1; sinks alone have no o. */
 struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };
@@ -52,14 +52,14 @@ struct att_part_state {
 /** Parts as rows of partial_out [row, head, D] and partial_lse [row, head]. */
 struct att_part_list {
     struct tir_value count; /* i32: parts */
-    struct tir_value map;   /* i64: address of entries of reduce_partial_map, a row for each part;
-                               none: rows are `first` + number * `step` */
+    struct tir_value map;   /* i64: address of the list's entries in reduce_partial_map, each the
+                               row of a part; none: rows are `first` + number * `step` */
     struct tir_value first; /* i32: row of the first part */
     struct tir_value step;  /* i32: rows from a part to the next; none: 1 */
     struct tir_value token; /* i32: the summed token's number in the list; none: the first */
 };
 
-/** Returns the elements of a row's widest panel that a lane has. */
+/** Returns the elements of a row's widest panel that a lane has: 16 bytes. */
 unsigned att_parts_per_lane(const struct att_part_rows *r);
 /** Returns the elements of a row that a lane has. */
 unsigned att_parts_elements(const struct att_part_rows *r);
@@ -69,16 +69,18 @@ unsigned att_parts_row_waves(const struct att_part_rows *r);
 /** Divides a row into panels whose widths are powers of two, and sets r->type to their tiles. */
 void att_parts_choose_type(struct att_part_rows *r);
 
-/** Returns the address of the first row in `t`, whose elements have `size` bytes. */
+/** Returns the address (i64) in `t` of the element 0 of the first row; elements have `size`
+ * bytes. */
 struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, int size);
-/** Returns the bytes from one row to the next. */
+/** Returns the bytes from a row to the next in `t`, whose elements have `size` bytes; i32. */
 struct tir_value att_parts_step(struct att_part_rows *r, struct att_tensor t, int size);
 
 /** Replaces the lse of n parts as they are in memory: +infinity becomes -infinity. */
 void att_parts_read_lse(struct att_part_rows *r, struct tir_value *lse, unsigned n);
-/** Loads the sinks of the rows; 0 where there are none. */
+/** Loads the sinks of the rows, rows x 1 of f32; 0 if there are none. */
 struct tir_value att_parts_load_sinks(struct att_part_rows *r);
-/** Returns the state of sinks: exp(sink) joins the denominator where there are sinks. */
+/** Returns sinks as a state: their lse is the sink, so exp(sink) joins the denominator. Without
+ * sinks, lse is -infinity. */
 struct att_part_state att_parts_sink_state(struct att_part_rows *r, struct tir_value sink);
 /** Returns the sum of n states. The first one has o and l. */
 struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct att_part_state *s,
@@ -86,7 +88,7 @@ struct att_part_state att_parts_add_states(struct att_part_rows *r, const struct
 /** Returns the sum of a list's parts, one at least, and of the sinks. */
 struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct att_part_list *l);
 
-/** Writes out = o / l and lse = top + log l; a sum of nothing gives 0 and -infinity. */
+/** Writes out = o / l and LSE = lse + log l; a sum of nothing gives 0 and -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);
 /** Writes the result of rows that have sinks and no part. */
 void att_parts_finish_empty(struct att_part_rows *r);

@@ -20,9 +20,11 @@ struct att_share {
     struct tir_value lds;     /* i32: LDS address of a word that is not used meanwhile */
     struct tir_value ticket;  /* i64: address of the result's line of counters */
     struct tir_value count;   /* i32: parts of the result */
-    struct tir_value awaited; /* a load that ends before the part is counted; none: there is none */
-    struct tir_value waits; /* i1, true: `polls` and `sleep` apply; false: the others; none: true */
-    unsigned polls, sleep;  /* of tir_await(): reads until it gives up; 64-clock units between */
+    struct tir_value awaited; /* result of a load that must end before the part is counted; no
+                                 value: none has to */
+    struct tir_value waits;   /* i1, true: `polls` and `sleep` apply; false: `other_polls` and
+                               `other_sleep`; no value: as true */
+    unsigned polls, sleep;    /* of tir_await(): reads until it gives up; 64-clock units between */
     unsigned other_polls, other_sleep; /* the same where `waits` is false; 0 polls: the workgroup
                                           looks once, and leaves if parts are missing */
     void (*add)(void *family, struct tir_value slice); /* builds the sum of a slice (i32) */

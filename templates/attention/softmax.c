@@ -104,7 +104,8 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-/* Multiplies x by alpha, unless alpha is 1. The columns of x may be in other lanes than alpha's. */
+/* Multiplies x by alpha, 1 x queries, unless alpha is the constant 1. The columns of x may be
+ * in other lanes than alpha's. */
 static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
     const struct tir_type t = tir_typeof(b->f, x);
@@ -177,8 +178,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
 }
 
-/* Computes tanh(y) cap = cap - 2 cap / (e^2y + 1). `rate2` converts s to log2(e^2y), and `down` is
- * -2 cap. The absolute error is one last bit of `cap`. */
+/* Computes cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. s * rate2 is log2(e^2y), and
+ * `down` is -2 cap. The absolute error is one last bit of `cap`. */
 static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate2, struct tir_value down)
 {
@@ -188,8 +189,8 @@ static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, st
     return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
 }
 
-/* Computes the Taylor series of tanh, y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y| <
- * 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
+/* Computes cap * tanh(y) by the series y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835. For |y|
+ * < 3/8 the next term is less than 1382 y^10 / 155925 = 5e-7 of the sum. */
 static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
                                       struct tir_value cap)
 {
@@ -201,7 +202,8 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Computes the cap by the more exact of the two. Both are computed one after the other from y. */
+/* Computes cap * tanh(s * rate) both by an exponential and by a series, and selects the more
+ * exact result for each element. */
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)
 {

@@ -5,8 +5,8 @@
  *
  *     check_scores    m follows the scores before they become weights
  *     check_previous  weights are made with the m of the block before; it is checked beside that,
- *                     and weights that are too large are made anew
- *     check_weights   the weights themselves say whether m has to follow
+ *                     and if m is updated, these weights are computed again
+ *     check_weights   the weights are compared with a limit; m is updated if one exceeds it
  *
  * exp2 takes about half of the softmax's issue slots. So its keys are cut into halves of halves:
  * the first ones are made in the iteration of their scores, the last late_eighths in the next.
@@ -72,8 +72,9 @@ static struct tir_value round_weights(const struct att_attention *a, struct tir_
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
-/* Begins a part: rounds the first `packed` eighths at once, and leaves out the last `late`
-   eighths. */
+/* Appends `eighths` eighths of the keys to r's parts. The first `packed` of them become 16-bit
+ * powers, and the last `late` remain exponents. Eighths with different treatment become parts
+ * of their own. */
 static void begin_part(const struct att_attention *a, struct att_powers *r,
                        struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
 {
@@ -119,7 +120,8 @@ static struct att_powers begin_powers(const struct att_attention *a, struct tir_
     return r;
 }
 
-/* Joins the parts from *at on that are n eighths together. */
+/* Returns the next `eighths` eighths of the keys as one tile, joined from r's parts. *at is the
+ * number of the first part, and is set to the one after the last. */
 static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
                                    unsigned eighths)
 {
@@ -129,7 +131,8 @@ static struct tir_value join_parts(struct tir_builder *b, const struct att_power
     return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
 }
 
-/* Computes the remaining powers, in 16 bits if some are already. */
+/* Computes the powers of the parts that are still exponents and joins all parts. The result has
+ * 16 bits if some part already has. */
 static struct tir_value finish_powers(struct att_attention *a, struct att_powers *r)
 {
     for (unsigned i = 0; i < r->n; i++) {
@@ -190,7 +193,8 @@ static void build_check_previous(void *context)
     a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
 }
 
-/* Compares with a->most: a scalar i1, true if some lane exceeds it. */
+/* Makes the rescale check of the weights: a scalar i1, true if a->now.top exceeds a->most in
+ * some lane. */
 static void build_check_weights(void *context)
 {
     struct att_attention *const a = context;
@@ -238,7 +242,8 @@ static void build_sum(void *context)
     sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
 }
 
-/* Rounds the weights. The rescale check of the weights still needs the previous block's l. */
+/* Rounds the weights for the product. With ATT_CHECK_WEIGHTS, l stays the previous block's, and
+ * now.top becomes the value that the check compares. */
 static void build_round(void *context)
 {
     struct att_attention *const a = context;
@@ -253,7 +258,8 @@ static void build_round(void *context)
     a->now.top = a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
 }
 
-/* Rounds P and then sums it, so that out is a mean of values whatever the roundings are. */
+/* Rounds P to fp8. Products add up P after rounding, so that out is a mean of values whatever
+ * the roundings are. */
 static void build_round_fp8(void *context)
 {
     struct att_attention *const a = context;

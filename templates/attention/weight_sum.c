@@ -14,7 +14,8 @@ static int find_product(const struct tir_machine *m, unsigned k)
     return all >= 0 ? all : tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
 }
 
-/* Returns the layout of keys x queries seen as 2 keys x queries / 2. */
+/* Returns the layout of an operand of `keys` keys x queries as 2 * keys x queries / 2: the
+ * upper 16 of 32 queries count as further keys. */
 static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
 {
     const struct tir_layout blocks = tir_layout_split_blocks(l, keys, ROWS);
@@ -100,7 +101,8 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* Returns 16 x queries / 2 as 8 x queries. Each row has the whole sum or less. */
+/* Converts sums, 16 x queries / 2, to 8 x queries. Each row has a query's whole sum or less,
+ * and row 0 the whole. */
 static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
                                  struct tir_value sums)
 {

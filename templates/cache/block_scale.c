@@ -16,7 +16,8 @@ static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
 }
 
-/* Returns the slot before `token`, or -1 if there is none. */
+/* Returns the slot (i64) of the token before `token` in slot_mapping, or -1 for the call's
+ * first token. */
 static struct tir_value slot_before(struct tir_builder *b, struct tir_value token)
 {
     const struct tir_value zero = tir_i32(b, 0);
@@ -24,7 +25,7 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* True if the n-th slot from `token` on is n - 1 after the first. */
+/* True (i1) if token + n - 1 has the slot `slot` + n - 1, as the n-th token of a run has. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {
@@ -95,7 +96,7 @@ void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs)
     tir_end_for(b, &runs->loop, &next, 1);
 }
 
-/* Returns -1 as an i64 for tokens first + i outside begin .. end - 1, and 0 for others. */
+/* Returns -1 as an i64 where index is outside begin .. end - 1, and 0 elsewhere. */
 static struct tir_value outside(struct tir_builder *b, struct tir_value index,
                                 struct tir_value begin, struct tir_value end)
 {
@@ -210,11 +211,9 @@ static struct tir_value clamp_to_page(const struct att_cache *c, struct tir_valu
     return tir_xor(b, index, tir_and(b, tir_xor(b, index, other), beyond));
 }
 
-/*
- * Returns the rows to read: the tile's rows, with rows after the page's end replaced by other rows
- * of it. A wave with tokens of the page then reads only its own rows, since others may be written
- * meanwhile. For a power-of-two page that is the row number modulo the wave's rows.
- */
+/* Returns the rows of the page to read for a tile that begins at `first`. Rows after the page's
+ * end are replaced by other rows of the page, which the same wave owns, as others may be
+ * written meanwhile. For a power-of-two page that is the row number modulo the wave's rows. */
 static struct tir_value rows_within(const struct att_cache *c, const struct att_page_run *run,
                                     struct tir_value first, struct tir_type column)
 {
@@ -226,7 +225,7 @@ static struct tir_value rows_within(const struct att_cache *c, const struct att_
     return att_cache_slot_row(c, tir_add(b, tir_splat(b, run->page, column), token));
 }
 
-/* Requantises one tile of the page. */
+/* Multiplies one tile of the page's older tokens by s->shrink and stores it again. */
 static void requantise_tile(const struct att_cache *c, const struct att_page_run *run,
                             const struct att_block_scale *s, const struct att_cache_tiles *tiles,
                             struct tir_value first, struct tir_value slot)

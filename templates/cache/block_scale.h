@@ -46,8 +46,8 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
                                     struct tir_value first, struct tir_value begin,
                                     struct tir_value end, struct tir_type column);
 
-/** Store an f32 scalar at an LDS address; return the largest of the values that the waves stored
- * side by side. */
+/** att_lds_put() stores an f32 scalar at an LDS address. att_lds_max() returns the largest of
+ * the values that the waves stored side by side from that address on. */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
 
@@ -65,8 +65,9 @@ struct tir_value att_block_load_scale(const struct att_cache *c, const struct at
 struct att_block_scale {
     struct tir_value scale;   /* f32: new scale of the page's tokens */
     struct tir_value grows;   /* i1: the scale increased, so older tokens must be requantised */
-    struct tir_value shrink;  /* f32: factor for the older tokens */
-    struct tir_value inverse; /* f32: factor for the new tokens */
+    struct tir_value shrink;  /* f32: old scale / new scale, the factor for the older stored
+                                 numbers */
+    struct tir_value inverse; /* f32: 1 / scale, the factor for the new tokens */
 };
 
 /** Computes the scale of a run from its largest |x| and the page's old scale, both f32. */

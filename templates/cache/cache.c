@@ -87,8 +87,8 @@ bool att_latent_check(const struct att_variant *v, struct att_why *why)
         "kv_dtype fp8 and kv_scale none");
 }
 
-/* Returns the bytes between pages, tokens or heads. The argument's name is `key` for keys, else
-   `value`. */
+/* Returns the argument that is the stride between pages, tokens or heads, converted to bytes.
+ * Its name is `key` for the cache of keys, else `value`. */
 static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
 {
     return att_stride(c->b, c->value ? value : key, c->size);
@@ -105,7 +105,8 @@ static void open_scales(struct att_cache *c, struct tir_value head)
     c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
 }
 
-/* Sets the address and the strides, in bytes, of the tensor of the rows' last 64 elements. */
+/* Sets the address and the strides, in bytes, of the tensor that holds only the rows' last 64
+ * elements (kv_layout planes). */
 static void open_plane(struct att_cache *c)
 {
     struct tir_builder *b = c->b;
@@ -333,7 +334,7 @@ bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine 
            att_check_tile(v, m, why);
 }
 
-/* Returns a scalar in the shape of `like`. */
+/* Returns `scalar` repeated in the shape of `like`. */
 static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
                                struct tir_value like)
 {
@@ -419,7 +420,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
     return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
-/* Returns the bytes that column `first` adds to a row's address, i32. */
+/* Returns the bytes (i32) from a row's address to its column `first`. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (!c->shuffle)
@@ -512,7 +513,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the offset of a column's run, a row of `t`, from its group: i64. */
+/* Returns the i64 byte offset from a group of x tokens to the run of the column in each row of
+ * `t`. A run is x adjacent tokens of one column. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -523,7 +525,8 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* Returns x tokens of a column as one row: [(T/x) D, x]. */
+/* Returns the addresses of runs, one in each row of `transposed` [(T/x) D, x]: x tokens of a
+ * column. `row` has the addresses of the T tokens. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {
@@ -645,7 +648,8 @@ static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
     return tir_i32(c->b, first / c->rows->run * c->rows->scale_size * c->rows->copies);
 }
 
-/* Returns the addresses of the scales of a panel's runs, without packed_scale_byte(). */
+/* Returns the addresses of the scales of a panel's runs, as if the panel began at column 0:
+ * without packed_scale_byte(). */
 static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
                                    struct tir_type t)
 {

@@ -42,7 +42,7 @@ const struct att_row_format *att_row_format(const struct att_variant *v);
 /** K or V of a cache, for one head. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;                        /* V: SHUFFLE orders it by tokens */
+    bool value;                        /* this is V, not K; SHUFFLE orders them differently */
     bool shuffle;                      /* SHUFFLE, and SHUFFLE_K */
     bool columns;                      /* V of SHUFFLE_K */
     bool packed;                       /* elements are fp8 with scales, as `rows` says */
@@ -51,7 +51,7 @@ struct att_cache {
     struct tir_value plane_page_stride, plane_token_stride; /* i64 bytes in `plane` */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
-    int size, x, dim;      /* bytes of an element; elements in 16 bytes; elements of a row */
+    int size, x, dim;      /* bytes of an element; elements in 16 bytes; columns of a row */
     int widest;            /* the most columns of a panel, ATT_CACHE_DIM_MAX unless set */
     float largest;         /* largest finite number of the dtype, if it is scaled */
     struct tir_value base; /* i64: of this head */
