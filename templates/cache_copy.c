@@ -36,7 +36,8 @@ static const struct att_knob knobs[] = {
 struct copy {
     struct tir_builder b;
     struct att_tile tile;
-    struct tir_value part, piece;        /* i32: numbers of a run of the page, and of its piece */
+    struct tir_value part, piece;        /* i32: number of the run in the page, and number of
+                                            this workgroup's piece in the run */
     struct tir_value from_page, to_page; /* i64: pages that are read and written */
 };
 
@@ -57,7 +58,8 @@ static const struct names names[TENSORS] = {
                  NULL, ARG_SCALE_INNER_BYTES, ARG_SCALE_RUN_BYTES},
 };
 
-/* Copies this workgroup's piece of a tensor, `words` of 4 bytes. */
+/* Copies this workgroup's piece of a tensor's run: `words` words of 4 bytes, `per_lane` of them
+ * by each lane at once. */
 static void copy_piece(struct copy *c, const struct names *n, unsigned words, unsigned per_lane)
 {
     struct tir_builder *b = &c->b;

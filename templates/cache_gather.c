@@ -44,8 +44,8 @@ struct gather {
     struct tir_value head, sequence;
     struct tir_value begin;      /* i32: the sequence's first row in the output */
     struct tir_value start, end; /* i32: positions of the sequence that are gathered */
-    struct tir_value first;      /* first position of this workgroup; SHUFFLE: up to x - 1 before
-                               `start`, in its page */
+    struct tir_value first;      /* i32: first position of this workgroup; SHUFFLE: up to x - 1
+                                    before `start`, in its page */
 };
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -69,7 +69,8 @@ static void locate(struct gather *g, int x)
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
 
-/* Returns the slots of this workgroup's positions, i64. */
+/* Returns the slots (i64) of this workgroup's positions. Positions after the last page have
+ * slots of that page. */
 static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
                                    struct tir_type column)
 {
@@ -96,8 +97,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     return tir_add(b, att_page_first(&c->pages, number), tir_convert(b, token, TIR_I64));
 }
 
-/* Returns the scale of the stored numbers: a scalar, one for each row, or none. For packed rows it
- * returns the byte offsets of the rows' scales. */
+/* Returns what dequantises the rows of `slot`: a scale for all, one for each row, or no value.
+ * For packed rows it returns the byte offsets of the rows' scales instead. */
 static struct tir_value find_scale(const struct att_variant *v, const struct att_cache *c,
                                    struct tir_value slot)
 {
@@ -110,8 +111,8 @@ static struct tir_value find_scale(const struct att_variant *v, const struct att
     return att_cache_load_scales(c, att_cache_scale_row(c, slot));
 }
 
-/* Converts columns of a tile to the output's dtype and layout; the layout changes as f32, if that
-   is free. */
+/* Dequantises columns of a tile, and converts them to the dtype and layout of `t`. The layout
+ * changes in f32 if there are scales. */
 static struct tir_value finish(struct gather *g, const struct att_cache *c, struct tir_value a,
                                struct tir_value scale, struct tir_type t)
 {

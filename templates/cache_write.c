@@ -124,7 +124,8 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }
 
-/* Returns the type of a column with a row for each lane, then wave, then register. */
+/* Returns the type of an i64 column of all rows: adjacent rows in adjacent lanes, then in
+ * further waves, then in further registers. */
 static struct tir_type line_of_rows(struct write *w)
 {
     const struct tir_layout l = tir_spread_column(w->b.f->machine, w->waves, w->rows);
@@ -155,7 +156,7 @@ static void widen(struct write *w, struct side *s)
         s->x[i] = tir_convert(&w->b, s->x[i], TIR_F32);
 }
 
-/* Returns the largest |x| of each row. */
+/* Returns the largest |x| of each row over all its panels, rows x 1 of f32. */
 static struct tir_value row_absmax(struct write *w, struct side *s)
 {
     struct tir_value absmax = {0};
@@ -175,8 +176,8 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of each
- * row; packed rows find their own. */
+/* Replaces the f32 panels in s->x by elements of the cache's type. `inverse` is the factor of
+ * each row. Packed rows compute their own factors. */
 static void quantise(struct side *s, struct tir_value inverse)
 {
     if (s->cache.packed) {
@@ -187,8 +188,8 @@ static void quantise(struct side *s, struct tir_value inverse)
         s->x[i] = att_cache_quantise(&s->cache, s->x[i], inverse);
 }
 
-/* Returns the factor for quantising rows. A scale per token, computed from absmax, is stored
-   too. */
+/* Returns the factor by which rows are multiplied to quantise them; no value: they have none
+ * here. A scale per token is computed from `absmax`, and stored. */
 static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
 {
     const struct att_cache *c = &s->cache;
@@ -468,7 +469,7 @@ static void write_runs(struct write *w)
     att_end_page_runs(c, &runs);
 }
 
-/* Reduces the rows of the wider side if a lane would have too many elements. */
+/* Halves the rows of a side's tile while a lane would have too many elements. */
 static void choose_side_rows(const struct write *w, struct side *s)
 {
     const unsigned least = att_cache_least_rows(&s->cache, w->waves);
@@ -478,8 +479,8 @@ static void choose_side_rows(const struct write *w, struct side *s)
         s->rows /= 2;
 }
 
-/* Gives a workgroup as many waves as a page has work for, and at most as many rows as it has
-   tokens. */
+/* Sets the waves of a workgroup and the rows of its tile so that they hold a page, as far as
+ * PAGE_WAVES and PAGE_ELEMENTS permit. */
 static void choose_page_rows(struct write *w)
 {
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;

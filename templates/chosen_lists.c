@@ -37,7 +37,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return true;
 }
 
-/* Returns an i32 scalar in each lane, one for each entry. */
+/* Returns `scalar` (i32) in every lane, 64 x 1, for arithmetic with list entries. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
     return tir_splat(&l->b, scalar, l->lane);
@@ -139,8 +139,9 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
 
-/* Returns the values of list entries `at`, which belong to groups. A value is a place in the paged
- * cache times the KV heads, plus the row's KV head. */
+/* Returns the values of the list entries `at` (numbers in the list), which belong to groups and
+ * exist where `there` is true. A value is a place in the paged cache times the KV heads, plus
+ * the row's KV head. */
 static struct tir_value group_entries(struct lists *l, struct tir_value at, struct tir_value there)
 {
     struct tir_builder *b = &l->b;

@@ -62,13 +62,14 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the rows of a variant as far as their sizes depend on it. */
+/* Returns the part rows of a variant, with only the members that decide how many elements a
+ * lane holds. */
 static struct att_part_rows sized(const struct att_variant *v, const struct tir_machine *m)
 {
     return (struct att_part_rows){.m = m, .head_dim = (unsigned)v->head_dim, .tokens = is_pair(v)};
 }
 
-/* Returns log2 of the rows of a lane. */
+/* Returns log2 of the rows that a lane holds, if the tile does not say. */
 static unsigned usual_bits(const struct att_variant *v, const struct tir_machine *m)
 {
     const struct att_part_rows r = sized(v, m);
@@ -101,7 +102,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Finds a tile: tokens that share a list. False if there is no such token or its list is empty. */
+/* Finds the list of this workgroup's token, whose tile number is its place in the grid. Returns
+ * false (i1) if the tile has no such token or its list is empty. */
 static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -123,7 +125,8 @@ static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
                    tir_cmp_lt(b, c->part_rows.token, q_end));
 }
 
-/* Finds a token's splits: all, or the number in split_counts. False if there is none. */
+/* Finds the splits of this workgroup's token: all, or the number in split_counts. Returns false
+ * (i1) if there is none. */
 static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
 {
     struct tir_builder *b = &c->b;
@@ -140,8 +143,8 @@ static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
-/* Combines lists. A tile of a plan without parts is left unchanged; a dense token then gets its
-   sinks. */
+/* Combines lists. A token without parts is left unchanged with a plan (csr); a dense token then
+ * gets the result of its sinks alone. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
@@ -157,7 +160,7 @@ static void build_lists(struct combine *c)
     tir_end_if(b, &some, NULL);
 }
 
-/* A pair: two states of every token and head, in the type of the result. */
+/* Scheme pair: adds two outputs of every token and head, both stored in the type of the result. */
 
 static struct att_part_state load_state(struct combine *c, struct att_tensor out,
                                         struct att_tensor lse)
@@ -196,7 +199,8 @@ static void build_pair(struct combine *c)
     att_parts_finish(r, att_parts_add_states(r, s, 3));
 }
 
-/* Sets the grid: tiles, their tokens and blocks of heads; or blocks of tokens, and heads. */
+/* Sets the grid. csr: tiles, blocks of heads, tokens of a tile. dense: tokens, blocks of heads.
+ * pair: blocks of tokens, heads. */
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
     const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);

@@ -51,7 +51,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return att_fits_waves(v, t, m, why);
 }
 
-/* Sets the second kernel: for groups of SHARED_TOKENS or more, which waves share. */
+/* Sets the second kernel, whose waves share a group: for groups of SHARED_TOKENS tokens or more. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -108,7 +108,8 @@ static void choose_types(struct compress *c)
     c->size = (int)tir_dtype_bits(c->raw.dtype) / 8;
 }
 
-/* Makes the row of a group if the sequence has all of it. The call ends `number` groups before. */
+/* Makes the pool's row of a group, unless the group ends after the call's last token. `number`
+ * counts groups from the one with the call's first token. */
 static void visit_group(struct compress *c, struct tir_value number)
 {
     struct tir_builder *b = &c->b;
@@ -161,8 +162,8 @@ static void write_token(struct compress *c, const struct compress_source *s, str
     }
 }
 
-/* Returns an i1: no group of the call has tokens from before the call, so nothing reads the ring
- * before it is written. */
+/* Returns an i1: true if no group of the call has tokens from before the call. Then nothing
+ * reads the ring before it is written. */
 static struct tir_value reads_no_ring(struct compress *c)
 {
     struct tir_builder *b = &c->b;
@@ -173,9 +174,9 @@ static struct tir_value reads_no_ring(struct compress *c)
     return tir_or(b, begins, whole);
 }
 
-/* Writes the tokens of the call to the ring. The waves of this workgroup and of `others` (i32) more
- * take one token after the other. A fork also writes the older tokens that the next group may
- * need. */
+/* Writes the tokens of the call to the ring, as far as they fit. The waves of this workgroup
+ * and of `others` (i32) further workgroups take one token after the other. A call that reads
+ * one slot and writes another also copies the older tokens that the next group may need. */
 static void write_ring(struct compress *c, struct tir_value others)
 {
     struct tir_builder *b = &c->b;

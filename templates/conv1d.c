@@ -100,7 +100,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_check_tile(v, m, why);
 }
 
-/* One tensor that outputs go to: the channels of this wave. */
+/* The tensor to which this wave's outputs go. */
 struct target {
     struct tir_value base;   /* i64: address of the wave's first channel */
     struct tir_value stride; /* i32: bytes from a token to the next */
@@ -200,8 +200,8 @@ static struct tir_value convolve_token(struct conv *c)
     return y;
 }
 
-/* Returns input i of the sequence, or where that is negative column i + W - 1 of the history: the
- * other one is read as 0. */
+/* Returns input i (i32) of the sequence. Where i is negative, returns column i + W - 1 of the
+ * history. Both are loaded; the one that does not apply is 0. */
 static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value i)
 {
@@ -214,8 +214,8 @@ static struct tir_value load_either(struct conv *c, const struct att_conv_shape 
     return tir_bitcast(b, both, s->row);
 }
 
-/* Writes the state after the sequence: column i becomes input i + ahead. No column is written
- * before it is read: columns are read no earlier in the state than they are written. */
+/* Writes the state after the sequence: column i becomes input i + ahead. Columns are written in
+ * ascending order, and a column is read no later than it is written. */
 static void write_state(struct conv *c)
 {
     enum { STEP = 4 };
@@ -247,7 +247,8 @@ static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape 
     return tir_tile_load(b, inputs_view(c), row, s->tile);
 }
 
-/* Adds the history of tap j to inputs of a sequence's first tokens, which have 0 there. */
+/* Returns `in`, the inputs of tap j for a sequence's first tokens, with the inputs from before
+ * the sequence filled in from `history`. */
 static struct tir_value add_history(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value in, const struct tir_value *history, int j)
 {
@@ -364,8 +365,8 @@ static void load_root_history(struct conv *c, const struct att_conv_shape *s,
     tir_end_if(b, &after_step, history);
 }
 
-/* Returns the number (i32) of the input that the convolution has before input i: the draft's
- * parent. Numbers below 0 are in the history. */
+/* Returns the number (i32) of the input that comes before input i in the convolution: its
+ * parent in the tree of drafts. Numbers below 0 are inputs of the history. */
 static struct tir_value input_before(struct conv *c, struct tir_value i)
 {
     struct tir_builder *b = &c->b;

@@ -63,8 +63,8 @@ static bool in_parts(const struct att_variant *v)
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
-/* True if registers suffice for the tile's rows. Page numbers by row and hooks take registers: O
- * gets fewer. */
+/* True if registers suffice for the tile's rows. Page numbers looked up by row, and hooks, take
+ * registers, so that fewer rows fit. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
@@ -80,8 +80,8 @@ static bool has_registers(const struct att_variant *v, const struct att_tile *t,
     return plain || t->waves_per_simd > 1 || t->rows <= 16;
 }
 
-/* True if no wider tile of these head sizes exists. The widest tile takes any number of rows, in
- * several passes. */
+/* True if no tile with these head sizes has more rows and fits the registers. That tile takes
+ * any number of rows, in several passes. */
 static bool is_widest(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
 {
@@ -126,9 +126,9 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* True if loads of K take whole rows. In waves of 32 lanes a load of an operand takes 32 bytes of
- * each of 16 lines. The L1 holds all of these lines while it is in flight. Rows lie in pages whose
- * numbers are scalars, and the tiles of all waves may fill half of the LDS. */
+/* True if loads of K take whole rows instead of operands. In waves of 32 lanes a load of an
+ * operand takes 32 bytes of each of 16 cache lines, which stay in the L1 meanwhile. Whole rows
+ * require pages with scalar numbers, and tiles of all waves that fill at most half of the LDS. */
 static bool takes_lines(const struct att_variant *v, const struct tir_machine *m,
                         const struct att_tile *t)
 {
@@ -206,7 +206,8 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
-/* Returns q with zeros in its first columns, which the first part of K has too. */
+/* Returns q with its first `columns` columns 0. The second part of K has these columns too, and
+ * the first part has already multiplied them. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->kv.b;
@@ -219,7 +220,8 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
-/* Returns the byte offsets of rows of a tensor [token, head, ...] with an entry for each query. */
+/* Returns the i64 byte offset of each query's and head's row in a tensor [token, head, ...]
+ * with elements of `size` bytes. */
 static struct tir_value q_address(struct decode *d, const struct split_kv_rows *r,
                                   const char *token_stride, const char *head_stride, int size)
 {
@@ -276,7 +278,7 @@ static struct tir_value load_q_scales(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-/* Returns the first key of a wave's n-th tile. */
+/* Returns the first key (i32) of the wave's n-th tile of the item. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
     struct decode *const d = family;
@@ -285,11 +287,12 @@ static struct tir_value tile_key(void *family, struct tir_value n)
     return tir_add(b, d->kv.item.first_key, att_times(b, tile, (int)d->kv.keys));
 }
 
-/* Returns the number of workgroups from which on memory limits the loop rather than the compute
- * unit; 0: never. Waves that run freely leave the youngest last, with too few loads in flight to
- * use the bandwidth; waves kept in step end together. On gfx950 the latency is so long that waves
- * in step have too few loads of 16-bit keys in flight. Found by modelled times for heads of 128;
- * keys of 8 bits, for scales by token. */
+/* Returns the number of workgroups from which on the waves of each are kept in step by
+ * barriers; 0: never. From there on memory limits the loop, not the compute unit. Waves that
+ * run freely end apart, and the last one has too few loads in flight to use the bandwidth. On
+ * gfx950 the latency is so long that waves in step have too few loads of 16-bit keys in flight.
+ * The numbers are from modelled times of heads of 128; of keys of 8 bits only with scales by
+ * token. */
 static int crowd(const struct decode *d)
 {
     if (d->kv.waves == 1 || d->kv.k.width != 128)
@@ -306,8 +309,8 @@ static void keep_step(struct decode *d)
         d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
 }
 
-/* Adds a barrier if `condition` is true. It may only differ between waves where one of them has
- * ended its loop. */
+/* Adds a barrier for waves whose `condition` is true; no value: none. A wave without it must
+ * not wait for the others, because one of them has ended its loop. */
 static void barrier_if(struct decode *d, struct tir_value condition)
 {
     struct tir_builder *b = &d->kv.b;
@@ -434,7 +437,8 @@ static void choose_pipeline(struct decode *d, unsigned ahead)
     d->compute = pipe_stage(&d->plan, DECODE_USE);
 }
 
-/* Returns the number of blocks from key `first` on, which are waves * keys apart. */
+/* Returns the number of a wave's tiles (i32) if its first key is `first`: a wave's tiles are
+ * waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
     struct tir_builder *b = &d->kv.b;
@@ -443,9 +447,9 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* Appends a barrier for waves whose `n` tiles are one fewer than the first wave's, so that all
- * waves have equally many barriers. A part before the window has no visible key: its count is 0 or
- * below, and no wave has a barrier. */
+/* Appends a barrier for waves whose `n` tiles are fewer than the first wave's, so that all
+ * waves have equally many barriers. An item without visible keys has a count of 0 or below, and
+ * no wave has a barrier. */
 static void add_last_barrier(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->kv.b;
@@ -511,7 +515,8 @@ static void begin_attention(struct decode *d)
     att_attention_scale(&d->kv.attention, d->kv.scores, k_scale);
 }
 
-/* Processes an item, in several passes if it has more rows than columns. */
+/* Computes item `index` of the work list, in several passes if it has more rows than a tile has
+ * columns. */
 static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->kv.b;
@@ -544,8 +549,8 @@ static void work_on(struct decode *d, struct tir_value index)
         d->arrivals->store(d);
 }
 
-/* True if two heads have elements in one cache line. Their workgroups are neighbours in the grid,
- * and load such a line once if they run on the same XCD. */
+/* True if two heads have elements in one cache line. Their workgroups are then neighbours in
+ * the grid, and load such a line once if they run on the same XCD. */
 static bool shares_lines(const struct decode *d)
 {
     const unsigned line = 128;

@@ -36,7 +36,7 @@ static bool find_word(const struct att_variant *v, const struct att_tile *t, con
     return false;
 }
 
-/* True if one of the values "a|b" is the text. */
+/* True if `text` equals one of the values in `values`, which "|" separates. */
 static bool is_any_of(const char *values, const char *text)
 {
     const size_t length = strlen(text);

@@ -69,7 +69,8 @@ static struct tir_value advance(struct commit *c, const struct tir_value *raw,
     return tir_fma(b, att_state_spread(b, s, raw[U]), att_state_spread(b, s, k), old);
 }
 
-/* Returns the address of a layer's slot: `layers` has what lies in front of slot 0. */
+/* Returns the address (i64) of slot `slot` in the layer's tensor. `layers` is an argument with
+ * the byte offset of each layer from `arg`. */
 static struct tir_value slot_at(struct commit *c, const char *arg, const char *layers,
                                 const char *stride, int size, struct tir_value slot)
 {

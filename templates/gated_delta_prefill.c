@@ -106,7 +106,7 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 
 /* ---- Kernels ---- */
 
-/* A launch: its kernel and what a workgroup has. */
+/* A launch: its kernel, and what a workgroup computes in it. */
 struct stage {
     const char *units; /* argument: rows times value heads. NULL: sequences */
     /* Chooses sequence and tokens by the row; returns whether there are any. */
@@ -150,15 +150,17 @@ static const struct stage stages[] = {
     [ATT_STAGE_OUTPUTS] = {ARG_CHUNK_UNITS, find_chunk, delta_make_outputs, SLICE},
 };
 
-/* Returns the workgroups of a row: the grid's size in x. */
+/* Returns the workgroups that share a row, one for each part of its columns: the grid's size in
+ * x. */
 static int parts_of(const struct att_variant *v, const struct att_tile *t)
 {
     const int all = v->head_dim_v + (stages[v->stage].columns == VALUES_AND_KEYS ? v->head_dim : 0);
     return stages[v->stage].columns == ALL_VALUES ? 1 : all / (t->own[VALUES] * t->waves);
 }
 
-/* Chooses value head and value elements; returns the row. In a call of several launches the parts
- * of a unit, which read the same, are neighbours on one XCD. */
+/* Sets the workgroup's value head and value elements, and returns its row. In a call of several
+ * launches the `parts` workgroups of a unit, which read the same data, are neighbours on one
+ * XCD. */
 static struct tir_value choose_work(struct delta *d, const struct stage *s, int parts)
 {
     struct tir_builder *b = &d->b;

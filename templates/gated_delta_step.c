@@ -117,7 +117,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- The convolution ---- */
 
-/* Returns the first channel of 64 of the workgroup's: q, then k, then all of its value heads. */
+/* Returns the channel (i32) at which the workgroup's block `chunk` of 64 channels begins.
+ * Blocks are numbered through q, then k, then the workgroup's value heads. */
 static struct tir_value channel_of(struct step *s, struct tir_value chunk)
 {
     struct att_recurrence *r = &s->d.r;

@@ -101,8 +101,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Returns the type of a panel: 16 bytes in a lane, lanes along the row, further lanes on more
-   rows. */
+/* Returns the type of a panel of `width` columns: 16 bytes in a lane, adjacent lanes along the
+ * row, further lanes on further rows. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
@@ -135,8 +135,8 @@ static void choose_panels(struct norm *k)
     }
 }
 
-/* Returns the rows of a tensor [token, group, element], each of `row` elements, from column `first`
-   on. */
+/* Returns a view of the rows of a tensor [token, group, element], with `row` elements of `size`
+ * bytes each, from column `first` on. */
 static struct tir_view view_of(struct norm *k, const char *arg, const char *token_stride,
                                const char *group_stride, int first, int size, int row)
 {
@@ -154,7 +154,7 @@ static struct tir_view rows_view(struct norm *k, const char *arg, const char *to
     return view_of(k, arg, token_stride, group_stride, first, size, k->v->width);
 }
 
-/* Returns the type of a number for each row of a panel. */
+/* Returns the type of one f32 number for each row of panel i. */
 static struct tir_type column_type(struct norm *k, unsigned i)
 {
     const struct tir_layout layout = tir_layout_slice(tir_layout_of(k->b.f, k->panel[i]), 1);
@@ -264,7 +264,7 @@ static struct tir_value load_rows(struct norm *k, const char *arg, const char *t
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Loads the weight of a panel's rows: one for all rows, or for each row its group's. */
+/* Loads the weights of a panel's elements: one group's for all rows, or each row's own group's. */
 static struct tir_value load_weight(struct norm *k, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -280,7 +280,7 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
 }
 
-/* Returns the factor of a panel's elements, f32, from its weight. */
+/* Returns the factor of a panel's elements, f32: the weight, or 1 + the weight for gemma. */
 static struct tir_value weight_of(struct norm *k, struct tir_value loaded)
 {
     struct tir_builder *b = &k->b;
@@ -298,7 +298,7 @@ static void load_inputs(struct norm *k, struct tir_value *y, struct tir_value *z
     }
 }
 
-/* Converts y to f32, and computes the gates: see att_norm_gates(). */
+/* Converts y to f32, and computes the gates from z, f32: see att_norm_gates(). */
 static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_value *z,
                         struct tir_value *gates)
 {
@@ -307,7 +307,7 @@ static void gate_inputs(struct norm *k, struct tir_value *y, const struct tir_va
     att_norm_gates(&k->b, k->v, k->n, y, z, gates);
 }
 
-/* Loads the rows' sums of squares over all ranks. */
+/* Loads each row's sum of squares over all ranks, rows x 1 of f32. */
 static struct tir_value load_squares(struct norm *k)
 {
     struct tir_builder *b = &k->b;
@@ -321,7 +321,8 @@ static struct tir_value load_squares(struct norm *k)
         tir_i32(b, 0), column);
 }
 
-/* Returns 1 / rms of the rows y, by the sums of all ranks if there are several. */
+/* Returns 1 / sqrt(mean(y^2) + eps) of each row, from the sums of all ranks if there are
+ * several. */
 static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
@@ -331,8 +332,8 @@ static struct tir_value inverse_rms(struct norm *k, const struct tir_value *y)
     return att_norm_inverse_root(b, load_squares(k), tir_splat(b, share, column_type(k, 0)));
 }
 
-/* Computes y of the rows, f32, with the weights w. NULL: loads them with x and z, and
- * waits for all of them at once. */
+/* Computes y of the rows, f32, with the weights w. If w is NULL, it loads them with x and z,
+ * and waits for all of them at once. */
 static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
 {
     struct tir_value z[ATT_NORM_PANELS], gates[ATT_NORM_PANELS], loaded[ATT_NORM_PANELS];

@@ -42,8 +42,9 @@ struct product {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, stored;   /* types of x, and of w in memory */
-    unsigned used, size;      /* type of the operands, and bytes of an element */
-    int instr;                /* matrix instruction */
+    unsigned used, size;      /* type of both operands of the products, and bytes of an element
+                                 of it */
+    int instr;                /* number of the matrix instruction */
     bool shares;              /* waves share the contraction: each multiplies some columns */
     struct tir_contraction k; /* of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
@@ -52,8 +53,8 @@ struct product {
     struct tir_type finished; /* a wave's part of out, as it stores it */
     struct tir_type taken;    /* a panel of w in an operand's layout, of type `stored` */
     struct tir_type left, right, result;
-    struct tir_type part, total; /* of a shared contraction: a wave's part of x, and the whole
-                                    out */
+    struct tir_type part, total; /* with `shares`: a panel of x for one wave, and out of all
+                                    waves */
     struct tir_type scale_of_x;  /* f32 for each token, in the layout of out */
     struct tir_value scales;     /* i32: LDS address of the scales of x, group by group of a tile */
     struct tir_value lds, own;   /* i32: LDS of the workgroup, and the part for this wave only */
@@ -201,9 +202,9 @@ static void load_weights(struct product *p)
     }
 }
 
-/* Returns the panels for which a wave has LDS of its own: one, or all of its x with a shared
- * contraction. With fewer workgroups on a compute unit each gets more registers, and starts later
- * for it. */
+/* Returns the number of panels for which each wave has LDS of its own: one, or all of its
+ * panels of x if waves share the contraction. With fewer workgroups on a compute unit a
+ * workgroup gets more registers, but starts later. */
 static unsigned own_places(const struct product *p)
 {
     enum { AT_ONCE = 4 };
@@ -260,7 +261,8 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- One tile ---- */
 
-/* Returns the scales of a group of x, by number in the tile or in the wave. */
+/* Returns the LDS address of the scales of a group of panels of x, by the group's number in the
+ * tile or in the wave. */
 static struct tir_value scales_at(struct product *p, struct tir_value group)
 {
     return tir_add(&p->b, p->scales, att_times(&p->b, group, TOKENS * FLOAT));
@@ -288,7 +290,7 @@ static void round_group(struct product *p, struct tir_value *x, unsigned count,
     }
 }
 
-/* Converts a tile of x to the multiplied type. */
+/* Converts a tile of x to the type of the operands, p->used. */
 static void round_tile(struct product *p, struct tir_value *x)
 {
     const unsigned count = panels(p);
@@ -371,7 +373,7 @@ static void copy_tail(struct product *p, struct tir_value token)
 /* Returns the LDS map of sums, with rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
-/* Returns the start of this wave's n-th panel in a row of elements of `size` bytes. */
+/* Returns the byte at which this wave's n-th panel begins in a row of elements of `size` bytes. */
 static struct tir_value own_byte(struct product *p, unsigned n, int size)
 {
     struct tir_builder *b = &p->b;
@@ -465,7 +467,7 @@ static struct tir_value multiply_own(struct product *p, struct tir_value *x, str
                : sum;
 }
 
-/* Returns where the sums of a tile's tokens are stored. */
+/* Returns a view of out for the tokens of a tile from `token` on, which store_sum() writes. */
 static struct tir_view sum_view(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
@@ -498,7 +500,8 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
  * tokens of each group; and the number of workgroups with work. */
 enum work { ROW, GROUP_OF_TOKENS, EACH, USED, N_WORK };
 
-/* Numbers workgroups in the order in which they share an L2. */
+/* Returns the workgroup's number among `used` workgroups, in the order in which they share an
+ * L2. */
 static struct tir_value find_item(struct product *p, struct tir_value used)
 {
     struct tir_builder *b = &p->b;
@@ -548,7 +551,8 @@ static void find_work(struct product *p, struct tir_value work[N_WORK])
     tir_end_if(b, &shared, work);
 }
 
-/* Finds the head of a row, and its slice among the head's `slices`. */
+/* Sets the head and the slice of row block `row` (i32), counted over all heads with `slices` slices
+ * each. */
 static void find_slice(struct product *p, struct tir_value row, int slices)
 {
     struct tir_builder *b = &p->b;
@@ -602,7 +606,8 @@ static void load_rest(struct product *p)
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]) - !p->scale[0].id);
 }
 
-/* Gives a workgroup the rows of w of item `item`, numbered over heads, with all tokens. */
+/* Computes the rows of w of item `item`, numbered over heads, times all tokens, with the
+ * contraction shared by the waves. */
 static void share_rows(struct product *p, struct tir_value item)
 {
     struct tir_builder *b = &p->b;
@@ -621,8 +626,8 @@ static void share_rows(struct product *p, struct tir_value item)
     tir_end_for(b, &loop, x, own_panels(p));
 }
 
-/* Divides the work. A launch of few tokens has a workgroup for each 32 rows; other launches have
-   fewer. */
+/* Divides the work among workgroups, and computes this one's. A launch of few tokens has a
+ * workgroup for each 32 rows of w; other launches have fewer. */
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;

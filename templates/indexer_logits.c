@@ -57,7 +57,7 @@ static void find_columns(struct logits *x)
     x->n = tir_max(b, x->n, zero);
 }
 
-/* Returns a view of `n` columns of the row, from `first` on. */
+/* Returns a view of `n` columns of the workgroup's row of scores, from column `first` on. */
 static struct tir_view columns_of(struct logits *x, struct tir_value first, struct tir_value n)
 {
     struct tir_builder *b = &x->b;

@@ -77,7 +77,8 @@ static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
 
 /* ---- The Hadamard matrix ---- */
 
-/* Returns 1, or -1 where the bit of the column is set, for every head of a tile like `x`. */
+/* Returns a tile like `x` with -1 in the columns (elements of a head) whose number has bit
+ * `bit` set, and 1 in the others. */
 static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
 {
     struct tir_builder *b = &k->rope.b;
@@ -158,7 +159,8 @@ static void quantise(struct indexer_rope *k, const struct rope_parts *x, struct 
 
 /* ---- Queries ---- */
 
-/* Returns a view of element [token, head] of a tensor, a tile of heads. */
+/* Returns a view of a tensor [token, head, element] from the tile's first head on, with
+ * elements of `size` bytes. */
 static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int size,
                                 struct tir_value heads)
 {

@@ -162,10 +162,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* Returns the selection that sizes a chunk; all rows have the same size. */
+/* Returns the first row's selection, whose sizes all rows share. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
-/* Returns the key of lane 0's j-th score in a round. */
+/* Returns the key (i32) whose score is the j-th of lane 0 in the round that begins at `round`. */
 static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
 {
     struct tir_builder *b = &x->b;
@@ -182,9 +182,9 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
     };
 }
 
-/* Values that the loop over rounds carries for each row. The previous round's keys are appended
- * between the products of this one. After all rows' values follow the loads in flight and the state
- * of the blocks' selection. */
+/* Values that the loop over rounds carries for each row: the state, where to append, and the
+ * previous round's keys. Those are appended between the products of the current round. After
+ * all rows' values come the loads in flight and the state of the blocks' selection. */
 enum {
     TO = N_STATE,
     KEYS,
@@ -207,7 +207,7 @@ static struct tir_value *blocks_state(const struct indexer *x, struct tir_value 
     return carried + carried_before_blocks(x);
 }
 
-/* The keys so far of a block that has several tiles of scores. */
+/* The maximum so far of a block whose keys are in several tiles of scores. */
 struct open_block {
     struct tir_value maxima;   /* the largest of their scores, in all lanes; f32 */
     struct tir_value position; /* of each lane's first key */
@@ -222,7 +222,8 @@ struct round {
     struct open_block open;
 };
 
-/* Appends set j of a row's round that begins at `first`. */
+/* Appends a row's keys of set j to its buffer. They are of the round that begins at place
+ * `first` of the walk. */
 static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
                    struct tir_value first)
 {
@@ -296,9 +297,10 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value maxima,
     return att_select_key(b, score, tir_and(b, there, first));
 }
 
-/* Sets the keys of the blocks that set j of a round has; they are inserted after the round.
- * `position`: of each lane's score. `there`, i1: it exists. A block of more keys than a wave has
- * lanes has several sets, and is complete with the last one. Its position is of the first one. */
+/* Computes the selection keys of the blocks in set j of a round; they are inserted after the
+ * round. `position` is each lane's place in the walk, and `there` (i1) says whether it exists.
+ * A block of more keys than a wave has lanes has several sets. Its key is complete with the
+ * last set, and is stored for the first. */
 static void take_blocks(struct round *r, unsigned j, struct tir_value scores,
                         struct tir_value position, struct tir_value there)
 {
@@ -338,7 +340,8 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
-/* Reserves room for the keys of a round that pass the limit; all rows at once. */
+/* Reserves room in the rows' buffers for the keys of a round that pass the limit, for all rows
+ * at once. */
 static void reserve(struct indexer *x, struct round *r, struct tir_value *carried)
 {
     const struct att_select *selects[ROWS_MAX];
@@ -380,7 +383,8 @@ static void append_last(struct indexer *x, struct tir_value *carried, struct tir
             append(x, carried, row, j, tir_mul(b, rounds, chunk));
 }
 
-/* Returns the end of the keys of all parts; *seen is the first key. */
+/* Finds the range of keys that the rows' parts cover together, which the walk goes over.
+ * Returns its end, and sets *seen to its first key. */
 static struct tir_value span(struct indexer *x, struct tir_value *seen)
 {
     struct tir_builder *b = &x->b;
@@ -401,7 +405,7 @@ static struct tir_value span(struct indexer *x, struct tir_value *seen)
     return end;
 }
 
-/* Sets the initial values of the loop. */
+/* Sets the values that the loop carries before the first round, and issues the first loads. */
 static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value first,
                        struct tir_value end, struct tir_value *carried)
 {
@@ -420,8 +424,8 @@ static void begin_walk(struct indexer *x, const struct tir_value *state, struct 
     att_index_send(&x->index, &walk, way_of(x, carried));
 }
 
-/* Selects among the parts' keys; without keys nothing is read. `state` has the states of the rows'
- * selections and the blocks'. */
+/* Selects among the keys of the rows' parts; without keys nothing is read. `state` has the
+ * states of the rows' selections and the blocks', and is updated. */
 static void select_keys(struct indexer *x, struct tir_value *state)
 {
     struct tir_builder *b = &x->b;
@@ -455,7 +459,7 @@ struct named {
     const struct own *own;
 };
 
-/* Returns the position of a place in the walk. */
+/* Returns the position in its sequence of the key at place `walked` of the walk. */
 static struct tir_value position_of(const struct named *w, struct tir_value walked)
 {
     struct indexer *const x = w->x;
@@ -535,8 +539,8 @@ static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, s
     return range[0];
 }
 
-/* Replaces the row's keys by places in its list. All blocks are complete except the last that the
- * row sees, which may extend beyond the row's end. */
+/* Replaces the row's range of keys by places in its list of candidate blocks. All blocks are
+ * complete except the last that the row sees, which may extend beyond the row's end. */
 static void open_list(struct indexer *x)
 {
     struct tir_builder *b = &x->b;
@@ -601,14 +605,16 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 
 /* ---- Workgroups ---- */
 
-/* Returns the unit, in keys, in which rows are divided, so that no block of keys is. */
+/* Returns the unit, in keys, of the parts into which a plan divides rows. A unit has whole blocks of
+ * keys. */
 static unsigned unit_of(const struct indexer *x)
 {
     const bool large = x->top_blocks && x->block_size > ATT_LIST_UNIT;
     return large ? x->block_size : ATT_LIST_UNIT;
 }
 
-/* Selects for the open parts of rows, beginning with empty states of all selections. */
+/* Selects for the parts of rows that are set up in x, beginning with the states `empty`, and
+ * writes the results. */
 static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_value state[(ROWS_MAX + 1) * N_STATE];

@@ -104,14 +104,14 @@ static void build_last_page_len(struct metadata *d)
     tir_tile_store(b, array(d, ARG_LAST_PAGE_LENS, d->batch, 4), first, length);
 }
 
-/* Returns the byte offset of a sequence's row of the table. */
+/* Returns the byte offset of row `row` of the block table. */
 static struct tir_value table_row(struct metadata *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
     return tir_mul(b, row, att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
 }
 
-/* Returns the number of a sequence's row of the table: its own number, or request_rows'. */
+/* Returns the row (i64) of the block table of sequence s: s itself, or request_rows[s] if given. */
 static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
 {
     struct tir_builder *b = &d->b;
@@ -143,8 +143,9 @@ static struct tir_value page_numbers(struct metadata *d, struct tir_value entrie
     return tir_or(b, tir_div(b, there, by), tir_and(b, entries, sign));
 }
 
-/* Copies `count` entries of sequence s from `first` on to the array at byte `to`. This workgroup
- * copies those from `begin` on. */
+/* Copies entries of sequence s of the block table as page numbers to the array at address `to`.
+ * The sequence's `count` entries begin at entry `first`. This workgroup copies some, from the
+ * `begin`-th on. */
 static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
                          struct tir_value count, struct tir_value begin, struct tir_value to)
 {
@@ -194,8 +195,8 @@ static void build_entries(struct metadata *d, bool indices)
     tir_end_if(b, &some, NULL);
 }
 
-/* Advances lengths and writes slots. A sequence without keys is padding: its length stays, and its
-   slot is -1. */
+/* Adds the argument advance to lengths, and writes the newest token's slot and position. A
+ * sequence without keys is padding: its length stays, and its slot is -1. */
 static void build_draft_slots(struct metadata *d)
 {
     struct tir_builder *b = &d->b;

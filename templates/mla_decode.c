@@ -329,7 +329,8 @@ static uint8_t loop_at(const struct att_variant *v, const struct tir_machine *m)
     return (uint8_t)tile.own[LOOP_AT];
 }
 
-/* Appends the work on the items of the workgroup's list, and on the product with their results. */
+/* Appends the loop over the items of the workgroup's work list, and with product_dim the
+ * product with their results. */
 static void build_items(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;

@@ -135,14 +135,15 @@ static struct tir_value times(struct tir_builder *b, struct tir_value x, struct 
 
 /* ---- The latents of queries ---- */
 
-/* Some heads of a token. */
+/* Up to 16 heads of a token. */
 struct heads {
     struct tir_value part;       /* i32: number of the group of 16 heads */
     struct tir_value first, end; /* i32: range of heads */
     struct tir_value scale;      /* f32: of q_out, or no value */
 };
 
-/* Finds item number `item`, i32: token item / parts, and part item % parts of its heads. */
+/* Finds the token and the heads of item `item` (i32): token item / parts, and the heads of its
+ * part item % parts. */
 static struct heads find_heads(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
@@ -339,7 +340,7 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
     end_slot(k, &some);
 }
 
-/* Loads what a token's rotated elements need besides themselves, in one round. */
+/* Issues the loads of the token's position, slot and scales, and waits for all of them at once. */
 static void load_token(struct mla_rope *k, const struct heads *h)
 {
     struct rope *p = &k->rope;
@@ -388,7 +389,7 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     tir_end_if(b, &of_key, NULL);
 }
 
-/* Returns the units of work: groups of heads, of all tokens. */
+/* Returns the number (i32) of units of work: groups of 16 heads, of all tokens. */
 static struct tir_value count_items(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
@@ -512,11 +513,9 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/*
- * Visits a run of parts in each wave, with the latents of their heads. A cache line of q_out with
- * elements of both is then complete before it leaves the L2. The first wave has a run of tokens
- * too.
- */
+/* Visits a run of `run` parts in each wave: their rotated elements and the latents of their
+ * heads. A cache line of q_out with elements of both is then complete before it leaves the L2.
+ * The first wave also writes latents of a run of tokens. */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
     struct tir_builder *b = &k->rope.b;
@@ -537,7 +536,8 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
-/* Visits latents of queries, apart from the rest or, with a run of parts, with what rotates. */
+/* Visits latents of queries. With a run of parts (run_parts), visits also what rotates in the
+ * same heads; else a workgroup has only latents. */
 static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
                                  struct tir_value after_rotated)
 {
@@ -550,7 +550,8 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
     tir_end_if(b, &apart, NULL);
 }
 
-/* Visits heads, in the workgroups after those for latents of tokens. */
+/* Visits heads of queries. The first rotated_groups workgroups rotate; the others have latents
+ * or products. `block` counts the workgroups after those for latents of tokens. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

@@ -81,13 +81,13 @@ static struct tir_value plus(struct plan *p, struct tir_value a, int n)
     return tir_add(&p->b, a, constant(p, n));
 }
 
-/* Returns `a` in lanes where `there` (i1) is true, else 0. */
+/* Returns `a` in lanes where `there` (i1) is true, and 0 in others. */
 static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
 {
     return tir_select(&p->b, there, a, constant(p, 0));
 }
 
-/* Returns the largest number of the chunk, or their sum, as a scalar. */
+/* Return the largest of the chunk's numbers `a`, and their sum, as scalars. */
 static struct tir_value largest(struct plan *p, struct tir_value a)
 {
     return tir_first_lane(&p->b, tir_col_max(&p->b, a));
@@ -98,7 +98,8 @@ static struct tir_value total(struct plan *p, struct tir_value a)
     return tir_first_lane(&p->b, tir_col_sum(&p->b, a));
 }
 
-/* Returns a view of n rows of `bytes` at an argument; empty if the pointer is NULL. */
+/* Returns a view of n rows of `bytes` bytes in the array that `arg` points to, from byte `byte`
+ * of each on; empty if the pointer is NULL. */
 static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value n, int bytes,
                                int byte)
 {
@@ -108,7 +109,8 @@ static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
 }
 
-/* Loads the entries of an array for the sequences of the chunk. */
+/* Loads an i32 of an array for each sequence of the chunk, `offset` entries after the
+ * sequence's own. */
 static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
 {
     const struct tir_view v = rows_of(p, arg, att_plus(&p->b, p->batch, 1), 4, 0);
@@ -236,8 +238,7 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
 }
 
 /* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... for which r times its square is at least
- * `longest`, at most LONGEST. A larger product is not needed and could overflow, so r is limited
- * for each. */
+ * `longest`, at most LONGEST. r is limited in each step so that the product does not overflow. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
@@ -251,7 +252,7 @@ static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longes
     return piece;
 }
 
-/* Chooses p among a few candidates; usually the first one fits. */
+/* Chooses p, the most units of a piece, among a few candidates; usually the first one fits. */
 static struct tir_value choose_piece(struct plan *p, struct tir_value all_units,
                                      struct tir_value longest)
 {
@@ -310,7 +311,8 @@ static void choose_pieces(struct plan *p)
         choose_whole(p, longest);
 }
 
-/* Finds the parts of the line that the chunk's sequences cover, from their starts on. */
+/* Sets the first and the last part of the line of units that each of the chunk's sequences
+ * covers, from the sequences' starts. */
 static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
@@ -363,7 +365,8 @@ static struct tir_value count_items(struct plan *p)
     return sums[1];
 }
 
-/* Stores rows that do not depend on the division, in one of the waves. */
+/* Stores `a` as rows of an array for the chunk's sequences, by one of the waves. These rows do
+ * not depend on how sequences are divided. */
 static void store_rows(struct plan *p, const struct chunk *c, const char *arg, struct tir_value n,
                        int bytes, int byte, struct tir_value a)
 {
@@ -382,8 +385,8 @@ struct sequence {
     struct tir_value lists_end; /* lists of parts previous + 1 .. lists_end - 1 begin here */
 };
 
-/* Counts the pieces before a chunk's sequences, and how many of them are partial, with two sums in
-   one register. */
+/* Sets the item and the partial row at which each of the chunk's sequences begins. Two counts,
+ * of pieces and of partial pieces, share a register. */
 static void count_before(struct plan *p, const struct chunk *c, struct sequence *s,
                          struct tir_value sums[N_SUMS])
 {
@@ -400,8 +403,8 @@ static void count_before(struct plan *p, const struct chunk *c, struct sequence 
     sums[SUM_ROWS] = tir_add(b, sums[SUM_ROWS], tir_shr(b, all, tir_i32(b, HALF)));
 }
 
-/* Finds the parts whose lists begin with a sequence: the ones after the previous sequence's last
- * part, up to its own last part. */
+/* Sets the range of parts whose lists begin with each sequence: those after the previous
+ * sequence's last part, up to its own last part. */
 static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s,
                        struct tir_value sums[N_SUMS])
 {
@@ -546,8 +549,8 @@ static struct tir_value partial_row(struct plan *p, struct tir_value index)
     return tir_mul(&p->b, index, number(p, p->queries));
 }
 
-/* Returns the first item of list `index`, which begins with a head. Lists after the last head begin
- * after all items. */
+/* Returns the item at which list `index` begins, if lists hold whole heads. Lists after the
+ * last head begin after all items. */
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;

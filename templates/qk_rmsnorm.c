@@ -49,7 +49,7 @@ struct side {
     int first[MAX_PANELS]; /* first column of each panel */
     struct tir_type panel[MAX_PANELS];
     struct tir_value w[MAX_PANELS];
-    struct tir_value lds; /* i32: LDS address of the weight; no value: it is in w */
+    struct tir_value lds; /* i32: LDS address of the weight; no value: the weight is in `w` */
 };
 
 struct norm {
@@ -134,8 +134,9 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
-/* Returns the largest |x| or the sum of squares of a row. Panels of one layout are first combined
- * element by element, so lanes exchange once for all of them. */
+/* Returns the largest |x| of a row, or with `largest` false the sum of its squares. Panels of
+ * one layout are first combined element by element, so that lanes exchange once for all of
+ * them. */
 static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
                                  bool largest)
 {
@@ -214,7 +215,7 @@ static struct tir_layout panel_map(const struct tir_type *t)
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Returns panel i of the weight, in the form of memory. */
+/* Returns panel i of the weight as it is stored, from registers or from LDS. */
 static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned i)
 {
     struct tir_builder *b = &k->b;
@@ -301,7 +302,8 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
     }
 }
 
-/* Finds the tokens of this wave in workgroup `block` of its side. */
+/* Sets the range of tokens of this wave. `block` is the number of its workgroup within q's, or
+ * within kv's, workgroups. */
 static void find_run(struct norm *k, struct tir_value block, struct tir_value *first,
                      struct tir_value *end)
 {
@@ -359,21 +361,22 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
     tir_end_for(b, &loop, raw, tile_count(s));
 }
 
-/* The parts of the weight, of widest_panel() elements each, that a wave copies to LDS. Each wave
- * copies some of them. */
+/* The parts of the weight that one wave copies to LDS, each of widest_panel() elements. The
+ * waves divide the parts. */
 struct copies {
     unsigned n;
     struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32 LDS addresses; the weights, 0 after
                                                           the last part */
 };
 
-/* Returns the parts of a side's weight: struct copies. */
+/* Returns the number of parts of a side's weight, of widest_panel() elements each. */
 static int part_count(const struct norm *k, const struct side *s)
 {
     return (s->width + widest_panel(k) - 1) / widest_panel(k);
 }
 
-/* Returns the bytes of LDS for whole parts, equally many for each wave. */
+/* Returns the bytes of LDS for a side's weight, rounded up to equally many whole parts for each
+ * wave. */
 static int shared_bytes(const struct norm *k, const struct side *s)
 {
     return (part_count(k, s) + COUNTED - 1) / COUNTED * COUNTED * widest_panel(k) * ELEM;
@@ -424,7 +427,8 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     visit_ahead(k, kv, first, end, of_kv);
 }
 
-/* Visits q and kv. Workgroups that a barrier might split keep no weight in LDS. */
+/* Visits q and kv, each with its own tokens. If waves of a workgroup may end at different
+ * times, it keeps no weight in LDS, since that takes a barrier. */
 static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     if (k->shares) {

@@ -104,7 +104,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* Finds the heads that `part` of 1 << `shift` works on, in whole tiles. */
+/* Sets the range of heads, in whole tiles, of share `part` out of 2^shift equal shares of a
+ * token's heads. */
 static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
                       struct rope_source *s)
 {
@@ -118,7 +119,8 @@ static void share_out(struct rope *p, struct tir_value part, struct tir_value sh
     s->end = tir_min(b, s->all, tir_add(b, s->first, share));
 }
 
-/* Finds the token's heads, and issues the loads of their first tile. */
+/* Sets the token's address in the tensor of `s`, and issues the loads of its first tile of
+ * heads. */
 static void open_token(struct rope *p, struct rope_source *s, struct tir_value *first)
 {
     s->base = rope_token_base(p, &s->in);

@@ -23,7 +23,8 @@ enum { C, B, X, DT, Z, VECTORS };
 
 struct selective {
     struct att_recurrence r;           /* first: its functions are given this */
-    struct tir_value rate, bias, skip; /* f32: like the state; of each channel */
+    struct tir_value rate, bias, skip; /* f32: `rate` in the layout of the state; `bias` and
+                                          `skip` one for each channel */
 };
 
 static bool check_dim(const struct att_variant *v, enum att_field field, int least,
@@ -68,7 +69,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     }
 }
 
-/* Returns the address of this wave's part of an array of floats, `each` for each channel. */
+/* Returns the address (i64) at which an array of f32 has this wave's channels, with `each`
+ * numbers for each channel. */
 static struct tir_value part_of(struct att_recurrence *r, const char *arg, int each)
 {
     struct tir_builder *b = &r->b;
@@ -78,7 +80,7 @@ static struct tir_value part_of(struct att_recurrence *r, const char *arg, int e
     return tir_add(b, tir_arg(b, arg, TIR_I64), bytes);
 }
 
-/* Loads the numbers of this wave's channels: 0 where they are not given. */
+/* Loads an f32 for each of this wave's channels; 0 if the argument is NULL. */
 static struct tir_value load_numbers(struct att_recurrence *r, const char *arg)
 {
     return att_state_load_values(&r->b, &r->state, part_of(r, arg, 1), TIR_F32,
@@ -99,7 +101,7 @@ static void load_channels(struct att_recurrence *r)
     s->skip = load_numbers(r, ARG_SKIP);
 }
 
-/* Returns the time steps of the channels. */
+/* Returns w, the time step of each channel, from its loaded dt, `raw`. */
 static struct tir_value steps_of(struct selective *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;

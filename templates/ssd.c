@@ -83,7 +83,7 @@ static void load_head(struct att_recurrence *r)
         s->bias = load_number(r, ARG_DT_BIAS);
 }
 
-/* Returns the time step, 1 x 1. */
+/* Returns w, the time step of the value head, 1 x 1, from its loaded dt `raw`. */
 static struct tir_value step_of(struct ssd *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->r.b;

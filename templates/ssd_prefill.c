@@ -185,7 +185,7 @@ static struct tir_type token_type(struct ssd_prefill *s)
     return tir_tile(s->b.f, s->dtype, ATT_CHUNK, s->values, &l);
 }
 
-/* Returns how many tokens from `token` on are there to be read: none of padding. */
+/* Returns how many tokens from `token` on may be read: 0 for a sequence that is padding. */
 static struct tir_value left_from(struct ssd_prefill *s, struct tir_value token)
 {
     struct tir_builder *b = &s->b;
@@ -397,7 +397,8 @@ static void visit_group(struct ssd_prefill *s, struct tir_value group, struct ti
     tir_end_for(b, &loop, carried, n);
 }
 
-/* Goes over the workgroup's tokens; leaves the state after them and the sum of g. */
+/* Goes over the workgroup's tokens. Updates *state to the state after them, and sets *sum to
+ * the sum of g over them. */
 static void visit_tokens(struct ssd_prefill *s, struct tir_value *state, struct tir_value *sum)
 {
     struct tir_builder *b = &s->b;
@@ -439,7 +440,8 @@ static void open(struct ssd_prefill *s)
         s->bias = att_entry_or(b, ARG_DT_BIAS, s->value_head, zero);
 }
 
-/* Makes the state of a segment that others follow. */
+/* Computes the state and the sum of g that a segment adds, and stores them in segment_states,
+ * if another segment follows. */
 static void make_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;

@@ -53,11 +53,13 @@ enum { ATT_OWN_MAX = 17 };
 struct att_tile {
     int16_t head_dim, head_dim_v; /* the largest that it is for */
     uint16_t rows;                /* prefill: queries of a wave; decode: queries x heads */
-    uint16_t keys;                /* of a block */
-    uint16_t keys_by_row;         /* decode: where pages or scales are looked up key by key */
+    uint16_t keys;                /* keys of a block, a tile of the loop over keys */
+    uint16_t keys_by_row;         /* decode: `keys` where pages or scales are looked up key by
+                                     key */
     uint16_t panel;               /* prefill: the widest slice of K that is read at once */
     uint8_t waves;                /* of a workgroup */
-    uint8_t waves_per_simd;       /* of all workgroups; 0 in prefill, which has waves / 4 */
+    uint8_t waves_per_simd;       /* waves on a SIMD, of all workgroups; 0 in prefill, which has
+                                     waves / 4 */
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
@@ -167,8 +169,8 @@ unsigned att_count_tiles(const struct att_template *t);
 struct att_tile att_row_tile(const struct att_variant *v, const struct tir_machine *m,
                              unsigned row);
 
-/** Sets, or gets, a member of a tile by its name in att_tile_text(). False: the family has no such
- * member. */
+/** Set, or read, a member of a tile by its name in att_tile_text(). False: the family has no
+ * such member. */
 bool att_set_knob(const struct att_template *op, struct att_tile *t, const char *name, int value);
 bool att_get_knob(const struct att_template *op, const struct att_tile *t, const char *name,
                   int *value);

@@ -38,7 +38,8 @@ struct topk {
     struct att_select select;
     struct att_list list;
     struct tir_type score;                             /* f32, a row for each lane */
-    struct tir_value by_position, no_slots, no_values; /* i1: source, block_table, values is NULL */
+    struct tir_value by_position, no_slots, no_values; /* i1: true if the argument source,
+                                                          block_table or values is NULL */
 };
 
 /* Returns the size of the buffer, which takes the rest of half of the LDS: two workgroups share a
@@ -116,8 +117,8 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
                                   tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
 }
 
-/* Returns the key of a value that may be no score, from its key as a number: NaNs are beyond
-   infinity. */
+/* Returns the selection key of a value from `key`, its key if it is a number. Missing values
+ * get no key, and NaNs the key above infinity. */
 static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
 {
     struct tir_builder *b = &t->b;
@@ -204,15 +205,16 @@ static void insert_part(struct topk *t, struct tir_view scores, struct tir_value
 
 enum { CARRIED_MAX = ATT_SELECT_N + ATT_SELECT_EACH_MAX };
 
-/* Sets the types of the carried values: the state, and a chunk in flight. */
+/* Sets the types of the values that the loop carries: the selection's state, and the scores of
+ * a chunk in flight. */
 static void carried_types(struct topk *t, struct tir_type types[CARRIED_MAX])
 {
     for (int i = 0; i < CARRIED_MAX; i++)
         types[i] = i < ATT_SELECT_N ? tir_scalar(TIR_I32) : t->score;
 }
 
-/* Issues the loads of the first chunk, while a limit is guessed, for a part longer than the
-   buffer. */
+/* Issues the loads of the first chunk. For a part longer than the buffer, it guesses a limit
+ * meanwhile. */
 static void begin_long(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
@@ -229,7 +231,8 @@ static void begin_long(struct topk *t, struct tir_view scores, struct tir_value 
     tir_end_if(b, &long_part, carried);
 }
 
-/* Begins again from the first chunk without a limit, if `is` is true. */
+/* Discards what was selected, removes the limit, and loads the first chunk again, if `is` (i1) is
+ * true. */
 static void begin_again(struct topk *t, struct tir_view scores, struct tir_value *carried,
                         struct tir_value is)
 {
@@ -351,7 +354,8 @@ static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N
                                             .counts = ARG_COUNTS});
 }
 
-/* Merges parts. Rows that no plan has split are already written. */
+/* Selects the k largest of a row from the parts of it that a plan has divided. Rows that no
+ * plan has split are already written. */
 static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;

@@ -88,12 +88,13 @@ struct att_box {
 
 /* The best split of a call's keys: the call, and the members of attn_decode_plan_shape for it. */
 struct att_split {
-    int batch, keys, heads, kv_heads; /* heads 0: any */
+    int batch, keys, heads, kv_heads; /* the call; heads 0: any number of heads */
     int lists, item_cost, merge_rate;
     bool one_launch; /* the kernel itself adds the parts */
 };
 struct att_choice {
-    struct att_box *boxes; /* alternatives; none: the calls that no other kernel takes */
+    struct att_box *boxes; /* the kernel is for the calls in any of these; none: the calls that
+                              no other kernel takes */
     unsigned count;
     struct att_split *splits; /* for calls of the key; only without boxes */
     unsigned split_count;

@@ -305,8 +305,7 @@ void att_attention_sum_by_product(struct att_attention *a)
     a->sum = att_weight_sum_short(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
-/* Returns l, 1 x queries, from the eight rows of O^T beginning at a->sum_row, all of which hold
- * it. */
+/* Returns l, 1 x queries: any of the eight equal rows of O^T from row a->sum_row on. */
 static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
 {
     enum { ROWS = 8 };

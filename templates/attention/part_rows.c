@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sum of lists of parts. Each lane has 16 bytes of some rows and adds up all parts of these. A
- * fixed number of parts is being loaded at any time: once one is added, the next load is issued into
- * its registers.
+ * fixed number of parts is being loaded at any time: once one is added, the next one's load is
+ * issued into its registers.
  */
 #include "templates/attention/part_rows.h"
 

@@ -46,8 +46,8 @@ struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_
                                     struct tir_value first, struct tir_value begin,
                                     struct tir_value end, struct tir_type column);
 
-/** att_lds_put() stores an f32 scalar at an LDS address. att_lds_max() returns the largest of
- * the values that the waves stored side by side from that address on. */
+/** Store this wave's f32 scalar at an LDS address; return the largest of the scalars that all waves
+ * stored, which begin at an LDS address. */
 void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
 struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
 
