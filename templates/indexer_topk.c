@@ -605,8 +605,8 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 
 /* ---- Workgroups ---- */
 
-/* Returns the unit, in keys, of the parts into which a plan divides rows. A unit has whole blocks of
- * keys. */
+/* Returns the unit, in keys, of the parts into which a plan divides rows. A unit has whole blocks
+ * of keys. */
 static unsigned unit_of(const struct indexer *x)
 {
     const bool large = x->top_blocks && x->block_size > ATT_LIST_UNIT;

@@ -27,7 +27,8 @@ struct compress {
     struct tir_type row;      /* f32, 1 x head_dim: a lane has neighbouring elements */
     struct tir_type raw;      /* `row` in x's type */
     struct tir_value ratio;   /* i32: tokens of a group */
-    struct tir_value overlap; /* i32: 1: a row's window includes the group before its own; 0: not */
+    struct tir_value overlap; /* i32: 1: a row is made of its own group and the one before it; 0:
+                                 of its own group only */
     struct tir_value window;  /* i32: tokens that a row is made of */
     struct tir_value ring;    /* i32: rows of a slot */
     /* The sequence: tokens first to end - 1 of it are in the call, `start` is the row of the first.
@@ -55,8 +56,8 @@ unsigned compress_shared_bytes(const struct compress *c);
  * waves call it, and have the sum. */
 struct tir_value compress_pool(struct compress *c, struct tir_value group);
 
-/** Makes the row of group `group` from its sum z and stores it. `token` (i32) is the row of the
- * call that has the group's last token. */
+/** Normalises, rotates and stores the row of group `group`, from the weighted sum z of its
+ * tokens. `token` (i32) is the row of the call that has the group's last token. */
 void compress_finish(struct compress *c, struct tir_value group, struct tir_value token,
                      struct tir_value z);
 

@@ -55,12 +55,12 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
 struct member {
     struct tir_value token; /* i32: its position in the sequence */
     struct tir_value place; /* i32: its row of the ring */
-    struct tir_value own;   /* i32: its number in its group */
+    struct tir_value own;   /* i32: its number in its own group */
     struct tir_value byte;  /* i64: its first column in a tensor: 0 or head_dim */
     struct tir_value there; /* i1: false: no such token, and its weight is 0 */
 };
 
-/* Finds member i of the window, which begins with token `from` at row `place` of the ring. */
+/* Returns member i of the window, which begins with token `from` at row `place` of the ring. */
 static struct member find_member(struct compress *c, struct tir_value i, struct tir_value from,
                                  struct tir_value place)
 {
@@ -88,7 +88,7 @@ static struct tir_value load_member(struct compress *c, const struct compress_so
     return compress_load(c, tir_add(b, row, column), there);
 }
 
-/* Loads what is added to a member's scores. */
+/* Loads the position embedding (ape) that is added to a member's scores: zeros if there is none. */
 static struct tir_value load_ape(struct compress *c, const struct member *m)
 {
     struct tir_builder *b = &c->b;
@@ -103,8 +103,8 @@ static struct tir_value load_ape(struct compress *c, const struct member *m)
                          tir_i32(b, 0), c->row);
 }
 
-/* A sum: `top` is the largest score times log2(e). The sums of weights and of weighted elements are
- * divided by 2^top. */
+/* A sum of weighted tokens. `top` is the largest score times log2(e). The sum of weights and
+ * the weighted sum z of elements are divided by 2^top. */
 struct sum {
     struct tir_value top, weights, z;
 };
@@ -157,7 +157,7 @@ static struct tir_value place_of(struct compress *c, struct tir_value wave, int 
     return att_plus(b, first, part * row);
 }
 
-/* Adds up the sums of all waves, by way of LDS. */
+/* Returns the sum of all waves' sums, by way of LDS. */
 static struct sum join_waves(struct compress *c, const struct sum *own)
 {
     struct tir_builder *b = &c->b;
@@ -183,7 +183,8 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     return sum;
 }
 
-/* Adds up the tokens of a window that begins with token `from`: all, or the wave's share. */
+/* Adds up the tokens of a window that begins with token `from`: all, or this wave's share if
+ * waves share a group. */
 static struct sum add_window(struct compress *c, struct tir_value from)
 {
     struct tir_builder *b = &c->b;

@@ -62,8 +62,8 @@ static struct tir_value hadamard(struct compress *c, struct tir_value y)
 
 /* ---- The pool ---- */
 
-/* Returns max(largest |y|, 1e-4) over the largest number of fp8, or with round_scales the least
- * power of two that is no smaller. */
+/* Returns the scale of a row: max(largest |y|, 1e-4) over the largest number of fp8. With
+ * round_scales it is rounded up to a power of two. */
 static struct tir_value find_scale(struct compress *c, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
@@ -75,7 +75,7 @@ static struct tir_value find_scale(struct compress *c, struct tir_value y)
     return tir_select(b, round, att_power_above(b, scale), scale);
 }
 
-/* A row of the pool. */
+/* The place in the pool where a row is stored. */
 struct place {
     struct att_paging paging;
     struct tir_value page;   /* i64: the page's address */

@@ -31,8 +31,9 @@ enum { DELTA_WAVES = DELTA_BLOCKS };
 enum { DELTA_TRIANGLE = DELTA_BLOCKS * (DELTA_BLOCKS + 1) / 2 /* blocks up to the diagonal */ };
 enum { DELTA_ELEM = 2, DELTA_FLOAT = 4 };
 
-/* Raw rows of a chunk that a wave loads: its 16 rows of keys, queries and, by channel, gates; its
- * value elements of all rows; gates and betas of all rows. */
+/* Rows of a chunk that a wave loads, not yet converted: keys and queries of its 16 tokens, and
+ * by channel their gates. Also V of all tokens at its value elements, and all tokens' betas and
+ * gates. */
 struct delta_rows {
     struct tir_value q, k, gate, beta, v[DELTA_BLOCKS];
 };
@@ -65,7 +66,7 @@ struct delta_types {
     struct tir_type one;           /* 1 x 1, f32 */
 };
 
-/* Address maps. */
+/* Address maps of the tiles in LDS. */
 struct delta_maps {
     struct tir_layout strip;       /* 16 x K of 16 bits */
     struct tir_layout panel;       /* K x 16 of 16 bits: the keys of one strip, transposed */
@@ -80,16 +81,20 @@ struct delta_maps {
 /* Addresses in LDS (i32). */
 struct delta_lds {
     struct tir_value k, q, transposed; /* 64 rows of keys, of queries; keys as columns */
-    struct tir_value n, p;             /* blocks up to the diagonal; on it n has the blocks of M */
+    struct tir_value n, p;             /* blocks of N and P up to the diagonal; on the diagonal n
+                                          has the blocks of M */
     struct tir_value sums;             /* by wave, a line each: enum delta_line */
-    struct tir_value scales;           /* lines r and s of all rows */
+    struct tir_value scales;           /* f32 factors r of keys, then s of queries, of all 64
+                                          tokens */
     struct tir_value totals;           /* by channel: K floats for each block */
-    struct tir_value scratch; /* by channel: of this wave; a strip is stored and read as operand */
-    struct tir_value v;       /* of the wave: its value elements; for scans in stages */
+    struct tir_value scratch; /* by channel: LDS of this wave only; a strip is stored here, and
+                                 read back as an operand */
+    struct tir_value v;       /* this wave's value elements of V; for calls in several launches */
 };
 
-/* Lines of `sums`: betas. Not by channel also log2 of the decay from the chunk's first token on,
- * that decay, and the decay from the row to the last. */
+/* Lines of `sums`, a number for each token: betas. Not by channel, decays come after them: log2 of
+ * the decay from the chunk's first token on, that decay itself, and the decay from the token to the
+ * last one. */
 enum delta_line { DELTA_BETA, DELTA_SUM, DELTA_FROM_FIRST, DELTA_TO_LAST, DELTA_LINES };
 
 /** A kernel of gated_delta_prefill, and the chunk that its workgroup has. */
@@ -97,11 +102,12 @@ struct delta {
     struct tir_builder b;
     const struct att_variant *v;
     const struct tir_machine *m;
-    unsigned dtype;                       /* of tokens */
+    unsigned dtype;                       /* type of q, k, v and out: enum tir_dtype */
     unsigned values;                      /* value elements of a wave */
     unsigned waves;                       /* of a workgroup */
-    int over_keys, over_tokens, by_block; /* numbers of matrix instructions; by_block takes 16
-                                             tokens, or 32 if the machine has no such one */
+    int over_keys, over_tokens, by_block; /* numbers of the matrix instructions over K, over 32
+                                             tokens, and over one block of 16 tokens (32 if the
+                                             machine has none of 16) */
     struct tir_contraction keys;          /* of products over K */
     struct delta_types t;
     struct delta_maps map;
@@ -114,18 +120,22 @@ struct delta {
     struct tir_value block_row;              /* i64: att_block_row() of the sequence */
     struct tir_value a, bias;                /* exp(a_log); dt_bias, by channel 1 x K */
 
-    struct tir_value token;  /* i32: first of the chunk */
-    struct tir_value left;   /* i32: tokens from the chunk's first one on */
+    struct tir_value token;  /* i32: first token of the chunk */
+    struct tir_value left;   /* i32: tokens of the sequence from the chunk's first one on */
     struct tir_value loaded; /* i32: `left`, or 0 where `real` is false */
-    struct tir_value seen;   /* i1: V is loaded, else it is 0; for segments */
+    struct tir_value seen;   /* i1: V is loaded; false: V counts as 0, for the transitions of
+                                segments */
     struct tir_value decay;  /* f32: decay of the state over the chunk; not by channel */
-    struct tir_value before; /* by channel, 1 x K: log2 of the decay up to this wave's block */
-    struct tir_value after;  /* by channel, 1 x K: log2 of the decay from its block's end on */
-    struct tir_value local;  /* by channel, 16 x K: log2 of the decay within the block */
+    struct tir_value before; /* by channel, 1 x K: log2 of the decay from the chunk's start up to
+                                this wave's block */
+    struct tir_value after;  /* by channel, 1 x K: log2 of the decay from the end of this wave's
+                                block to the chunk's end */
+    struct tir_value local;  /* by channel, 16 x K: log2 of the decay from the block's start up
+                                to each row */
 
     struct tir_value segment_row; /* i32: the segment's row in `segments` */
-    struct tir_value segment;     /* i32: its number in the sequence */
-    struct tir_value end;         /* i32: one past its last token */
+    struct tir_value segment;     /* i32: the segment's number in the sequence */
+    struct tir_value end;         /* i32: one past the segment's last token */
     struct tir_value row;         /* i32: the chunk's row in `chunks`; not with ATT_STAGE_ALL */
     struct tir_value record;      /* i64: the address of the chunk's record in `chunks` */
 };
@@ -147,8 +157,8 @@ enum delta_part {
     DELTA_PARTS
 };
 
-/* Factors of rows: of products of keys and of queries with the state, and of W where it advances
- * the state. By channel the last ones are 1. */
+/* Factors of tokens, in the record: of products of keys with the state, of products of queries
+ * with it, and of W before it advances the state. By channel the factors of W are 1. */
 enum delta_number { DELTA_OF_KEYS, DELTA_OF_QUERIES, DELTA_OF_W, DELTA_NUMBER_LINES };
 
 /* True if the call is in several launches. */
@@ -162,24 +172,25 @@ static inline bool delta_by_channel(const struct delta *d)
 
 /* ---- layouts.c ---- */
 
-/** Chooses instructions, types, address maps and places in LDS. */
+/** Sets d's matrix instructions, types, address maps and LDS addresses. */
 void delta_choose(struct delta *d);
 
 /** Returns how many bytes of LDS a workgroup takes. */
 unsigned delta_lds_bytes(const struct att_variant *v);
 
-/** Returns the address of this wave's part, of `bytes` bytes, of an LDS region. */
+/** Returns the address of this wave's part of the LDS region at `region`, in which each wave has
+ * `bytes` bytes. */
 struct tir_value delta_own(struct delta *d, struct tir_value region, int bytes);
 
-/** Waits until all waves are here and what they wrote to LDS can be read. */
+/** Waits until all waves are here and their stores to LDS can be read. */
 void delta_sync(struct delta *d);
 
 /* ---- rows.c ---- */
 
-/** Loads what all chunks of the value head share. */
+/** Loads the numbers that all chunks of the value head share: exp(a_log) and dt_bias. */
 void delta_load_head(struct delta *d);
 
-/** Begins the chunk at `token` of the sequence. */
+/** Sets d's members for the chunk whose first token is `token` (i32, a row of q). */
 void delta_begin_chunk(struct delta *d, struct tir_value token);
 
 /** Loads keys, queries, gates and betas of the chunk; rows that the sequence does not have are
@@ -192,19 +203,20 @@ void delta_load_values(struct delta *d, struct delta_rows *rows);
 /** Returns a view of the chunk's rows of V, at the wave's value elements. */
 struct tir_view delta_rows_of_v(struct delta *d);
 
-/** Returns a view of the chunk's rows of the head in K_IN or Q. */
+/** Returns a view of the chunk's rows of tensor `t`, K_IN or Q, at the workgroup's head. */
 struct tir_view delta_rows_of_head(struct delta *d, struct att_tensor t);
 
-/** Computes gates: the lines of `sums`, and by channel `local` and the block's total. */
+/** Computes the chunk's gates from `rows`: the lines of `sums`, and by channel `local` and the
+ * total of the wave's block, which goes to LDS. */
 void delta_gates(struct delta *d, const struct delta_rows *rows);
 
-/** Returns log2 of the decay over the wave's block, 1 x K. */
+/** Returns log2 of the decay over this wave's block of 16 tokens, 1 x K; by channel only. */
 struct tir_value delta_total(struct delta *d);
 
-/** Adds up the totals of the other blocks: `before` and `after`. */
+/** Sets `before` and `after` to sums of the totals of the blocks before and after this wave's. */
 void delta_add_totals(struct delta *d);
 
-/** Multiplies the state with its decay over the chunk. */
+/** Returns the state times its decay over the chunk. */
 struct tir_value delta_fade(struct delta *d, struct tir_value state);
 
 /** Returns the state's decay over the chunk by channel, as a tile of type `t` whose address map in
@@ -212,18 +224,18 @@ struct tir_value delta_fade(struct delta *d, struct tir_value state);
 struct tir_value delta_fade_of_channels(struct delta *d, struct tir_type t,
                                         const struct tir_layout *map);
 
-/** Multiplies a strip with 2^exponent (16 x K, f32) and rounds it. */
+/** Returns a strip (16 x K) times 2^exponent (16 x K, f32), rounded to its dtype. */
 struct tir_value delta_decayed(struct delta *d, struct tir_value strip, struct tir_value exponent);
 
 /** Returns the last row of a tile whose highest register bits number its rows. */
 struct tir_value delta_last_row(struct delta *d, struct tir_value a);
 
-/** Repeats 1 x K numbers for 16 rows. */
+/** Returns 1 x K numbers repeated for 16 rows. */
 struct tir_value delta_spread(struct delta *d, struct tir_value keys);
 
 /* ---- coefficients.c ---- */
 
-/** Stores a strip, 16 x K, to LDS. */
+/** Stores a strip, 16 x K, at LDS address `at`. */
 void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip);
 
 /** Computes this wave's rows of M, N and P, and r and s, and stores them to LDS. */
@@ -231,19 +243,21 @@ void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
 /* ---- scan.c ---- */
 
-/** Transposes a strip to K x 16. A lane's registers hold adjacent tokens, as stores need them. */
+/** Returns the transpose of a strip, K x 16. A lane's registers hold adjacent tokens, as stores
+ * need them. */
 struct tir_value delta_transposed(struct delta *d, struct tir_value strip);
 
-/** Stores this wave's keys as columns, which the state's product takes. */
+/** Stores this wave's strip of keys to LDS as columns. The product that advances the state reads
+ * them. */
 void delta_store_transposed(struct delta *d, struct tir_value strip);
 
-/** Computes the chunk's output, stores it, and advances the state. */
+/** Computes the chunk's output and stores it. Returns the state after the chunk. */
 struct tir_value delta_scan(struct delta *d, const struct delta_rows *rows, struct tir_value state);
 
-/** Rounds numbers to the dtype of operands. */
+/** Returns `a` rounded to the dtype of operands. */
 struct tir_value delta_rounded(struct delta *d, struct tir_value a);
 
-/** Returns zeros of the type of a block's value elements. */
+/** Returns f32 zeros, 16 x value elements of a wave. */
 struct tir_value delta_zeros(struct delta *d);
 
 /** Returns the number of block [i][j] in a triangle of blocks. */
@@ -254,17 +268,17 @@ static inline int delta_block_of(int i, int j) { return i * (i + 1) / 2 + j; }
 struct tir_value delta_add_block(struct delta *d, struct tir_value coefficients,
                                  struct tir_value rows, struct tir_value sum);
 
-/** Multiplies rows of value elements with a number each. */
+/** Returns rows of value elements, each times its number in `rows`. */
 struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct tir_value rows);
 
 /** Returns the state, rounded, as the operand of products over keys. */
 struct tir_value delta_operand(struct delta *d, struct tir_value state);
 
-/** Returns V of a block minus what the state returns for the block's keys. */
+/** Returns V of a block minus `known`, the product of the block's keys with the state. */
 struct tir_value delta_without(struct delta *d, struct tir_value v, struct tir_value known);
 
-/** Adds to the state the product of keys of 32 tokens with W of two blocks, decayed up to the last
- * row. */
+/** Returns the state plus the product of `keys`, the keys of 32 tokens as columns, with W of
+ * their two blocks. W is decayed up to the chunk's end. */
 struct tir_value delta_advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
                                struct tir_value state);
 
@@ -275,13 +289,13 @@ struct tir_view delta_out_view(struct delta *d);
  * first block, the same four of the second block, then the next four. */
 struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a);
 
-/** Stores the outputs of block i of the chunk. */
+/** Stores the outputs of block i of the chunk, at the wave's value elements. */
 void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_value out);
 
 /* ---- whole.c ---- */
 
-/** Stores what coefficients are made of: keys and queries, or by channel keys that are decayed to
- * the ends of their blocks. */
+/** Stores the rows from which coefficients are computed to LDS: keys and queries. By channel these
+ * are keys only, decayed to the ends of their blocks. */
 void delta_store_factors(struct delta *d, const struct delta_rows *rows);
 
 /** Strips of a wave by channel: keys and queries with their decays from the chunk's start on, keys
@@ -320,20 +334,23 @@ struct tir_value delta_find_chunk(struct delta *d, struct tir_value row);
  * beyond the sequence's end where the row has no segment. Sets `segment_row`. */
 void delta_find_segment(struct delta *d, struct tir_value row);
 
-/** Returns the row of the first segment of a sequence. */
+/** Returns the row in `segments` of the first segment of sequence `index`, whose first token is
+ * `start`. */
 struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
                                      struct tir_value index);
 
-/** Returns the row of the first chunk of a sequence. */
+/** Returns the row in `chunks` of the first chunk of sequence `index`, whose first token is
+ * `start`. */
 struct tir_value delta_first_row(struct delta *d, struct tir_value start, struct tir_value index);
 
 /** Sets `row` and `record` to a row (i32) of `chunks`. */
 void delta_set_record(struct delta *d, struct tir_value row);
 
-/** Returns a view of a part of the record in rows of `row_bytes`, at `byte` of each. */
+/** Returns a view of a part of the chunk's record as rows of `row_bytes` bytes, from byte `byte`
+ * of each row on. */
 struct tir_view delta_part(struct delta *d, enum delta_part part, int row_bytes, int byte);
 
-/** Stores block n (i32) of N or P. */
+/** Stores `a`, block n (i32) of N or P, in the chunk's record. */
 void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n,
                        struct tir_value a);
 
@@ -365,11 +382,12 @@ void delta_make_outputs(struct delta *d);
 
 /* ---- segments.c ---- */
 
-/** Builds the kernel that stores, for each segment, its K x K transition A and the state B that it
- * makes of 0. The state before a segment follows from A and B of the earlier ones. */
+/** Builds the kernel that stores A and B of each segment: its K x K transition, and the state
+ * that it makes of state 0. The state before a segment follows from A and B of the earlier
+ * ones. */
 void delta_make_segment(struct delta *d);
 
-/** Returns the state before the segment. */
+/** Returns the state before the segment, from A and B of the earlier segments. */
 struct tir_value delta_state_before(struct delta *d);
 
 #endif

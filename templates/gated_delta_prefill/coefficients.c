@@ -35,7 +35,7 @@ static struct tir_value load_right(struct delta *d, struct tir_value at)
     return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
 }
 
-/* Returns the product a . b^T of two strips, given as operands. */
+/* Returns the product a b^T of two strips, 16 x 16, both given as operands. */
 static struct tir_value multiply(struct delta *d, struct tir_value a, struct tir_value b)
 {
     struct tir_builder *at = &d->b;
@@ -107,7 +107,8 @@ static struct tir_value times_columns(struct delta *d, struct tir_value a, struc
     return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
 }
 
-/* Stores the blocks before the diagonal: of N, negated, and of P. */
+/* Stores this wave's blocks in column j, before the diagonal: of N, negated, and of P. k and q
+ * are the transposed products of keys and queries with the keys of block j. */
 static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
                          struct tir_value k, struct tir_value q)
 {
@@ -116,7 +117,9 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
     store_block(d, DELTA_P, j, times_columns(d, q, l->s));
 }
 
-/* Stores M and P on the diagonal. Values of `k` on and below it are ignored. */
+/* Stores this wave's blocks of M and P on the diagonal. k and q are the transposed products of
+ * keys and queries with the block's own keys. Elements of k on and below its diagonal are
+ * ignored. */
 static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
                            struct tir_value q)
 {
@@ -143,8 +146,8 @@ static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_
 
 /* ---- A decay for the head ---- */
 
-/* Returns the decays from the rows of block j to the wave's rows, 16 x 16; 1 where a row of j is
- * the later one. */
+/* Returns the decays from the tokens of block j to the wave's tokens, 16 x 16; 1 where the
+ * token of block j is the later one. */
 static struct tir_value decays(struct delta *d, struct tir_value j)
 {
     struct tir_builder *b = &d->b;
@@ -195,7 +198,7 @@ struct pair {
     struct tir_value k, q;
 };
 
-/* Returns a strip as an operand, by way of the wave's scratch. */
+/* Returns a strip as an operand of a product, by way of the wave's scratch in LDS. */
 static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
@@ -221,8 +224,8 @@ static struct pair decayed(struct delta *d, const struct delta_rows *rows,
     return operands(d, k, delta_decayed(d, rows->q, exponent));
 }
 
-/* Returns log2 of the decays between the rows of `sums` and the last row of the first half, for
- * each block of `rows` rows. */
+/* Returns, for each block of `rows` rows of `sums`, the decays (log2) between each row and the
+ * last row of the block's first half. */
 static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsigned rows)
 {
     struct tir_builder *b = &d->b;

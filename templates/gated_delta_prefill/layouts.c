@@ -112,7 +112,8 @@ static void choose_values(struct delta *d)
                                 tir_layout_split_blocks(&transposed, key, ACCESS));
 }
 
-/* Chooses the types of loads from records and of V that are as wide as they can be. */
+/* Chooses the types of loads from records and of V so that a lane loads as many bytes at once
+ * as possible. */
 static void choose_wide(struct delta *d)
 {
     enum { FOUR = 4 };
@@ -190,8 +191,9 @@ static unsigned sums_bytes(const struct att_variant *v)
     return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
 }
 
-/* Returns the bytes of keys, queries and keys as columns. The launch of chunks leaves these in
- * memory. By channel it has the keys of strips before others, and the scratch of each wave. */
+/* Returns the bytes of LDS for keys, queries and keys as columns. The launch of chunks has none
+ * of these in LDS. By channel it has the keys of all blocks but the last, and the scratch of
+ * each wave. */
 static unsigned factors_bytes(const struct att_variant *v)
 {
     enum { EARLY = DELTA_BLOCKS - 1 };
@@ -215,8 +217,8 @@ unsigned delta_lds_bytes(const struct att_variant *v)
            totals_bytes(v);
 }
 
-/* Places the regions of LDS. With ATT_DECAY_CHANNEL, the keys for other strips and the scratch are
- * in lds.k and lds.q. Operands of the scan replace them, where a kernel has both. */
+/* Reserves the regions of LDS. With ATT_DECAY_CHANNEL, the keys that other waves read and the
+ * scratch are in lds.k and lds.q. Operands of the scan replace them, if a kernel has both. */
 static void choose_lds(struct delta *d)
 {
     struct tir_builder *b = &d->b;

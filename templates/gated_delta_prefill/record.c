@@ -33,7 +33,7 @@ static int part_bytes(const struct att_variant *v, enum delta_part part)
     }
 }
 
-/* Returns the bytes of the parts before `part`. */
+/* Returns the bytes of a record before `part`. */
 static int bytes_before(const struct att_variant *v, enum delta_part part)
 {
     int bytes = 0;
@@ -141,7 +141,8 @@ static struct tir_value start_of(struct delta *d, struct tir_value index)
     return att_entry_or(b, ARG_CU_SEQLENS, index, uniform);
 }
 
-/* Returns the last sequence whose rows begin with `row` or before it, bit by bit. */
+/* Returns the last sequence whose first row, by first_row(), is `row` or before it. Finds its
+ * number bit by bit. */
 static struct tir_value sequence_of(struct delta *d, struct tir_value row,
                                     struct tir_value (*first_row)(struct delta *d,
                                                                   struct tir_value start,

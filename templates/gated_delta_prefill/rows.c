@@ -59,7 +59,8 @@ static struct tir_value load_line(struct delta *d, struct att_tensor t, struct t
     return tir_tile_load(&d->b, view, zero, tir_with_dtype(d->t.line, dtype));
 }
 
-/* Returns the number of elements from a token's first one to the first one of a head. */
+/* Returns the number of elements (i64) from a token's first element to the first one of head
+ * `head`. */
 static struct tir_value head_element(struct delta *d, struct tir_value head, const char *stride)
 {
     return tir_mul(&d->b, att_wide(&d->b, head), tir_arg(&d->b, stride, TIR_I64));
@@ -182,7 +183,8 @@ static struct tir_value log_decay(struct delta *d, struct tir_value raw)
     return att_log_decay(b, d->v, in, tir_splat(b, d->a, t), bias);
 }
 
-/* Computes g a few rows at a time, since softplus has a mask per element in scalar registers. */
+/* Computes g of raw gates a few rows at a time, since softplus has a mask per element in scalar
+ * registers. */
 static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw)
 {
     enum { FEW = 4 };
@@ -196,7 +198,8 @@ static struct tir_value log_decay_by_parts(struct delta *d, struct tir_value raw
     return tir_stack(b, upper, log_decay_by_parts(d, tir_half(b, raw, 1)));
 }
 
-/* Returns log2 of the decays of rows; 0 for rows from `end` on, which are padding. */
+/* Returns log2 of the decays of the tokens, from their raw gates; 0 for rows from `end` on,
+ * which are padding. */
 static struct tir_value exponents(struct delta *d, struct tir_value raw, struct tir_value end)
 {
     struct tir_builder *b = &d->b;
@@ -207,7 +210,7 @@ static struct tir_value exponents(struct delta *d, struct tir_value raw, struct 
     return tir_select(b, is, x, tir_float_like(b, x, 0));
 }
 
-/* Returns prefix sums over the rows, each row included. */
+/* Returns the sums of x over the rows up to and including each row. */
 static struct tir_value sums_of(struct delta *d, struct tir_value x)
 {
     struct tir_builder *b = &d->b;
@@ -260,7 +263,7 @@ static struct tir_value where(struct tir_builder *b, struct tir_value is, struct
     return tir_select(b, all, x, tir_float_like(b, x, 0));
 }
 
-/* Loads the total of block i from LDS. */
+/* Loads the total of block i from LDS: log2 of its decay, 1 x K. */
 static struct tir_value total_at(struct delta *d, int i)
 {
     return att_plus(&d->b, d->lds.totals, i * d->v->head_dim * DELTA_FLOAT);

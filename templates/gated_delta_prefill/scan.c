@@ -36,13 +36,14 @@ struct tir_value delta_zeros(struct delta *d)
 
 /* ---- Loads from LDS, ahead of use ---- */
 
-/* 16 rows of keys or queries, and factors for their products with the state. */
+/* 16 rows of keys or queries as an operand, and the factors of their products with the state. */
 struct strip {
     struct tir_value left, factors; /* the rows, and their factors */
     struct tir_value decays;        /* of each row; none where channels have decays of their own */
 };
 
-/* Blocks of coefficients, and the decays from rows to the last one. */
+/* Coefficients of the chunk, n and p by block, and the decays from the tokens of each block to
+ * the chunk's last one. */
 struct rest {
     struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
 };
@@ -58,8 +59,8 @@ static struct tir_value line_of(struct delta *d, enum delta_line line)
     return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
 }
 
-/* Loads strip n: the first strips are keys, the others queries. By channel they are decayed
- * already. */
+/* Loads strip n of keys (n below DELTA_BLOCKS) or of queries from LDS. By channel the rows are
+ * decayed already. */
 static struct strip load_strip(struct delta *d, int n)
 {
     struct tir_builder *b = &d->b;
@@ -79,7 +80,7 @@ static struct tir_value load_block(struct delta *d, struct tir_value region, int
                              &d->map.block);
 }
 
-/* Loads keys as columns, of half of the tokens. */
+/* Loads the keys of half 0 or 1 of the tokens from LDS, as columns. */
 static struct tir_value load_transposed(struct delta *d, int half)
 {
     const int bytes = d->v->head_dim * DELTA_CHUNK / 2 * DELTA_ELEM;
@@ -121,8 +122,9 @@ struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct ti
     return tir_mul(&d->b, a, tir_broadcast(&d->b, rows, d->t.values));
 }
 
-/* Multiplies all strips with the state, decays and scales the products. Loads of the next strip
- * run during each product, loads of the rest during the last one. */
+/* Multiplies all strips with the state, and multiplies the rows of the products by their
+ * factors and decays. Loads of the next strip run during each product, loads of the rest during
+ * the last one. */
 static void multiply_state(struct delta *d, struct tir_value state, struct tir_value *products,
                            struct rest *r)
 {

@@ -16,7 +16,7 @@
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/product_state.h"
 
-/* Returns the variant of states in `segments`. */
+/* Returns a copy of the variant with the dtype and layout that states have in `segments`. */
 static struct att_variant kept(const struct delta *d)
 {
     struct att_variant v = *d->v;
@@ -35,7 +35,7 @@ static int transition_bytes(const struct delta *d)
     return d->v->head_dim * d->v->head_dim * DELTA_ELEM;
 }
 
-/* Returns the address of a row (i32) of `segments`, of the value head. */
+/* Returns the address of a row (i32) of `segments`, at the workgroup's value head. */
 static struct tir_value row_at(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -121,7 +121,7 @@ void delta_make_segment(struct delta *d)
 
 /* ---- Use ---- */
 
-/* A and B of a segment that comes before. */
+/* A of a segment before the workgroup's, and B of it (`made`). */
 struct followed {
     struct tir_value a, made;
 };

@@ -17,7 +17,7 @@ static int key_bytes(const struct delta *d) { return d->v->head_dim * DELTA_ELEM
 
 /* ---- Chunks ---- */
 
-/* Stores the wave's strip to the record, in rows. */
+/* Stores the wave's strip in a part of the chunk's record, row by row. */
 static void record_strip(struct delta *d, enum delta_part part, struct tir_value strip)
 {
     struct tir_builder *b = &d->b;
@@ -25,7 +25,7 @@ static void record_strip(struct delta *d, enum delta_part part, struct tir_value
                    strip);
 }
 
-/* Loads numbers of the wave's rows from LDS. */
+/* Loads the f32 numbers of the wave's 16 tokens from a line in LDS. */
 static struct tir_value own_numbers(struct delta *d, struct tir_value line)
 {
     return tir_tile_lds_load(&d->b, delta_own(d, line, ROWS_BYTES), d->t.cols, &d->map.cols);
@@ -101,7 +101,8 @@ void delta_make_chunk(struct delta *d)
 struct scan_rows {
     struct tir_value keys[DELTA_BLOCKS], of_keys[DELTA_BLOCKS], v;
     struct tir_value n[DELTA_TRIANGLE], transposed[2], fade;
-    struct tir_value of_w[DELTA_BLOCKS]; /* DELTA_OF_W; not loaded by channel */
+    struct tir_value of_w[DELTA_BLOCKS]; /* factors of W's rows by block: DELTA_OF_W; not loaded
+                                            by channel */
 };
 
 enum { SCAN_ROWS = sizeof(struct scan_rows) / sizeof(struct tir_value) };
@@ -179,7 +180,8 @@ static struct tir_value faded(struct delta *d, struct tir_value state, struct ti
     return tir_mul(b, state, all);
 }
 
-/* Makes what the chunk's blocks are solved for: V without what the state returns for keys. */
+/* Sets left[] to the right-hand sides of the chunk's system of equations, by block: V minus the
+ * product of keys with the state. */
 static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_value operand,
                       struct tir_value *left)
 {
@@ -197,8 +199,9 @@ static void make_rest(struct delta *d, const struct scan_rows *r, struct tir_val
     tir_wait(b, TIR_LDS_ORDER, 0);
 }
 
-/* Solves block by block for W. `left` has the right-hand sides, and is overwritten. `last` becomes
- * W, decayed up to the chunk's end. With `records` W is stored to the record too. */
+/* Solves the chunk's system block by block for W. left[] has the right-hand sides by block, and
+ * is overwritten. last[] becomes W, decayed up to the chunk's end. With `records` W is stored
+ * to the record too. */
 static void solve(struct delta *d, const struct scan_rows *r, bool records, struct tir_value *left,
                   struct tir_value *last)
 {
@@ -214,14 +217,15 @@ static void solve(struct delta *d, const struct scan_rows *r, bool records, stru
     }
 }
 
-/* Chooses the chunk at `token`, whose row is `row`. */
+/* Sets d to the chunk at `token`, whose row in `chunks` is `row`. */
 static void choose_chunk(struct delta *d, struct tir_value token, struct tir_value row)
 {
     delta_begin_chunk(d, token);
     delta_set_record(d, row);
 }
 
-/* Runs `load` for the chunk after this one. */
+/* Runs `load` for the chunk at `token`, whose row is `row`, and sets d back to the current
+ * chunk. */
 static void load_next(struct delta *d, struct tir_value token, struct tir_value row,
                       void (*load)(struct delta *d, struct scan_rows *r), struct scan_rows *r)
 {
@@ -231,9 +235,9 @@ static void load_next(struct delta *d, struct tir_value token, struct tir_value 
     choose_chunk(d, own_token, own_row);
 }
 
-/* Returns the state after a chunk. With `records` it also stores what replay needs. The next chunk
- * is at token `after` and in row `row`. Its loads go into registers of values that are no longer
- * used, so that registers hold one chunk. */
+/* Returns the state after a chunk. With `records` it also stores what the launch of outputs
+ * reads. The next chunk is at token `after` and in row `row`. Its loads go into registers of
+ * values that are no longer used, so that registers hold one chunk. */
 static struct tir_value scan_chunk(struct delta *d, struct scan_rows *r, bool records,
                                    struct tir_value state, struct tir_value after,
                                    struct tir_value row)

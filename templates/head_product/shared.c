@@ -36,8 +36,9 @@ enum { GROUP_X, BUFFERS = 4, WAVES_PER_SIMD = 2 };
 enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
 enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
 enum { W_AHEAD = 3 /* panels of w in flight */ };
-/* Products with blocks of w that have a scale each: the scaled sum of all blocks but the last. That
- * one is scaled while the other waves multiply. */
+/* The sum of products with w, whose blocks of columns have scales of their own. `last` is the sum
+ * of the last block, not yet scaled. `scaled` is the scaled sum of the blocks before it. The last
+ * block is scaled while the other waves multiply. */
 struct sums {
     struct tir_value scaled, last;
 };
@@ -173,9 +174,9 @@ static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct 
     return att_divide_short(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
-/* Finds item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups
- * alternate within each slice, so of eight consecutive workgroups four share tokens and two share
- * w. Returns the group. */
+/* Finds the slice and the group of tokens of workgroup `item` among `groups` groups and
+ * `slices` slices of 256 rows. Sets the slice and returns the group. Two groups alternate
+ * within each slice, so of eight consecutive workgroups four share tokens and two share w. */
 static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
                                   struct tir_value slices)
 {
@@ -188,7 +189,8 @@ static struct tir_value find_item(struct up *p, struct tir_value item, struct ti
     return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
 }
 
-/* Finds the workgroup's rows and tokens. Returns whether there is work. */
+/* Sets the workgroup's rows of w and its tokens. Returns an i1: false if there is no work for
+ * it. */
 static struct tir_value find_work(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -221,7 +223,7 @@ static void find_rows(struct up *p)
     p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
 }
 
-/* Returns `n` if the wave's head exists, else 0. */
+/* Returns `n` if head `head` exists, else 0. */
 static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
 {
     struct tir_builder *const b = &p->b;
@@ -229,7 +231,7 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
     return tir_select(b, there, n, tir_i32(b, 0));
 }
 
-/* Finds this wave's rows of w. */
+/* Sets p->weights to a view of this wave's rows of w: none if its head does not exist. */
 static void find_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -308,8 +310,8 @@ static struct tir_value tile_token(struct up *p, struct tir_value tile)
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
 }
 
-/* Returns rows of a tile from `token` on, `byte` after their beginning; rows after the last are
-   0. */
+/* Returns a view of the rows of a tile from `token` on, of `width` elements; rows after the
+ * last token are 0. */
 static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
                                  struct tir_value token, int width)
 {
@@ -356,8 +358,8 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* Adds the products of a panel. A block's sum is scaled after the products of the next one, when it
- * has long been complete. */
+/* Adds the products of panel i of w and x to s. A block's sum is scaled after the products of
+ * the next block, when no instruction has to wait for it. */
 static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
@@ -508,8 +510,8 @@ static void copy_first(struct up *p, unsigned tile)
     tir_phase(&p->b, false);
 }
 
-/* Passes a barrier with one half of the waves: the other half is at one too, and continues a phase
- * earlier or later. */
+/* Adds a barrier for one half of the waves. The other half is at another barrier of the code
+ * then, so it continues a phase earlier or later. */
 static void add_half_barrier(struct up *p, bool upper)
 {
     struct tir_builder *const b = &p->b;
@@ -542,7 +544,7 @@ static void copy_next(struct up *p, unsigned left)
     }
 }
 
-/* Multiplies panel i by the first tiles; panel i + 1 is transposed afterwards. */
+/* Multiplies panel i of w by the first tiles, and then transposes panel i + 1 through LDS. */
 static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
 {
     struct tir_builder *const b = &p->b;

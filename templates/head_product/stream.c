@@ -224,8 +224,8 @@ static void copy_block(struct stream *p, unsigned block)
         copy_w(p, block, k);
 }
 
-/* Computes LDS addresses anew. Otherwise all of them would be computed before the first load, and
- * occupy scalar registers. */
+/* Makes LLVM compute LDS addresses again from here on. Otherwise all of them would be computed
+ * before the first load, and occupy scalar registers. */
 static void find_places(struct stream *p)
 {
     p->x = tir_materialize(&p->b, p->x);
@@ -244,7 +244,7 @@ static void copy_panel(struct stream *p, unsigned panel)
         copy_x(p, p->head_x, t, panel);
 }
 
-/* Keeps later address computations after the loads issued so far. */
+/* Makes LLVM compute later addresses after the loads issued so far. */
 static void come_later(struct stream *p)
 {
     p->head = tir_materialize(&p->b, p->head);
@@ -284,7 +284,8 @@ static void copy_all(struct stream *p)
     come_later(p);
 }
 
-/* Waits for a panel of x. All panels up to it, of all waves, are then complete. */
+/* Waits until panel `panel` of tile `tile` of x is in LDS, for all waves. Then all panels
+ * before it are there too. */
 static void await_x(struct stream *p, unsigned tile, unsigned panel)
 {
     struct tir_builder *const b = &p->b;
@@ -293,15 +294,15 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* Waits for the wave's part of a panel of w. A block is copied when each block before it is
- * read. */
+/* Waits until this wave's part of a panel of w is in LDS. Block n + slots is copied once block
+ * n has been read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned issued = block + p->slots < p->blocks ? block + p->slots : p->blocks;
     tir_wait(&p->b, GROUP_W, (int)(issued * w_panels(p) - 1 - (block * w_panels(p) + panel)));
 }
 
-/* Reads columns of x from `column` on. */
+/* Reads STEP columns of a tile of x from LDS, from `column` on. */
 static struct tir_value read_x(struct stream *p, unsigned tile, unsigned column)
 {
     return tir_tile_lds_load_from(&p->b, x_at(p, tile, column / PANEL), p->right, &p->x_map,
@@ -314,7 +315,7 @@ static struct tir_value read_w(struct stream *p, unsigned block, unsigned column
                                   column % p->wide);
 }
 
-/* Converts w to the multiplied type: 8 bits are exact in 16. */
+/* Returns w as the type that is multiplied: 8-bit numbers are exact in 16 bits. */
 static struct tir_value widened(struct stream *p, struct tir_value w)
 {
     return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);
@@ -345,7 +346,7 @@ static void load_scales(struct stream *p)
             att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
 }
 
-/* Returns the scale of the columns that end with `column` in a block of rows. */
+/* Returns the scale (f32) that a block of rows of w has at column `column`. */
 static struct tir_value scale_at(const struct stream *p, unsigned block, unsigned column)
 {
     const unsigned columns = (unsigned)p->v->head_dim / scaled_columns(p);
@@ -469,8 +470,8 @@ static void visit_tiles(struct stream *p, struct tir_view out)
 
 /* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
 
-/* Waits for a panel of all waves. All have read the previous panel, whose place receives another
-   one. */
+/* Waits until a panel of w and x is in LDS, for all waves. All have then read the previous
+ * panel, so another one is copied to its place. */
 static void await_panel(struct stream *p, unsigned panel)
 {
     struct tir_builder *const b = &p->b;

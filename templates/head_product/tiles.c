@@ -66,8 +66,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Finds a tile that fits: one whose waves share columns, one that streams w, or one that does
- * neither. 0: there is none. */
+/* Returns the number of a tile that fits, from 1: one whose waves share columns, one that
+ * streams w, or one that does neither. 0: no such tile fits. */
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
