@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* Tokens of a chunk; value elements of a workgroup of one launch where there are few, and where
-   there are many; value elements of a wave of the scan, and columns of one that
-   makes a segment; the most segments of a sequence. */
+/* Tokens of a chunk. Value elements of a workgroup of the single launch, in its narrow and its wide
+ * kernel. Value elements of a wave of the scan. Columns of a wave of the launch of segments. Most
+ * segments of a sequence. */
 enum { CHUNK = 64, NARROW = 64, WIDE = 128, SLICE = 16, WIDE_SLICE = 32, SEGMENTS_MOST = 64 };
 enum { ROWS_MOST = 65535, UNITS_MOST = 4096, DIM_MOST = 256 };
 
@@ -25,19 +25,19 @@ static const struct costs {
     enum attn_decay decay;
     int narrow, wide; /* a chunk in the narrow and in the wide kernel of one launch */
     int chunk;        /* a value head's chunk on a compute unit, in the launch of chunks */
-    int chunks;       /* 100 such chunks, if memory is the limit */
+    int chunks;       /* time of memory for 100 such chunks, which adds to `chunk` */
     int output;       /* like `chunk`, in the launch of outputs */
     int outputs;      /* like `chunks`, in the launch of outputs */
     struct attn_pace scan, segment; /* a chunk in a wave of these launches */
     struct attn_pace fold;          /* a segment before the wave's own, in a wave of the scan */
-    int launch;                     /* the beginning of any launch */
+    int launch;                     /* start of any launch */
 } all_costs[] = {
 #define COSTS(gfx, of, ...) {gfx, ATTN_DECAY_##of, __VA_ARGS__},
 #include "runtime/delta_costs.def"
 #undef COSTS
 };
 
-/* A call, in chunks. */
+/* The sizes of a call. */
 struct shape {
     const struct costs *costs;
     int64_t units;    /* compute units */
@@ -60,8 +60,9 @@ static const struct costs *find_costs(const char *target, enum attn_decay decay)
     return found;
 }
 
-/* Returns the time if one launch computes all, in hundredths of a microsecond. The pack's table
-   takes the narrow kernel if its workgroups fit a quarter of the largest part's compute units. */
+/* Returns the time if one launch computes everything, in hundredths of a microsecond. The pack's
+ * table chooses the narrow kernel for at most a quarter as many workgroups as the largest GPU has
+ * compute units. */
 static int64_t time_of_one(const struct shape *s)
 {
     enum { FEW = 32 /* wide workgroups, two narrow ones each, on 256 / 4 compute units */ };
@@ -82,8 +83,9 @@ static int64_t time_of_waves(const struct shape *s, int64_t waves, const struct 
     return count * attn_pace_time(p, waves, s->units, SIMDS);
 }
 
-/* Returns the time of a launch for all chunks at once, without its beginning: `each` is a compute
-   unit's time for a chunk, `hundred` the memory's for 100. */
+/* Returns the time of a launch that computes all chunks at once, without the launch's start. `each`
+ * is the time of a chunk on a compute unit. `hundred` is the time of memory for 100 chunks; the two
+ * add up. */
 static int64_t time_of_chunks(const struct shape *s, int each, int hundred)
 {
     const int64_t all = s->all > s->units ? s->all : s->units;
@@ -106,8 +108,9 @@ static int64_t time_of_several(const struct shape *s, int64_t each)
            time_of_waves(s, waves, &c->fold, n - 1) + c->launch;
 }
 
-/* Returns the best number of segments of the longest sequence; 0: one launch is better. Several
- * segments change the bits of a result, so they have to save a twentieth of the time. */
+/* Returns the best number of segments of the longest sequence; 1: several launches, uncut
+ * sequences; 0: one launch. Segments change the bits of a result, so they have to save a twentieth
+ * of the time. */
 static int64_t choose(const struct shape *s, int64_t batch)
 {
     const int64_t one = time_of_one(s), several = time_of_several(s, s->longest);

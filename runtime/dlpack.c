@@ -119,7 +119,8 @@ static int64_t stride(const DLTensor *t, int dimension)
     return t->strides ? t->strides[dimension] : dense_stride(t, dimension);
 }
 
-/* Returns the value of the count or stride at `where`. The first tensor sets it to `value`. */
+/* Returns the value recorded for the count or stride at `where`, an address in the arguments. If
+ * there is none, records `value`, with `name` as the tensor that set it, and returns it. */
 static int64_t settle(struct binding *b, const void *where, int64_t value, const char *name)
 {
     for (int i = 0; i < b->count; i++) {
@@ -134,7 +135,7 @@ static int64_t settle(struct binding *b, const void *where, int64_t value, const
     return value;
 }
 
-/* Returns the name of the tensor that set the value. */
+/* Returns the name of the tensor that set the recorded value of `where`. */
 static const char *setter(const struct binding *b, const void *where)
 {
     int i = 0;

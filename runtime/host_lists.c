@@ -18,7 +18,8 @@ static int check_indptr(const struct attn_device *device, const char *name, cons
 
 static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
-/* Checks the tokens of a tile with parts, and the rows of its parts. */
+/* Checks that the tokens of a tile with parts exist in `out`, and its parts' rows in partial_out. A
+ * tile without parts is not checked. */
 static int check_tile(const struct attn_combine_args *a, int32_t tile, const int32_t *indptr,
                       const int32_t *tokens, const int32_t *map)
 {
@@ -121,9 +122,9 @@ struct work {
     const int32_t *indptr, *info; /* work_indptr, or NULL without a list; work_info */
     int32_t lists;
     int32_t batch, tokens;
-    int32_t q_len;        /* most queries of an item */
+    int32_t q_len;        /* most query tokens of an item */
     int32_t heads;        /* query heads; no item's range ends after them */
-    int64_t keys;         /* that all pages have room for; 0: not known */
+    int64_t keys;         /* keys that all pages together have room for; 0: not known */
     int32_t partial_rows; /* 0: not known */
     /* Sums in one launch */
     const int32_t *reduce_indptr, *tickets; /* tickets NULL: a launch of its own adds the parts */

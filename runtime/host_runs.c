@@ -10,8 +10,9 @@
  * per wave. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* Returns the tokens in which a workgroup searches for starts of runs, if workgroups own whole
- * runs. Larger pages give more tokens, since they contain fewer starts. */
+/* Returns the tokens in which a workgroup searches for starts of runs (successive tokens of one
+ * page), if workgroups own whole runs. Larger pages give more tokens, since they contain fewer
+ * starts. */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
 {
     const int32_t page = page_size / WAVE_TOKENS;
@@ -27,10 +28,12 @@ enum {
     WORKGROUPS = 256, /* enough to saturate the memory of every GPU */
     WAVES = 8,        /* per workgroup */
     HEADS_LEAST = 8,  /* heads of a token per wave, at least */
-    TOKENS_SHARE = 32 /* tokens that make the reads per head a small part */
+    TOKENS_SHARE = 32 /* tokens per workgroup from which its reads of biases and weights are a small
+                       * share */
 };
 
-/* Returns how many tokens have their values side by side in the cache. */
+/* Returns the number of neighbouring tokens whose elements of v for one dimension are adjacent in
+ * the cache; 1 if a token's row of v is contiguous. */
 static int32_t tokens_together(const struct attn_cache_desc *cache)
 {
     return attn_is_shuffled(cache) ? 16 / attn_element_size(cache->dtype) : 1;

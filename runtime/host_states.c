@@ -14,7 +14,8 @@ struct slots {
     const int32_t *data;
     int64_t rows, columns, row_stride, column_stride; /* strides in entries; 0: dense */
     int32_t first, count;                             /* count: slots of the pool; 0: not known */
-    bool written;                                     /* each by one sequence only */
+    bool written;                                     /* true: a slot may be in the list only
+                                                       * once */
 };
 
 static int compare_slots(const void *a, const void *b)
@@ -23,7 +24,7 @@ static int compare_slots(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts `found`, n slots that are written. */
+/* Checks that no slot is twice among the n in `found`, and sorts them. */
 static int check_alone(const struct slots *s, int32_t *found, size_t n)
 {
     qsort(found, n, sizeof(*found), compare_slots);
@@ -68,7 +69,8 @@ static int check_slots(const struct attn_device *device, struct slots *s, void *
     return r;
 }
 
-/* Checks the slots of an op, whose arguments have different names for them. */
+/* Checks the slots `s`, which an op writes, and the slots `data_in` with the given strides, which
+ * it reads. data_in NULL: it reads the slots that it writes. */
 static int check_steps(const struct attn_op *op, struct slots s, const int32_t *data_in,
                        int64_t row_stride, int64_t column_stride, void *stream)
 {

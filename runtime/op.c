@@ -326,7 +326,8 @@ ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_valu
     return true;
 }
 
-/* True if `total` is at least 7/8 of what a batch of the longest sequence would have. */
+/* True if all sequences are about equally long: the call's value `total`, their sum, is at least
+ * 7/8 of the batch size times the value `longest`. Both are of enum attn_arg. */
 static bool is_even(const union attn_value *values, unsigned total, unsigned longest)
 {
     const int64_t places = integer(values, ATTN_ARG_BATCH, true) * integer(values, longest, true);
@@ -334,7 +335,7 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
 }
 
 /*
- * Replaces a grid of more workgroups than the kernel wants by `most` workgroups in x.
+ * Replaces a grid of more than `most` workgroups by `most` workgroups in x.
  *
  * Each workgroup then has a fixed share of the work. Shares are only balanced if all sequences are
  * about equally long, so other calls keep their grid. If no sequence has more keys than the longest

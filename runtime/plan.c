@@ -32,17 +32,18 @@ struct batch {
 
 /* A sequence of the batch, or with q_tile a tile of its queries. */
 struct sequence {
-    int32_t b;            /* its number */
+    int32_t b;            /* its number among all */
     int32_t of;           /* number of the sequence whose tile it is; b where there are no tiles */
     int32_t before;       /* tiles of that sequence with smaller numbers */
     int64_t q_start;      /* first query token */
-    int64_t q_end;        /* one past its last */
+    int64_t q_end;        /* one past its last query token */
     int64_t skip;         /* keys before the window */
     int64_t keys, units;  /* [keys, u] after `skip` */
-    int64_t start;        /* [S] */
-    int64_t first, count; /* [first, n] parts */
+    int64_t start;        /* [S] units of all earlier ones, plus an item cost for each */
+    int64_t first, count; /* [first, n] first part that it lies in; number of its pieces */
     int64_t length;       /* [l] units of each piece but the last; 0: cut at the ends of parts */
-    int64_t item, row;    /* [I, R] */
+    int64_t item, row;    /* [I, R] pieces of all earlier ones; of the earlier ones with several
+                           * pieces */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -109,7 +110,7 @@ static void measure(const struct batch *p, struct sequence *q)
     q->units = ceil_div(q->keys, UNIT);
 }
 
-/* Goes on to the next tile, or sequence. */
+/* Advances q to the next tile; without tiles to the next sequence. */
 static void next_sequence(const struct batch *p, struct sequence *q)
 {
     q->b++;
@@ -193,7 +194,7 @@ static void choose_pieces(struct batch *p)
     choose_whole(p, count, longest);
 }
 
-/* Sets the place of q, whose start, item and row are known. */
+/* Computes q's size, parts and pieces from its start, item and row, which are set. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
@@ -223,7 +224,7 @@ static void step(const struct batch *p, struct sequence *q)
     q->row += q->count > 1 ? q->count : 0;
 }
 
-/* Returns the keys of a sequence before piece j. */
+/* Returns the number of q's keys before its piece j. */
 static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
 {
     if (j == 0)
@@ -276,7 +277,8 @@ static void write_reduction(const struct batch *p, const struct sequence *q,
         plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->n.queries);
 }
 
-/* Empties the tiles that a batch with fewer of them leaves. */
+/* Writes empty entries for the tiles of the shape that this batch does not have, and the end of
+ * reduce_indptr. */
 static void end_reduction(const struct batch *p, const struct sequence *q,
                           const struct attn_decode_plan *plan)
 {
@@ -292,7 +294,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
 {
     const struct attn_decode_plan_shape *s = p->shape;
     struct sequence q = first_sequence();
-    int64_t part = 0; /* whose lists are to begin */
+    int64_t part = 0; /* the next part for which no list begins yet */
     while (is_there(p, &q)) {
         place(p, &q);
         for (int64_t j = 0; j < q.count; j++) {

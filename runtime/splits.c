@@ -16,7 +16,7 @@
  * longer than the keys. */
 enum { SHARED_COST = 1, SHARED_RATE = 128, SHARED_ROWS = 64 };
 
-/* The call to compare with rows. */
+/* The numbers of a call, to compare with the rows of struct attn_pack_split. */
 struct wanted {
     int32_t batch, keys, heads, kv_heads;
 };
@@ -41,7 +41,8 @@ static bool is_step(const struct attn_op *op) { return op->family == &attn_famil
 
 static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
 
-/* Sets *most to the workgroups that share a compute unit, of the op's kernel with the most. */
+/* Sets *most to the largest number of workgroups that share a compute unit, over the op's
+ * kernels. */
 static int find_sharers(const struct attn_op *op, int32_t *most)
 {
     enum { SIMDS = 4 };

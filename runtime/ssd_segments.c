@@ -17,19 +17,19 @@ static const struct costs {
     struct attn_pace outputs; /* a chunk in a workgroup of the launch of outputs */
     struct attn_pace states;  /* a chunk in a workgroup of the launch of states */
     struct attn_pace fold;    /* a segment before the workgroup's own, in the launch of outputs */
-    int launch;               /* the beginning of a launch */
+    int launch;               /* start of any launch */
 } all_costs[] = {
 #define COSTS(gfx, ...) {gfx, __VA_ARGS__},
 #include "runtime/ssd_costs.def"
 #undef COSTS
 };
 
-/* A call. */
+/* The sizes of a call. */
 struct load {
     const struct costs *costs;
-    int64_t workgroups; /* of a launch without segments */
+    int64_t workgroups; /* workgroups of a launch if sequences are not cut */
     int64_t units;      /* compute units */
-    int64_t chunks;     /* of the longest sequence */
+    int64_t chunks;     /* chunks of the longest sequence */
 };
 
 /* Returns the costs of a target: the first row's if it is NULL or has no row. */
