@@ -46,7 +46,8 @@ static struct att_variant without(const struct att_variant *v, att_field_set wro
     return good;
 }
 
-/* True if `v` is refused at `other` for every value of `f`. */
+/* True if `v` is refused at field `other` with the message `text` for every valid value of field
+ * `f`. */
 static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machine *m,
                              enum att_field f, enum att_field other, const char *text)
 {
