@@ -15,7 +15,7 @@ enum kind {
     SWAP,
     PACKED,
     MATRIX,
-    MOVE, /* a copy only if it moves a vector register */
+    MOVE, /* counts as a copy only if it reads a vector register */
     COPY,
     LDS_READ,
     LDS_WRITE,

@@ -151,7 +151,8 @@ LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMVa
     return emit_intrinsic(l, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
 }
 
-/* Adds the value of another lane: 0 if `ctrl` names no lane or the row is not in `rows`. */
+/* Returns v plus the v of the lane that the dpp_ctrl `ctrl` selects. It adds 0 if there is no such
+ * lane, or if the lane's own row is not in the mask `rows`. */
 static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsigned rows)
 {
     LLVMValueRef args[6] = {lower_i32(l, 0),    v,

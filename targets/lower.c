@@ -167,7 +167,7 @@ LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *over
     return LLVMBuildCall2(l->b, type, fn, args, n_args, "");
 }
 
-/* Returns the bits of a type that the lowering makes of vectors and numbers. */
+/* Returns the size in bits of an LLVM type: a number, or a vector of numbers. */
 static unsigned bits_of(LLVMTypeRef t)
 {
     switch (LLVMGetTypeKind(t)) {

@@ -28,7 +28,8 @@ static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned
         mark(l, yield->operands[i]);
 }
 
-/* Marks value i that a loop carries: parameter, result, initial and yielded value. */
+/* Marks in in_agprs what belongs to carried value i of a loop: parameter, result, initial and
+ * yielded value. */
 static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
 {
     struct tir_block *const body = loop->blocks[0];
@@ -38,7 +39,8 @@ static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
     mark_yielded(l, body, i);
 }
 
-/* Marks v and the values that loops and ifs pass on to it. Stops at ops that compute a value. */
+/* Marks in in_agprs v and the values that loops and ifs pass on to it. Stops at ops that compute a
+ * value. */
 static void mark(struct lower *l, struct tir_value v)
 {
     const struct tir_value_info *const info = &l->f->values[v.id];
@@ -83,8 +85,8 @@ static bool yields_agprs(const struct lower *l, const struct tir_block *side, un
     return yield && l->in_agprs[yield->operands[i].id];
 }
 
-/* Marks results of an if that passes on a marked value: the vector registers might not hold all of
- * it. */
+/* Marks in in_agprs each result of an if that a side yields from a marked value: the vector
+ * registers might not hold all of it. */
 static bool mark_if_results(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct lower *const l = context;

@@ -164,8 +164,8 @@ static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
     return is;
 }
 
-/* True if all have arrived. The counter may be 0 by then: a workgroup that saw all of them may
- * have reset it. */
+/* Returns an i1: all waves have arrived, by the counter value `is`. The counter may be 0 by then: a
+ * workgroup that saw all of them may have reset it. */
 static LLVMValueRef all_arrived(struct lower *l, const struct tir_op *op, LLVMValueRef is)
 {
     LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, TIR_ARRIVED), "");
@@ -174,8 +174,8 @@ static LLVMValueRef all_arrived(struct lower *l, const struct tir_op *op, LLVMVa
                        LLVMBuildICmp(l->b, LLVMIntEQ, is, lower_i32(l, 0), ""), "");
 }
 
-/* Returns an i1: this wave has left. It has not if the counter changed since the read: the last
- * wave may have arrived. */
+/* Counts this wave as one that gave up, unless the counter has changed from `is`: the last wave may
+ * have arrived. Returns an i1: the wave has been counted. */
 static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is)
 {
     LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << TIR_LEFT_BIT), "");

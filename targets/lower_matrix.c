@@ -26,8 +26,8 @@ static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Lowers an unscaled product, without broadcast or permutation. The f8f6f4 instructions get fp8
- * operands. */
+/* Lowers an unscaled product. The instruction neither broadcasts blocks nor permutes lanes. The
+ * f8f6f4 instructions get fp8 operands. */
 LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
 {
     const struct tir_mma *const row = row_of(l, op);
