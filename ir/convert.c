@@ -36,7 +36,7 @@ static bool add_equation(struct equations *e, uint32_t lane, uint32_t reg)
     return true;
 }
 
-/* Returns how many source lane bits the map reads independently. */
+/* Returns the rank of the map's source lanes: log2 of the number of source lanes that are read. */
 static unsigned lanes_read(const struct tir_lane_map *m)
 {
     struct equations e = {0};

@@ -97,7 +97,8 @@ static struct place tile_place(struct interp *x, const struct tir_op *op, unsign
     return p;
 }
 
-/* Returns the address of a row at an address of its own. Operands: base, row_addr, byte. */
+/* Returns element `row` of a wave's row_addr: the row's own byte offset. Operands: base, row_addr,
+ * byte. */
 static int64_t own_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
 {
     const struct tir_type t = type_of(x, op->operands[1]);
@@ -112,8 +113,8 @@ static uint64_t row_address(struct interp *x, const struct tir_op *op, unsigned 
                       interp_scalar(x, op, 2, wave) + tir_rc_col(rc) * apart);
 }
 
-/* The element index that each row bit and column bit contributes in an LDS buffer. Address maps are
-   linear, so the contributions add. */
+/* The element index in an LDS buffer that each bit of the row and of the column contributes.
+ * Address maps are linear, so the index of an element is the xor of its bits' contributions. */
 struct lds_map {
     const struct tir_layout *map;
     uint32_t row[16], col[16];

@@ -72,23 +72,25 @@ struct tir_layout tir_layout_transpose(const struct tir_layout *l);
  * that the layout sets. */
 struct tir_layout tir_layout_permute_rows(const struct tir_layout *l, const uint8_t *to);
 
-/** Returns the layout with two inputs exchanged: those with images `image` and `other`, of one bit
- * each. Returns it unchanged if one of them does not exist. */
+/** Returns the layout with two input bits exchanged: those whose images are `image` and `other`. If
+ * one of them does not exist, returns `l` unchanged. */
 struct tir_layout tir_layout_swap(const struct tir_layout *l, uint32_t image, uint32_t other);
 
 /** Returns the layout with each lane's registers sorted: first by column, then by row,
  * ascending. */
 struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
 
-/** Returns the layout with the register bits first whose image has a bit of `mask` (TIR_RC). */
+/** Returns the layout with reordered register bits: first the ones whose image has a bit of `mask`
+ * (TIR_RC), then the others. */
 struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask);
 
-/** Turns the last `n` of the first `regs` register bits into wave bits. It splits among waves what
- * each of them held. */
+/** Returns the layout in which the last `n` of the first `regs` register bits are the wave bits.
+ * The elements that each wave held are thus divided among 2^n waves. */
 struct tir_layout tir_layout_deal_regs(const struct tir_layout *l, unsigned regs, unsigned n);
 
-/* Return the layout of join_blocks' result with `rows` rows, for an operand with `width` columns,
- * and the layout of split_blocks' result. Both numbers are powers of two. */
+/* Return the layout of the result of join_blocks, with `rows` rows, for an operand with layout `l`
+ * and `width` columns; and of the result of split_blocks, with `width` columns, for an operand with
+ * `rows` rows. Both numbers are powers of two. */
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width);
 struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
                                           unsigned width);

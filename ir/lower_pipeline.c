@@ -95,7 +95,8 @@ static void emit_prologue(struct tir_rotation *r, struct tir_builder *b, struct 
     }
 }
 
-/* Sets the values that the next iteration gets from earlier ones. */
+/* Sets the instances of carried values that the next iteration uses to `carried`, in the order of
+ * r->carries. */
 static void set_carried(struct tir_rotation *r, const struct tir_value *carried)
 {
     for (unsigned i = 0; i < r->n_carries; i++)

@@ -113,7 +113,7 @@ static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_val
     return by;
 }
 
-/* Returns how many elements a vec should have that carries v through a loop or branch. */
+/* Returns the number of elements of each vec that carries v through a loop or branch. */
 static unsigned carried_size(const struct tir_expander *x, struct tir_value v, int depth)
 {
     if (v.id < x->n && x->pieces[v.id].n)

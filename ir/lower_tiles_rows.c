@@ -14,7 +14,8 @@ enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 
 struct rows {
     const struct tir_layout *l;
-    struct tir_value base, address; /* i64; Mx1 tile of i64 */
+    struct tir_value base, address; /* i64 address; Mx1 tile of i64 byte offsets, one for each
+                                     * row */
     struct tir_value lane;          /* byte offset of each lane within its row: vec of i64 */
     unsigned apart, per;            /* bytes between two columns; columns of one access */
 };

@@ -316,7 +316,7 @@ static void other_halves(struct tir_expander *x, const struct tir_layout *l, int
                                  &(int64_t){1 << (bit - l->reg_bits)});
 }
 
-/* True, for each lane, if it is in the upper halves. */
+/* Returns an i1 for each lane: true if its input bit `bit`, a lane bit, is set. */
 static struct tir_value in_upper_half(struct tir_expander *x, const struct tir_layout *l, int bit)
 {
     uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};

@@ -20,9 +20,7 @@
 
 #include <assert.h>
 
-enum {
-    MAX_PASSES = 4
-}; /* The number of times that a path goes through one loop; no pending count needs more */
+enum { MAX_PASSES = 4 }; /* times that a path goes through one loop; no pending count needs more */
 
 enum { NO_COUNTER = -1 };
 
@@ -56,7 +54,8 @@ struct round {
     unsigned n;
 };
 
-/* Counts the copies of a group, up to the end of a phase that has any. */
+/* Adds an op to the count if it copies for the group. Returns true, which ends the walk, at the end
+ * of the first phase with such a copy. */
 static bool count_copy(void *context, struct tir_block *b, struct tir_ref ref)
 {
     struct round *const r = context;
@@ -115,7 +114,8 @@ static unsigned least_issued(const struct search *s, const struct tir_block *b)
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes);
 
-/* Counts backwards past the start of a block. */
+/* Continues newer_before() at the start of block b: before the op that contains b and, in a loop,
+ * at the end of the previous iteration. Returns the smaller count. */
 static unsigned newer_above(const struct search *s, const struct tir_block *b, unsigned skip,
                             unsigned seen, unsigned passes)
 {
@@ -131,7 +131,7 @@ static unsigned newer_above(const struct search *s, const struct tir_block *b, u
     return min_u(entered, newer_before(s, b, b->n_ops, skip, seen, passes - 1));
 }
 
-/* Counts backwards through either block of an `if`. */
+/* Continues newer_before() at the end of either block of the if `op`. Returns the smaller count. */
 static unsigned newer_in_branches(const struct search *s, const struct tir_op *op, unsigned skip,
                                   unsigned seen, unsigned passes)
 {
@@ -140,8 +140,9 @@ static unsigned newer_in_branches(const struct search *s, const struct tir_op *o
                  newer_before(s, no, no->n_ops, skip, seen, passes));
 }
 
-/* Returns how many memory ops are issued between the awaited copy and op `index` of b. `skip`
- * copies of the group are newer than the awaited one, and `seen` ops have been counted so far. */
+/* Returns the least number of counted ops issued between the awaited copy and op `index` of b, at
+ * most vm_max. `skip` copies of the group are newer than the awaited one. `seen` ops have been
+ * counted so far. `passes` limits the loops that a path may still go through. */
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes)
 {
@@ -167,7 +168,8 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
     return newer_above(s, b, skip, seen, passes);
 }
 
-/* Takes the counter of the group's first copy. */
+/* Sets the search's counter to the one of the group's first copy, and ends the walk there by
+ * returning true. */
 static bool take_counter(void *context, struct tir_block *b, struct tir_ref ref)
 {
     struct search *const s = context;

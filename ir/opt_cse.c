@@ -22,7 +22,7 @@ struct numbering {
     struct tir_value *replaced; /* by value id: the value's replacement; 0: itself */
     uint32_t *buckets;          /* hash -> op id, 0: none */
     uint32_t *next;             /* by op id: the previous op with the same hash */
-    struct tir_block **homes;   /* by op id */
+    struct tir_block **homes;   /* by op id: the block that contains the op */
     uint32_t mask;
     bool progress;
 };

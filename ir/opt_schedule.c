@@ -42,7 +42,8 @@ enum { READ_AHEAD = 5 };
 /* A copy to LDS sets M0, waits one state and loads. */
 enum { COPY_SLOTS = 3 };
 
-/* Results of the previous phase are ready after this many matrix instructions. */
+/* Number of matrix instructions of a phase after which the results of the previous phase are
+ * ready. */
 enum { ARRIVED = 2 };
 
 /* Dwords that a lane reads for the next phase beside each matrix instruction: 512 bytes of a
@@ -295,10 +296,10 @@ static int next_matrix(const struct run *r)
 
 /* The progress of ordering one run, in issue slots. */
 struct progress {
-    unsigned work, done;           /* of all work; placed so far */
-    unsigned long_work, long_done; /* of instructions that take several slots */
+    unsigned work, done;           /* slots of all work; of the work placed so far */
+    unsigned long_work, long_done; /* the same for instructions that take several slots each */
     unsigned aside_work, aside_done;
-    unsigned loose, loose_done; /* of work that is no read for a matrix instruction */
+    unsigned loose, loose_done; /* the same for work other than LDS reads for matrix instructions */
     unsigned loose_under;       /* part of loose_done after the newest matrix instruction */
     unsigned under, room;       /* placed after the newest matrix instruction; what fits under it */
     unsigned matrices, issued;
@@ -349,7 +350,8 @@ static int best_other(const struct run *r, const struct progress *p, bool mixed,
     return best;
 }
 
-/* Passes `feeds` on to operands: what feeds an op that feeds matrix instruction n feeds n too. */
+/* Sets `feeds` of the ops that compute operands of node `from` to its `feeds`, unless they feed an
+ * earlier matrix instruction. */
 static void pass_feeds(struct run *r, unsigned from)
 {
     const struct tir_op *op = tir_op(r->f, r->nodes[from].ref);
@@ -484,7 +486,7 @@ static void place_matrix(struct run *r, struct progress *p, unsigned index)
     place(r, index);
 }
 
-/* Returns the slots of node i that count in the spread. */
+/* Returns the slots of node i that count as work to spread; 0 for LDS reads with reads_apart. */
 static unsigned counted(const struct run *r, const struct tir_schedule *s, unsigned i)
 {
     return s->reads_apart && r->nodes[i].feeds ? 0 : r->nodes[i].slots;

@@ -122,8 +122,9 @@ static void add_carry(struct tir_rotation *r, struct tir_value v, unsigned age)
     r->carries[r->n_carries++] = (struct tir_carry){v, age};
 }
 
-/* Returns the age in iterations of a carried value at its use by `stage`. It is 1 if that stage
- * makes it, for the previous tile. A later stage made it earlier in the same iteration. */
+/* Returns how many iterations before its use by `stage` the carried value `param` was computed: 1
+ * if that stage computes it, for the previous tile; 0 if the next stage does, earlier in the same
+ * iteration. */
 static unsigned carried_age(const struct tir_rotation *r, int param, unsigned stage)
 {
     const struct tir_value next = yielded(r, param);
@@ -213,7 +214,8 @@ static struct tir_value mapped(struct tir_iteration *e, unsigned stage, struct t
 static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir_block *from,
                        struct tir_block *to);
 
-/* Counts copies of this wait's group that are issued after the awaited one and before the wait. */
+/* Returns the number of copies of this wait's group that are issued after the awaited one and
+ * before the wait. */
 static int newer_copies(const struct tir_iteration *e, const struct tir_op *wait)
 {
     const struct tir_rotation *r = e->r;

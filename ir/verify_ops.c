@@ -184,7 +184,8 @@ static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
               "crosses waves, with barriers, inside of a pipelined loop");
 }
 
-/* Checks the result's layout when one axis is dropped or folded. */
+/* Checks that the result of a reduction or fold has the operand's layout without the dropped axis
+ * or the folded rows. */
 static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
