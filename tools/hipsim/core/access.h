@@ -22,12 +22,12 @@ struct lane_mem {
     uint64_t lanes;            /* lanes that access memory */
     uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
     uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
-    uint8_t *ptr[WAVE_LANES];
-    uint64_t low, span; /* bytes of addr that all lanes together touch; span 0: unknown */
-    uint64_t bits;      /* LDS: all bits that are set in any lane's address */
-    uint8_t bytes;      /* per lane, as passed to mem_resolve() */
-    bool tracked;       /* some bytes may be uninitialised */
-    bool scanned;       /* the initialised bits of all bytes were tested at once */
+    uint8_t *ptr[WAVE_LANES];  /* host address of each lane's bytes; lanes in `lanes` only */
+    uint64_t low, span;        /* bytes of addr that all lanes together touch; span 0: unknown */
+    uint64_t bits;             /* LDS: bitwise OR of all lanes' addresses */
+    uint8_t bytes;             /* per lane, as passed to mem_resolve() */
+    bool tracked;              /* some bytes may be uninitialised */
+    bool scanned;              /* the initialised bits of all bytes were tested at once */
 };
 
 /* Prepares an access of `lanes`. Addresses and pointers keep their values: zeroing them would take
@@ -42,7 +42,8 @@ static inline void lane_mem_begin(struct lane_mem *m, enum mem_space space, uint
     m->tracked = m->scanned = false;
 }
 
-/* Registers as rows with their validity. */
+/* The registers of an operand in a wave: pointers to the first row, and to the masks of its lanes
+ * in v_valid, v_copied and v_part of struct wave (a_* for AGPRs). */
 struct reg_rows {
     uint32_t (*row)[WAVE_LANES];
     uint64_t *valid, *copied, *part;

@@ -15,17 +15,18 @@ struct image {
     uint8_t *owned; /* buffer that image_release() frees, or NULL */
 };
 
-/** Copies an image of unknown size; its own headers give the extent. Never faults, even if the
- *  memory ends early. */
+/** Copies an image of unknown size from memory; `image` owns the copy. The size follows from the
+ *  image's headers. Never faults, even if the memory ends early. */
 enum code_object_status image_from_memory(const void *pointer, struct image *image, char *why,
                                           size_t why_size);
 
-/** Reads a file. */
+/** Reads a whole file into memory that `image` owns. On failure `why` holds a sentence. */
 enum code_object_status image_from_file(const char *path, struct image *image, char *why,
                                         size_t why_size);
 
 /** Narrows `image` to the code object that fits `target` best: the target itself with matching
- *  features, the target, then its generic. CODE_OBJECT_OTHER_TARGET if a bundle has none. */
+ *  features, the target with any features, then its generic target. CODE_OBJECT_OTHER_TARGET if a
+ *  bundle has none. */
 enum code_object_status image_select(struct image *image, enum gfx_target target, char *why,
                                      size_t why_size);
 

@@ -48,7 +48,8 @@ struct check {
     void (*settle)(void *state, struct wave *w, const struct inst *in);
     /** Called when the workgroup's barrier has opened. */
     void (*barrier)(void *state, struct workgroup *wg);
-    /** Finds, for reports, the offset of the load that the undefined sources of `in` come from. */
+    /** Sets *offset to the code offset of the load that undefined sources of `in` come from; for
+     *  reports. Returns false if the check does not know it. */
     bool (*origin)(void *state, const struct wave *w, const struct inst *in, uint64_t *offset);
     /** Called when the wave arrives at a grid barrier, and when it has passed it. */
     void (*grid_arrive)(void *state, struct wave *w);
@@ -69,7 +70,8 @@ void checks_decoded(enum gfx_target target, struct inst *in);
 bool checks_launch_begin(struct check_launch *c, const struct launch *l, uint64_t first,
                          uint64_t last);
 void checks_launch_end(struct check_launch *c, struct launch *l);
-/** Fills wg->check. False without memory; checks_group_destroy() frees what was created. */
+/** Sets wg->check to the states that group_create() of the checks returns. False without memory;
+ * checks_group_destroy() frees what was created. */
 bool checks_group_create(const struct check_launch *c, struct workgroup *wg);
 void checks_group_destroy(struct workgroup *wg);
 void checks_group_begin(struct workgroup *wg);
@@ -78,7 +80,8 @@ bool checks_accessed(struct wave *w, const struct inst *in, const struct lane_me
 void checks_cache(struct wave *w, const struct inst *in);
 void checks_settle(struct wave *w, const struct inst *in);
 void checks_barrier(struct workgroup *wg);
-/** Finds the origin of undefined sources, see struct check. False if no check knows it. */
+/** Sets *offset to the code offset of the load that undefined sources of `in` come from. False if
+ *  no check knows it. */
 bool checks_origin(const struct wave *w, const struct inst *in, uint64_t *offset);
 void checks_grid_arrive(struct wave *w);
 void checks_grid_pass(struct wave *w);

@@ -26,9 +26,9 @@ struct kernel_descriptor {
     uint32_t kernarg_bytes;
     int64_t entry_offset; /* relative to the descriptor */
     uint32_t rsrc1, rsrc2, rsrc3;
-    uint16_t properties; /* enum kernel_code_properties */
-    uint8_t preload_dwords;
-    uint16_t preload_offset; /* in dwords */
+    uint16_t properties;     /* enum kernel_code_properties */
+    uint8_t preload_dwords;  /* dwords of arguments that are loaded into user SGPRs */
+    uint16_t preload_offset; /* of the first one in the argument segment, in dwords */
 };
 
 enum kernel_code_properties {
@@ -52,7 +52,7 @@ struct kernel {
     const struct code_object *object;
 
     /* Derived from the descriptor. */
-    uint32_t vgprs; /* architectural */
+    uint32_t vgprs; /* architectural VGPRs that are allocated */
     uint32_t agprs;
     uint32_t sgprs;
     uint32_t named_barriers; /* number that a workgroup has; gfx1250 */

@@ -48,8 +48,8 @@ struct code_slots {
 
 struct code_slots code_slots(struct code *code);
 
-/* Records a finding of this kind at `offset`, and whether it is suppressed. True for the first
- * one. */
+/* Records a finding of this kind at byte `offset` of the code, and whether it is suppressed.
+ * Returns true if none of this kind was recorded there before. */
 bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed);
 
 /* The result of code_noted(): whether a finding of the kind was recorded at `offset`, and whether

@@ -29,7 +29,8 @@ static inline int32_t sign_extend(uint32_t value, unsigned width)
     return (int32_t)(value << (32 - width)) >> (32 - width);
 }
 
-/* Makes `o` the registers of a type from `reg` on, without modifiers. */
+/* Makes `o` the registers of file `kind` from `reg` on, as many as `type` has dwords. Does not
+ * change modifiers other than SDWA's select, which becomes the whole dword. */
 static inline void set_register(struct opnd *o, enum opnd_kind kind, unsigned reg, uint16_t type)
 {
     o->kind = (uint8_t)kind;
@@ -39,10 +40,11 @@ static inline void set_register(struct opnd *o, enum opnd_kind kind, unsigned re
     o->sel = SDWA_DWORD;
 }
 
-/* Returns the value of an inline constant, 128 to 208 or 240 to 248, for an operand of a type. */
+/* Returns the bits of an inline constant, code 128 to 208 or 240 to 248, as an operand of `type`
+ * (enum operand_type) reads it. */
 uint64_t inline_constant(uint16_t type, unsigned code);
 
-/* Returns the value of a 32-bit literal for an operand of a type. */
+/* Returns the bits of a 32-bit literal as an operand of `type` (enum operand_type) reads it. */
 uint64_t literal_value(uint16_t type, uint32_t literal);
 
 /* Sets src[0] as an 8-bit VGPR, abs, neg and the DPP fields from the dword of a DPP16 operand. */
@@ -52,8 +54,9 @@ void set_dpp(struct inst *in, uint32_t word);
  * the fields of OMOD, ABS and NEG, which the instruction does not have; sets all three to 0. */
 void set_bitop3(struct inst *in, uint32_t w, uint32_t w1);
 
-/* Counts sources, finds the highest registers and sets the form bits of the modifiers. `vgprs` and
- * `sgprs` are the numbers of registers. False if an operand has a register that does not exist. */
+/* Sets in->nsrc, the highest registers (max_vgpr and others) and the modifiers' bits of in->form.
+ * `vgprs` and `sgprs` are the numbers of registers that the target has. False if an operand has a
+ * register that does not exist. */
 bool summarize(struct inst *in, int vgprs, int sgprs);
 
 #endif

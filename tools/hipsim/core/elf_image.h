@@ -11,7 +11,7 @@ struct elf_image {
     Elf *elf;
     GElf_Ehdr header;
     size_t nsegments;
-    uint64_t span;       /* bytes of address space from virtual address 0 to the last segment */
+    uint64_t span;       /* bytes from virtual address 0 to the end of the last segment */
     uint64_t text_begin; /* virtual addresses of the executable segments */
     uint64_t text_end;
     const uint8_t *bytes;

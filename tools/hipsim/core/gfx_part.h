@@ -12,9 +12,9 @@ struct gfx_part {
     const char *product;
     unsigned compute_units, xcds;
     unsigned mhz, hbm_gib, hbm_mhz;
-    double hbm_peak_gb_per_s, hbm_gb_per_s;
-    double law, law_low, law_high; /* power-law clock as a multiple, with its range; see
-                                    * gfx_parts.def */
+    double hbm_peak_gb_per_s, hbm_gb_per_s; /* data sheet; what kernels attain */
+    double law, law_low, law_high; /* power law's clock as a multiple of the first part's, and the
+                                    * range of that multiple; see gfx_parts.def */
 };
 
 enum {

@@ -148,8 +148,9 @@ struct inst {
 
     /* Private to the checks, which set these when the instruction is decoded. */
     uint8_t bit_op;         /* check_uninit.c: operation for bit tracking, 0: none */
-    uint8_t hazard_reach;   /* wait states that a plain vector instruction may need after it */
-    uint8_t hazard_states;  /* wait states that it counts as */
+    uint8_t hazard_reach;   /* the most wait states that a plain vector instruction needs after this
+                             * one */
+    uint8_t hazard_states;  /* wait states that this instruction provides */
     uint8_t hazard_part;    /* check_hazard.c: enum hazard_part */
     uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
     uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here was found free
@@ -173,7 +174,7 @@ struct inst {
      * FLAT and MUBUF stores and atomics take their data from src[1]; loads have it NONE.
      */
     struct opnd src[INST_MAX_SRC];
-    uint8_t counter[2]; /* enum wait_counter in place of WAIT_VM, WAIT_LGKM */
+    uint8_t counter[2]; /* enum wait_counter for what gfx9 counts as WAIT_VM and as WAIT_LGKM */
     uint8_t vgpr_msb;   /* wave->vgpr_msb for which the operands are decoded */
     bool takes_msb;     /* gfx1250: some register number depends on wave->vgpr_msb */
     uint8_t gfx;        /* enum gfx_target */

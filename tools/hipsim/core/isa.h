@@ -7,8 +7,8 @@
 
 /* The dependences of WMMA and transcendentals that hardware does not detect (check_coexec.h). */
 enum wmma_hazards {
-    HAZARDS_COEXECUTION = 1, /* all, since other vector instructions run beside them */
-    HAZARDS_FACTORS,         /* one: the next WMMA has the result of a WMMA as A, B or index */
+    HAZARDS_COEXECUTION = 1, /* all, since other vector instructions run beside WMMA */
+    HAZARDS_FACTORS,         /* only: A, B or index of a WMMA is the previous WMMA's result */
 };
 
 struct isa {
@@ -19,21 +19,21 @@ struct isa {
                                        NULL; NULL: it has all */
     enum wmma_hazards wmma_hazards; /* 0: the rules of MFMA apply */
     const char *name;               /* processor name, such as "gfx942" */
-    const char *brand;              /* before the product in the device's name */
-    const char *features;           /* in gcnArchName, after `name` */
-    uint8_t machine;                /* EF_AMDGPU_MACH */
-    uint16_t version;               /* hipDeviceAttributeGcnArch */
-    uint16_t capability;            /* major * 10 + minor */
-    uint8_t lanes;                  /* of a wave */
-    uint8_t wave_slots;             /* per SIMD; a compute unit has 4 SIMDs */
-    uint8_t groups;                 /* the most workgroups of several waves on a compute unit */
-    uint8_t user_sgprs;             /* the most user SGPRs of a kernel */
-    uint16_t vgprs;                 /* per lane of a SIMD, AGPRs included */
-    uint8_t vgpr_granule;           /* unit of allocation */
-    uint8_t vgpr_unit;              /* gfx12: unit of a kernel descriptor's count */
-    uint32_t lds_bytes;             /* of a compute unit */
-    uint32_t lds_group;             /* of them, the most that a workgroup may use */
-    uint32_t lds_granule;           /* unit of allocation, bytes */
+    const char *brand;              /* words before the product in the device's name */
+    const char *features;      /* what gcnArchName has after `name`: ":sramecc+:xnack-" or "" */
+    uint8_t machine;           /* EF_AMDGPU_MACH of the ELF header */
+    uint16_t version;          /* hipDeviceAttributeGcnArch */
+    uint16_t capability;       /* major * 10 + minor */
+    uint8_t lanes;             /* of a wave */
+    uint8_t wave_slots;        /* per SIMD; a compute unit has 4 SIMDs */
+    uint8_t groups;            /* the most workgroups of several waves on a compute unit */
+    uint8_t user_sgprs;        /* the most user SGPRs of a kernel */
+    uint16_t vgprs;            /* per lane of a SIMD, AGPRs included */
+    uint8_t vgpr_granule;      /* VGPRs are allocated in multiples of this number */
+    uint8_t vgpr_unit;         /* gfx12: VGPRs per unit of the kernel descriptor's count */
+    uint32_t lds_bytes;        /* of a compute unit */
+    uint32_t lds_group;        /* part of lds_bytes that one workgroup may use at most */
+    uint32_t lds_granule;      /* unit of allocation, bytes */
     const uint8_t *lds_clocks; /* clocks in which LDS transfers a wave's data, by dwords per lane */
     uint16_t lds_phase_bytes;  /* gfx12: bytes of neighbouring lanes in a phase of LDS */
     uint32_t l2_bytes;
@@ -42,7 +42,7 @@ struct isa {
     bool upper_vgprs;           /* 1,024 VGPRs; private memory's flat addresses name the lane */
     bool clusters;              /* launches may have clusters of workgroups */
     uint32_t checks;            /* enum check_bits: checks that know its rules */
-    const uint8_t *counter_max; /* by enum wait_counter */
+    const uint8_t *counter_max; /* largest value of each counter, by enum wait_counter */
     bool (*fields)(struct inst *in); /* reads the operands, see decode_fields.h */
     /* Sets unused bits of an instruction of INST_MAX_DWORDS dwords as LLVM's disassembler requires
      * them; NULL: it accepts what all assemblers emit. */

@@ -21,11 +21,12 @@ struct hipsim_mem_place {
     uint64_t size;
 };
 
-/** Shares the allocation around `address` from there to its end. Its bytes count as written, since
- *  other processes may write them. False with errno set on failure. */
+/** Shares the bytes from `address` to the end of its allocation, and sets *place to them. The bytes
+ *  count as written, since other processes may write them. False with errno set on failure. */
 bool hipsim_mem_share(uint64_t address, struct hipsim_mem_place *place);
 
-/** Makes an allocation's pages private again. Call it before freeing the allocation. */
+/** Makes all pages of the allocation around `address` private again. Call it before freeing the
+ * allocation. */
 void hipsim_mem_unshare(uint64_t address);
 
 /** Maps another process's bytes as memory of `device`, without using up memory of the device. NULL

@@ -48,6 +48,7 @@ struct metadata {
 bool metadata_read(const void *data, size_t size, struct metadata *metadata, char *why,
                    size_t why_size);
 void metadata_free(struct metadata *metadata);
+/** Frees what a kernel's metadata point to, and zeroes the struct. */
 void kernel_metadata_clear(struct kernel_metadata *kernel);
 
 /** Returns the size of the arguments that the caller passes, without the hidden ones, in bytes. */

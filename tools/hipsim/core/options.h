@@ -8,7 +8,7 @@
 #define OPTION_TEXT 256 /* buffer size of a text option in bytes */
 
 struct options {
-    uint64_t targets; /* see options_part() */
+    uint64_t targets; /* 1 + PART_* of each GPU, 4 bits each; see options_part() */
     uint64_t devices;
     uint64_t memory_gib; /* 0: as the real GPU */
     uint64_t checks;     /* enum check_bits */

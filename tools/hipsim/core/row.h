@@ -81,7 +81,7 @@ enum row_flags {
     ROW_SMEM = 1 << 4,
     ROW_LDS = 1 << 5, /* DS */
     ROW_BRANCH = 1 << 6,
-    ROW_KINDS = (1 << 7) - 1, /* those above, which struct counters counts */
+    ROW_KINDS = (1 << 7) - 1, /* the kinds of instructions, which struct counters counts */
     ROW_SHARED = 1 << 7,      /* visible to other waves or ordered with their instructions: the wave
                           * scheduler stops there */
     ROW_TRANS = 1 << 8,
@@ -117,7 +117,7 @@ struct op_row {
     uint16_t dst, dst2; /* enum operand_type */
     uint16_t src[INST_MAX_SRC];
     uint32_t flags;       /* enum row_flags */
-    uint8_t targets;      /* enum gfx_target bits, 0: both */
+    uint8_t targets;      /* enum gfx_target bits; 0: gfx942 and gfx950 */
     uint8_t wait;         /* 1 + enum wait_counter that counts the operation, 0: none */
     uint8_t wait_also;    /* the same for a second counter */
     uint32_t arg;         /* table-specific: a shape, a size, an index */
@@ -135,7 +135,8 @@ const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *t
 /* Returns the lanes in which all registers of a source are valid. */
 uint64_t src_valid(const struct wave *w, const struct opnd *o);
 
-/* Returns a scalar source's value of one or two dwords, and its validity. VGPRs are not scalar. */
+/* Return the value of a scalar source of one or two dwords, and whether all of its bits are valid.
+ * `o` is no VGPR or AGPR. */
 uint64_t src_scalar(const struct wave *w, const struct opnd *o);
 bool src_scalar_valid(const struct wave *w, const struct opnd *o);
 /* Returns the valid bits of a scalar source of one or two dwords. A lane mask is valid lane by
@@ -147,8 +148,8 @@ uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
 bool m0_defined(struct wave *w, const struct inst *in, uint32_t bits, const char *what);
 
 /*
- * Writes dwords rows from `rows` to the destination in the lanes of `mask`, and sets their validity
- * to `valid`. `rows` may be the destination itself.
+ * Writes o->dwords rows of 64 lanes from `rows` to the destination in the lanes of `mask`, and sets
+ * their validity to `valid`. `rows` may be the destination itself.
  */
 void dst_write_rows(struct wave *w, const struct opnd *o, const uint32_t *rows, uint64_t mask,
                     uint64_t valid);

@@ -10,7 +10,8 @@
 
 #include "worker.h"
 
-/** Starts a time slice in which the workgroup is watched. Without memory it is not watched. */
+/** Starts a time slice in which the workgroup is watched. If an allocation fails, it is not
+ *  watched. */
 void spin_watch(struct worker *k);
 
 /** Starts a time slice in which the workgroup is not watched. */

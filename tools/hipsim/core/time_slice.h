@@ -14,13 +14,14 @@ void slice_begin(struct worker *k, uint64_t index);
  */
 bool slice_run(struct worker *k, bool brief);
 
-/** Ends a workgroup in which no wave can run. False after a fault, including a deadlock. */
+/** Ends a workgroup in which no wave can run: it has ended, or its waves wait for each other. False
+ * after a fault, including a deadlock. */
 bool slice_end(struct worker *k);
 
 /** Returns the wave's next instruction, NULL after a fault. */
 const struct inst *slice_fetch(const struct code_slots *code, struct wave *w);
 
-/** Executes a fetched instruction. */
+/** Executes `in`, which slice_fetch() has returned, and advances the wave. */
 void slice_step(struct worker *k, struct wave *w, const struct inst *in);
 
 /** Opens the barrier if every wave that has not ended has reached it. */

@@ -53,8 +53,8 @@ struct late_lds {
 };
 #define LATE_LOADS 64u
 
-/** Saves the LDS bytes that a load with the lanes of `to` is about to overwrite. NULL if no lane
- *  loads. */
+/** Saves the LDS bytes that a load with the lanes of `to` is about to overwrite: `size` bytes of
+ *  lane l at first + l * size. Returns NULL if no lane loads. */
 struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first, unsigned size);
 
 /** Issues a load to LDS that has already written its data. `e` is the result of lds_keep(). */
@@ -69,12 +69,13 @@ struct lds_range {
  *  range to them. */
 void lds_mark(struct wave *w, const struct lane_mem *to, unsigned bytes, struct lds_range *range);
 
-/** Counts an operation that has marked the bytes of `range`; once waited for they are there. */
+/** Counts in `counter` an operation that has marked the bytes of `range` by lds_mark(). When the
+ *  wave has waited for it, the bytes are no longer in flight. */
 void lds_issue_range(struct wave *w, const struct inst *in, enum wait_counter counter,
                      const struct lds_range *range);
 
-/** Records how close the instruction at `offset` came to data that arrive at `arrival` without a
- *  wait. */
+/** Records the distance in clocks between the wave's clock and `arrival`, if it is the least so
+ *  far. The instruction at code offset `offset` uses these data without a wait. */
 void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, uint64_t offset);
 
 /** Prepares LDS for an access of the wave: its bytes become the ones at the wave's clock. */
@@ -83,8 +84,8 @@ void lds_touch(struct wave *w, const struct inst *in, const struct lane_mem *m);
 /** Delivers all loads that arrive by `clock`. The clocks of all waves must have reached it. */
 void lds_deliver(struct workgroup *wg, uint64_t clock);
 
-/** Returns the load to this byte of LDS that has no wait yet, and its wave; NULL if there is
- *  none. */
+/** Returns a load to this byte of LDS that its wave has not waited for, and sets *wave to that
+ *  wave's index. NULL if there is none. */
 const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte, uint32_t *wave);
 
 /** Updates LDS after the wave has waited for the load `p`. */

@@ -156,7 +156,7 @@ struct wave {
     uint64_t grid_opened;
 
     bool acted;               /* the wave has stored to global memory or LDS */
-    bool went_round;          /* the wave has taken a branch on EXEC being zero */
+    bool went_round;          /* the wave has taken an s_cbranch_execz */
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
     uint64_t barrier_at;      /* code offset of that barrier */
 
@@ -165,7 +165,7 @@ struct wave {
     uint16_t outstanding;            /* sum of npending */
     /* The last read of a register before the wait for its load. */
     struct stale_read {
-        bool any;
+        bool any;  /* there was such a read */
         char file; /* 'v', 'a', 's' */
         uint16_t reg;
         uint64_t read, load; /* code offsets of the two instructions */
@@ -173,7 +173,7 @@ struct wave {
     uint64_t busy[VGPR_FILE / 64]; /* rows that an outstanding operation writes, from v[0] on */
     uint64_t busy_s[SGPR_FILE / 64];
     bool scc_busy;                        /* an outstanding operation has sets_scc */
-    uint64_t last_arrival[WAIT_COUNTERS]; /* of the ordered operations */
+    uint64_t last_arrival[WAIT_COUNTERS]; /* clock: arrival of the last ordered operation */
     struct kept *kept;                    /* wait.h */
     uint64_t kept_used[2];                /* bit per slot */
     uint8_t keeping;                      /* slot of the load that is executing */
@@ -235,9 +235,9 @@ struct workgroup {
     void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
     bool unsettled;          /* call checks_settle() after the current instruction */
     uint8_t fetches;         /* bit per check that watches and has fetched() */
-    uint32_t at_barrier;
-    uint64_t barriers;     /* openings so far of its own and of named barriers: the epoch */
-    uint64_t opened;       /* number of openings of the workgroup's own barrier */
+    uint32_t at_barrier;     /* number of waves at the workgroup's own barrier */
+    uint64_t barriers;       /* openings so far of its own and of named barriers: the epoch */
+    uint64_t opened;         /* number of openings of the workgroup's own barrier */
     uint64_t signal_clock; /* gfx1250: the largest clock of a wave when it signalled that barrier */
     uint64_t opened_clock; /* the clock at which that barrier last opened */
 };
@@ -269,9 +269,9 @@ struct fault {
     enum fault_kind kind;
     uint32_t workgroup[3];
     uint32_t wave;
-    uint64_t lanes;
+    uint64_t lanes; /* lanes at fault, as a bit mask; 0: no lane in particular */
     uint64_t pc;
-    int64_t offset;  /* offset from the kernel's entry */
+    int64_t offset;  /* pc - address of the kernel's entry, in bytes */
     char text[2048]; /* the whole report, several lines */
 };
 
@@ -346,11 +346,10 @@ struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
 
-/* A barrier of global wave sync, or of a cluster. `left` signals are missing, besides the one that
- * opens it: of waves, or of a cluster's workgroups. */
+/* A barrier of global wave sync, which waves signal, or of a cluster, which workgroups signal. */
 struct grid_barrier {
-    uint32_t left;
-    uint64_t opened;
+    uint32_t left;        /* signals that are missing, minus 1: the signal at 0 opens it */
+    uint64_t opened;      /* number of openings */
     uint64_t opened_tick; /* of a cluster, if launch->timed: clock of the latest opening */
 };
 enum { GRID_BARRIERS = 64 };
@@ -386,7 +385,7 @@ struct launch {
     uint32_t checks; /* enum check_bits */
     enum wave_order order;
     uint64_t seed;
-    uint64_t budget;     /* instructions per wave, 0: none */
+    uint64_t budget;     /* the most instructions per wave; 0: no limit */
     uint32_t threads;    /* host threads, 0: one per core */
     uint32_t latency;    /* factor of the latencies of loads; 0: 1 */
     uint32_t keep_going; /* enum check_bits: findings that do not stop the launch, see
@@ -400,7 +399,7 @@ struct launch {
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* private to the engine */
     struct grid_barrier *cluster_barrier;            /* by cluster; private to the engine */
     const struct gfx_part *part; /* for the timing model; NULL: the target's first part */
-    bool follows;                /* it follows another kernel of its graph */
+    bool follows;                /* true: another kernel of the same graph launch ran before */
     bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
     struct tensor_lines *tensor; /* lines of the latest copy; NULL: not recorded */
@@ -512,6 +511,7 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
  */
 bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind);
 
+/* Frees launch->first_finding and what follows it. */
 void launch_forget_findings(struct launch *launch);
 
 /*

@@ -47,7 +47,7 @@ struct worker {
     uint32_t lanes;      /* of a wave */
     bool busy;           /* its workgroup has not ended */
     uint64_t steps_left; /* of the time slice; 0: it is over */
-    uint64_t step;       /* instructions per step (a power of two) minus 1 */
+    uint64_t step;       /* bit mask: instructions per step, a power of two, minus 1 */
     uint64_t slices;     /* time slices of this workgroup, without brief ones */
     bool paused;         /* the workgroup may be waiting for others, so the host alternates between
                      * workgroups */
