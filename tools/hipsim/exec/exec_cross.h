@@ -5,10 +5,12 @@
 
 #include "row.h"
 
-/* Extracts the selected byte or word of every lane, zero- or sign-extended. Returns `to`. */
+/* Extracts from each lane of `from` the byte or word that o->sel selects, sign-extended if o->sext,
+ * else zero-extended. Writes a row to `to` and returns `to`. */
 const uint32_t *sdwa_select(const struct opnd *o, const uint32_t *from, uint32_t *to);
 
-/* Inserts a result at dst_sel; dst_unused decides the other bits of the old destination. */
+/* Moves the result in row `d` to the byte or word in->dst_sel, in place. in->dst_unused decides the
+ * other bits: zeros, copies of the sign, or the bits of row `old`. */
 void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d);
 
 #endif

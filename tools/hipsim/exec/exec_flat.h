@@ -6,7 +6,7 @@
 #include "row.h"
 
 /** Computes the global address of each lane: vaddr + offset, or saddr + vaddr + offset. False after
- * a report that an operand is undefined in `lanes`. */
+ * a report that an operand is undefined in some of `lanes`. */
 bool flat_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                     uint64_t addr[WAVE_LANES]);
 

@@ -16,9 +16,9 @@ struct buffer_resource {
     uint32_t stride;
     uint64_t num_records;
     uint32_t soffset;
-    uint16_t select; /* three bits per component, for format loads */
+    uint16_t select; /* format accesses: source of each component, three bits each */
     uint8_t num_format, data_format;
-    uint8_t index_stride;
+    uint8_t index_stride; /* swizzled: number of indices, 8 to 64 */
     bool add_tid, swizzled;
     bool within_stride; /* GFX12: the offset must be less than the stride, too */
     bool by_index;      /* gfx1201: num_records counts indices, also without idxen */

@@ -4,7 +4,7 @@
 
 #include "decode.h"
 
-/* Writes one or two scalar registers with their defined bits. */
+/* Writes `value` to one or two scalar registers, with `valid` as the mask of its defined bits. */
 void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t valid);
 
 /* Reports lanes that skipped a barrier, and remembers which lanes skip this one. */

@@ -26,7 +26,8 @@ static inline struct known known32(uint64_t value, uint64_t bits)
 static inline uint64_t known_least(struct known k) { return k.value & k.bits; }
 static inline uint64_t known_most(struct known k) { return k.value | ~k.bits; }
 
-/* Returns the defined carries into each bit of a + b + carry; carry is 0 or 1, or undefined. */
+/* Returns a mask of the bits of a + b + carry whose incoming carry is defined. The carry of bit 0
+ * is undefined if `carry_known` is false. */
 static inline uint64_t known_carries(struct known a, struct known b, bool carry, bool carry_known)
 {
     const uint64_t most = known_most(a) + known_most(b) + (uint64_t)(carry || !carry_known);
@@ -36,7 +37,7 @@ static inline uint64_t known_carries(struct known a, struct known b, bool carry,
     return zero | one;
 }
 
-/* Returns the defined bits of a + b + carry. The sum has to fit in 64 bits. */
+/* Returns a mask of the defined bits of a + b + carry. The sum has to fit in 64 bits. */
 static inline uint64_t known_sum(struct known a, struct known b, bool carry, bool carry_known)
 {
     return a.bits & b.bits & known_carries(a, b, carry, carry_known);

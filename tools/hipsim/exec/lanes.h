@@ -31,7 +31,7 @@ struct lanes {
     const uint32_t *s[4]; /* T_MASK sources are rows of 0 or ~0 */
     struct wave *w;
     const struct inst *in;
-    uint64_t exec;
+    uint64_t exec; /* lanes that execute, as a bit mask */
 };
 
 typedef void (*lane_fn)(struct lanes *x);
@@ -195,7 +195,7 @@ static inline uint32_t f64_to_f16_nearest(double x)
     return (uint32_t)(u >> 48 & 0x8000) | (is_nan ? nan : r);
 }
 
-/* Returns |m| in f16, from single precision, rounded to nearest even. */
+/* Returns the f16 bits of m >= 0, rounded to nearest even. */
 static inline uint32_t f16_magnitude_nearest(float m)
 {
     const float top = as_f32(f32_bits(m < 0x1p-14f ? 0x1p-14f : m) & 0x7f800000);
@@ -203,7 +203,8 @@ static inline uint32_t f16_magnitude_nearest(float m)
     return f32_bits(((m + magic) - magic) * 0x1p-112f) >> 13;
 }
 
-/* Truncates to f16 and adds 1 if that is inexact and `away` (rounding away from zero). */
+/* Returns the f16 bits of m >= 0, truncated. If `away`, an inexact result is the next larger number
+ * instead. */
 static inline uint32_t f16_magnitude_directed(float m, bool away)
 {
     const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
@@ -212,7 +213,8 @@ static inline uint32_t f16_magnitude_directed(float m, bool away)
     return r + (away & (f16_to_f32(r) < m));
 }
 
-/* Converts to f16. A NaN keeps sign and top payload bits and becomes quiet. */
+/* Returns the f16 bits of x, rounded as `mode` says. A NaN keeps its sign and top payload bits, and
+ * becomes quiet. */
 static inline uint32_t f32_to_f16(float x, enum rounding mode)
 {
     const uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
@@ -232,7 +234,8 @@ static inline uint32_t f32_to_f16(float x, enum rounding mode)
 
 #define ROW_HALVES (2 * WAVE_LANES)
 
-/* Splits a row into halves, low ones first; a NaN may become quiet. */
+/* Converts the f16 halves of 64 dwords to 128 floats: f[2 i] is the low half of row[i], f[2 i + 1]
+ * the high half. A NaN may become quiet. */
 static inline void widen_halves(const uint32_t *row, float *f)
 {
 #if defined(__AVX512F__)
@@ -250,8 +253,8 @@ static inline void widen_halves(const uint32_t *row, float *f)
 #endif
 }
 
-/* Reverses widen_halves(), rounding like f32_to_f16(); `mode` is a constant where this is
- * inlined. */
+/* Converts 128 floats to the f16 halves of 64 dwords, in the order of widen_halves(). Rounds like
+ * f32_to_f16(). `mode` is a constant at each call. */
 static inline __attribute__((always_inline)) void narrow_halves(const float *f, uint32_t *row,
                                                                 const enum rounding mode)
 {

@@ -63,7 +63,8 @@ enum atomic_op {
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction);
 
-/** Returns the lanes with an initialised byte in every dword of [first, first + bytes); bytes <= 8.
+/** Returns the lanes with an initialised byte in every dword of bytes [first, first + bytes) of
+ *  their access; bytes <= 8.
  *  One byte suffices, since compilers load the last dword of odd arrays and padded structures
  *  whole. */
 uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes);
@@ -71,14 +72,15 @@ uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigne
 /** Sets the shadow of bytes [first, first + bytes) of each lane: defined for lanes in `valid`. */
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid);
 
-/** True if any of these bytes of global memory (at most 32) is initialised. */
+/** True if any of the `bytes` bytes at a global address is initialised; bytes <= 32. */
 bool mem_holds_data(uint64_t address, unsigned bytes);
 
 /** Returns the initialised bits of lane l's dword at byte `first` of its access. */
 uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsigned l,
                           unsigned first);
 
-/** Sets the shadow of that dword by bytes: a byte with a defined bit counts as defined. */
+/** Sets the shadow of lane l's dword at byte `first` of its access. A byte counts as initialised if
+ *  any of its bits in `bits` is set. */
 void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigned first,
                    uint32_t bits);
 
@@ -126,7 +128,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
                      uint32_t arg);
 
 /**
- * True if M0 disables a load to LDS. Triton gives 0x7fffffff to waves that must not load. The
+ * True if M0 disables a load to LDS. Triton sets M0 to 0x7fffffff in waves that must not load. The
  * machine then drops a buffer load, fetches nothing, and counts it as outstanding (triton pull
  * request 9679). Other addresses beyond the end are reported, and so are global loads.
  */

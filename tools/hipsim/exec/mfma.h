@@ -51,9 +51,9 @@ struct mfma_job {
     const uint32_t (*c)[MFMA_LANES]; /* the same rows as d, or no row of d */
     uint32_t (*d)[MFMA_LANES];
     uint8_t cbsz, abid, blgp;          /* broadcast controls; 0 if they encode a format */
-    uint8_t negate;                    /* f64: bit 0 A, bit 1 B, bit 2 C */
-    const uint32_t *index;             /* sparse: two bits per stored element of A, */
-    uint8_t index_shift;               /* starting at this bit */
+    uint8_t negate;                    /* f64: bit 0 negates A, bit 1 B, bit 2 C; else 0 */
+    const uint32_t *index;             /* sparse: row with two bits per stored element of A */
+    uint8_t index_shift;               /* bit of the dword at which a lane's indices begin */
     const uint32_t *scale_a, *scale_b; /* E8M0 exponents, in lane i + m * (k / 32), or NULL */
     uint8_t scale_a_shift, scale_b_shift;
     bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; ignored for f64 */
@@ -179,8 +179,9 @@ static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigne
     }
 }
 
-/** Computes a fused step: n products, their exponents without the scale, and c. It is exact and
- *  slow; the vector kernels call it for cases they cannot handle. */
+/** Returns c + the n products * 2^scale, summed as the hardware does. exponent[] has the products'
+ *  exponents, without `scale`. With `two_stage` products of even and of odd index are summed
+ *  separately first. Slow: vector kernels call it for cases that they cannot handle. */
 float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
                       bool two_stage);
 
@@ -194,8 +195,8 @@ unsigned mfma_blgp_lane(unsigned lane, unsigned blgp);
 /** Runs the job with the kernels for host_isa(). */
 void mfma_run(const struct mfma_job *job);
 
-/** Replaces results that have overflowed by the largest number; see mfma_saturate.c. `d` is the
- *  job's result. The job's operands must be unchanged. */
+/** Replaces overflowed elements of `d`, the job's result, by the largest finite number of their
+ *  sign; see mfma_saturate.c. The job's operands must be unchanged. */
 void mfma_clamp(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES]);
 
 void mfma_run_plain(const struct mfma_job *job);

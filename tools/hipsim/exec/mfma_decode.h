@@ -30,13 +30,14 @@ struct operands {
 /** Decodes A and B of `block`, in any float format except f64. */
 void JOIN(mfma_decode, ISA)(struct operands *o, const struct mfma_job *job, unsigned block);
 
-/** Copies B with its lanes rearranged by BLGP, up to 8 rows. */
+/** Copies B, up to 8 rows, to `moved`. Lane l gets lane mfma_blgp_lane(l, job->blgp). */
 void JOIN(mfma_move_lanes, ISA)(const struct mfma_job *job, uint32_t (*moved)[MFMA_LANES]);
 
 /** Runs a job of INT8 operands. */
 void JOIN(mfma_run_i8, ISA)(const struct mfma_job *job);
 
-/** Lists the line of B for each stored element of row i of a sparse A. */
+/** Sets lines[k] to the line of B that the k-th stored element of row i of a sparse A
+ * multiplies. */
 static inline void mfma_select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
 {
     for (unsigned k = 0; k < job->shape.k / 2u; k++)

@@ -65,7 +65,7 @@ static inline vec_b load_b(const int8_t *p)
     return v;
 }
 
-/* Load part `part` of bytes or 16-bit numbers, widened to 32 bits. */
+/* Load elements PART_COLS * part onward of bytes, or of 16-bit numbers, widened to 32 bits. */
 static inline vec_i widen_ub(const uint8_t *p, unsigned part)
 {
     part_ub h;
@@ -114,7 +114,7 @@ static inline vec_b vec_min_b(vec_b a, vec_b b)
 #endif
 }
 
-/* Adds with saturation. */
+/* Returns a + b, saturated to -128 .. 127. */
 static inline vec_b vec_add_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
@@ -178,7 +178,7 @@ static inline vec_b vec_quad(uint32_t bytes)
     return (vec_b)((quads){0} + bytes);
 }
 
-/* Shifts arithmetically; 31 or more leaves the sign. */
+/* Shifts each lane of v right by `by` bits, arithmetically. 31 or more bits yield 0 or -1. */
 static inline vec_i vec_shr(vec_i v, vec_i by)
 {
 #if defined(__AVX512F__)
@@ -203,7 +203,7 @@ static inline vec_i vec_max_i(vec_i a, vec_i b)
 #endif
 }
 
-/* Returns floor(v / 4), rounded to odd if inexact. */
+/* Returns v / 4 rounded to odd: floor(v / 4), with bit 0 set if v is no multiple of 4. */
 static inline vec_i vec_quarter_to_odd(vec_i v)
 {
 #if defined(__AVX512F__)
@@ -215,7 +215,7 @@ static inline vec_i vec_quarter_to_odd(vec_i v)
 #endif
 }
 
-/* Stores the lanes as bytes; they must fit. */
+/* Stores each lane as a byte at p. Lanes must be in -128 .. 127. */
 static inline void narrow_b(int8_t *p, vec_i v)
 {
 #if defined(__AVX512F__)
@@ -252,7 +252,7 @@ static inline vec_f vec_pick(vec_i mask, vec_f yes, vec_f no)
     return (vec_f)((mask & (vec_i)yes) | (~mask & (vec_i)no));
 }
 
-/* Broadcasts x. Uses its bits, because the compiler would treat 0 + x as an addition. */
+/* Returns x in every lane. Uses its bits, because the compiler would treat 0 + x as an addition. */
 static inline vec_f vec_f_from(float x)
 {
     int32_t bits;
@@ -261,10 +261,10 @@ static inline vec_f vec_f_from(float x)
     return (vec_f)((vec_i){0} + bits);
 }
 
-/* Adds with wrap-around, which is allowed in lanes with unused results. */
+/* Returns a + b modulo 2^32. Lanes whose results are unused may overflow. */
 static inline vec_i vec_add(vec_i a, vec_i b) { return (vec_i)((vec_u)a + (vec_u)b); }
 
-/* Adds the products of both 16-bit halves. */
+/* Returns, in each lane, low(a) * low(b) + high(a) * high(b) of signed 16-bit halves. */
 static inline vec_i vec_dot_halves(vec_u a, vec_u b)
 {
 #if defined(__AVX512F__)
@@ -281,10 +281,10 @@ static inline vec_i vec_shl(vec_i v, int by) { return (vec_i)((vec_u)v << by); }
 
 static inline vec_f vec_to_f(vec_i v) { return __builtin_convertvector(v, vec_f); }
 
-/* Truncates; the caller guarantees the range. */
+/* Rounds toward zero. The values must be in the range of int32. */
 static inline vec_i vec_to_i(vec_f v) { return __builtin_convertvector(v, vec_i); }
 
-/* Rounds down. */
+/* Rounds toward minus infinity. The values must be in the range of int32. */
 static inline vec_i vec_floor(vec_f v)
 {
 #if defined(__AVX512F__)

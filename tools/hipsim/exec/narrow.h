@@ -27,7 +27,7 @@ static const struct narrow fp6_mx = {6, 3, 1, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow bf6_mx = {6, 2, 3, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow fp4_mx = {4, 1, 1, 0x7, 0x7, 0x7, false, true};
 
-/* Returns the value of a code, exactly. */
+/* Returns the value of `code`, a number in format `f`, exactly. */
 static inline float narrow_decode(const struct narrow *f, uint32_t code)
 {
     uint32_t sign = code >> (f->bits - 1) & 1;
@@ -49,7 +49,8 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     return as_f32(u | sign << 31);
 }
 
-/* Adds the sign, infinities and NaNs to a rounded magnitude. */
+/* Returns the code of x in format `f`. `r` is the code of its rounded magnitude, which may be above
+ * f->max. Adds the sign, and handles overflow, infinities and NaNs. */
 static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r, bool saturate)
 {
     uint32_t u = f32_bits(x), sign = u >> 31, mag = u & 0x7fffffff;
@@ -63,8 +64,9 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
 }
 
 /*
- * Rounds to nearest even by an addition, like f16_magnitude_nearest(). `saturate` is
- * MODE.FP16_OVFL: overflow and infinity give the largest number (CDNA4 ISA, 7.3).
+ * Returns the code of x in format `f`, rounded to nearest even by an addition, like
+ * f16_magnitude_nearest(). `saturate` is MODE.FP16_OVFL: overflow and infinity give the largest
+ * number (CDNA4 ISA, 7.3).
  */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {

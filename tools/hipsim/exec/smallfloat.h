@@ -30,7 +30,7 @@ static inline uint32_t bits_from_float(float f)
 
 static inline float f32_from_bf16(uint16_t h) { return float_from_bits((uint32_t)h << 16); }
 
-/** Rounds to nearest even; NaN stays a (quiet) NaN. */
+/** Returns the bits of f as bf16, rounded to nearest even. A NaN becomes a quiet NaN. */
 static inline uint16_t bf16_from_f32(float f)
 {
     uint32_t u = bits_from_float(f);
@@ -52,7 +52,8 @@ static inline float f32_from_f16(uint16_t h)
     return sign ? -f : f;
 }
 
-/** Rounds to nearest even, overflow to infinity; NaN stays a (quiet) NaN. */
+/** Returns the bits of f as fp16, rounded to nearest even. Overflow yields infinity, a NaN becomes
+ *  a quiet NaN. */
 static inline uint16_t f16_from_f32(float f)
 {
     uint32_t u = bits_from_float(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;

@@ -17,7 +17,7 @@ bool host_isa_supported(enum host_isa isa);
  */
 void host_isa_force(enum host_isa isa);
 
-/* Returns the instruction set in use. */
+/* Returns the host instruction set whose kernels later decoding uses. */
 enum host_isa host_isa(void);
 
 /*

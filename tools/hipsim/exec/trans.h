@@ -8,7 +8,8 @@
 
 #include "lanes.h"
 
-/* Rounds to the nearest integer. From 2^51 on every binary32 value is an integer already. */
+/* Rounds to the nearest integer, ties to even. |a| >= 2^51 is returned as it is: a is a widened
+ * binary32 value, so an integer. */
 static inline double nearest(double a)
 {
     const double magic = 0x1.8p52, r = (a + magic) - magic;
@@ -91,6 +92,7 @@ static inline double sin_quarter(double r)
     return fabs(r) == 0.25 ? copysign(1.0, r) : p * z * t + t;
 }
 
+/* Returns r with |r| <= 0.25 and sin(2 pi r) = sin(2 pi x). */
 static inline double fold_turns(double x)
 {
     double r = x - nearest(x);
@@ -99,8 +101,8 @@ static inline double fold_turns(double x)
 }
 
 /*
- * V_SIN, V_COS: the argument is in revolutions, of any magnitude; NaN for infinities (CDNA4 ISA,
- * V_SIN_F32).
+ * Return sin(2 pi x) and cos(2 pi x), for V_SIN and V_COS. x has any magnitude; infinities yield
+ * NaN (CDNA4 ISA, V_SIN_F32).
  */
 static inline double sin_turns(double x)
 {
