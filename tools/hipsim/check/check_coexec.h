@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of the hazard check for gfx1250: how many independent vector instructions must follow
- * WMMA and transcendentals. */
+/* The rules of the hazard check for gfx1250 and gfx1201: how many independent vector instructions
+ * must follow WMMA and transcendentals. */
 #ifndef HIPSIM_CHECK_COEXEC_H
 #define HIPSIM_CHECK_COEXEC_H
 

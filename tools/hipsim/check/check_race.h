@@ -78,18 +78,19 @@ struct race_global *race_global_create(struct race_shadow *shadow, const struct 
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
 /** Releases what the workgroup did before its last barrier and the wave since then. Returns the
- *  stamp. */
+ *  number (stamp) of the release. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
 /** Makes the wave acquire all releases so far. */
 void race_global_acquire(struct race_global *g, const struct wave *w);
-/** Notes that the workgroup has executed buffer_wbl2 or buffer_inv. */
+/** Records that the workgroup has executed `in`, a buffer_wbl2 or buffer_inv. */
 void race_global_cache(struct race_global *g, const struct inst *in);
 /** Merges what the workgroup's waves have acquired, when its barrier opens. */
 void race_global_barrier(struct race_global *g, const struct workgroup *wg);
 /** Checks an access to global memory: accessed() of the race check. */
 bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
                         const struct lane_mem *m, unsigned bytes, enum mem_direction direction);
-/** Decides the stores to global memory: settle() of the race check. */
+/** Evaluates the wave's recorded stores to global memory, and reports the races among them:
+ *  settle() of the race check. */
 void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in);
 
 #endif

@@ -21,7 +21,8 @@ struct race_clocks {
     uint32_t seen[CLOCK_WAVES][CLOCK_WAVES]; /* [a][b]: the last release of b that a has acquired */
     uint32_t tag[CLOCK_LOCATIONS];           /* base + 1 of the workgroup that used the location
                                               * last */
-    uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES];
+    uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES]; /* by location: the last release of each wave that
+                                                  * was published there */
 };
 
 /** Starts another workgroup, without any order among its waves. */

@@ -26,9 +26,11 @@ struct collision {
     uint8_t old[RACE_GRANULE];
 };
 
-/** Saves the bytes of the granule at `address` before the store. */
+/** Initialises *k for a store that collides with `other`: saves the bytes of the granule at
+ *  `address`. `mask` has a bit per byte that the store writes. Call it before the store. */
 void collision_keep(struct collision *k, const struct race_other *other, uint64_t address,
                     uint16_t mask);
+/** True if the store has changed any of the saved bytes of `mask`. */
 bool collision_changed(const struct collision *k);
 
 /* State of a workgroup. */

@@ -58,7 +58,7 @@ bool reads_unwaited(const struct race_reads *r, const struct wave *w);
 bool reads_keep(struct race_reads *r, const struct wave *w, const struct inst *in,
                 const struct lane_mem *m, unsigned dwords, uint32_t first, uint32_t end);
 
-/** Notes a store of `w` to [first, end). */
+/** Records that `in`, executed by `w`, stores to LDS bytes [first, end). */
 void reads_store(struct race_reads *r, const struct wave *w, const struct inst *in, uint32_t first,
                  uint32_t end);
 

@@ -35,7 +35,7 @@ static inline bool registers_of(struct registers *r, const struct opnd *o,
     return found;
 }
 
-/** Adds all of `from`. True if the set has grown. */
+/** Adds the registers of `from` to `to`. True if `to` has grown. */
 static inline bool registers_join(struct registers *to, const struct registers *from)
 {
     bool grown = false;
