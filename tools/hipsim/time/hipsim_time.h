@@ -74,11 +74,11 @@ struct hipsim_time_report {
     bool together;              /* all workgroups were timed, on all compute units at once */
     uint32_t workgroups_per_cu; /* occupancy */
     uint32_t waves_per_simd;
-    double cycles;           /* of the launch on the device, without launch overhead */
-    double workgroup_cycles; /* of the first timed workgroup */
-    double launch_us;        /* launch overhead, included in both times */
-    double max_mhz, us_at_max;
-    double power_mhz, us_at_power;  /* at the clock of the power law */
+    double cycles;                  /* of the launch on the device, without launch overhead */
+    double workgroup_cycles;        /* of the first timed workgroup */
+    double launch_us;               /* launch overhead, included in both times */
+    double max_mhz, us_at_max;      /* highest clock, and time of the launch at it */
+    double power_mhz, us_at_power;  /* clock of the power law, and time of the launch at it */
     double matrix_duty;             /* part of the hottest loop's time in which the matrix units
                                      * are busy */
     double matrix_fraction;         /* part of the device's matrix roofline, whole launch */
@@ -88,14 +88,14 @@ struct hipsim_time_report {
     double load_bytes, store_bytes; /* accessed by instructions; lanes at one address count once */
     double l2_sharers;              /* workgroups of an XCD that read the same lines; 0 if
                                      * `together` */
-    double tail;                    /* 1 - busy / (compute units * cycles) */
+    double tail;                    /* idle fraction: 1 - busy / (compute units * cycles), 0 to 1 */
     /* Occupancy of each XCD over the launch, which is cut into equal parts: used workgroup slots as
      * a fraction, 0 to 1. All 0 for more than 2^22 workgroups. */
     uint32_t xcds;
     float taken[HIPSIM_TIME_XCDS][HIPSIM_TIME_PARTS];
     double loop_bound;     /* lower bound of the hottest loop, clocks per iteration; 0: no loop */
     double loop_cycles;    /* modelled clocks per iteration of the hottest loop */
-    uint64_t issue_cycles; /* wave cycles of the timed workgroups */
+    uint64_t issue_cycles; /* cycles in which waves of the timed workgroups issue, summed */
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
     double valu_busy; /* part of the timed workgroups' clocks in which a SIMD's VALU port is busy,
                           * matrix instructions left out; 0 to 1 */

@@ -10,8 +10,8 @@
  * when a time lies after the last window. Zero-initialise. */
 enum { TIME_BUSY_WINDOWS = 1024 };
 struct time_busy {
-    uint64_t window;
-    double taken[HIPSIM_TIME_XCDS][TIME_BUSY_WINDOWS];
+    uint64_t window;                                   /* clocks per window */
+    double taken[HIPSIM_TIME_XCDS][TIME_BUSY_WINDOWS]; /* clocks, summed over slots */
 };
 
 /** Records that a slot of the XCD was in use from clock `start` to `end`. XCDs from

@@ -31,12 +31,12 @@ struct time_event {
     const struct wave *wave;
     const struct inst *in;
     const struct time_op *op;
-    unsigned slot;  /* wave slot; its SIMD is slot % 4 */
-    uint64_t ready; /* clock at which the wave reached the instruction */
-    uint64_t issued;
-    uint64_t done; /* clock at which its result is available */
+    unsigned slot;   /* wave slot; its SIMD is slot % 4 */
+    uint64_t ready;  /* clock at which the wave reached the instruction */
+    uint64_t issued; /* clock at which it issued */
+    uint64_t done;   /* clock at which its result is available */
     enum hipsim_stall cause;
-    uint64_t lanes_bytes; /* memory: bytes moved */
+    uint64_t lanes_bytes; /* memory: bytes that all lanes move */
 };
 
 struct time_sink {
@@ -60,13 +60,13 @@ struct time_cu_result {
     uint64_t drain;  /* part of `clocks` after the last instruction, until stores are in memory */
     uint64_t instructions;
     uint64_t waves;
-    uint64_t matrix_clocks;             /* sum over all SIMDs */
+    uint64_t matrix_clocks;             /* matrix units busy, summed over all SIMDs */
     uint64_t matrix_by[MATRIX_CLASSES]; /* matrix_clocks by operand class */
-    uint64_t valu_clocks;
-    uint64_t lds_clocks;    /* LDS banks busy */
-    uint64_t lds_conflicts; /* part of lds_clocks beyond one for each phase */
-    uint64_t l1_clocks;
-    uint64_t bytes[LEVEL_COUNT];
+    uint64_t valu_clocks;               /* VALU ports busy, summed over all SIMDs */
+    uint64_t lds_clocks;                /* LDS banks busy */
+    uint64_t lds_conflicts;             /* part of lds_clocks beyond one for each phase */
+    uint64_t l1_clocks;                 /* L1 busy */
+    uint64_t bytes[LEVEL_COUNT];        /* transferred from or to each level */
     uint64_t stall[HIPSIM_STALL_COUNT]; /* wave clocks */
     uint64_t issue;                     /* wave clocks spent issuing */
 };
@@ -123,10 +123,11 @@ void time_cu_recheck(struct time_cu *cu);
  * then false. A workgroup that has not ended is reported as a deadlock. */
 bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result);
 
+/* Adds the figures of `one` to `sum`. */
 void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *one);
 
-/* Prepare a launch for compute units, and undo that. time_end() restores the observer from before
- * time_begin(). If `ok` is false without a fault, it reports lack of memory. */
+/* Prepare a launch to be stepped by compute units, and undo that. time_end() restores the observer
+ * from before time_begin(). If `ok` is false without a fault, it reports lack of memory. */
 void time_begin(struct launch *launch);
 void time_end(struct launch *launch, const struct observer *observer, bool ok);
 

@@ -13,19 +13,19 @@
 
 struct time_device_setup {
     uint64_t workgroups;
-    uint32_t resident; /* workgroups per compute unit */
-    double extra;      /* clocks per workgroup beyond its instructions */
-    double idle_extra; /* `extra` of a workgroup that stores nothing */
-    bool warm_code;
+    uint32_t resident;            /* workgroups per compute unit */
+    double extra;                 /* clocks per workgroup beyond its instructions */
+    double idle_extra;            /* `extra` of a workgroup that stores nothing */
+    bool warm_code;               /* the code is in the instruction caches at the start */
     const struct time_sink *sink; /* receives the events of the first compute unit; NULL: none */
 };
 
 struct time_device_result {
-    struct time_cu_result sum; /* sum over all compute units */
-    double clocks;             /* until the last workgroup has ended and its stores are done */
-    double busy;               /* fraction of slot time in use, 0 .. 1 */
-    double first;              /* clocks of workgroup 0 */
-    struct time_busy over_time;
+    struct time_cu_result sum;  /* sum over all compute units */
+    double clocks;              /* until the last workgroup has ended and its stores are done */
+    double busy;                /* fraction of slot time in use, 0 .. 1 */
+    double first;               /* clocks of workgroup 0 */
+    struct time_busy over_time; /* occupancy of each XCD */
 };
 
 /* Runs and times the launch; launch->counters counts all of it. False after a fault. */

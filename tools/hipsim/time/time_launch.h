@@ -26,9 +26,11 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 struct time_loop {
     uint64_t first, last; /* code offsets of its first instruction and of the backward branch */
     double iterations;    /* per wave */
-    double clocks, bound; /* modelled and lower bound, of one wave per iteration */
+    double clocks, bound; /* of one wave per iteration: modelled, and lower bound */
     struct time_mix mix;  /* of one wave per iteration */
 };
+/* Finds the loop of a profile of `waves` waves in which most clocks are spent. False: the profile
+ * has no loop. */
 bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned waves_per_simd,
                        struct time_loop *loop);
 

@@ -14,7 +14,7 @@
 struct time_lds_cost {
     unsigned clocks;    /* LDS banks busy */
     unsigned floor;     /* part of `clocks` that remains without bank conflicts */
-    unsigned bus_bytes; /* transferred on the SIMD pair's bus */
+    unsigned bus_bytes; /* transferred on the bus between LDS and a pair of SIMDs */
 };
 
 /* Returns the cost of an access. `bytes` per lane: 1, 2, 4, 8, 12 or 16; `addr`: byte offsets of

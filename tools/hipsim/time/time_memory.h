@@ -53,7 +53,7 @@ struct time_span {
  */
 struct time_pipe {
     double bytes_per_clk;
-    double free;
+    double free;             /* private: clock from which the pipe is free */
     struct time_span *spans; /* ring of PIPE_SPANS for a shared pipe; NULL: private pipe */
 };
 
@@ -69,7 +69,7 @@ struct time_shared {
     struct time_pipe *atomic_pipe; /* operands of atomics, in the L2 of an XCD */
     double *atomics; /* ATOMIC_LINES entries by hash of the line: clock at which the next atomic
                       * can start */
-    double *walk;    /* end of the L2's last walk for dirty lines */
+    double *walk;    /* clock at which the L2's last walk for dirty lines ends */
     struct time_casts *casts; /* multicast loads of all compute units that are not complete */
 };
 
@@ -100,19 +100,19 @@ struct time_memory {
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
     struct time_pipe own_atomic_pipe, *atomic_pipe;
-    double own_walk, *walk;   /* end of the L2's last walk for dirty lines */
-    struct time_casts *casts; /* NULL: other workgroups of a cluster are not modelled */
-    uint64_t l1_free;
+    double own_walk, *walk;        /* end of the L2's last walk for dirty lines */
+    struct time_casts *casts;      /* NULL: other workgroups of a cluster are not modelled */
+    uint64_t l1_free;              /* clock from which the L1 is free */
     uint64_t started[L1_FIFO_MAX]; /* start times of the latest requests; a ring */
-    uint64_t requests;
+    uint64_t requests;             /* number of requests so far */
     struct {
-        uint64_t done;
+        uint64_t done; /* clock at which the bytes have arrived */
         uint32_t bytes;
-    } flight[L1_FLIGHT_MAX]; /* a ring */
-    uint64_t flight_first, flight_end;
-    uint64_t flight_bytes;
-    uint64_t bytes[LEVEL_COUNT]; /* transferred from or to each level */
-    uint64_t l1_busy;            /* clocks */
+    } flight[L1_FLIGHT_MAX];           /* transfers in flight, a ring */
+    uint64_t flight_first, flight_end; /* entries [first, end) are in use, modulo the size */
+    uint64_t flight_bytes;             /* sum of their bytes */
+    uint64_t bytes[LEVEL_COUNT];       /* transferred from or to each level */
+    uint64_t l1_busy;                  /* clocks */
 };
 
 /* Allocates the caches; false without memory. `mhz` converts nanoseconds to clocks. With `shared`,

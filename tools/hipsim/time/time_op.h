@@ -33,7 +33,8 @@ enum time_kind {
     KIND_TENSOR,     /* a copy of the tensor data mover */
 };
 
-/* Numbers of registers. gfx9 has AGPRs from 256 on, gfx1250 more VGPRs. */
+/* First numbers of the register files in struct time_regs. gfx9 has AGPRs from 256 on, gfx1250 more
+ * VGPRs. */
 enum {
     TIME_AGPR = 256,
     TIME_SGPR = VGPR_FILE,
@@ -59,8 +60,8 @@ struct time_op {
     uint16_t closed;      /* part of `matrix` in which no VALU instruction can issue */
     uint16_t result;      /* clocks from issue until an instruction of the same unit may read the
                            * result; 0: at the wave's next issue */
-    uint16_t late_scalar; /* clocks for which a scalar result is later for this instruction */
-    uint16_t late_vector; /* clocks for which a vector result is later for it */
+    uint16_t late_scalar; /* extra clocks before this instruction may read a scalar result */
+    uint16_t late_vector; /* extra clocks before it may read a vector result */
     bool wide_store;      /* LDS: the wave waits until its data have left */
     bool cluster;         /* KIND_BARRIER: a wait at the cluster's barrier */
     bool two;             /* LDS: two accesses */
@@ -107,7 +108,7 @@ struct time_mix {
 };
 double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves);
 
-/* Adds one instruction to a mix. */
+/* Adds the clocks of one instruction to a mix. */
 void time_mix_add(struct time_mix *mix, const struct time_op *op);
 
 #endif

@@ -26,7 +26,7 @@ void time_lines_merge(struct time_lines *into, const struct time_lines *from);
 /*
  * Returns the exponent b by which loaded lines grow: n workgroups load n^b times the lines of one.
  * 0: all load the same lines; 1: no line is shared; 1/2: rows and columns of a matrix product.
- * `sum` is the sum of the bytes of the n workgroups, `together` the bytes of their union.
+ * `sum` is the sum of the line bytes of the n workgroups, `together` the bytes of their union.
  */
 double time_lines_growth(double together, double sum, unsigned n);
 

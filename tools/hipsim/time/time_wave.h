@@ -19,8 +19,8 @@ struct time_counter {
 
 struct time_wave {
     struct wave *w;
-    unsigned group; /* index of its workgroup */
-    unsigned simd, slot;
+    unsigned group;      /* index of its workgroup */
+    unsigned simd, slot; /* its SIMD, and its wave slot on the compute unit */
     const struct inst *next;
     struct time_op *op; /* cost of `next` */
     uint64_t at;        /* lower bound of the clock at which `next` can issue; NEVER: blocked */
@@ -33,7 +33,7 @@ struct time_wave {
     uint64_t line;       /* code line in the wave's instruction buffer */
     uint64_t expected;   /* code offset of the instruction after `next`, unless `next` jumps */
     uint64_t matrix_end; /* end of the wave's last matrix instruction */
-    uint64_t result_end; /* no result is pending after this */
+    uint64_t result_end; /* clock from which no result is pending */
     struct time_counter counters[WAIT_COUNTERS];
     uint64_t result[TIME_REGS]; /* clock at which a result register can be read by its own unit */
     uint16_t
@@ -52,12 +52,12 @@ uint64_t time_counter_at(const struct time_counter *c, unsigned left);
  * later ones. Changes nothing if the number is too old for the ring. */
 void time_counter_set(struct time_counter *c, uint64_t number, uint64_t done);
 
-/* Returns the clock at which the counter of the wave's next instruction has room. `counter` is
- * gfx9's. */
+/* Returns the clock at which the counter of the wave's next instruction can count one more
+ * operation. `counter` is gfx9's name for the counter. */
 uint64_t time_counter_room(const struct isa *isa, const struct time_wave *tw,
                            enum wait_counter counter);
 
-/* Counts an operation that is done at clock `done`. `counter` is gfx9's. */
+/* Counts an operation that completes at clock `done`. `counter` is gfx9's name for the counter. */
 void time_count(struct time_wave *tw, enum wait_counter counter, uint64_t done);
 
 /* Returns the clock at which the registers of an instruction can be read and written. */

@@ -17,6 +17,8 @@ void time_work_destroy(struct time_work *work);
 
 /* Returns an observer that records each workgroup that ends. */
 struct observer time_work_observer(struct time_work *work);
+/* Records that workgroup `index` has ended after `instructions` instructions. `idle`: it has stored
+ * nothing to global memory. */
 void time_work_note(struct time_work *work, uint64_t index, uint64_t instructions, bool idle);
 
 /* Returns the instruction count of a workgroup, or of its nearest neighbour that has run. */
