@@ -21,8 +21,9 @@ struct debug_lines {
     unsigned (*find)(const void *ctx, unsigned line, uint64_t *addresses, unsigned most);
 };
 
-/** Returns the debugger of the process with a first breakpoint, "KERNEL", "KERNEL:LINE" or
- *  "KERNEL+BYTES". It reads commands from `in` and writes to `out`. */
+/** Creates the debugger of the process with a first breakpoint at `place`: "KERNEL", "KERNEL:LINE"
+ *  or "KERNEL+BYTES". It reads commands from `in` and writes to `out`. NULL
+ *  if the text is no place or memory is exhausted. */
 struct debugger *debug_create(const char *place, FILE *in, FILE *out);
 void debug_destroy(struct debugger *d);
 

@@ -32,23 +32,24 @@
 
 /* -- the frame of an API call ------------------------------------------------------------------ */
 
-/** Begins an API call: counts it, and initialises the library at the first one. If the result is
- * not hipSuccess, the call must return it at once. */
+/** Begins the API call `name`: counts it, and initialises the library at the first one. If the
+ * result is not hipSuccess, the call must return it at once. */
 hipError_t hip_enter(const char *name);
 /** Records a failure for hipGetLastError() and returns it. */
 hipError_t hip_leave(hipError_t error);
 
 #define HIP_CALL(name, expression) \
     hip_leave(hip_enter(#name) == hipSuccess ? (expression) : hip_entry_error())
+/** Returns the error of the thread's last hip_enter(). */
 hipError_t hip_entry_error(void);
 
-/** Reports a sentence about the current call and returns `error`. */
+/** Reports a sentence about the current API call (kind "api") and returns `error`. */
 hipError_t hip_fail(hipError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /** Passes a report to the user's callback, or prints it to standard error. */
 void hip_report(const struct hipsim_report *report);
-/** True if the user has set a callback for reports. */
+/** True if the user has set a callback, so that reports are not printed. */
 bool hip_reports_go_elsewhere(void);
 
 /** Adds to the count that hipsim_findings() returns. */
@@ -297,7 +298,8 @@ struct hip_device *hip_stream_device(hipStream_t handle);
  * the work owns. */
 hipError_t hip_submit(hipStream_t stream, struct hip_work work);
 
-/** Runs work that its owner keeps. The stream may not be capturing. */
+/** Runs work like hip_submit(), but the caller keeps what the work owns. The stream must not be
+ * capturing. */
 hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
 
 hipError_t hip_event_create(hipEvent_t *event, unsigned flags);
@@ -322,7 +324,8 @@ bool hip_is_capturing(hipStream_t stream, hipError_t *error);
 /** Adds work to the capture of a stream. Takes ownership of what the work owns. */
 hipError_t hip_capture_add(struct ihipStream_t *stream, struct hip_work work);
 hipError_t hip_capture_record(struct ihipStream_t *stream, struct ihipEvent_t *event);
-/** Makes a capturing stream wait for an event. False if neither belongs to a capture. */
+/** Makes a capturing stream wait for an event; *error is the call's result. False if neither
+ * belongs to a capture. */
 bool hip_capture_wait(struct ihipStream_t *stream, struct ihipEvent_t *event, hipError_t *error);
 bool hip_event_is_captured(const struct ihipEvent_t *event);
 /** Removes an event from its capture, since it is recorded again or destroyed. */
@@ -335,8 +338,8 @@ hipError_t hip_device_wait_done(struct hip_device *device);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/** Convert between a memory type and the number in a program's HIP version, since HIP 6 changed the
- * numbers; see option `hip`. */
+/** Convert a number of the program's HIP version to a memory type of these headers, and back. HIP 6
+ * changed the numbers; see option `hip`. */
 hipMemoryType hip_memory_type(unsigned given);
 unsigned hip_memory_type_number(hipMemoryType type);
 
@@ -346,17 +349,18 @@ bool hip_is_copy_kind(hipMemcpyKind kind);
 /** True if hipsim allocated the memory. */
 bool hip_in_arena(const void *pointer);
 
-/** Checks a copy before it runs: its sizes, and that the memory exists. */
+/** Checks a copy, or a fill, before it runs: its sizes, and that the memory exists. */
 hipError_t hip_copy_check(const struct hip_copy *copy);
 hipError_t hip_fill_check(const struct hip_fill *fill);
 
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
-/** Converts a hipMemcpy3DParms. Arrays are refused. */
+/** Initialises *copy from a hipMemcpy3DParms. Arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);
-/** Convert a HIP_MEMCPY3D in the layout of option `hip`, in both directions. */
+/** Convert between *copy and the HIP_MEMCPY3D at `p`, whose layout follows option `hip`. */
 hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy);
 void hip_copy_to_driver(const struct hip_copy *copy, void *p);
-/** Makes a copy to or from a registered variable of the current device. */
+/** Initialises *copy: `size` bytes between `other` and byte `offset` of a registered variable of
+ * the current device. */
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
@@ -461,7 +465,7 @@ struct hipGraphNode {
     struct hip_work work;
     struct hip_nodes needs; /* nodes of the same graph that run before */
     size_t position;        /* in graph->nodes */
-    const void *origin;     /* the node that it was cloned from; only compared, never used */
+    const void *origin;     /* node that it was cloned from; compared, never dereferenced */
     bool left_out;          /* in an executable: the node is disabled */
     void **params;          /* array that hipGraphKernelNodeGetParams() returns */
 };
@@ -476,12 +480,12 @@ struct ihipGraph {
     struct hip_user_reference *objects; /* user objects that must live as long as the graph */
 };
 
-/** Makes the copy of a graph hold the program's objects that the graph holds. False: out of memory.
- * Call both functions under hip_graph_lock(). */
+/** Copies a graph's list of references to user objects, for a copy of the graph. False: out of
+ * memory. Call it and hip_user_references_release() under hip_graph_lock(). */
 bool hip_user_references_copy(const struct hip_user_reference *from,
                               struct hip_user_reference **to);
-/** Releases the objects of a list. For those that nothing else holds, calls the program's
- * destructor. */
+/** Drops the references of a list, and frees it. Calls the program's destructor of each object that
+ * has no reference left. */
 void hip_user_references_release(struct hip_user_reference *list);
 
 void hip_graph_lock(void);
@@ -515,20 +519,21 @@ hipError_t hip_graph_replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t n
                              hipError_t error, struct hip_work work);
 /** Returns a reference to the node if its work is of this kind. */
 struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kind kind);
-/** Makes work that runs a copy of the graph. */
+/** Initialises *work as work that runs a copy of the graph, which the work owns. */
 hipError_t hip_graph_child_work(hipGraph_t handle, struct hip_work *work);
 /** Runs all nodes. *time becomes the end of the last one. Independent nodes overlap. */
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
 
-/** Count the work that allocates or frees memory of graphs. */
+/** Add, and drop, a reference of work that allocates or frees this memory of a graph. Without
+ * references the memory is released. */
 void hip_graph_memory_ref(struct hip_graph_memory *memory);
 void hip_graph_memory_put(struct hip_graph_memory *memory);
 /** Runs a node that allocates (`in_use`) or frees memory. */
 hipError_t hip_graph_memory_run(struct hip_graph_memory *memory, bool in_use);
-/** Frees memory of graphs. False if the pointer is none; otherwise *error is the result of
- * hipFree(). */
+/** Frees memory that a graph has allocated, for hipFree(); *error is its result. False if `pointer`
+ * is no such memory. */
 bool hip_graph_memory_free(const void *pointer, hipError_t *error);
-/** Makes the work of a captured hipMallocAsync(), or of a hipFreeAsync() of such memory. */
+/** Initialise *work for a captured hipMallocAsync(), and for a hipFreeAsync() of such memory. */
 hipError_t hip_graph_memory_capture(void **pointer, size_t size, const struct hip_device *device,
                                     struct hip_work *work);
 hipError_t hip_graph_memory_capture_free(const void *pointer, struct hip_work *work);

@@ -12,6 +12,7 @@
 
 #include "hip.h"
 
+/** Return the modelled microseconds of a launch, and of a copy of `bytes` bytes. */
 double hip_clock_launch(const struct hipsim_launch_stats *stats, const struct device_facts *facts);
 double hip_clock_copy(uint64_t bytes, bool crosses_to_host, const struct device_facts *facts);
 

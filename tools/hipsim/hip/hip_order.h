@@ -37,8 +37,8 @@ void hip_order_wait_all(void);
 /** Runs everything submitted so far without the host waiting for it. */
 void hip_order_drain(void);
 
-/** True if everything submitted before has run; the host then knows it. Otherwise another operation
- * may have run meanwhile. */
+/** True if everything submitted so far to the stream, or before the event, has run; the host then
+ * counts as having waited for it. If it has not, may run one of these operations first. */
 bool hip_order_stream_done(struct ihipStream_t *stream);
 bool hip_order_event_done(struct ihipEvent_t *event);
 

@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/** Returns hipErrorNotSupported as an API call does. With `say`, reports the call. */
+/** Implements the API call `name`, which hipsim lacks: returns hipErrorNotSupported. With `say`,
+ * reports the call. */
 int hip_refuse(const char *name, bool say);
 
 #endif

@@ -41,7 +41,8 @@ bool rtc_compile(const struct rtc_source *source, const char *arch, const char *
 bool rtc_lower_names(struct rtc_source *source, enum gfx_target target, const char *code,
                      size_t size);
 
-/** The prefix of variables that hold the addresses of name expressions; their number follows. */
+/** Prefix of the names of variables with the addresses of name expressions; the expression's index
+ * follows it. */
 #define RTC_NAME_PREFIX "__hipsim_rtc_name_"
 
 #endif

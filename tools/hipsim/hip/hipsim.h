@@ -33,8 +33,8 @@ struct hipsim_report {
     const char *kernel; /* NULL for "api" */
     uint32_t workgroup[3];
     uint32_t wave;
-    uint64_t lanes;
-    uint64_t pc;
+    uint64_t lanes;   /* lanes at fault, as a bit mask; 0: no lane in particular */
+    uint64_t pc;      /* address of the instruction */
     const char *text; /* the whole report, one line or more */
 };
 
@@ -91,7 +91,8 @@ HIPSIM_API uint64_t hipsim_findings(void);
 /** Returns the number of HIP calls so far. */
 HIPSIM_API uint64_t hipsim_call_count(void);
 
-/** Return the live allocations on a device, and their bytes; for tests that look for leaks. */
+/** Returns the bytes of live allocations on a device; for tests that look for leaks. 0 for a
+ * negative number. */
 HIPSIM_API uint64_t hipsim_live_bytes(int device);
 
 #ifdef __cplusplus
