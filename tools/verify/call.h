@@ -59,22 +59,23 @@ struct verify_op {
 
     size_t own_size; /* bytes of call->own, which begin zeroed */
 
-    /** Returns why the reference does not cover the kernel, or NULL. May be NULL. */
+    /** Returns why the reference does not cover the kernel; NULL if it does. The member may be
+     * NULL. */
     const char *(*covers)(const struct call *c);
 
-    /** Returns whether the shape is for the kernel. May be NULL. */
+    /** True if the kernel is verified on c->shape. NULL: on every shape. */
     bool (*takes)(const struct call *c);
 
     /**
-     * Sets the sizes of c->desc and the counts of c->args. If c->steps is not 0, it is called with
-     * c->step = 0, 1, ... until the pack's table selects the kernel. So it can try values of a
+     * Sets the sizes of c->desc and the counts of c->args. If `steps` is not 0, it is called with
+     * c->step = 0 to steps - 1 until the pack's table selects the kernel. So it can try values of a
      * ratio or page size that may be any.
      */
     void (*size)(struct call *c);
     int steps;
 
-    /** Sets lengths of open dimensions, and operands that are left out or lie inside others. May be
-     * NULL. */
+    /** Sets the lengths of dimensions that the schema leaves open. Marks operands that are left out
+     * or lie in the memory of others. May be NULL. */
     void (*place)(struct call *c);
 
     /** Fills everything that the kernel reads. */
@@ -113,10 +114,10 @@ struct call {
     size_t number;     /* row number of the shape in its table */
     int step, launches;
     bool traced; /* true: nothing is compared */
-    bool aside;  /* the launch is of another kernel, which the row's needs or is needed by */
+    bool aside;  /* the next launch is of another kernel, before or after the one being verified */
 
     struct hook *hook; /* the kernel's logits function, or NULL */
-    float *hook_arg;   /* the floats after its argument, see call_fill_hook() */
+    float *hook_arg;   /* the hook's numbers on the host, see call_fill_hook() */
 
     union attn_desc desc;
     union verify_args args;
@@ -127,14 +128,14 @@ struct call {
     struct device_memory memory;
     struct verify_row *row;
 
-    double error, norm, bound; /* sums of squares over all elements */
+    double error, norm, bound; /* sums of squares of errors, of expected values and of bounds */
     double closest;            /* the largest error relative to its bound */
     struct mean means[MEAN_KINDS];
     double *sizes;             /* hash table of results counted in `means`; NULL: none */
     struct call_block *blocks; /* memory of call_allocate() */
 };
 
-/** Returns an operand by its number of op_operands.h, such as COMBINE_OUT. */
+/** Returns the operand with a number of op_operands.h, such as COMBINE_OUT. */
 static inline struct operand *call_operand(struct call *c, unsigned number)
 {
     return &c->operands[number];
@@ -157,12 +158,13 @@ void *call_allocate(struct call *c, size_t count, size_t size);
 
 /**
  * Compares an element that the kernel had to write. Fails the row if the error exceeds `bound`, and
- * adds the error to the row's sums. An infinite value must be met exactly.
+ * adds the error to the row's sums. If `expected` is infinite, the result must equal it.
  */
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound);
 
-/** Like call_compare(), for an element whose value is `got`, such as one with a scale. */
+/** Like call_compare(), but compares `got` instead of the element itself, such as the element times
+ * its scale. */
 void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
                         double expected, double bound);
 

@@ -22,7 +22,7 @@ struct place {
 struct comparison {
     const struct precision *precision; /* of the second product, q and out */
     const struct ref_attention *attention;
-    double inputs; /* relative error of keys and values if the kernel rounds them; else 0 */
+    double inputs; /* largest relative error of keys and values if the kernel rounds them; else 0 */
     int tasks;
     /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
@@ -49,20 +49,21 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 /** Runs all tasks. Sets the numbers of `row`, and its fault if a bound was exceeded. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
-/** Declares that weights are rounded to the target's fp8. Kernels scale the largest weight of a row
- * to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block of keys to 2^7.75. */
+/** Tells the reference that weights (P) are rounded to the target's fp8. Kernels scale the largest
+ * weight of a row to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block of keys
+ * to 2^7.75. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
-/** Declares that weights are summed in the kernel's type, with a largest weight of 1 or more in a
- * row. */
+/** Tells the reference that weights (P) are summed after rounding to `p`. The largest weight of a
+ * row is 1 or more. */
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
 
-/** Declares that weights are rounded toward zero before they are summed. */
+/** Tells the reference that weights (P) are rounded toward zero to `p` before they are summed. */
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
 
-/** Returns a power of two for a query's elements. Its logit with a key of the same signs is then 28
- * to 57 as an exponent of 2. That exceeds the growth at which a maximum is rescaled and the range
- * of fp16, but not the range of float32. */
+/** Returns a power of two for the magnitude of all elements of a query. If its signs are the key's,
+ * its logit times log2(e) is then 28 to 57. That exceeds the growth at which a maximum is rescaled
+ * and the range of fp16, but not the range of float32. */
 double late_query(const double *key, int dim, double scale);
 
 #endif

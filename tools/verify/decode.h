@@ -54,12 +54,13 @@ static inline int kv_heads(const struct call *c)
     return is_latent(c) ? 1 : PLAIN_DESC(c, kv_heads);
 }
 
-/** True if the kernel reads masks of the caller. */
+/** True if the caller passes custom masks. */
 static inline bool has_masks(struct call *c)
 {
     return !is_step(c) && SEPARATE_OPERAND(c, CUSTOM_MASK)->given;
 }
 
+/** True if the kernel adds the parts of split keys in the same launch. */
 static inline bool at_once(const struct call *c) { return DESC(c, one_launch); }
 
 static inline bool is_sharded(const struct call *c)
@@ -67,6 +68,7 @@ static inline bool is_sharded(const struct call *c)
     return is_latent(c) && c->desc.mla_decode.sharded;
 }
 
+/** True if a plan splits the keys of the call. */
 static inline bool is_split(const struct call *c) { return ARG(c, work_lists) > 0; }
 
 /** True if each query and head has a scale of its own. Otherwise decode_attention() includes the
@@ -82,7 +84,7 @@ const struct page_lists *decode_lists(const struct call *c);
 /** Returns the scale of a query and head, or 1 if there is none. */
 double decode_q_scale(struct call *c, int64_t token, int64_t head);
 
-/** Returns the call as a problem for the reference. */
+/** Returns the call as input of the reference. */
 struct ref_attention decode_attention(struct call *c);
 
 /** Compares a call's results with the reference: struct verify_op.compare of all three ops. */
@@ -93,14 +95,15 @@ void decode_compare(struct call *c);
 /** Sets sizes, and values of tensors, that rope_decode has and decode has not. */
 void rope_decode_size(struct call *c);
 void rope_decode_fill(struct call *c);
-/** Returns the new tokens of a sequence whose keys are in the cache after the launch. */
+/** Returns the number of new tokens of sequence s whose keys are in the cache after the launch. */
 int rope_decode_cached(const struct call *c, int s);
-/** Returns an element of q after norm and rotation, of [tokens, heads, head_dim], not rounded. */
+/** Returns q after norm and rotation, not rounded: [tokens, heads, head_dim], freed with the
+ * call. */
 double *rope_decode_queries(struct call *c);
 /** Compares the rows that a launch added to the cache. */
 void rope_decode_compare_cache(struct call *c);
-/** Gives the last keys and values of a sequence, rows as of ref_decode_gather(), what the launch
- * left in the cache. */
+/** Replaces the new tokens' rows of `k` and `v` by what the launch left in the cache. They hold
+ * sequence s for a KV head, in rows as of ref_decode_gather(). */
 void rope_decode_replace(struct call *c, int s, int kv_head, double *k, double *v);
 
 /* value_product.c: the product of mla_decode with W_UV. For calls without it these functions do

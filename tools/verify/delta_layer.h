@@ -47,7 +47,7 @@ struct delta_layer {
         .lower_bound = &(call)->args.op.lower_bound,       \
     })
 
-/** Sets heads, counts and numbers of a call. */
+/** Sets head counts, token counts, scale, l2_eps and lower_bound of a call. */
 void delta_layer_size(const struct delta_layer *l);
 
 /** Places tensors, with FUSED in one row, and leaves out what PLAIN has not. */
@@ -81,9 +81,11 @@ struct delta_token {
     struct delta_bounds off;
 };
 
-/** Computes what the recurrence takes of token t of a value head. */
+/** Computes the inputs of the recurrence for token t of a value head, and bounds of their
+ * errors. */
 void delta_layer_token(const struct delta_layer *l, int t, int value_head, struct delta_token *out);
 
+/** Returns the Euclidean length of n numbers. */
 double delta_length_of(const double *x, int n);
 
 /** Compares the output of a sequence that is padding with zeros. */

@@ -15,7 +15,7 @@ enum { HOOK_FLOATS = 1024 };
 
 struct hook;
 
-/** Compiles DIRECTORY/NAME.c. NULL: `why` has a sentence. */
+/** Compiles DIRECTORY/NAME.c for this machine and loads it. NULL: `why` has a sentence. */
 struct hook *hook_open(const char *directory, const char *name, char *why, size_t why_size);
 void hook_close(struct hook *hook);
 

@@ -54,8 +54,8 @@ struct index_data {
     size_t image_bytes;
 };
 
-/** Returns a page size in tokens that a kernel takes: a small one with small_pages, else another.
- * `choice` selects among them. */
+/** Returns a page size in tokens: one for kernels of small pages if `small_pages`, else one for the
+ * others. `choice` selects among such sizes. */
 int index_data_page(bool small_pages, unsigned choice);
 
 /** The cache that an indexer reads. */
@@ -80,7 +80,8 @@ void index_data_fill(const struct index_data *d, struct operand *q);
 /** Returns the bytes that are read: keys with their scales once, and q with its weights. */
 double index_data_bytes(const struct index_data *d);
 
-/** Returns the score of key n for a row, and in *bound a kernel's error bound. */
+/** Returns the score of key n for a row. *bound receives the largest error that a kernel's score
+ * may have. */
 struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound);
 
 /** Returns the cache slot of key n for a row. */

@@ -12,7 +12,7 @@ struct mean {
     double drift;   /* largest magnitude of the part of `sum` that may have one sign */
     double squares; /* sum of the squares of the largest independent roundings, whose mean is part
                      of `drift` */
-    double scale;   /* messages divide the sum by it */
+    double scale;   /* messages print sum / scale */
 };
 
 /** Returns the largest magnitude that `sum` may have. */

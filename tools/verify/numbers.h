@@ -20,7 +20,7 @@ struct precision {
     uint16_t poison;    /* a NaN that no kernel writes; int8: the lowest number */
 };
 
-/** Returns a 16-bit type by its name; NULL if there is none. */
+/** Returns the 16-bit type of this name, such as "bf16"; NULL if there is none. */
 const struct precision *find_precision(const char *name);
 
 /** Returns the type of a cache's elements. fp8 is the target's kind. */

@@ -81,8 +81,8 @@ void operand_touch(struct operand *o, const int64_t at[]);
  * at most. */
 void operand_set_random(struct operand *o, uint64_t *random);
 
-/** Sets all memory of a tensor that is not far, gaps included, from a small table of random
- * elements, which is fast. Their magnitude is `limit` at most. float32 is limit / 2 to limit. Bytes
+/** Sets all memory of a tensor that is not far, gaps included, by repeating a small table of random
+ * elements. That is fast. Their magnitude is `limit` at most. float32 is limit / 2 to limit. Bytes
  * are less than 64, which is small as fp8. */
 void operand_set_table(struct operand *o, double limit, uint64_t *random);
 

@@ -35,7 +35,8 @@ bool paged_scales_rows(const struct attn_cache_desc *desc);
 /** Places pages `bytes` apart, in place(). Only rows with a token are on the device. */
 void paged_spread(struct call *c, unsigned first, int64_t bytes);
 
-/** Makes all sequences share the scales of their heads, in place(). Scales of other kinds stay. */
+/** Makes all sequences share one scale per head, in place(). Changes nothing for other kinds of
+ * scales. */
 void paged_share_scales(struct call *c, unsigned first, const struct attn_cache_desc *desc);
 
 /** Leaves the cache out, in place(). */
@@ -103,11 +104,12 @@ double paged_scale_fraction(enum cache_part part, double of_k, uint64_t *random)
  * ignored. A scale that a page shares is set with the page's first token. */
 void paged_fill_token(struct paged *p, struct slot at, uint64_t *random);
 
-/** Fills a page that has a scale: the tokens before `tokens`, and for each head a scale. It is
- * larger or smaller than the later tokens require. */
+/** Fills the first `tokens` tokens of a page, and its scale for each head. The scale is larger or
+ * smaller than the later tokens of the page require. */
 void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random);
 
-/** Returns the end of the run of slots that begins with `token` and continues in the same page. */
+/** Returns the first token after `token` whose slot does not continue the run of consecutive slots
+ * in `token`'s page; at most `tokens`. */
 int slots_run_end(int page_size, const int64_t *slots, int tokens, int token);
 
 /** Returns the page numbers 0 .. count - 1 in random order, in memory for free(). */
@@ -115,16 +117,16 @@ int32_t *shuffled_pages(int count, uint64_t *random);
 
 /** Sequences and their pages. Lists of slots are sequences with pages of one token. */
 struct page_lists {
-    int count;           /* number of sequences */
-    const int32_t *lens; /* [count]: tokens of each sequence; owned by the caller */
-    int32_t *unseen;     /* [count]: tokens of each sequence before the first that any query sees;
+    int count;            /* number of sequences */
+    const int32_t *lens;  /* [count]: tokens of each sequence; owned by the caller */
+    int32_t *unseen;      /* [count]: tokens of each sequence before the first that any query sees;
                             or NULL */
-    int32_t *first;      /* [count + 1]: index in `pages` of each sequence's first page */
-    int32_t *pages;      /* pages of all sequences in order; set by page_lists_fill() */
-    int page_size, spare;
-    bool far, in_order;
-    bool spare_first; /* page 0 belongs to no sequence */
-    bool exact;       /* rows of a table end with the longest list */
+    int32_t *first;       /* [count + 1]: index in `pages` of each sequence's first page */
+    int32_t *pages;       /* pages of all sequences in order; set by page_lists_fill() */
+    int page_size, spare; /* tokens of a page; number of pages that no sequence has */
+    bool far, in_order;   /* far: pages are GiB apart; in_order: pages are consecutive */
+    bool spare_first;     /* page 0 belongs to no sequence */
+    bool exact;           /* rows of a table end with the longest list */
 };
 
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */

@@ -73,7 +73,7 @@ static inline struct paged prefill_cache(struct call *c)
     return paged_of(c, PREFILL_K_CACHE, &c->desc.prefill.cache, false);
 }
 
-/** Returns the work items of a planned call; 0: it is not planned. */
+/** Returns the number of work items of a planned call; 0: it is not planned. */
 static inline int32_t prefill_items(const struct call *c)
 {
     const struct own *own = c->own;

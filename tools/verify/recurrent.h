@@ -61,7 +61,7 @@ struct recurrent {
 
 struct recurrent_own {
     int32_t starts[RECURRENT_BATCH_MAX + 1];
-    int32_t one; /* the columns of a list of slots */
+    int32_t one; /* 1: columns of state_slots, for an op without drafts */
 };
 
 /** Initialises struct recurrent for a call. OP and `op` name the op in operands and in unions. */
@@ -115,7 +115,7 @@ void recurrent_place(const struct recurrent *r);
 /** Aligns a pool of states, and the slots of one with gaps, to 16 bytes. */
 void recurrent_align(const struct call *c, struct operand *state);
 
-/** Fills the lists and the states. */
+/** Fills the lists of slots, the lengths and the states. */
 void recurrent_fill(const struct recurrent *r);
 
 /** A sequence of a call for the reference. */
@@ -133,7 +133,7 @@ int recurrent_target(const struct recurrent *r, int i, int t);
  * there, or -1. */
 int recurrent_block_target(const struct recurrent *r, int i, int t);
 
-/** Finds element (k, v) of a head's state. */
+/** Sets at[] to the indices of element (k, v) of a head's state in a slot. */
 void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,
                        int64_t at[]);
 

@@ -35,7 +35,8 @@ struct rope_steps {
     int head_dim;
 };
 
-/** Returns the error of a head's elements, relative to the magnitudes of their terms. */
+/** Returns a bound of the error of a head's elements after the steps, relative to the sum of the
+ * magnitudes of their terms. */
 double rope_arithmetic_error(const struct rope_steps *s);
 
 /** The place to which a head is written. */

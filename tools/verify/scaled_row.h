@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares the comparison of rows of fp8 in pages of the indexer's form: rows, and then a
- * float32 scale for each, max(largest |y|, 1e-4) / the largest number.
+ * float32 scale for each, max(largest |y|, 1e-4) / the largest number of fp8.
  */
 #ifndef TOOLS_VERIFY_SCALED_ROW_H
 #define TOOLS_VERIFY_SCALED_ROW_H
@@ -13,8 +13,9 @@
  * is that close to one. `largest`: the largest number of fp8. */
 bool scaled_row_has(double got, double absmax, double error, double largest, bool powers);
 
-/** Bounds the error of an fp8 element y under a correct scale. y / scale has two roundings, 3 units
- * of float32 with the reciprocal's, before it becomes fp8. `error` is the error of y before. */
+/** Returns a bound of the error of an fp8 element y under a correct scale. y / scale has two
+ * roundings, 3 units of float32 with the reciprocal's, before it becomes fp8. `error` is a bound of
+ * the error of y before. */
 double scaled_row_bound(const struct precision *fp8, double y, double error, double scale);
 
 /** Returns the float32 at byte `at` of a result, whose bytes count as compared. */

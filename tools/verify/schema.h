@@ -38,11 +38,11 @@ const struct verify_schema *verify_schema_of(const char *op);
 
 /* Fields of a key as members of a descriptor. */
 
-/** Returns the dtype that a field names, or `same` if the key says "same". */
+/** Returns the dtype that a field of the n-th kernel's key names; `same` if it says "same". */
 enum attn_dtype verify_dtype(const struct attn_pack *pack, uint32_t n, const char *field,
                              enum attn_dtype same);
 
-/** Returns the value of a field; NULL for "none". */
+/** Returns the value of a field of the n-th kernel's key; NULL for "none". */
 const char *verify_name(const struct attn_pack *pack, uint32_t n, const char *field);
 
 /** Returns the kernel's cache descriptor. page_size is 0 if it takes any. */

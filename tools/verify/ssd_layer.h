@@ -17,9 +17,10 @@ struct ssd_layer {
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *dt_min, *dt_max;
-    int chunk; /* tokens that are multiplied at once; 0: it works token by token */
+    int chunk; /* tokens of a matrix product; 0: the kernel works token by token */
 
-    /* Segments: tokens of one, their number in the longest sequence, operands. */
+    /* Segments: whether the kernel writes or reads their states, tokens of a segment, segments of
+     * the longest sequence, and operands. */
     enum attn_segments segments;
     int segment, segment_count;
     struct operand *segment_states, *segment_sums;
@@ -50,7 +51,7 @@ struct ssd_layer {
         .chunk = (tokens),                             \
     })
 
-/** Sets heads, counts and numbers of a call. */
+/** Sets head counts, token counts, scale, dt_min and dt_max of a call. */
 void ssd_layer_size(const struct ssd_layer *l);
 
 /** Places tensors: for FUSED in one row, for PLAIN without d and dt_bias. */

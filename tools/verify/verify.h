@@ -64,9 +64,9 @@ bool gpu_find_simulator(char *path, size_t size);
 struct verify_row {
     const char *kernel;
     const char *shape;
-    double relative, relative_bound;
-    double largest, largest_bound; /* error and bound of the element closest to its bound */
-    char fault[400];               /* why it fails; "": it passes */
+    double relative, relative_bound; /* error of all results together, relative to their norm */
+    double largest, largest_bound;   /* error and bound of the element closest to its bound */
+    char fault[400];                 /* why it fails; "": it passes */
     bool elsewhere; /* the pack's table selects another kernel for these arguments, so the row is
                        omitted */
 };
@@ -88,7 +88,7 @@ struct verify_run {
     const char *hooks;     /* directory of users' logits functions, or NULL */
     int name_width;        /* of the table's first column */
     size_t rows, failures; /* counted by verify_report() */
-    size_t enough;         /* rows after which a kernel needs no more; 0: all shapes */
+    size_t enough;         /* rows after which a kernel is done; 0: it runs all shapes */
     double worst;          /* largest error relative to its bound, set by verify_report() */
 
     /** The callback for each row. `row->fault` says whether the row failed. */
