@@ -23,18 +23,19 @@ struct bench_work {
 };
 
 struct bench_model {
-    char kernel[BENCH_NAME]; /* that libattn takes */
-    double us, cycles, launch_us;
+    char kernel[BENCH_NAME];      /* name of the kernel that libattn chooses */
+    double us, cycles, launch_us; /* time with launch overhead at the power law's clock; cycles
+                                   * without it; the overhead */
     double matrix_fraction, memory_fraction; /* of the rooflines, at `us` */
     struct bench_work work;
 };
 
 struct bench_measured {
-    char kernel[BENCH_NAME]; /* that libattn takes */
+    char kernel[BENCH_NAME]; /* name of the kernel that libattn chooses */
     struct race_figure figure;
     struct bench_work work;
     double drift;        /* see struct race_result */
-    double mhz_low, mhz; /* clock as the driver says it: least and median, 0: not said */
+    double mhz_low, mhz; /* clock that the driver reports: least, and median; 0: not reported */
     char device[160];
 };
 

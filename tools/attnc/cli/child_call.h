@@ -13,9 +13,9 @@ struct attn_pack;
 struct gpu_identity;
 
 /**
- * Runs `call` in a child and takes the `size` bytes that it leaves in `answer`. False where it
- * returned another exit code than 0, died, or took longer than `seconds` and was killed: `fault`
- * has the last line of its standard error, or says so.
+ * Runs `call` in a child process, and copies the `size` bytes that it writes to `answer` to the
+ * caller's `answer`. False if it returns an exit code other than 0, dies, or is killed after
+ * `seconds`. `fault` then has the last line of its standard error, or the reason.
  */
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);

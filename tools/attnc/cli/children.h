@@ -12,22 +12,22 @@
 
 enum { CHILDREN_MAX_JOBS = 64, CHILD_MAX_RESULTS = 8 };
 
-/** The child's side: where it says how far it is. */
+/** The pipe by which a child reports its steps and results. */
 struct child_report {
     int fd;
 };
 
 struct children {
-    size_t parts; /* of the work; each is a child of its own */
-    unsigned jobs;
-    size_t steps; /* of all parts, for the progress on standard error; 0: none is shown */
+    size_t parts;  /* of the work; each is a child of its own */
+    unsigned jobs; /* children that run at once */
+    size_t steps;  /* of all parts, for the progress on standard error; 0: none is shown */
 
     /** In the child: does part `part`. Its standard output is kept for later. Returns the exit
      * code. */
     int (*work)(void *context, size_t part, struct child_report *report);
 
-    /** In the parent, in the order of the parts: what the child printed, and the sums that it gave
-     * to child_result() (zeros where it did not end by itself). */
+    /** In the parent, in the order of the parts: receives what the child printed, and the sums that
+     * it passed to child_result(); zeros if it died. */
     void (*collect)(void *context, size_t part, FILE *printed, const size_t results[]);
 
     /** Name of a part, for the message about a child that dies. */

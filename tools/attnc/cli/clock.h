@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/** Seconds of a steady clock, from an arbitrary start. */
+/** Returns the seconds of a clock that is never set back, from an arbitrary start. */
 static inline double steady_seconds(void)
 {
     struct timespec t;

@@ -18,7 +18,7 @@ enum exit_code {
     EXIT_PARTIAL = 3,     /* the output is written, but does not cover the whole request */
 };
 
-/** An option; exactly one of `value` and `flag` says where it goes. */
+/** An option. Exactly one of `value` and `flag` is not NULL: it receives the argument, or true. */
 struct option_row {
     const char *name;     /* "output": --output */
     char letter;          /* 'o': -o; 0: none */

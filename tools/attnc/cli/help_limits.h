@@ -5,8 +5,8 @@
 
 struct att_template;
 
-/** Prints, as a Markdown list, which values of each field have a kernel, and which combinations of
- * two have none. */
+/** Prints a Markdown list to standard output: the values of each field that have a kernel, and
+ * combinations of two fields' values that have none. */
 void print_limits(const struct att_template *op);
 
 #endif

@@ -25,8 +25,8 @@ enum { LIMITS_DENSE = 1025, LIMITS_SAMPLES = LIMITS_DENSE + 2 * 1008 };
 /** Returns sample i; samples ascend. */
 int limits_sample(int i);
 
-/** Adds the samples whose entry in `has` shares a bit with `mask`: "64 to 128 by 8, 144 to 256 by
- * 16". `zero` is the word for 0, or NULL. */
+/** Appends to `t` the samples whose entry in `has` shares a bit with `mask`: "64 to 128 by 8, 144
+ * to 256 by 16". `zero` is the word for sample 0; NULL: its digit. */
 void limits_describe(const uint8_t has[LIMITS_SAMPLES], uint8_t mask, const char *zero,
                      struct text *t);
 

@@ -33,7 +33,7 @@ void json_integer(struct json *j, const char *key, int64_t value);
 /** Writes a number with six digits; null if it is not finite. */
 void json_real(struct json *j, const char *key, double value);
 void json_flag(struct json *j, const char *key, bool value);
-/** Writes `value`, which is JSON already. */
+/** Writes `value`, a valid JSON text, unchanged. */
 void json_raw(struct json *j, const char *key, const char *value);
 void json_null(struct json *j, const char *key);
 

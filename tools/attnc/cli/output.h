@@ -10,9 +10,9 @@
 #include <stdio.h>
 
 /**
- * Notes that this run reads `path` ("-": standard input), so that no output replaces it. Files are
- * compared by device and inode: another spelling, a symbolic or a hard link is the same file.
- * A path that does not exist is ignored.
+ * Records that this run reads `path` ("-": standard input), so that no output replaces it. Files
+ * are compared by device and inode: another spelling, a symbolic or a hard link is the same file. A
+ * path that does not exist is ignored.
  */
 void note_input(const char *path);
 

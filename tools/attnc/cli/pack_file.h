@@ -18,8 +18,9 @@ int read_pack(const char *path, char **bytes);
  */
 int pack_for_children(const char *path, const char **name);
 
-/** Returns a pack of kernel n only, which libattn takes for any arguments; NULL: out of memory. The
- * pack's bytes are in `copy`, which the caller frees after closing it. */
+/** Returns a pack with only kernel n of the pack at `bytes`, which libattn then chooses for any
+ * arguments; NULL: out of memory. *copy has the new pack's bytes; the caller frees them after
+ * closing the pack. */
 struct attn_pack *isolate_kernel(const void *bytes, uint32_t n, void **copy);
 
 #endif

@@ -24,19 +24,21 @@ struct emit_row {
     const char *suffix; /* FILES: of each kernel's file */
 };
 
-/** The kinds of --emit, the default first; a row without a name ends them. */
+/** The kinds of --emit, the default first. The last row has no name. */
 extern const struct emit_row emits[];
 
 /**
- * Drops from a description what those before it have. `seen` is a tsearch() tree of all names, NULL
- * at first; tdestroy(seen, free) ends it. Equal names of different variants are two hook files of
- * one name: an error. Returns an exit_code after a message that names the command.
+ * Removes from a description the variants that earlier descriptions have. `seen` is a tsearch()
+ * tree of all names, NULL at first; tdestroy(seen, free) ends it. Equal names of different variants
+ * are two hook files of one name: an error. Returns an exit_code after a message that names the
+ * command.
  */
 int drop_seen(const char *command, struct attnc_description *desc, void **seen);
 
 /**
- * Writes what `emit` says to `path`. `name` is the symbol's for a header or object, NULL to take
- * the file's. Sets *pack_bytes where there is a pack. Returns an exit_code after a message.
+ * Writes the output of kind `emit` to `path`. `name` is the name of the symbol in a header or
+ * object; NULL: it follows from the file's name. Sets *pack_bytes to the size if a pack is made.
+ * Returns an exit_code after a message.
  */
 int write_build(const struct build_unit *units, size_t count, const struct emit_row *emit,
                 const char *path, const char *name, size_t *pack_bytes);

@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-/** Bytes that a cache may have after a build, where nothing says otherwise. */
+/** The most bytes that a cache has after a build, by default. */
 #define CACHE_DEFAULT_LIMIT (UINT64_C(1) << 30)
 
 /**

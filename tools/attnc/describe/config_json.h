@@ -93,14 +93,14 @@ bool config_parse(const struct config *c, const struct attnc_yaml_node *n, doubl
 void config_fault(const struct config *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Returns whether a value is of one of `kinds`: n number, b true or false, t text, l list, m map.
- */
+/** True if a value is of one of `kinds`, letters: n number, b true or false, t text, l list, m
+ * map. */
 bool config_is(const struct config *c, const struct attnc_yaml_node *n, const char *kinds);
 
 /** True if files of the model's type have this setting and its class does not read it. */
 bool config_is_ignored(const struct config *c, const char *path);
 
-/** True for null, in a scalar without quotes. */
+/** True if a node is null, written without quotes. */
 bool config_is_null(const struct config *c, const struct attnc_yaml_node *n);
 
 /** Returns the value that an absent setting has in the model's class; NULL: not known. */

@@ -15,7 +15,7 @@ struct entry_writer {
     const struct deployment *d;
     FILE *out;
     unsigned entries;
-    bool tiles;            /* a planned prefill is written, whose plans are of tiles */
+    bool tiles;            /* a planned prefill was written, so plans of query tiles are needed */
     char entry[MAX_ENTRY]; /* the one that is being written */
     size_t length;
 };

@@ -27,7 +27,7 @@ enum model_norm {
     MODEL_NORM_GEMMA_RMS,
     MODEL_NORM_FULL,
     MODEL_NORM_LAYER_NORM, /* attnc has none */
-    MODEL_NORM_AFTER_ROPE, /* nor this */
+    MODEL_NORM_AFTER_ROPE, /* attnc has none */
 };
 
 /** The recurrences of linear layers. */
@@ -48,13 +48,13 @@ struct model_group {
     long window; /* tokens that a query sees, its own among them; 0: all */
     long chunk;  /* tokens of a chunk; a query sees its own chunk only; 0: none */
     long heads, kv_heads, head_dim, head_dim_v;
-    long rotary_dim; /* elements of a head that rotate; 0: none */
-    bool rotates, sinks;
-    bool both_ways; /* no causal mask: `window` keys on each side, or all */
-    bool rows;      /* one row of head_dim elements is the key and the value of all heads */
-    long pool;      /* with rows: tokens of a group that has a row beside the window's; 0: none */
-    bool chosen;    /* an indexer chooses among the rows of groups; false: all are seen */
-    double scale;   /* of the scores before the softmax */
+    long rotary_dim;     /* elements of a head that rotate; 0: none */
+    bool rotates, sinks; /* q and k are rotated; heads have attention sinks */
+    bool both_ways;      /* no causal mask: `window` keys on each side, or all */
+    bool rows;           /* one row of head_dim elements is the key and the value of all heads */
+    long pool;    /* with rows: tokens of a group that has a row beside the window's; 0: none */
+    bool chosen;  /* an indexer chooses among the rows of groups; false: all are seen */
+    double scale; /* of the scores before the softmax */
 };
 
 /** Linear layers: a recurrence and what is around it; heads of all ranks together. */
@@ -167,13 +167,14 @@ struct model {
 /** Returns the name of a recurrence, as in "36 layers of NAME". */
 const char *mixer_name(enum model_recurrence r);
 
-/** Reads a parsed config.json. False: it is none, or lacks something; `why` says what. */
+/** Reads the model of a parsed config.json. False: it is no config.json, or lacks a setting; `why`
+ * says what. */
 bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY]);
 
-/** Adds a sentence to the gaps; one that is there already counts once. */
+/** Adds a sentence to m->gaps, unless it is there already. */
 void model_lacks(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Adds a sentence to the notes. */
+/** Adds a sentence to m->notes, unless it is there already. */
 void model_note(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void model_free(struct model *m);

@@ -86,7 +86,8 @@ void read_scores(struct reader *r);
 /** True if queries see the keys after them too, as in an encoder. */
 bool sees_both_ways(const struct reader *r);
 
-/** Reads what kind of positions there are; layers may still do without. */
+/** Reads the kind of positions into `m`, such as rotation and its sections. Single layers may still
+ * have none. */
 void read_position(struct reader *r);
 
 /** Returns the scale of the scores of layers with the heads `g`. */

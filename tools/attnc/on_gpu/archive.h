@@ -8,7 +8,7 @@
 
 #define ARCHIVE_FACTS "on-gpu.json" /* machine, steps, and what calibrate needs to know */
 #define ARCHIVE_LOOPS "loops"       /* what attnc probes printed */
-#define ARCHIVE_SHAPES "shapes"     /* absent: shapes of our own */
+#define ARCHIVE_SHAPES "shapes"     /* the user's shapes; absent: attnc's own */
 #define ARCHIVE_DB "tuned.sqlite"   /* the results of attnc tune */
 
 #endif

@@ -22,8 +22,8 @@ struct machine_gpu {
 };
 
 /**
- * Asks the machine's HIP runtime, or the simulator at `simulator` as `target`, in a child process.
- * False: `why` has a sentence.
+ * Sets *gpu to the facts of the machine's first GPU, in a child process. With a path `simulator` it
+ * is the simulator's GPU of `target`. False: `why` has a sentence.
  */
 bool machine_find_gpu(const char *simulator, const char *target, struct machine_gpu *gpu,
                       char why[200]);

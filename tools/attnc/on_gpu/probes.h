@@ -24,7 +24,8 @@ struct probe {
     unsigned nodes; /* launches of a graph, each after the one before; 0: one launch, no graph */
 };
 
-/** Every probe. The first two belong to the clock law, which all microseconds depend on. */
+/** Every probe. The first two measure the power law of the clock, on which all microseconds
+ * depend. */
 extern const struct probe probes[];
 extern const size_t probe_count;
 

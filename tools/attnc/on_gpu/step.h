@@ -19,7 +19,7 @@ struct step_line {
     size_t count;
 };
 
-/** Appends a word. More than STEP_WORDS words are cut off. */
+/** Appends a word, which is not copied. Words after the first STEP_WORDS are left out. */
 void step_add(struct step_line *line, const char *word);
 
 /** Appends words of a text that are separated by single spaces; they point into `text`. */

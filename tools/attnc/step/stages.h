@@ -39,7 +39,7 @@ struct step_attention {
     long keys;    /* keys of a sequence, or entries of a list */
     long page;    /* tokens in a page; 0: as many as the cache's */
     long window;  /* tokens; 0: none */
-    long product; /* elements of a head after the launch's product; 0: it has none */
+    long product; /* elements of a head after the product with W_UV in the launch; 0: no product */
     enum att_mask mask;
     enum att_sparse sparse;
     bool sinks;

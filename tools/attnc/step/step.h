@@ -82,10 +82,11 @@ struct step_kind {
     unsigned count;
 };
 
-/** The launch that plans the work of a kind of layer, and of later ones with an equal plan. */
+/** The launch that plans the work of a kind of layer, and of later kinds that have the same
+ * plan. */
 struct step_plan {
     struct step_launch launch;
-    const char *kind; /* name of the first */
+    const char *kind; /* name of the first of these kinds */
 };
 
 /** All launches of a step. */
@@ -126,7 +127,7 @@ struct attn_pack *step_open_kernels(struct step_kernels *k, const struct att_var
                                     char fault[200]);
 void step_free_kernels(struct step_kernels *k);
 
-/** Holds what launches are timed on. */
+/** The device on which launches are timed. */
 struct step_device {
     bool hip; /* on the machine's GPU; else on the timing model */
     struct bench_options bench;

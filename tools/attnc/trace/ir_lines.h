@@ -6,7 +6,7 @@
 
 struct attn_pack;
 
-/** Stands between an instruction and its op in a disassembly. */
+/** The text between an instruction and its op in a disassembly. */
 #define IR_LINE_MARK "  ; "
 
 /**

@@ -18,7 +18,7 @@ struct trace_run {
     struct attn_op *op;
     struct call call;   /* what verification makes of the shape; its gpu is open */
     double least_bytes; /* each input byte loaded once, each output byte stored once;
-                         * 0: not worked out, as where keys are visited per query tile */
+                         * 0: not known, such as when keys are loaded for each query tile */
 };
 
 /** The simulator's timing interface, from its library; all NULL on other devices. */
@@ -47,8 +47,9 @@ struct trace_gpu {
 /**
  * Opens a device for the n-th kernel of `pack` and makes the arguments that `shape` says
  * ("heads=8,q=64", NULL: all as the op has it). A simulator is this process's from then on. `gpu`
- * NULL: the simulator with the target's first GPU model. Complains and returns an exit code, also
- * where the pack gives these arguments to another kernel. trace_close() in any case.
+ * NULL: the simulator with the target's first GPU model. Prints a message and returns an exit code,
+ * also if the pack's table selects another kernel for these arguments. Call trace_close() in any
+ * case.
  */
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
                const struct trace_gpu *gpu);
@@ -59,7 +60,7 @@ int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *
                    const struct trace_gpu *gpu);
 void trace_close(struct trace_session *t);
 
-/** Times one launch on the model. Complains and returns an exit code. */
+/** Times one launch on the model, into *report. Returns an exit code after a message. */
 int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
                struct hipsim_time_report *report);
 
@@ -70,7 +71,7 @@ const struct verify_op *trace_find_op(const char *name);
  * it leaves out is as in the op's shape for traces. Returns an exit code after a message. */
 int trace_parse_shape(const struct verify_op *op, const char *text, int *shape);
 
-/** Prints what --shape takes. */
+/** Prints the names, limits and meanings of the numbers in --shape. */
 void trace_explain_shape(const struct verify_op *op);
 
 #endif

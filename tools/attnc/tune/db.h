@@ -39,9 +39,10 @@ struct tune_verdict {
 struct tune_db *tune_db_open(const char *path, bool create);
 void tune_db_close(struct tune_db *db);
 
-/** Finds the value of an id. False: there is no such row. */
+/** Reads the value of the row with this id into *v. False: there is no such row. */
 bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
-/** Finds a row that any GPU has measured; id->device does not count. */
+/** Reads the value of a row with this id that a GPU has measured, whatever its device. False: there
+ * is none. */
 bool tune_db_find_measured(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
 bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct tune_verdict *v);
 

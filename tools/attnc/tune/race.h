@@ -18,7 +18,8 @@ struct race_options {
     unsigned warm_up; /* untimed launches of each runner */
     unsigned least;   /* rounds before anything is decided */
     unsigned most;    /* rounds, up to RACE_ROUNDS */
-    double precision; /* half the confidence interval, as a part of the median, that is enough */
+    double precision; /* a figure is precise at this half width of its confidence interval, as a
+                       * fraction of the median */
     double seconds;   /* of the whole race; 0: no limit */
 };
 
@@ -28,18 +29,18 @@ struct race_figure {
     double us, low, high;                /* of its own times */
     double ratio, ratio_low, ratio_high; /* of its times over the first runner's */
     bool faulty;                         /* its launch failed: no figure */
-    bool dropped; /* it was slower than another beyond doubt, and went early */
+    bool dropped; /* it was certainly slower than another, and was not timed to the end */
 };
 
 struct race_result {
     struct race_figure figures[RACE_RUNNERS];
     unsigned rounds;
-    size_t winner; /* least ratio among the sound; the first of equals */
+    size_t winner; /* runner with the least ratio and no fault; the first of equal ones */
     bool decided;  /* no other's interval reaches below the winner's upper end */
     double drift;  /* the first runner's last third over its first third: 1.05 is 5 % slower */
 };
 
-/** A launch of runner `which`: its time in us. False: it failed. */
+/** Launches runner `which` once and sets *us to its time. False: the launch failed. */
 typedef bool race_sample(void *context, size_t which, double *us);
 
 /** Runs a race of `count` runners. Stops early when the winner is clear and every figure

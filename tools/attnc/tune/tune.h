@@ -25,7 +25,8 @@ struct tune_shape {
     char text[TUNE_SHAPE_TEXT]; /* "batch=1,q=512" */
     struct tune_launch_value values[TUNE_VALUES];
     unsigned value_count;
-    unsigned own;   /* 1 + the candidate that libattn takes from a plain build; 0: not known */
+    unsigned own;   /* 1 + the candidate that libattn selects from a build without a tuning file;
+                     * 0: not known */
     bool any_lists; /* "lists=*": the sweep tries several numbers of work lists */
     int lists;      /* work lists of this shape, if it comes from "lists=*" */
     int item_cost, merge_rate;  /* costs of its plan; 0: the planner's defaults */
@@ -40,7 +41,7 @@ struct tune_shapes {
 struct tune_candidate {
     struct att_variant variant;
     struct attnc_kernel *kernel; /* owned; NULL: it was not compiled, or did not compile */
-    bool tried;                  /* to compile it */
+    bool tried;                  /* its compilation was tried */
     char tile[ATT_TILE_TEXT_MAX];
     char source[TUNE_SOURCE];    /* hash of the kernel and of the timing model */
     char code[TUNE_SOURCE];      /* of the kernel alone */
@@ -57,14 +58,14 @@ struct tune_key {
     struct attnc_description own;      /* variants of the first `own_count` candidates */
     struct tune_shape *shapes;
     size_t shape_count;
-    size_t late_count;       /* shapes after these, with other costs of the planner */
-    size_t halved;           /* the last round after which the worse half was dropped; 0: none */
-    size_t left;             /* launches that the budget has left out */
-    bool begun, whole;       /* some tile was timed beside a build's own; all were */
-    bool on_gpu;             /* what was measured there decides */
-    int splits[TUNE_SPLITS]; /* counts of lists that are tried where these are open; 0: none */
+    size_t late_count; /* further entries of `shapes` after shape_count: other planner costs */
+    size_t halved;     /* the last round after which the worse half was dropped; 0: none */
+    size_t left;       /* launches that the budget has left out */
+    bool begun, whole; /* some tile other than a build's own was timed; all tiles were */
+    bool on_gpu;       /* times measured on a GPU decide, not modelled ones */
+    int splits[TUNE_SPLITS]; /* numbers of work lists that are tried for "lists=*" */
     unsigned split_count;
-    bool extra; /* of no description: splits are compared with it */
+    bool extra; /* no description has the key: it was added to compare splits */
 };
 
 /** Heads of a rank of the model that is tuned for; heads 0: any. */
@@ -84,15 +85,15 @@ struct tune_sweep {
     double started, deadline;      /* of steady_seconds(); deadline 0: none */
     unsigned max_kernels;          /* of a key */
     size_t max_tiles;              /* of a key */
-    struct shard shard;            /* measures only what is its own */
+    struct shard shard;            /* the share of the launches that this process measures */
     uint64_t model;                /* hash of the timing model */
     bool gpu_races;                /* --device hip */
-    unsigned finalists;            /* of the model's fastest, in a race on a GPU */
+    unsigned finalists;            /* fastest candidates of the model that race on a GPU */
     double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */
     size_t flush;                  /* bytes that are overwritten before each launch there */
     char gpu[160];                 /* name of the GPU that was opened last */
     const char *gpu_target;        /* target that this GPU was opened for; NULL: none yet */
-    size_t place;                  /* from 1: of the key at work, for messages */
+    size_t place;                  /* number of the current key, from 1, for messages */
     size_t measured, known, skipped, failed, wrong, pruned;
     size_t refused; /* keys whose result was slower than a build, or another than was chosen */
 };
@@ -115,7 +116,8 @@ bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v);
  * up parts in the kernel, and the combine kernel that does so apart. */
 bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes);
 
-/** Gives combine keys the shapes that follow the others' split shapes. */
+/** Adds to combine keys the shapes of the combine launches that split shapes of other keys need.
+ * False: out of memory. */
 bool tune_add_combine_shapes(struct tune_sweep *sweep);
 
 /** Adds the fastest split of each open call to `tuning`, whose kernels are chosen. False: out of
@@ -142,14 +144,15 @@ bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
 /** Returns a key by its variant; NULL: the sweep does not have it. */
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v);
 
-/** Notes what libattn sees of a shape on the host: lengths of single sequences it does not. */
+/** Sets s->values to the numbers of the shape that libattn has on the host at a launch. Lengths of
+ * single sequences are not among them. */
 void tune_find_values(struct tune_shape *s);
 
-/** Returns a number of a shape by name. */
+/** Returns the number of a shape's dimension, such as "batch". */
 int tune_shape_number(const struct tune_shape *s, const char *name);
 
-/** Compiles the candidates from number `first` on to `end` that were not; those that fail or spill
- * are dropped. False: out of memory. */
+/** Compiles candidates [first, end) of a key that were not compiled yet. Drops candidates that fail
+ * to compile or spill. False: out of memory. */
 bool tune_compile(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end);
 
 void tune_sweep_free(struct tune_sweep *sweep);
@@ -165,7 +168,8 @@ struct tune_item {
 /** True if this share measures the key on this shape. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape);
 
-/** Times these, or takes them from the database. False when it could not be written. */
+/** Times the items, or reads their times from the database. False: the database cannot be
+ * written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
 
 /** Returns the seconds after which a launch that has not ended is stopped. It counts as hung, or as
@@ -176,7 +180,7 @@ double tune_launch_patience(const struct tune_sweep *sweep);
  * their hash where these are many. */
 void tune_name_device(const struct tune_key *key, const char *parameters, char device[160]);
 
-/** True where the budget is spent. */
+/** True if the time of the sweep's budget is spent. */
 bool tune_is_late(const struct tune_sweep *sweep);
 
 /**
@@ -191,15 +195,16 @@ bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
  * message. */
 int tune_check_parameters(const char *list);
 
-/** Fits the model's open and fitted parameters to what the database has of GPUs, and prints them.
+/** Fits the timing model's open and fitted parameters to GPU times in the database, and prints
+ * them.
  * Returns an exit code after a message. */
 int tune_calibrate(struct tune_sweep *sweep);
 
 /** True if a kernel with this choice of calls takes the shape; a choice of NULL has none. */
 bool tune_takes(const struct att_choice *choice, const struct tune_shape *s);
 
-/** Returns the candidate that a plain build gives a shape to: the first, or a second kernel of the
- * key. */
+/** Returns the candidate that libattn selects for a shape from a build without a tuning file: the
+ * first, or a second kernel of the key. */
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
 
 /** Returns the row of a tuning file that applies to a shape of a key; NULL: there is none. */
@@ -240,7 +245,7 @@ bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
                    struct tune_value *value);
 
-/** Returns the times of a candidate that decide: measured if there are any, else modelled. */
+/** Returns the times of a candidate, one per shape: measured if there are any, else modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
 struct attn_pack;
@@ -291,7 +296,8 @@ void tune_print_estimate(const struct tune_sweep *sweep);
 void tune_print_summary(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                         bool json);
 
-/** Launches that were left out by the budget, keys that it has not reached included. */
+/** Returns the number of launches that the budget has left out, keys not reached
+ * included. */
 size_t tune_count_left(const struct tune_sweep *sweep);
 
 /** Writes the page about a sweep. Returns an exit code after a message. */
@@ -312,14 +318,15 @@ enum tune_fit_mode {
 struct tune_fit_options {
     enum tune_fit_mode mode;
     const char *path;   /* of the table, where it is written */
-    unsigned corners;   /* of the model's open parameters, on which a row may lose */
+    unsigned corners;   /* combinations of extremes of the model's open parameters, on which a row
+                         * may lose */
     unsigned sample;    /* rows that are checked; 0: all */
     unsigned long seed; /* of corners and sample */
 };
 
 struct attnc_fitted;
 
-/** Adds the kernels of a description, whose seconds are added, with the shapes that they take.
+/** Adds the kernels of a description that have fitted knobs, each with one shape that it takes.
  * False: out of memory. */
 bool tune_fit_add(struct tune_sweep *sweep, const struct attnc_description *desc,
                   const struct tune_shapes *shapes);
