@@ -13,12 +13,13 @@
 struct tir_value att_index_key_byte(struct tir_builder *b, struct tir_value token, int bytes,
                                     bool shuffle);
 
-/** Returns the byte of the page at which the key's scale begins. */
+/** Returns the byte of the page at which the scale of the key of token `token` begins. A key has
+ * `bytes` bytes. */
 struct tir_value att_index_scale_byte(const struct att_paging *p, struct tir_value token,
                                       int bytes);
 
-/** Returns fp8 keys at `base` (i64) as a cache for att_cache_load() and att_cache_store() at these
- * bytes. */
+/** Returns fp8 keys at `base` (i64) as a cache. att_cache_load() and att_cache_store() take
+ * att_index_key_byte() as a row's address. */
 struct att_cache att_index_keys(struct tir_builder *b, struct tir_value base, bool shuffle);
 
 #endif

@@ -52,7 +52,7 @@ void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
     att_index_cut(x, tir_join_blocks(x->b, fourth, FOURTHS), out);
 }
 
-/* Packs two f32 as f16 into a register, rounded to nearest even. */
+/* Returns two f32 rounded to nearest even as f16, packed in a register: `low` in its low half. */
 static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
                                 struct tir_value high)
 {
@@ -65,7 +65,7 @@ static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
     return tir_or(b, both[0], tir_shl(b, both[1], tir_int_like(b, both[1], F16_BITS)));
 }
 
-/* Returns the biased exponent of a number that every lane holds, limited to `least` .. `most`. */
+/* Returns the biased exponent of f32 `a`, which every lane holds, limited to `least` .. `most`. */
 static struct tir_value exponent_of(const struct att_index *x, struct tir_value a, int least,
                                     int most)
 {
@@ -75,8 +75,8 @@ static struct tir_value exponent_of(const struct att_index *x, struct tir_value 
     return tir_min(b, tir_max(b, exponent, tir_i32(b, least)), tir_i32(b, most));
 }
 
-/* Returns n such that no q . k of the row reaches 2^n: the largest sum of a head's magnitudes,
- * times the largest element of keys. */
+/* Returns n such that no |q . k| of the row reaches 2^n: by the largest sum of |q| over a
+ * head's elements, times the largest element of a key. */
 static struct tir_value product_bits(const struct att_index *x, const struct att_index_query *own)
 {
     struct tir_builder *b = x->b;
@@ -126,8 +126,8 @@ void att_index_scale_pairs(const struct att_index *x, struct att_index_query *ow
     }
 }
 
-/* Returns elements from 32 s and from 64 + 32 s on of a head, which match a lane's blocks s of both
-   halves. */
+/* Returns the elements of each head that belong to a lane's blocks s of both halves of a key:
+ * from 32 s and from 64 + 32 s on. */
 static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
                                         struct tir_value first, unsigned s, struct tir_type part)
 {
@@ -140,7 +140,8 @@ static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
     return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
 }
 
-/* Returns the row's view of an argument, with `stride` bytes between heads. */
+/* Returns a view of the row's heads in argument `arg`, each of `bytes` bytes. `head_stride`
+ * (bytes) is from a head to the next. */
 static struct tir_view heads_of(const struct att_index *x, struct tir_value row, const char *arg,
                                 struct tir_value row_stride, struct tir_value head_stride,
                                 int bytes)

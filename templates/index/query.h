@@ -15,19 +15,20 @@ enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
 struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
                                     unsigned s, unsigned rows);
 
-/** Splits a tile's rows into fourths, by register. */
+/** Splits a tile of products into four tiles of a quarter of its rows each. Each quarter has
+ * registers of its own. */
 void att_index_cut(const struct att_index *x, struct tir_value a,
                    struct tir_value out[ATT_INDEX_FOURTHS]);
 
-/** Splits a fourth's rows by lane, 1 x lanes: the second half of the lanes has other rows than the
- * first. */
+/** Splits a quarter of a tile of products into single rows, 1 x lanes. Its rows in the second
+ * half of the lanes differ from the first half's. */
 void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
                         struct tir_value out[ATT_INDEX_FOURTHS]);
 
-/** Loads q and weights of own->row. */
+/** Loads q and the weights of row own->row into `own`. */
 void att_index_load_query(struct att_index *x, struct att_index_query *own);
 
-/** Computes the scales for `pairs`, and the weights in that form. */
+/** Computes own->scale, unscale and weight_pairs, for scores in pairs (att_index.pairs). */
 void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own);
 
 #endif

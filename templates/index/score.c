@@ -81,8 +81,8 @@ static struct tir_value constant(const struct att_index *x, int n)
 /* True if keys have scales: one of each key, or of each block. */
 static bool has_scales(const struct att_index *x) { return x->scaled || x->mxfp4; }
 
-/* Returns the index of the carried scale. A group carries the parts of its keys, their scales if
- * they have any, and the page of the group that is loaded next. */
+/* Returns the index of the scale among a group's carried values. These are the parts of its
+ * keys, their scales if they have any, and the page of the group that is loaded next. */
 static unsigned carried_scale(const struct att_index *x) { return x->parts; }
 
 static unsigned carried_page(const struct att_index *x) { return x->parts + has_scales(x); }
@@ -101,8 +101,8 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
            tir_find_mma_scaled(m, group_of(m), group_of(m), TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
 }
 
-/* Returns the number of the products' instruction, the one with the longest contraction. A lane has
- * two chunks of its operand, one, or half of one. */
+/* Returns the number of the matrix instruction of the products: the one with the longest
+ * contraction. A lane has two chunks of its operand, one, or half of one. */
 static int find_product(const struct tir_machine *m, const struct att_index *x)
 {
     const unsigned side = x->group;
@@ -225,7 +225,7 @@ struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
     return att_entry_or(b, ARG_ROW_SEQUENCES, row, row);
 }
 
-/* Returns the block table's row for the row's sequence. */
+/* Returns the address (i64) at which the block table has the pages of the row's sequence. */
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
@@ -235,7 +235,8 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
-/* Prepares the rows. A product uses a group's keys until the next group's are in flight. */
+/* Sets x for rows of one sequence, and the number of groups in flight. A product reads a
+ * group's keys until the next group's are in flight. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
                     struct tir_value first, struct tir_value end)
 {
@@ -307,7 +308,8 @@ static struct tir_value find_scales(const struct att_index *x, struct tir_value 
     return find_group(x, first, page, x->scales, SCALES);
 }
 
-/* Returns the type of each lane's scale, or of the scales of its two blocks. */
+/* Returns the type of the keys' scales in a group: one for each lane, or with mxfp4 the two of
+ * the lane's blocks. */
 static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
@@ -317,8 +319,8 @@ static struct tir_type scale_type(const struct att_index *x)
     return t;
 }
 
-/* Returns the bytes between the parts of a key's two lanes, and between a lane's parts. The two
- * lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
+/* Return the bytes between the parts of the two lanes that share a key, and between two parts of
+ * one lane. The two lanes have alternate parts of fp8 keys, and halves of mxfp4 keys. */
 static int lanes_apart(const struct att_index *x)
 {
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
@@ -329,14 +331,16 @@ static int apart(const struct att_index *x)
     return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
 }
 
-/* With other pages, each lane looks up the page of its own key, and waits for it. */
+/* A group may cross pages if they are smaller or their size is no power of two. Then each lane
+ * looks up the page of its own key, and waits for it. */
 
 static struct tir_value wide(const struct att_index *x, struct tir_value a)
 {
     return tir_zext(x->b, a, TIR_I64);
 }
 
-/* Returns the byte offset of each lane's part of token `inside` of its page, or of a group, i32. */
+/* Returns the byte offset (i32) of each lane's part of a key from the beginning of its page or
+ * its group. `inside` is the token's number there. */
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -355,7 +359,8 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     return tir_add(b, at, own);
 }
 
-/* Returns the offset of the scale, or of the two scales, of a token inside its page. */
+/* Returns the byte offset (i32) of each lane's scale, or of its two scales, in the page;
+ * `inside` is the token's number there. */
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;
@@ -413,7 +418,7 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
 
 /* ---- Walking ---- */
 
-/* Returns the first key of group g, counted from the first one of this round. */
+/* Returns the key at which the round's group g begins. */
 static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
                                unsigned g)
 {
@@ -473,8 +478,8 @@ void att_index_send(struct att_index *x, const struct att_index_walk *w, struct 
 
 /* ---- Scores ---- */
 
-/* Products that are not yet added. They are added between later products, so that both pipes are
- * busy. */
+/* Products that are not yet added to a sum. They are added between later matrix instructions,
+ * so that the VALU and the matrix unit are both busy. */
 struct pending {
     struct tir_value products[FOURTHS], weights[FOURTHS]; /* each is a fourth of a block's rows */
     const struct tir_value *weight_pairs;                 /* of the whole block, with pairs */
@@ -503,7 +508,8 @@ static void clear_negative(const struct att_index *x, struct pending *p, int i)
     p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
 }
 
-/* Computes one of STEPS steps: adds every row of a lane to one sum. */
+/* Computes one of STEPS steps of adding pending products. Two steps add the products of one
+ * quarter of a block's rows to the sum. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
@@ -526,7 +532,7 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
-/* The groups of a round whose scores are not finished. The loads of their scales are issued only
+/* A round: the groups whose scores are not finished. The loads of their scales are issued only
  * when the previous scales in the same register have been used. */
 struct round {
     const struct att_index_walk *walk;
@@ -590,8 +596,9 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* Computes a step of finishing set j of a row, whose products have all been added. All rows have
- * the same scales of keys. */
+/* Computes a step of finishing set j of a row, the sums of two groups: unscales them,
+ * multiplies them by the keys' scales, and hands them to take(). All rows have the same scales
+ * of keys. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
                         int step)
 {
@@ -614,7 +621,8 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
         r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }
 
-/* A product of a round. A row is finished beside later products, when its own have been added. */
+/* A product's place in a round. A row's scores are finished beside later products, when all of
+ * its own have been added. */
 struct product_at {
     unsigned g;       /* number of the group of keys */
     unsigned product; /* number among the group's products: rows outer, blocks of heads inner */
@@ -628,8 +636,8 @@ static bool finishes(const struct att_index *x, const struct product_at *t, unsi
     return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
 }
 
-/* Calls prepare() of the rows. Appending ends a scheduled run, so it is placed before the matrix
- * instructions, if those are few. */
+/* Calls prepare() of the user for the rows that are about to be finished. Appending ends a
+ * scheduled run, so it is placed before the matrix instructions, if those are few. */
 static void prepare_rows(const struct att_index *x, struct round *r, const struct product_at *t)
 {
     for (unsigned row = 0; x->pairs && row < x->rows; row++)
@@ -637,7 +645,7 @@ static void prepare_rows(const struct att_index *x, struct round *r, const struc
             finish_step(x, r, row, t->g / 2 - 1, 0);
 }
 
-/* Emits the work after step `step` of a product. */
+/* Emits the other work after step `step` of a product: a part of adding, finishing and loading. */
 static void fill_step(const struct att_index *x, struct round *r, const struct product_at *t,
                       int step)
 {
@@ -687,8 +695,9 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     }
 }
 
-/* Returns the priority in a fourth of a round. Waves that are late come first. Of two rows with
- * equal work, the workgroup that is ahead comes first, so that one selects while another scores. */
+/* Returns the wave's priority in a quarter of a round. With one row, waves that are late come
+ * first. With two rows, the workgroup that is ahead comes first, so that it selects while
+ * another one scores. */
 static unsigned priority_of(const struct att_index *x, unsigned fourth)
 {
     return x->rows > 1 ? fourth : LEVELS - 1 - fourth;

@@ -82,7 +82,8 @@ struct att_index {
     struct att_paging paging;                  /* with pages only */
     struct tir_value page_stride;              /* bytes, i64 */
     struct tir_value table;                    /* i64: block table of the row's sequence */
-    struct tir_value list, start;              /* if listed: address of the row's list; first key */
+    struct tir_value list, start;              /* if listed: i64 address of the row's list; i32
+                                                  first key of the sequence */
     struct tir_value first;                    /* first key that may be read, without a list; i32 */
     struct tir_value last; /* last key that may be read, or last position of the list; i32 */
 };

@@ -7,14 +7,14 @@
 
 enum { ELEM = 2 };
 
-/* Returns the channels that a lane has side by side. */
+/* Returns the number of adjacent channels that a lane has. */
 static unsigned lane_channels(const struct att_conv_shape *s)
 {
     return ATT_CONV_CHANNELS / s->lanes;
 }
 
-/* Adds the wave's channels to the columns of a spread. Each ATT_CONV_CHANNELS go over all lanes,
- * and a lane's channels among them are side by side. A channel has `each` columns. */
+/* Adds the wave's channels to the columns of a spread, `each` columns for a channel. Each
+ * ATT_CONV_CHANNELS channels go over all lanes, and a lane's channels among them are adjacent. */
 static void spread_channels(struct tir_spread *spread, const struct att_conv_shape *s,
                             unsigned channels, unsigned each)
 {
@@ -67,7 +67,8 @@ static struct tir_value load_tap(struct tir_builder *b, const struct att_conv *c
     return tir_tile_load(b, view, tir_i32(b, 0), s->column);
 }
 
-/* Loads the weights of 2 or 4 taps at once, which a channel has side by side: 1 x (C taps). */
+/* Loads the weights of all taps, 2 or 4, with one load: 1 x (C taps). A channel has its taps
+ * side by side. */
 static struct tir_value load_all_taps(struct tir_builder *b, const struct att_conv *c,
                                       const struct att_conv_shape *s)
 {
@@ -80,7 +81,7 @@ static struct tir_value load_all_taps(struct tir_builder *b, const struct att_co
     return tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, att_dtype(c->v), 1, n, &line));
 }
 
-/* Returns what load_all_taps() has loaded as `taps` x C, f32. */
+/* Converts the result of load_all_taps() to `taps` x C, f32. */
 static struct tir_value sort_taps(struct tir_builder *b, unsigned taps, struct tir_value all)
 {
     const struct tir_value rows = tir_transpose(b, tir_split_blocks(b, widen(b, all), taps));
@@ -139,7 +140,8 @@ struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
 
 /* ---- The state ---- */
 
-/* Returns a view of a slot's columns from `column` (i32) on. A missing state reads as 0. */
+/* Returns a view of the columns of a slot's state from `column` (i32) on. Where `there` (i1) is
+ * false it reads zeros. */
 static struct tir_view state_view(struct tir_builder *b, const struct att_conv *c,
                                   struct tir_value slot, struct tir_value there,
                                   struct tir_value column)

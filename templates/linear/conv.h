@@ -15,8 +15,9 @@ enum { ATT_CONV_CHANNELS = 64, ATT_CONV_CHUNK = 8, ATT_CONV_TAPS = 6 };
 struct att_conv_args {
     const char *weight, *bias;
     const char *state, *slot_stride, *channel_stride, *column_stride;
-    const char *columns;     /* of a slot; NULL: W - 1 */
-    const char *step_stride; /* between a slot's windows, one a draft; NULL: it has one window */
+    const char *columns;     /* number of columns of a slot; NULL: there are W - 1 */
+    const char *step_stride; /* distance between a slot's windows, one for each draft; NULL: a
+                                slot has one window */
 };
 
 /** A wave's channels. */
@@ -54,12 +55,13 @@ void att_conv_convert_taps(struct tir_builder *b, const struct att_conv *c,
 struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s);
 
-/** Loads a column of the state in `slot`, 1 x C; zeros where it is not `there` (i1). */
+/** Loads column `column` of the state in `slot`, 1 x C; zeros where `there` (i1) is false. */
 struct tir_value att_conv_load(struct tir_builder *b, const struct att_conv *c,
                                const struct att_conv_shape *s, struct tir_value slot,
                                struct tir_value there, struct tir_value column);
 
-/** Stores a column of the state, 1 x C, where it is `there`. */
+/** Stores `a`, 1 x C, as column `column` of the state in `slot`; nothing where `there` (i1) is
+ * false. */
 void att_conv_store(struct tir_builder *b, const struct att_conv *c, struct tir_value slot,
                     struct tir_value there, struct tir_value column, struct tir_value a);
 

@@ -39,7 +39,7 @@ struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value 
 
 /* ---- Gates ---- */
 
-/* Loads the biases of a decay, one or K of them: 0 where none are given. */
+/* Loads dt_bias of the value head, one number or K of them; zeros if the argument is NULL. */
 static struct tir_value load_bias(struct att_recurrence *r)
 {
     struct tir_builder *b = &r->b;
@@ -83,7 +83,7 @@ static struct tir_value beta_of(struct att_delta *d, struct tir_value raw)
     return d->r.v->beta_wide ? beta : tir_broadcast(b, beta, d->r.state.values);
 }
 
-/* Computes x / sqrt(sum x^2 + eps), or x without l2_norm; a zero stays one without eps too. */
+/* Returns x / sqrt(sum x^2 + eps), or x without l2_norm. A zero x remains zero even if eps is 0. */
 static struct tir_value unit(struct att_delta *d, struct tir_value x)
 {
     struct tir_builder *b = &d->r.b;

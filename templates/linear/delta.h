@@ -25,13 +25,14 @@ struct att_delta_update {
 /** True if each element of a key has a decay. */
 bool att_delta_has_channels(const struct att_variant *v);
 
-/** Loads what a token's decay is made of; zeros where it is not `there` (i1). */
+/** Loads the gate from which a token's decay is computed; zeros where `there` (i1) is false. */
 struct tir_value att_delta_load_gate(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
-/** Loads what a token's beta is made of. */
+/** Loads the number from which a token's beta is computed; zero where `there` (i1) is false. */
 struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value token,
                                      struct tir_value there);
-/** Loads what all tokens of the head share; `r` is the first member of a struct att_delta. */
+/** Loads the numbers that all tokens of the head share: exp(a_log) and dt_bias. `r` is the first
+ * member of a struct att_delta. */
 void att_delta_load_head(struct att_recurrence *r);
 
 /** The vectors of a token as they were loaded: q and k in the order of memory. */

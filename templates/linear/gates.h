@@ -8,7 +8,8 @@
 #include "ir/builder.h"
 #include "templates/variant.h"
 
-/** Computes exp(x), x / ln 2 rounded once: off by 2 |x| + 2 units of float. */
+/** Computes exp(x) as 2^(x / ln 2), with the exponent rounded once. The error is 2 |x| + 2 units
+ * in the last place. */
 struct tir_value att_exp(struct tir_builder *b, struct tir_value x);
 
 /** Computes 1 / (1 + exp(-x)); infinity where exp overflows makes it 0. */
@@ -20,17 +21,17 @@ struct tir_value att_silu(struct tir_builder *b, struct tir_value x);
 /** Computes log(1 + exp(x)), and x above 20. Small results keep their relative precision. */
 struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
 
-/** Returns an f32 argument in every element of the type of `like`. */
+/** Returns the f32 argument `arg` in every element of a tile like `like`. */
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like);
 
-/** Computes a time step from x, the given number plus its bias: x or softplus(x), limited to the
- * arguments dt_min and dt_max. */
+/** Returns a time step from x, the given number plus its bias: x or softplus(x), limited to the
+ * range from argument dt_min to dt_max. */
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value x);
 
-/** Computes g, the natural logarithm of a decay, from what is given for it (`in`, float): that
- * itself, or a gate's input with `bias` and `a` = exp(a_log). `bias` is of the type of `in`; `a` is
- * too, or is one number, 1 x 1 beside it. */
+/** Returns g, the natural logarithm of a decay. `in` (f32) is g itself, or a gate's input, from
+ * which g follows by `bias` and `a` = exp(a_log). `bias` has the type of `in`; `a` has too, or
+ * is one number, 1 x 1. */
 struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value in, struct tir_value a, struct tir_value bias);
 

@@ -27,8 +27,8 @@ struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_valu
     return all;
 }
 
-/* Rounds up to a power of two: adds 1 to the exponent unless the mantissa's bits are 0, and clears
- * the mantissa. */
+/* Returns the next power of two that is no less than `scale`: adds 1 to the exponent unless the
+ * mantissa's bits are 0, and clears the mantissa. */
 struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(b->f, scale);

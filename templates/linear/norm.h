@@ -12,15 +12,16 @@
 /** The most panels of a row. */
 enum { ATT_NORM_PANELS = 16 };
 
-/** Returns the largest |x| of each row of n panels, or its sum of squares. */
+/** Returns the largest |x| of each row (`largest`), or the sum of its squares. A row is in n
+ * panels. */
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
 /** Returns the least powers of two that are no less than `scale`, f32 and not negative. */
 struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale);
 
-/** Returns 1 / sqrt(sum share + eps) of each row. The result is finite even for zeros without eps,
- * so that they stay 0. */
+/** Returns 1 / sqrt(sum * share + eps) of each row, with `share` 1 / number of elements. The
+ * result is finite even for a sum and an eps of 0, so that zeros remain 0. */
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,
                                        struct tir_value share);
 
@@ -33,8 +34,8 @@ struct tir_value att_norm_inverse_rms(struct tir_builder *b, int width, const st
 void att_norm_gates(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, const struct tir_value *z, struct tir_value *gates);
 
-/** Multiplies n panels y by the rows' 1 / rms, by the weights w (f32), and by the gates that come
- * after the norm. */
+/** Multiplies n panels y in place by their weights w (f32), and by the gates that come after the
+ * norm. `rms` is 1 / rms of the rows, also a factor. */
 void att_norm_scale(struct tir_builder *b, const struct att_variant *v, unsigned n,
                     struct tir_value *y, struct tir_value rms, const struct tir_value *gates,
                     const struct tir_value *w);

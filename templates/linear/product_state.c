@@ -37,7 +37,8 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_varia
     return tir_tile(b->f, dtype_of(v), rows, cols, &l);
 }
 
-/* Returns a view of a state from value element `first` on; an empty one if it is not `there`. */
+/* Returns a view of a state at `base` from value element `first` on; an empty view where
+ * `there` (i1) is false. */
 static struct tir_view view_of(struct tir_builder *b, const struct att_variant *v,
                                struct tir_value base, struct tir_value first,
                                struct tir_value there)
@@ -50,9 +51,9 @@ static struct tir_view view_of(struct tir_builder *b, const struct att_variant *
                              att_times(b, first, (keys ? 1 : v->head_dim) * size)};
 }
 
-/* Returns byte offsets of the rows of a tile of K_FOURS: row n is value element n % values of the
- * four keys from 4 (n / values) on. Rows that are not `there` get offsets beyond every state, or
- * negative ones. */
+/* Returns the byte offsets of the rows of a tile of K_FOURS: row n is value element n % values
+ * of the four keys from 4 (n / values) on. Where `there` (i1) is false, offsets are beyond
+ * every state, or negative. */
 static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_variant *v,
                                       struct tir_type memory, struct tir_value first)
 {

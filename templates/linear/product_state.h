@@ -10,14 +10,14 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** Loads value elements of the state at `base` (i64), from `first` (i32) on, as a tile of type `t`,
- * K x values; zeros where it is not `there` (i1). */
+/** Loads value elements of the state at `base` (i64), from `first` (i32) on, as a tile of type
+ * `t`, K x values; zeros where `there` (i1) is false. */
 struct tir_value att_product_state_load(struct tir_builder *b, const struct att_variant *v,
                                         struct tir_value base, struct tir_value first,
                                         struct tir_value there, struct tir_type t);
 
-/** Stores what att_product_state_load() loads, rounded to the dtype of states; nothing where it is
- * not `there`. */
+/** Stores a tile to the place where att_product_state_load() loads it, rounded to the dtype of
+ * states; nothing where `there` (i1) is false. */
 void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
                              struct tir_value base, struct tir_value first, struct tir_value there,
                              struct tir_value a);

@@ -6,7 +6,7 @@
 
 enum { ELEM = 2 /* bytes of a token's element */ };
 
-/* Chooses the sequence, the head and the part of `rows` value elements of this wave. */
+/* Sets r's sequence, heads, and part of the state: `rows` value elements of this wave. */
 static void begin(struct att_recurrence *r, unsigned rows, int waves)
 {
     struct tir_builder *b = &r->b;
@@ -86,7 +86,8 @@ struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value
     return att_state_at(&r->b, &r->state, slot, r->value_head);
 }
 
-/* Stores the state after a token where state_slots has a slot for it. */
+/* Stores the state after a token: after each one if state_steps is above 1, else after the last
+ * one only. A negative slot stores nothing. */
 static void store_state(struct att_recurrence *r, struct tir_value token, struct tir_value state)
 {
     struct tir_builder *b = &r->b;
@@ -139,7 +140,8 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     r->load(r, token, r->real, raw);
 }
 
-/* Loads the vectors of the next token where there is one, into values like `raw`. */
+/* Loads the vectors of the token after `token` to next[], with the types of raw[]; zeros after
+ * the last token. */
 static void load_next(struct att_recurrence *r, struct tir_value token, const struct tir_value *raw,
                       struct tir_value *next)
 {
@@ -179,7 +181,7 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
     tir_end_for(b, &loop, carried, r->vectors + 1);
 }
 
-/* Walks the tokens of the sequence, from its state to the states that are stored. */
+/* Loads the sequence's state, walks its tokens, and stores the states that are wanted. */
 static void run(struct att_recurrence *r)
 {
     struct tir_builder *b = &r->b;

@@ -28,15 +28,15 @@ struct att_recurrence {
 
     struct tir_value slot;  /* i32: slot that the state is read from */
     struct tir_value token; /* i32: token that advance() processes */
-    bool keeps_state;       /* nothing is written to the pool */
+    bool keeps_state;       /* true: the pool's state is not written */
 
     unsigned vectors; /* number of tiles that load() loads for a token */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
-    /* Advances the state; returns the output, rows x 1. */
+    /* Advances the state by one token; returns the token's output, rows x 1. */
     struct tir_value (*advance)(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state);
-    /* Loads what all tokens share; may be NULL. */
+    /* Loads the numbers that all tokens share; may be NULL. */
     void (*begin)(struct att_recurrence *r);
 };
 
@@ -52,24 +52,28 @@ struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor 
 struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
                                       struct tir_value token);
 
-/** Returns the slot that the state after token `step` (i32) of the sequence is written to. */
+/** Returns the slot (i32) to which the state after token `step` (i32) of the sequence is
+ * written. */
 struct tir_value att_recurrence_slot(struct att_recurrence *r, struct tir_value step);
 
 /** Returns the slot of the state after token `step` (i32) of the sequence's previous call. */
 struct tir_value att_recurrence_slot_in(struct att_recurrence *r, struct tir_value step);
 
-/** Returns the address of the value head's state in a slot (i32). */
+/** Returns the address (i64) of the value head's state in slot `slot` (i32). */
 struct tir_value att_recurrence_state(struct att_recurrence *r, struct tir_value slot);
 
-/** Returns the address of element `element` (i32) of a token's row, of `size` bytes each. */
+/** Returns the address (i64) of element `element` (i32) of a token's row in `t`. An element has
+ * `size` bytes. */
 struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
                                         struct tir_value token, struct tir_value element);
 
-/** Returns the product of the state with a key, a number for each value element. */
+/** Returns the product of the state with a key, 1 x K: a number for each value element, rows x
+ * 1. */
 struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
                                         struct tir_value key);
 
-/** Returns a times the state, where a is a number, a key or a value. */
+/** Returns the state with its elements multiplied by `a`: one number, a key's 1 x K, or a
+ * value's rows x 1. */
 struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_value state,
                                        struct tir_value a);
 

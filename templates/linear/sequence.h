@@ -15,20 +15,22 @@ struct att_sequence {
     struct tir_value count;      /* i32: tokens */
     struct tir_value accepted;   /* i32: accepted drafts of the previous step */
     struct tir_value verifies;   /* i1: `accepted` was given */
-    struct tir_value has_state;  /* i1: false: its state before its first token is 0 */
+    struct tir_value has_state;  /* i1: false: the state before its first token is 0, whatever
+                                    the pool has */
 };
 
 /** Reads a sequence by the arguments cu_seqlens, max_seqlen, accepted and has_state. */
 struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index);
 
-/** Reads the tokens of a sequence of an op without a state that may be 0: of the other members only
- * `index` is set. */
+/** Reads the tokens of a sequence, for an op without the argument has_state. Of the other
+ * members only `index` is set. */
 struct att_sequence att_sequence_tokens(struct tir_builder *b, struct tir_value index);
 
-/** Reads a sequence of an op without `accepted`: members of that name are not set. */
+/** Reads a sequence for an op without `accepted`: members `accepted` and `verifies` are not set. */
 struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index);
 
-/** Returns entry `index` of an array of int32 whose entries are `stride` (an argument) apart. */
+/** Returns entry `index` of the int32 array in argument `arg`. Its entries are apart by the
+ * argument `stride`, in entries. */
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);
 
@@ -48,7 +50,7 @@ struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 
-/** True if a slot belongs to a sequence, not to padding. */
+/** Returns an i1: true if a slot number belongs to a sequence, not to padding. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 
 #endif

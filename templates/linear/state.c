@@ -13,7 +13,8 @@ static unsigned dtype_of(enum att_state_dtype dtype)
                                            : TIR_F16;
 }
 
-/* Returns the number of lanes that access a row of `cols` elements of `size` bytes at once. */
+/* Returns the number of lanes that together access a row of `cols` elements of `size` bytes, 16
+ * bytes each. */
 static unsigned lanes_of_row(unsigned cols, unsigned size)
 {
     const unsigned accesses = cols * size / ACCESS;
@@ -76,8 +77,8 @@ static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned
     return tir_layout_transpose(&split);
 }
 
-/* Returns the layout of 1 x K elements in the order of memory, for numbers that the state has in
- * layout `keys`. */
+/* Returns the layout in which 1 x K numbers lie in the order of memory, for numbers that are in
+ * layout `keys` beside the state. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
     const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
@@ -165,7 +166,7 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, s->size);
 }
 
-/* Returns a view of the rows of memory with value elements from `first` on. */
+/* Returns a view of a state in memory: the rows with the value elements from `first` on. */
 static struct tir_view part_view(struct tir_builder *b, const struct att_state *s,
                                  struct tir_value base, struct tir_value first,
                                  struct tir_value there)

@@ -17,7 +17,7 @@
 struct att_state {
     enum att_state_layout order;
     unsigned dtype;                    /* in memory */
-    int size;                          /* bytes of an element there */
+    int size;                          /* bytes of an element in memory */
     int key, value;                    /* K and V: elements of a key, and of a value */
     unsigned rows;                     /* value elements of the part */
     struct tir_type memory;            /* as it is loaded and stored */
@@ -42,12 +42,13 @@ struct att_state att_state_of_layout(struct tir_builder *b, const struct att_var
 struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
                               struct tir_value slot, struct tir_value value_head);
 
-/** Loads the part of a state at `base` (i64) whose first value element is `first` (i32); zeros
- * where it is not `there` (i1). */
+/** Loads the part of the state at `base` (i64) whose first value element is `first` (i32); zeros
+ * where `there` (i1) is false. */
 struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value base, struct tir_value first,
                                 struct tir_value there);
-/** Stores a part of a state where att_state_load() loads it; nothing where it is not `there`. */
+/** Stores a part of a state to the place where att_state_load() loads it; nothing where `there`
+ * (i1) is false. */
 void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                      struct tir_value first, struct tir_value there, struct tir_value a);
 
@@ -55,34 +56,36 @@ void att_state_store(struct tir_builder *b, const struct att_state *s, struct ti
 struct tir_type att_state_raw_keys(struct tir_builder *b, const struct att_state *s,
                                    unsigned dtype);
 
-/** Loads 1 x K elements of `dtype` at `base` as they lie in memory: zeros where not `there`. */
+/** Loads 1 x K elements of `dtype` at `base` as they lie in memory; zeros where `there` (i1) is
+ * false. */
 struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
                                      struct tir_value base, unsigned dtype, struct tir_value there);
-/** Converts what att_state_load_keys() loaded to f32, in the layout of att_state.keys. */
+/** Converts the result of att_state_load_keys() to f32, in the layout of att_state.keys. */
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 
-/** Stores keys of type att_state.keys in the order of memory; nothing where not `there`. */
+/** Stores keys of type att_state.keys at `base` in the order of memory; nothing where `there`
+ * (i1) is false. */
 void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
                           struct tir_value there, struct tir_value keys);
 
-/** Loads `rows` x 1 elements that lie side by side at `base`: zeros where not `there`. */
+/** Loads `rows` x 1 adjacent elements of `dtype` at `base`; zeros where `there` (i1) is false. */
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there);
-/** Stores `rows` x 1 elements side by side at `base`; nothing where not `there`. */
+/** Stores `rows` x 1 elements side by side at `base`; nothing where `there` (i1) is false. */
 void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
                             struct tir_value a);
 
-/** Stores one element at `base`, where `there`. */
+/** Stores one element at `base`; nothing where `there` (i1) is false. */
 void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
                          struct tir_value a);
 
-/** Loads one element: zero where not `there`. */
+/** Loads one element of `dtype` at `base`, 1 x 1; zero where `there` (i1) is false. */
 struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,
                                     struct tir_value base, unsigned dtype, struct tir_value there);
 
-/** Repeats keys, values or one number for all of the state. */
+/** Returns `a` (keys 1 x K, values rows x 1, or one number) repeated in the shape of the state. */
 struct tir_value att_state_spread(struct tir_builder *b, const struct att_state *s,
                                   struct tir_value a);
 

@@ -10,8 +10,8 @@
 
 enum { ATT_TRIANGLE = 16 /* rows and columns */ };
 
-/** Returns the matrix instruction that att_triangle_inverse() takes, or -1 where the machine has
- * none. */
+/** Returns the number of the matrix instruction that att_triangle_inverse() takes, or -1 if the
+ * machine has none. */
 int att_triangle_instr(const struct tir_machine *m);
 
 /**
@@ -24,8 +24,9 @@ int att_triangle_instr(const struct tir_machine *m);
  */
 struct tir_value att_triangle_inverse(struct tir_builder *b, struct tir_value a);
 
-/** Keeps elements above the diagonal of a 16 x 16 tile: row and column are in the two halves of one
- * block of 2 h rows. The others become 0. With h of 1, 2, 4 and 8 each is kept once. */
+/** Returns `a`, 16 x 16, with 0 for all but some elements above the diagonal. It keeps elements
+ * whose row and column are in different halves of one block of 2 h rows. With h of 1, 2, 4 and 8
+ * each element is kept once. */
 struct tir_value att_triangle_beside(struct tir_builder *b, struct tir_value a, int h);
 
 #endif

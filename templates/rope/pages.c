@@ -19,13 +19,14 @@ enum {
     PANEL = 128 /* columns of a page that are requantised at once, beside these tokens */
 };
 
-/* A token's tile of heads from `row` on: as stored in a cache with scales, and without. */
+/* A token's tile of heads: x in f32, for a cache with scales, and raw in the op's dtype, for
+ * others. */
 struct token_tile {
     struct rope_parts x;
     struct tir_value raw[ROPE_MAX_SPANS];
 };
 
-/* Keys or values of a run. */
+/* The keys or the values of a run of tokens, and the state of their visit. */
 struct side {
     struct rope *p;
     struct rope_source s;
@@ -37,7 +38,7 @@ struct side {
     struct tir_value lds; /* LDS: [head, wave] maxima, then [head] inverses */
 };
 
-/* Returns all heads as a source; none if the tensor does not exist. */
+/* Returns a source with all heads of `of`; without heads if its tensor does not exist. */
 static struct rope_source all_heads(struct rope *p, const struct rope_source *of)
 {
     struct tir_builder *b = &p->b;
@@ -89,7 +90,8 @@ static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *car
                          carried, carried ? 1 : 0);
 }
 
-/* Returns the largest |x| of this wave's tokens, by head. */
+/* Returns the largest |x| over this wave's tokens, for each head of the tile. The wave's first
+ * tokens stay in kept[]. */
 static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
 {
     struct rope *p = d->p;
@@ -110,7 +112,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     return absmax;
 }
 
-/* Returns the LDS map of a tile's heads, `apart` words from each other. */
+/* Returns the LDS map of one f32 for each head of a tile, `apart` words from a head to the next. */
 static struct tir_layout head_map(const struct rope *p, unsigned apart)
 {
     struct tir_layout map = tir_row_major((unsigned)p->rows, 1);
@@ -118,15 +120,16 @@ static struct tir_layout head_map(const struct rope *p, unsigned apart)
     return map;
 }
 
-/* Returns the columns of a panel: SHUFFLE has 16 tokens, so a lane has at most 4 columns of
-   each. */
+/* Returns the columns of a panel that is requantised at once. With SHUFFLE a panel has 16
+ * tokens, and a lane has at most 4 columns of each. */
 static int panel_columns(const struct att_cache *c)
 {
     const int narrow = 4 * (c->dim & -c->dim);
     return c->shuffle && narrow < PANEL ? narrow : PANEL;
 }
 
-/* Computes and stores the scale of one head. Returns the inverse for new tokens. */
+/* Computes the page's scale of head `in_tile` of the tile, requantises older tokens if it
+ * grows, and stores it. Returns 1 / scale, the factor for new tokens. */
 static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
 {
     struct rope *p = d->p;
@@ -145,8 +148,8 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     return scale.inverse;
 }
 
-/* Computes the scale of every head of the tile, a head in each wave. Returns the inverses as a
-   column. */
+/* Computes the scale of every head of the tile, a head in each wave. Returns 1 / scale of the
+ * heads, rows x 1. */
 static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;

@@ -55,7 +55,7 @@ struct rope {
     bool even;     /* unrotated parts have the widths of pieces, so that registers are alike */
     bool by_pages; /* k and v have a scale per page */
     int waves;     /* waves of a workgroup, a power of two */
-    int elements;  /* elements of a head in a lane, if pieces allow */
+    int elements;  /* elements of a head that a lane has, if pieces are wide enough */
     int rows;      /* heads of a tile */
     struct rope_shape rotated, values, gates;
     struct tir_value wave;          /* i32: number in the workgroup */
@@ -89,7 +89,8 @@ struct rope_vectors {
 /** The tensors with heads of a token. A gate follows each head of q. */
 enum rope_part { ROPE_Q, ROPE_K, ROPE_V, ROPE_GATE, ROPE_SOURCES };
 
-/** The heads of q, k or v that a wave loads, rotates and stores: `first` to `end` - 1 of `all`. */
+/** The heads of q, k, v or a gate that a wave loads, rotates and stores: numbers `first` to
+ * `end` - 1 of `all` heads, i32. */
 struct rope_source {
     const char *squares, *share;      /* norm full: arguments of the given sum of squares and of its
                                          count */
@@ -105,17 +106,18 @@ struct rope_source {
 
 /** Returns the variant's rotary dim; 0 if nothing rotates. */
 int rope_rotary_dim(const struct att_variant *v);
-/** Sets rows and shapes, before anything is built. */
+/** Sets p->rows and the shapes of tiles from the variant and p->elements, before anything is
+ * built. */
 void rope_choose_shapes(struct rope *p);
-/** Returns the elements of a tile in a lane. */
+/** Returns the number of elements of a tile that a lane has. */
 unsigned rope_lane_elements(const struct rope *p, const struct rope_shape *s);
 
 /** Converts elements to f32. */
 struct tir_value rope_to_f32(struct rope *p, struct tir_value x);
-/** Returns an f32 from memory in which a NaN has a zero low half. Results of it and of 16-bit data
- * can then be rounded without a check. */
+/** Returns x (f32 from memory) with every NaN replaced by one whose low 16 bits are 0. Its
+ * results with 16-bit data can then be rounded without a check for NaN. */
 struct tir_value rope_short_nan(struct rope *p, struct tir_value x);
-/** Returns a vector repeated for every head of a tile, in the layout of `like`. */
+/** Returns x, a vector for one head, repeated for every head of a tile, in the layout of `like`. */
 struct tir_value rope_repeat(struct rope *p, struct tir_value x, struct tir_value like);
 
 /** Converts spans in the form of memory (`raw`, n_spans of them) to parts in f32. */
@@ -123,7 +125,7 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
                               const struct tir_value *raw);
 /** Converts parts to `dtype`, in place. */
 void rope_convert(struct rope *p, const struct rope_shape *s, struct rope_parts *x, unsigned dtype);
-/** Converts parts to the form of memory, span by span. */
+/** Converts parts, already of the stored dtype, to spans in the form of memory: raw[]. */
 void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_parts *x,
                struct tir_value *raw);
 
@@ -137,15 +139,17 @@ void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value bas
                 struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                 const struct tir_value *raw);
 
-/** Reads the arguments of `in`, `out` and, for keys and values, of the cache. */
+/** Reads the addresses and strides of s->in, s->out and, for keys and values, of the cache. */
 void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part);
 /** True if the destinations of k, v and the gate are read token by token, with a wait. Biases,
  * scales of tokens and the sums of a full norm leave few scalar registers. Arguments read before
  * the token loop occupy them all through it. */
 bool rope_opens_late(const struct rope *p);
-/** Opens the tensor to which k or v is also written, if the variant has one. */
+/** Sets s->out to the tensor to which k, or v if `value`, is also written (keep_kv), if the
+ * variant has one. */
 void rope_open_kept(struct rope *p, struct rope_source *s, bool value);
-/** Reads the arguments of `t`, a tensor with heads. */
+/** Reads the address and the strides of `t`, a tensor [token, head, element] with elements of
+ * `size` bytes. */
 struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size);
 /** Returns the address of the token's first head, i64. */
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
@@ -154,13 +158,15 @@ struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 
 /** Copies biases and the weights of a full norm to LDS, if that pays. Every wave takes part. */
 void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES]);
-/** Loads the vectors of the heads from `row` on. */
+/** Returns the vectors of a tile's heads from `row` on, as parts in f32: from LDS, or from
+ * memory if they are not there. */
 struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
                                     const struct rope_vectors *t, struct tir_value row);
 
 /* norm.c */
 
-/** Loads the weights [head_dim] for every head of a tile; nothing if the norm has none. */
+/** Loads the weights [head_dim], which all heads share, to s->weights; nothing if the norm has
+ * none. */
 void rope_load_weights(struct rope *p, struct rope_source *s);
 /** Multiplies each head by its own 1 / rms and by the weights of rope_load_weights(). */
 void rope_normalise_heads(struct rope *p, const struct rope_source *s, struct rope_parts *x);
@@ -173,18 +179,18 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
 
 /* rotate.c */
 
-/** Loads cos and sin of the token, in f32. */
+/** Loads cos and sin of the token's position to p->cos and p->sin, in f32. */
 void rope_find_angles(struct rope *p);
-/** Loads the token's position. Without mrope, this and the next two functions are the steps of
- * rope_find_angles(). */
+/** Loads the token's position, or its three with mrope. Without mrope, this and the next two
+ * functions are the steps of rope_find_angles(). */
 void rope_load_positions(struct rope *p);
-/** Loads cos and sin in the table's type. */
+/** Loads cos and sin of the position to p->cos and p->sin, in the type of the table cos_sin. */
 void rope_load_angles(struct rope *p);
-/** Converts the loaded cos and sin to f32. */
+/** Converts p->cos and p->sin, as loaded, to f32. */
 void rope_widen_angles(struct rope *p);
-/** Returns the table's type: enum tir_dtype. */
+/** Returns the dtype of the table cos_sin: enum tir_dtype. */
 unsigned rope_angle_dtype(const struct rope *p);
-/** Rotates the parts of heads by the token's cos and sin, in f32. */
+/** Rotates the pairs of a tile of heads (f32) in place by p->cos and p->sin. */
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
 /* visit.c */
@@ -201,7 +207,7 @@ void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct r
  * `inverse` is 1 / rms of norm full. */
 void rope_transform(struct rope *p, const struct rope_source *s, struct tir_value inverse,
                     struct tir_value row, struct rope_parts *x);
-/** Sets the token's slot: -1 without slots, when nothing is cached. */
+/** Sets p->slot to the token's slot; to -1 if the call has no slot_mapping and caches nothing. */
 void rope_load_slot(struct rope *p);
 /** Stores keys or values of the token in their tensor and slot. rope_visit_pages() handles a slot
  * in a page whose scale is computed. `first` is the first tile. */
@@ -217,7 +223,8 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
 
 /* runs.c */
 
-/** True if values are best stored several tokens at a time. */
+/** True if values are stored several tokens at a time: for V in SHUFFLE, if a lane has room for
+ * x tokens. */
 bool rope_gathers_values(const struct rope *p);
 /** Stores values of a workgroup's tokens, `first` to `end`, i32, in the cache and, with keep_kv, in
  * their tensor. Every wave takes part. */
@@ -226,7 +233,7 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
 
 /* store.c */
 
-/** The slot of the token in k or v. */
+/** The slot of the token in the cache of k or of v. */
 struct rope_slot {
     struct att_cache cache;
     struct tir_value at;           /* i64: byte offset of the first head */
@@ -235,16 +242,16 @@ struct rope_slot {
     struct tir_value scale_stride; /* i32 bytes between the scales of two heads */
 };
 
-/** Returns the type of one number for each head of a tile. */
+/** Returns the type of one number of `dtype` for each head of a tile, rows x 1. */
 struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, unsigned dtype);
-/** Returns the largest |x| of each head. */
+/** Returns the largest |x| of each head of a tile, rows x 1 of f32. */
 struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
                              const struct rope_parts *x);
 
 /** Finds the token's slot in k, or in v if `value`. */
 struct rope_slot rope_open_slot(struct rope *p, bool value);
-/** Stores a tile of heads in the slot, if the token has one. `raw` is x in the op's dtype, for
- * caches without quantisation. */
+/** Stores the heads of a tile from `row` on in the token's slot, if it has one. `x` is quantised
+ * for caches with scales; `raw` is x in the op's dtype for others. */
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x,
                       const struct tir_value *raw);
@@ -253,7 +260,7 @@ void rope_store_slot(struct rope *p, const struct rope_source *s, const struct r
                      struct tir_value row, const struct tir_value *stored);
 void rope_store_scales(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                        struct tir_value row, struct tir_value scale);
-/** Stores a tile of heads in a tensor. */
+/** Stores the heads of a tile from `row` on, in the op's dtype, in a tensor at the token's row. */
 void rope_write_dense(struct rope *p, const struct rope_source *s, const struct rope_tensor *t,
                       struct tir_value row, const struct tir_value *raw);
 

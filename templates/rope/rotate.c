@@ -17,7 +17,8 @@ void rope_rotate(struct rope *p, struct rope_parts *x)
     }
 }
 
-/* Returns the type of one token's first halves of a piece's pairs. *first is its first pair. */
+/* Returns the type of one number for each pair of a piece: 1 x pairs, in the layout of heads.
+ * *first is set to the number of the piece's first pair in the head. */
 static struct tir_type pairs_of(const struct rope *p, unsigned piece, int *first)
 {
     const struct rope_shape *s = &p->rotated;
@@ -48,7 +49,7 @@ unsigned rope_angle_dtype(const struct rope *p)
     return p->v->cos_sin == ATT_COS_SIN_F32 ? TIR_F32 : p->dtype;
 }
 
-/* Returns loaded cosines or sines in f32. */
+/* Returns loaded cosines or sines in f32, with NaNs as rope_short_nan() makes them. */
 static struct tir_value widen(struct rope *p, struct tir_value x)
 {
     return rope_short_nan(p, rope_to_f32(p, x));
@@ -71,8 +72,8 @@ static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_va
     return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
 }
 
-/* Returns all bits set where a < b, for i32 without overflow. This takes a register each, while a
- * comparison would take two scalar registers for each, too many. */
+/* Returns a mask, all bits set where a < b, else 0; i32 without overflow. A mask takes a vector
+ * register; a comparison's result would take two scalar registers, too many. */
 static struct tir_value less(struct rope *p, struct tir_value a, struct tir_value b)
 {
     const struct tir_value difference = tir_sub(&p->b, a, b);
@@ -90,11 +91,9 @@ static struct tir_value choose(struct rope *p, struct tir_value mask, struct tir
     return tir_bitcast(o, tir_xor(o, from, differ), number);
 }
 
-/*
- * Computes masks of the pairs with the angle of the second and of the third position. In sections:
- * pairs after the first section_t, and after section_h more. Interleaved: every third pair, up to
- * the section's length.
- */
+/* Computes masks of the pairs whose angle is by the second position (of[1]) and by the third
+ * (of[2]). In sections: pairs from number section_t on, and from section_t + section_h on.
+ * Interleaved: pairs with a number of 1 or 2 modulo 3, up to the section's length. */
 static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3])
 {
     struct tir_builder *b = &p->b;

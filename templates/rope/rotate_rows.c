@@ -6,7 +6,8 @@
 
 enum { FLOAT = 4 };
 
-/* Returns each column's number & mask, as type t: i32, columns x 1. */
+/* Returns the low bits, `mask`, of each element's number in its row: i32, columns x 1, in the
+ * layout of `t`. */
 static struct tir_value column_bits(struct tir_builder *b, struct tir_type t, int mask)
 {
     const struct tir_value column = tir_row_index(b, t);
@@ -35,7 +36,7 @@ static struct tir_value load_angles(struct tir_builder *b, const struct rope_ang
                            tir_with_dtype(t, TIR_F32));
 }
 
-/* Returns x, columns x 1, as a row, and that row as every row of type t. */
+/* Returns x, columns x 1, transposed to a row and repeated as every row of type t. */
 static struct tir_value of_rows(struct tir_builder *b, struct tir_value x, struct tir_type t)
 {
     const struct tir_value row = tir_transpose(b, x);

@@ -34,7 +34,7 @@ static struct tir_value splat_like(struct rope *p, struct tir_value a, struct ti
     return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
 }
 
-/* Returns a[i] * step, for an i32 column and an i64 scalar. */
+/* Returns a[i] * step as i64, for an i32 column `a` and an i64 scalar. */
 static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
@@ -69,7 +69,7 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     g->slot = tir_or(b, slot, g->nowhere);
 }
 
-/* Returns the byte offsets of the group's rows in a tensor. */
+/* Returns the byte offsets (i64, rows x 1) of the group's rows in tensor `t`. */
 static struct tir_value rows_of(struct rope *p, const struct group *g, const struct rope_tensor *t)
 {
     return tir_add(&p->b, steps(p, g->token, t->token_stride),
@@ -108,13 +108,15 @@ static void write_dense(struct rope *p, const struct rope_source *s, const struc
         tir_tile_scatter(b, s->out.base, rows, tir_i32(b, g->tiles.first[i] * ROPE_ELEM), raw[i]);
 }
 
-/* Returns the byte offsets of the scales of the group's heads. */
+/* Returns the byte offsets (i64, rows x 1) from a token's first scale to the scales of the
+ * group's heads. */
 static struct tir_value head_scales(struct rope *p, const struct group *g)
 {
     return steps(p, g->head, att_stride(&p->b, ARG_SCALE_HEAD_STRIDE, sizeof(float)));
 }
 
-/* Returns the addresses of the group's scales; negative where nothing is written. */
+/* Returns the byte offsets (i64, rows x 1) of the group's scales; negative where nothing is
+ * written. */
 static struct tir_value scale_rows(struct rope *p, const struct group *g)
 {
     return tir_add(&p->b, att_cache_scale_row(&p->cache[1], g->slot), head_scales(p, g));
@@ -172,8 +174,8 @@ static void visit_group(struct rope *p, const struct rope_source *s, const struc
     write_cache(p, g, raw, x);
 }
 
-/* Returns the first token from `token` on whose slot is a multiple of x, if the sequence reaches
- * it. 0 and unwritten tokens stay as they are. */
+/* Returns the first token from `token` on whose slot is a multiple of x, at most the number of
+ * tokens, if slots are consecutive. Token 0 and tokens without a slot are returned as they are. */
 static struct tir_value align(struct rope *p, struct tir_value token, int x)
 {
     struct tir_builder *b = &p->b;

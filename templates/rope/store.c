@@ -43,7 +43,7 @@ struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s, const s
     return absmax;
 }
 
-/* Returns the scales of a tile of heads. */
+/* Returns a view of the scales of all heads of the token's slot, one f32 for each. */
 static struct tir_view scales_of(struct rope *p, const struct rope_source *s,
                                  const struct rope_slot *t)
 {
@@ -56,7 +56,8 @@ void rope_store_scales(struct rope *p, const struct rope_source *s, const struct
     tir_tile_store(&p->b, scales_of(p, s, t), row, scale);
 }
 
-/* Returns the factor for storing x. A scale per token is computed here and stored. */
+/* Returns 1 / scale, by which x is multiplied before it is rounded to the cache's dtype; no
+ * value without scales. A scale per token is computed here from x, and stored. */
 static struct tir_value quantum(struct rope *p, const struct rope_source *s,
                                 const struct rope_slot *t, struct tir_value row,
                                 const struct rope_parts *x)
@@ -77,7 +78,8 @@ static struct tir_value quantum(struct rope *p, const struct rope_source *s,
     return att_cache_inverse(c, scale);
 }
 
-/* Returns the byte offsets of a tile of heads; from `end` on so low that stores are skipped. */
+/* Returns the byte offsets (i64) of the slot's heads from `row` on. Heads from s->end on get
+ * offsets so low that stores are skipped. */
 static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
                                   const struct rope_slot *t, struct tir_value row)
 {

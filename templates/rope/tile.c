@@ -88,7 +88,8 @@ static unsigned lanes_of_head(const struct rope *p, unsigned dim, unsigned rotar
     return dim >> all > 32 ? most : all;
 }
 
-/* Adds `half` pairs from element `from` on, in pieces of power-of-two width. */
+/* Adds the spans of `half` rotated pairs from element `from` on, in pieces of power-of-two
+ * width. */
 static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsigned half,
                        unsigned lane_bits)
 {
@@ -104,9 +105,9 @@ static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsi
     }
 }
 
-/* Adds a head without rotation. A panel as narrow as the head dim's lowest bit may come last. It
- * has at least as many lanes as heads that rotate, since a wave would otherwise have more rows than
- * a tile. */
+/* Adds the spans of a head of `dim` elements without rotation. 2^least lanes or more share a
+ * head, as many as share a head that rotates. With fewer, a wave would have more heads than
+ * p->rows. */
 static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsigned least)
 {
     const unsigned own = tir_bits_floor(min_u(min_u(dim / 8, tir_lanes(p->m)), lowest_bit(dim)));
@@ -193,7 +194,8 @@ struct rope_parts rope_unpack(struct rope *p, const struct rope_shape *s,
     return x;
 }
 
-/* Joins neighbours: two of 8 or 16 bits in 16 or 32 bits. */
+/* Joins elements to dwords or words: `low` becomes the low half and `high` the high half.
+ * Elements have 16 or 8 bits. */
 static struct tir_value join(struct rope *p, struct tir_value low, struct tir_value high)
 {
     struct tir_builder *b = &p->b;

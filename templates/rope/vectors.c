@@ -16,13 +16,13 @@ static unsigned width_bytes(const struct tir_type *t)
     return t->cols * tir_dtype_bits(t->dtype) / 8;
 }
 
-/* Returns the LDS map of consecutive heads. */
+/* Returns the LDS map of the vectors of consecutive heads: heads one after the other. */
 static struct tir_layout map_of(const struct tir_type *t)
 {
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Returns the offset of a span of the tensor's heads from `row` on: i32. */
+/* Returns the LDS address (i32) of a span of a tensor, for heads from `row` on. */
 static struct tir_value address(struct rope *p, const struct rope_vectors *t,
                                 const struct rope_span *span, struct tir_value row)
 {
@@ -42,7 +42,7 @@ static void load_global(struct rope *p, const struct rope_source *s, const struc
     rope_load(p, s->shape, base, s->all, tir_i32(b, stride * ROPE_ELEM), row, false, raw);
 }
 
-/* Copies all heads of one tensor to LDS, tile by tile, alternating between waves. */
+/* Copies the vectors of all heads of one tensor to LDS. The waves take tiles of heads in turn. */
 static void fill(struct rope *p, const struct rope_source *s, const struct rope_vectors *t)
 {
     struct tir_builder *b = &p->b;
@@ -58,7 +58,8 @@ static void fill(struct rope *p, const struct rope_source *s, const struct rope_
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Assigns LDS to every tensor, one after the other. Returns the total bytes. */
+/* Sets the LDS offsets of the tensors t[], one after the other, with room for whole tiles of
+ * heads. Returns the total bytes. */
 static struct tir_value place(struct rope *p, struct rope_vectors *const t[], unsigned n,
                               struct rope_source *const of[])
 {

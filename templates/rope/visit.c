@@ -38,15 +38,15 @@ void rope_transform(struct rope *p, const struct rope_source *s, struct tir_valu
         rope_rotate(p, x);
 }
 
-/* The loop over tiles of a wave's heads, which loads a tile while it works on the one before. */
+/* The loop over tiles of a wave's heads. It loads the next tile while it works on one. */
 struct walk {
     struct tir_loop loop;
     struct tir_value raw[ROPE_MAX_SPANS], next[ROPE_MAX_SPANS]; /* this tile, and the next one */
     const struct rope_source *s;
 };
 
-/* Begins the loop over tiles of heads. raw[] holds the first tile; the loop's index is the tile's
- * first head. */
+/* Begins the loop over tiles of heads and loads the second one. `first` is the loaded first
+ * tile; the loop's index is the first head of its tile. */
 static void begin_walk(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                        struct walk *w)
 {
