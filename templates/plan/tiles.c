@@ -24,7 +24,8 @@ static struct tir_value splat(const struct att_scan *scan, struct tir_builder *b
     return tir_splat(b, scalar, scan->lane);
 }
 
-/* Loads entries of an array from `first` on; 0 where the pointer is null. */
+/* Loads an i32 for each of 64 sequences, from entry `first` of the array `arg` with `count`
+ * entries; 0 if the pointer is NULL. */
 static struct tir_value load(const struct att_scan *scan, struct tir_builder *b, const char *arg,
                              struct tir_value first, struct tir_value count)
 {
@@ -34,7 +35,8 @@ static struct tir_value load(const struct att_scan *scan, struct tir_builder *b,
     return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, WORD), WORD, 0), first, scan->lane);
 }
 
-/* Finds the queries of sequences, which have max_seqlen_q each where there is no qo_indptr. */
+/* Sets the first query and the end of the queries of 64 sequences: by qo_indptr, or
+ * max_seqlen_q for each if that is NULL. */
 static void find_queries(const struct att_scan *scan, struct tir_builder *b, struct tir_value first,
                          struct sequences *s)
 {
@@ -73,15 +75,16 @@ struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word w
                    att_wide(b, att_times(b, most, (int)word * WORD)));
 }
 
-/* Writes a number of each tile; -1 as an offset is not written. */
+/* Writes `a`, one number of kind `word` for each tile, at the byte offsets `at`; an offset of
+ * -1 writes nothing. */
 static void store(struct tir_builder *b, enum att_plan_word word, struct tir_value at,
                   struct tir_value a)
 {
     tir_tile_scatter(b, att_plan_tile_words(b, word), at, tir_i32(b, 0), a);
 }
 
-/* Returns a tile's number (i32) in its sequence of `tiles` tiles. `place`: the tiles with earlier
- * queries. Numbers alternate between both ends: docs/planning.md. */
+/* Returns a tile's number (i32) in its sequence of `tiles` tiles. `place` is the number of
+ * tiles with earlier queries. Numbers go to tiles at both ends in turn: docs/planning.md. */
 static struct tir_value number_of_tile(const struct att_scan *scan, struct tir_builder *b,
                                        struct tir_value place, struct tir_value tiles)
 {
@@ -91,8 +94,8 @@ static struct tir_value number_of_tile(const struct att_scan *scan, struct tir_b
     return tir_select(b, tir_cmp_le(b, place, after), tir_add(b, place, place), odd);
 }
 
-/* Writes tile j of each sequence: its queries, the keys that they see, and those before the
- * window. */
+/* Writes tile j of each of 64 sequences: its queries, the keys that they see, and the keys
+ * before the window. */
 static void write_tile(const struct att_scan *scan, struct tir_builder *b,
                        const struct sequences *s, struct tir_value before, struct tir_value j)
 {

@@ -15,7 +15,7 @@ enum att_plan_word {
     ATT_PLAN_Q_START,
     ATT_PLAN_Q_END,
     ATT_PLAN_SKIP, /* keys before the window */
-    ATT_PLAN_KEYS, /* from there on */
+    ATT_PLAN_KEYS, /* keys that the tile's queries see, after the skipped ones */
     ATT_PLAN_WORDS
 };
 

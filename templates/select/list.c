@@ -57,8 +57,9 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     return l;
 }
 
-/* Returns the lists of a row's parts. A run's list has number reduce_indptr[row] / 2 + part. Rows
- * with lists have at least two, and at most half as many runs. */
+/* Returns the part of a row that consists of the lists that other workgroups made: of all parts
+ * of the row, or of a run of them. The list of a run has number reduce_indptr[row] / 2 + part.
+ * Rows with lists have at least two, and at most half as many runs. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
@@ -121,7 +122,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
     return tir_add(b, att_page_first(&paging, page), inside);
 }
 
-/* Returns the number of the workgroup's list in an array. */
+/* Returns the number (i64) of the workgroup's list among the output lists: the row with a plan,
+ * else l->to or splits * row + part. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;
@@ -133,8 +135,8 @@ static struct tir_value list_number(const struct att_list *l)
     return tir_add(b, tir_mul(b, att_wide(b, l->row), splits), att_wide(b, l->part));
 }
 
-/* Returns the workgroup's list in an array [rows, splits, each] of 32 bits. With a plan and a part
- * of a row it is in the array of partial lists. It is empty if the array is NULL. */
+/* Returns a view of the workgroup's list in array `arg`, [rows, splits, each] of 32 bits. With
+ * a plan and a part of a row it is in array `of_parts`. It is empty if the array is NULL. */
 static struct tir_view list_in(const struct att_list *l, const char *arg, const char *of_parts,
                                int each)
 {

@@ -26,19 +26,20 @@ struct att_list {
 /** The unit, in columns, in which rows are divided, unless wider blocks are selected too. */
 enum { ATT_LIST_UNIT = 64 };
 
-/** Returns this workgroup's part of a row, by row_starts, row_ends and `splits`: a multiple of
- * `unit` columns. `columns` is the end of rows, and replaces row_ends if that is NULL; id 0: no
- * bound. */
+/** Returns this workgroup's part of its row, by row_starts, row_ends and `splits`: a multiple of
+ * `unit` columns. `columns` limits the ends of rows, and replaces row_ends if that is NULL; no
+ * value: no limit. */
 struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns, unsigned unit);
 
-/** Returns this workgroup's part of another row, without a bound. */
+/** Returns this workgroup's part of row `row`, in multiples of ATT_LIST_UNIT columns, with its
+ * end by row_ends only. */
 struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row);
 
-/** Returns item number `item` of a plan. */
+/** Returns the part of a row that is item `item` of a plan's work list. */
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
 
-/** Returns the lists of a row's parts, or a run of them, one after the other; n is 0 if there are
- * none. */
+/** Returns, as one part, the lists that were made of a row's parts, or of a run of them. They
+ * lie one after the other; n is 0 if there are none. */
 struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 
 /** Divides a row of `all` scores, whose columns begin at `start`, into parts. Each is a multiple of
@@ -49,11 +50,12 @@ void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value a
 struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
                                  struct tir_value at, unsigned dtype);
 
-/** Returns the slots of positions that count from the sequence's first token, by block_table. */
+/** Returns the slots of tokens by block_table. `at` has positions that count from the sequence's
+ * first token. */
 struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 
-/** Returns the elements to write for an entry of the buffer, one in every lane: out[0] for indices
- * (i32), out[1] for values (f32). */
+/** The outputs of a buffer's entries. `name` sets, in every lane, out[0] to the index (i32) and
+ * out[1] to the value (f32) of entry `entry`. */
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
     void *context;
@@ -61,7 +63,8 @@ struct att_list_names {
     const char *partial_indices, *partial_values; /* names of arguments; with a plan only */
 };
 
-/** Writes `count` entries to the list's part of the three arrays. */
+/** Writes the indices and values of the first `count` entries of the buffer, and `count`, to the
+ * part's output list. */
 void att_list_write(const struct att_list *l, const struct att_select *s, struct tir_value count,
                     const struct att_list_names *names);
 

@@ -14,8 +14,9 @@ enum {
     LOG_BITS = 3,
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
-    DIGITS = 5,     /* of a key above a known limit: log2 of its distance, then <= 28 bits */
-    KEY_DIGITS = 4, /* of a key without a known limit: its bytes */
+    DIGITS = 5,     /* steps of a radix selection among keys above a known limit: log2 of a key's
+                       distance from it, then up to 28 bits of the distance */
+    KEY_DIGITS = 4, /* steps among keys without a known limit: the bytes of a key */
     HISTOGRAMS = 4, /* the fifth digit uses the first histogram again */
     BINS = 1 << DIGIT,
     BINS_A_LANE_MAX = 8, /* in waves of 32 lanes */
@@ -50,14 +51,15 @@ static struct tir_value constant(const struct att_select *s, int n)
     return number(s, tir_i32(s->b, n));
 }
 
-/* Returns the address of word `index` of an array at `base`. */
+/* Returns the LDS addresses (i32, one a lane) of words `index` of an array at `base`. */
 static struct tir_value address(const struct att_select *s, struct tir_value base,
                                 struct tir_value index)
 {
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
 }
 
-/* Writes an entry. The two writes are adjacent, so that they can be merged. */
+/* Writes the key and the position of buffer entry `entry` in lanes where `is` is true. The two
+ * writes are adjacent, so that they can be merged. */
 static void write_entry(const struct att_select *s, struct tir_value is, struct tir_value entry,
                         struct tir_value key, struct tir_value position)
 {
@@ -73,7 +75,7 @@ enum { HELD_MAX = 32 /* entries of a lane */ };
 
 bool att_select_holds(unsigned room, unsigned threads) { return room <= HELD_MAX * threads; }
 
-/* Rounds up to a multiple of 16 bytes, which are 4 entries. */
+/* Returns `bytes` rounded up to a multiple of 16, the bytes of 4 entries. */
 static unsigned aligned(unsigned bytes) { return (bytes + 15) / 16 * 16; }
 
 unsigned att_select_beside_bytes(unsigned room, unsigned waves)
@@ -166,7 +168,7 @@ struct tir_value att_select_place(const struct att_select *s, unsigned j)
     return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * s->lanes));
 }
 
-/* A number of each wave, added over waves. */
+/* The sum of a number that each wave has. */
 struct sums {
     struct tir_value before; /* sum over the waves before this one */
     struct tir_value all;
@@ -241,9 +243,9 @@ static void begin_histograms(const struct att_select *s)
     att_lds_barrier(s->b);
 }
 
-/* Finds the digit of the `need`-th largest key in a histogram whose first bin is the largest digit.
- * Afterwards `need` counts within that digit, and `all` is the number of its entries. Every wave
- * does the same. */
+/* Returns the digit of the `need`-th largest key, by a histogram of one digit whose bin 0 is
+ * for the largest. Sets *need to the rank among keys with that digit, and *all to their number.
+ * Every wave does the same. */
 static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
                                    struct tir_value *need, struct tir_value *all)
 {
@@ -358,8 +360,8 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
     limit->width = shift;
 }
 
-/* The entries of the buffer that stay: keys above `above`, and the first `ties` keys equal to
- * it, or with `later` the last ones. */
+/* The entries of the buffer that stay: keys above `above`, and `ties` of the keys equal to it.
+ * These ties are the first ones in the buffer, or with `later` the last ones. */
 struct kept {
     struct tir_value above, ties;
     struct tir_value n; /* entries that stay: keys above `above`, and ties */
@@ -397,7 +399,7 @@ static void move_entry(const struct att_select *s, const struct held *h, unsigne
     write_entry(s, stays, to, h->key[j], h->position[j]);
 }
 
-/* Moves the entries to keep to the front, in their order. */
+/* Moves entries with keys above `limit` to the front of the buffer, in their order. */
 static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
 {
     struct tir_builder *b = s->b;
@@ -469,8 +471,8 @@ static struct limit anything(const struct att_select *s, struct tir_value need)
     return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
 }
 
-/* Finds the k-th largest key of the waves' entries, or a number near it. It is above the state's
- * limit, if there is one. */
+/* Finds the k-th largest key of the entries in `h`, or a slightly smaller key with at most
+ * `most` entries above it. `state` has a limit below it; NULL: there is none. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
@@ -485,8 +487,8 @@ static struct kept find_kept(const struct att_select *s, const struct held *h,
     return find_limit(s, h, &limit, k, most, 0);
 }
 
-/* Keeps the k largest if there are more than k entries; or all that leave room for a chunk and
- * include the k largest. */
+/* Removes small entries from the buffer, and raises the limit. The k largest stay, or with
+ * `roughly` some more, as many as leave room for a chunk. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            bool roughly)
 {
@@ -540,7 +542,8 @@ static struct tir_value count_own(const struct att_select *s, struct tir_value l
     return own;
 }
 
-/* Counts passing keys in the other of two counts, since a wave may still read the previous one. */
+/* Adds up the waves' numbers `own` of keys above the limit. Two arrays of counts alternate,
+ * since a wave may still read the previous one. */
 static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                                  struct tir_value own)
 {
@@ -551,7 +554,8 @@ static struct sums count_passing(const struct att_select *s, struct tir_value st
 
 enum { N_YIELD = ATT_SELECT_N + 2 };
 
-/* Makes room if the chunk needs it, which raises the limit. */
+/* Selects the largest entries if the buffer has no room for the chunk's keys above the limit.
+ * That raises the limit, so the keys are counted again. Returns the new sums. */
 static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                              const struct tir_value *keys, struct sums sums)
 {
@@ -631,7 +635,7 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
     tir_end_if(b, &branch, NULL);
 }
 
-/* Inserts a chunk in one step. `first`: position of its first score. */
+/* Inserts a chunk of keys in one step. `first` is the position of the chunk's first score. */
 static void insert_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            const struct tir_value *keys, struct tir_value first)
 {
@@ -640,8 +644,8 @@ static void insert_at_once(const struct att_select *s, struct tir_value state[AT
     append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
 }
 
-/* Inserts a chunk in s->steps steps, each of an equal share of consecutive waves, so that the
- * buffer stays in order. */
+/* Inserts a chunk in s->steps steps. Each step inserts the keys of an equal number of
+ * consecutive waves, so that the buffer stays in order of position. */
 static void insert_in_steps(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                             const struct tir_value *keys, struct tir_value first)
 {

@@ -35,7 +35,8 @@ struct att_select {
     struct tir_value histogram;       /* LDS: a histogram for each digit */
 };
 
-/** The state that the caller's loop carries. */
+/** The state of a selection, which the caller's loop carries: entries in the buffer, limit, and
+ * which counts come next. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_PARITY, ATT_SELECT_N };
 
 /** The size of a buffer. */
@@ -58,7 +59,8 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
  * lanes hold in registers. */
 bool att_select_holds(unsigned room, unsigned threads);
 
-/** Returns the bytes of LDS of a buffer of `room` entries, and of a second buffer beside it. */
+/** Return the bytes of LDS of a buffer of `room` entries: alone, and as a second buffer beside
+ * another selection. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 unsigned att_select_beside_bytes(unsigned room, unsigned waves);
 
@@ -76,10 +78,12 @@ struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
 /** Returns att_select_key() of a score that is present and no NaN, without tests for these. */
 struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score);
 
-/** Returns the index in the chunk of the first lane's element `j`, a scalar. */
+/** Returns the number in the chunk (i32 scalar) of this wave's first score in its tile `j` of
+ * keys. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
-/** Prepares att_select_guess(), best while the sample is in flight. It has a barrier. */
+/** Clears the histograms for att_select_guess(). It has a barrier, and is best called while the
+ * sample is loaded. */
 void att_select_begin_guess(const struct att_select *s);
 
 /**
@@ -103,7 +107,7 @@ void att_select_insert(const struct att_select *s, struct tir_value state[ATT_SE
 
 /* The steps of an insertion, for callers with other work between them. */
 
-/** Counts this wave's keys above the limit; a scalar. */
+/** Returns how many of this wave's keys in one tile are above the limit; a scalar. */
 struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
                                     struct tir_value key);
 
@@ -114,14 +118,14 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** Reserves entries as att_select_reserve() does, for a chunk of each of two selections, with one
- * barrier. */
+/** Reserves entries as att_select_reserve() does, for a chunk of each of two selections, with
+ * one barrier. to[] are set to the wave's first entries. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],
                              struct tir_value to[2]);
 
-/** Appends the keys of a tile that exceed the limit, from entry `to` on. `first` is the first
- * lane's position. Returns the entry after them. */
+/** Appends the keys of a tile that exceed the limit to the buffer, from entry `to` on. `first`
+ * is the position of the first lane's key. Returns the entry after the last one. */
 struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,
                                    struct tir_value key, struct tir_value first,
                                    struct tir_value to);
@@ -138,8 +142,8 @@ struct tir_value att_select_end(const struct att_select *s, struct tir_value sta
  * chunk, `each` tiles of keys of each wave. The buffer is empty. */
 struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys);
 
-/** Return positions of entries by number, and their scores. -0 has become 0, and every NaN the same
- * NaN. `entry` must be less than the count, in every lane. */
+/** Return the positions, and the scores, of the buffer's entries `entry`, one in each lane. -0
+ * has become 0, and every NaN the same NaN. `entry` must be less than the number of entries. */
 struct tir_value att_select_position(const struct att_select *s, struct tir_value entry);
 struct tir_value att_select_score(const struct att_select *s, struct tir_value entry);
 

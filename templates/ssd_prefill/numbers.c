@@ -13,7 +13,8 @@ enum { CHUNK_BYTES = SSD_NUMBERS * ATT_CHUNK * SSD_FLOAT };
 
 unsigned ssd_numbers_bytes(unsigned waves) { return waves * CHUNK_BYTES; }
 
-/* Returns the first token of this wave's chunk. */
+/* Returns the first token of this wave's chunk in the group of chunks that begins with token
+ * `group`. */
 static struct tir_value own_token(struct ssd_prefill *s, struct tir_value group)
 {
     struct tir_builder *b = &s->b;
@@ -31,7 +32,7 @@ struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group)
     return tir_tile_load(b, view, tir_i32(b, 0), att_chunk_numbers_type(b, s->dtype));
 }
 
-/* Returns the time steps of a chunk, 64 x 1. */
+/* Returns w, the time steps of a chunk, 64 x 1 f32, from its loaded dt `raw`. */
 static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->b;
@@ -42,7 +43,7 @@ static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
     return att_time_step(b, s->v, x);
 }
 
-/* Returns zero for the rows that the sequence does not have. */
+/* Returns `a` with 0 in rows from `left` on, for which the sequence has no token. */
 static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, struct tir_value left)
 {
     struct tir_type t = tir_typeof(b->f, a);

@@ -15,7 +15,7 @@ static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const ch
     return att_strided_entry(&s->b, arg, stride, s->sequence.index);
 }
 
-/* Reads sequence and segment by the number of the workgroup in z. */
+/* Sets the sequence, the segment and its tokens by the workgroup's number in z of the grid. */
 static void find_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
@@ -44,7 +44,7 @@ void ssd_choose_tokens(struct ssd_prefill *s)
     s->real = att_is_slot(b, slot_of(s, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE));
 }
 
-/* Returns the address of row `row` (i32) of segment_states for the value head. */
+/* Returns the address (i64) of row `row` (i32) of segment_states at the workgroup's value head. */
 static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
 {
     struct tir_builder *b = &s->b;
@@ -55,7 +55,8 @@ static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENT_STATES, TIR_I64), tir_mul(b, number, bytes));
 }
 
-/* Returns the address of the sum of g of row `row` (i32) of segment_sums for the value head. */
+/* Returns the address (i64) of row `row` (i32) of segment_sums, the sums of g, at the
+ * workgroup's value head. */
 static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
 {
     struct tir_builder *b = &s->b;

@@ -81,7 +81,7 @@ struct tir_value ssd_sum_of_chunk(struct ssd_prefill *s);
 
 /* ---- Segments ---- */
 
-/** Chooses the workgroup's tokens: its sequence, or a segment of it. */
+/** Sets the workgroup's sequence and its tokens: all of the sequence, or one segment of it. */
 void ssd_choose_tokens(struct ssd_prefill *s);
 
 /** Loads the state before the workgroup's first token, N x values. */
@@ -93,10 +93,12 @@ void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state);
 /** Stores the state before token `after` (i32) if a block of a prefix cache ends there. */
 void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state);
 
-/** Stores the sequence's first state for all segments. */
+/** Stores the state before the sequence's first token in segment_states, for all segments to
+ * read. */
 void ssd_share_first_state(struct ssd_prefill *s);
 
-/** Stores the state that the segment's tokens make of 0, and the sum of their g (f32 scalar). */
+/** Stores the state that the segment's tokens make of state 0, and the sum of their g (f32
+ * scalar). */
 void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir_value sum);
 
 #endif

@@ -34,7 +34,8 @@ struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int 
                                           const char *workgroups);
 void att_end_counted(struct tir_builder *b, struct att_counted_wave *w);
 
-/** Returns the dimension of the grid for it. `workgroups` is the argument with their number. */
+/** Returns the first dimension of the grid of a kernel with att_counted_wave. `workgroups` is
+ * the argument with the host's number of workgroups. */
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);
 
 #endif

@@ -20,7 +20,7 @@ struct types {
     struct tir_type w, x, sums; /* tiles of w and x that a load takes; the sums, rows x tokens */
 };
 
-/* Returns the loads for the columns of a row. */
+/* Returns the number of loads that a row of w or x takes. */
 static unsigned loads(const struct att_row_product *p) { return p->columns / COLUMNS; }
 
 bool att_row_product_check(const struct att_variant *v, const struct tir_machine *m, int multiple,
@@ -34,7 +34,8 @@ bool att_row_product_check(const struct att_variant *v, const struct tir_machine
                       ROWS, TOKENS);
 }
 
-/* Chooses the instruction and how a wave holds its operands. */
+/* Returns the instruction for p->dtype, and the tiles in which a wave loads and holds its
+ * operands. */
 static struct types choose_types(const struct att_row_product *p)
 {
     struct tir_func *const f = p->b->f;
@@ -86,8 +87,8 @@ static void load_weights(const struct att_row_product *p, const struct types *t,
     load_rows(p, view, t->w, w);
 }
 
-/* Multiplies a slice w, which begins at `row`, with TOKENS tokens from `token` on. Stores the
- * sums. */
+/* Multiplies slice w, which begins at row `row` of a head, with TOKENS tokens from `token` on.
+ * Stores the sums in p->out. */
 static void multiply(const struct att_row_product *p, const struct types *t,
                      const struct tir_value *w, struct tir_value head, struct tir_value row,
                      struct tir_value token)

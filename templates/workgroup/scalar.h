@@ -31,7 +31,7 @@ static inline struct tir_value att_times(struct tir_builder *b, struct tir_value
     return tir_mul(b, a, tir_i32(b, n));
 }
 
-/** Returns part i of n of the rows of a tile. n is a power of two. */
+/** Returns part i of n equal parts of a tile's rows; n is a power of two. */
 static inline struct tir_value att_part(struct tir_builder *b, struct tir_value tile, unsigned i,
                                         unsigned n)
 {
@@ -61,7 +61,8 @@ static inline struct tir_value att_stride(struct tir_builder *b, const char *arg
     return tir_mul(b, tir_arg(b, arg, TIR_I64), tir_i64(b, size));
 }
 
-/** Returns the same as i32, for the rows of an att_view(). */
+/** Returns a stride argument in bytes as i32, for the rows of an att_view(). The argument counts
+ * elements of `size` bytes. */
 static inline struct tir_value att_stride32(struct tir_builder *b, const char *arg, int size)
 {
     return tir_convert(b, att_stride(b, arg, size), TIR_I32);
