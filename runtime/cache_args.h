@@ -14,10 +14,12 @@ struct attn_cache_heads {
  * elements of 16 bits. */
 enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 
-/* Bytes of a row with layout SCALES_LAST, 448 fp8 elements and 64 of 16 bits, and of its scales. */
+/* Bytes of a row with layout SCALES_LAST: 448 fp8 elements and 64 of 16 bits. Bytes of the row's
+ * scales, which are at the end of the page. */
 enum { ATTN_MIXED_ROW = 448 + 64 * 2, ATTN_MIXED_SCALES = 8 };
 
-/* Bytes of a row with layout PLANES: in k, 448 fp8 elements, 14 scales and 50 unused, and in v. */
+/* Bytes of a row with layout PLANES: at k, 448 fp8 elements, 14 scales and 50 unused bytes; at v,
+ * 64 elements of 16 bits. */
 enum { ATTN_PLANE_ROW = 512, ATTN_PLANE_ROTATED = 64 * 2 };
 
 /* Bytes of a row with layout PACKED_FP4: 512 e2m1, two in a byte, and 32 scales. */

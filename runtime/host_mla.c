@@ -97,8 +97,8 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
 }
 
 /* Sets the tokens of a wave and the number of workgroups of qk_rmsnorm. A wave reads the weight, as
- * many bytes as a row, once for all its tokens. For token counts that fill a device exactly once, a
- * workgroup reads both weights once for two tokens of each wave. */
+ * many bytes as a row, once for all its tokens. For some token counts a workgroup has rows of q and
+ * of kv, so it reads both weights once for two tokens of each wave. */
 int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,
                          union attn_value *v)
 {

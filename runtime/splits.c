@@ -22,15 +22,15 @@ struct wanted {
 };
 
 /* Costs of a planned prefill without tuning. An item's beginning and its end take 15,000 clocks, as
- * long as 440 keys on gfx950 and 200 on gfx942: between these the plans of either are within 5 % of
- * their best. combine has a workgroup for each token. Modelled for D 128. */
+ * long as 440 keys on gfx950 and 200 on gfx942. A cost between these two makes plans within 5 % of
+ * the best on both. combine has a workgroup for each token. Modelled for D 128. */
 enum {
     PREFILL_COST = 6,
-    SMALL_COST = 2 * PREFILL_COST, /* of small tiles, whose keys take half as long */
+    SMALL_COST = 2 * PREFILL_COST, /* item_cost of small tiles, whose keys take half as long */
     PREFILL_RATE = 16,
     SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
-    PREFILL_ROWS = 256,            /* of a workgroup */
-    SMALL_ROWS = PREFILL_ROWS / 2, /* of a workgroup for small tiles */
+    PREFILL_ROWS = 256,            /* query rows of a workgroup */
+    SMALL_ROWS = PREFILL_ROWS / 2, /* the same for small tiles */
     SMALL_WINDOW = 192,            /* most keys of a window for workgroups that share a
                                       compute unit */
 };

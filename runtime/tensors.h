@@ -40,8 +40,9 @@ struct attn_tensor {
                                                       * NULL: unused */
 };
 
-/* Describe the tensors of struct attn_cache and struct attn_pages; return their number. `batch` is
- * the call's count of sequences; NULL: it has none. */
+/* Describe the tensors of struct attn_cache and struct attn_pages in t; return their number.
+ * `batch` is the call's count of sequences; NULL: it has none. `needed` and `optional` as in struct
+ * attn_tensor. */
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
                             int32_t *batch, bool needed, bool optional, struct attn_tensor *t);
