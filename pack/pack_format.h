@@ -19,8 +19,9 @@
 
 enum {
     /* Version of the format and of what kernels read. 2: work items contain keys, not pages. 3:
-     * kernels have splits, and plan's read two costs. 4: a grid has a limit. 5: workgroups of
-     * mla_rope_cache and of qk_rmsnorm may have both kinds of rows. */
+     * kernels have splits, and kernels of plan read item_cost and merge_rate. 4: workgroups_most
+     * limits a grid. 5: a workgroup of mla_rope_cache may have rows of queries and of latents, and
+     * one of qk_rmsnorm rows of q and of kv. */
     ATTN_PACK_VERSION = 5,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page, so that code objects can be mapped */
 };
