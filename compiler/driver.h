@@ -9,7 +9,7 @@
 #include "compiler/description.h"
 #include "compiler/pipeline.h"
 
-/** The type of attnc_compile(), which tests replace by something cheaper. */
+/** The type of attnc_compile(), which tests replace by a cheaper function. */
 typedef bool attnc_compile_fn(const struct att_variant *v, const struct tgt_blob *hooks,
                               const struct attnc_compile_options *o, FILE *log,
                               struct attnc_kernel *out, char why[ATTNC_WHY]);
@@ -25,7 +25,8 @@ struct attnc_build_options {
     struct attnc_compile_options compile;
     attnc_compile_fn *compile_one;
     unsigned jobs;
-    const char *cache_dir; /* NULL: no cache. It only stores complete kernels with all passes */
+    const char *cache_dir; /* NULL: no cache. The cache only stores complete kernels for which all
+                            * passes ran */
     uint64_t identity;     /* attnc_compiler_identity() */
     bool spills_are_errors;
     FILE *log; /* output of --print, in the order of variants */

@@ -15,8 +15,8 @@ enum attnc_hook_result {
     ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno says why */
 };
 
-/** Compiles `path` for `target`. The caller frees `bitcode` and `messages`, which include warnings.
- * Any thread. */
+/** Compiles the C file `path` for `target` to LLVM bitcode. The caller frees `bitcode` and
+ * `messages`, which include warnings. Any thread. */
 enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
                                           struct tgt_blob *bitcode, struct tgt_blob *messages);
 

@@ -11,12 +11,14 @@
 struct attnc_nearest {
     const char *wanted;
     const char *name; /* NULL: nothing is close */
-    size_t distance;  /* of `name`; without one, the smallest distance that is too far */
+    size_t distance;  /* edit distance of `name`; with `name` NULL, the smallest distance that is
+                       * too far */
 };
 
 struct attnc_nearest attnc_nearest_to(const char *wanted);
 
-/** Considers a candidate, which must outlive `n`. Of equally near names the first is kept. */
+/** Compares the candidate `name` with n->wanted, and keeps it if it is nearer than the best so far.
+ * The string must outlive `n`. */
 void attnc_nearest_offer(struct attnc_nearest *n, const char *name);
 
 #endif

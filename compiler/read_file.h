@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /**
- * Reads the file or pipe `path` ("-": standard input) into memory that the caller frees. For a file
- * of more than `most` bytes it may stop after at least `most` + 1. False with errno.
+ * Reads the file or pipe `path` ("-": standard input) into *bytes, which the caller frees. A file
+ * of more than `most` bytes may be cut off after `most` + 1 or more bytes. False with errno.
  */
 bool attnc_read_file(const char *path, size_t most, char **bytes, size_t *size);
 
