@@ -35,7 +35,8 @@ LLVMValueRef cdna_truncate_to_bf16(struct lower *l, LLVMValueRef v, unsigned cou
 LLVMValueRef cdna_round_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                                 struct lower_rounding how);
 
-/** Returns the dword of lane ^ mask; mask is 0 to 15, so the lane is in the same row of 16. */
+/** Returns for each lane the dword of lane ^ mask. The mask is 0 to 15, so that lane is in the same
+ * row of 16. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
 /** Members of struct lower_isa with the same value in both tables. */

@@ -270,7 +270,8 @@ LLVMValueRef lower_extract(struct lower *l, const struct tir_op *op)
                        lower_count(lower_result_type(l, op)));
 }
 
-/* Returns the vec in accumulation registers whose element i is operand i, or a zero value. */
+/* Returns the vec in accumulation registers from which operand i of a concat extracts element i. Id
+ * 0: there is none. */
 static struct tir_value element_of_agprs(const struct lower *l, const struct tir_op *op, uint32_t i)
 {
     const struct tir_value none = {0};

@@ -43,7 +43,7 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
  * CLOCKS_<shape> are rows of the facts. */
 #define SHAPES_CLOSED(clocks) ((clocks) > 16 ? FACT_matrix_closed : FACT_matrix_closed_short)
 
-/* The other clocks of the instruction, in which other instructions issue. */
+/* Clocks of a matrix instruction in which other instructions issue: all but the `closed` ones. */
 #define SHAPES_OPEN(clocks, closed) ((clocks) > (closed) ? (clocks) - (closed) : 0)
 
 /* Members that all rows of a shape share. */

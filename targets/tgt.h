@@ -19,7 +19,7 @@ enum tgt_tag { TGT_TAG_D, TGT_TAG_M, TGT_TAG_F, TGT_TAG_U };
 /** A parameter of the timing model: a row P of targets/facts/. */
 struct tgt_parameter {
     const char *name;
-    double value, low, high; /* low .. high is the range that the sources leave open */
+    double value, low, high; /* value in use; the sources leave the range low to high open */
     enum tgt_tag tag;
 };
 
@@ -34,7 +34,7 @@ struct tgt {
     unsigned lds_bytes;    /* LDS; machine.lds_bytes is a workgroup's limit */
     unsigned max_waves;    /* waves per workgroup */
     unsigned most_spills;  /* most VGPRs that a kernel may spill */
-    bool has_agprs;        /* accumulation registers beside the VGPRs */
+    bool has_agprs;        /* true: a wave has accumulation registers beside its VGPRs */
     unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
 
     /* The whole GPU. */
