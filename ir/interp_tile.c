@@ -102,8 +102,8 @@ static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
     return peers;
 }
 
-/* Reduces a tile: every element held by the wave, or by the waves that reduce with it, counts
- * once. */
+/* Reduces a tile along one axis. It uses each element once that the wave, or a wave that reduces
+ * with it, holds. */
 static void run_reduce(const struct part *p)
 {
     struct interp *const x = p->x;

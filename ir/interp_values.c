@@ -262,7 +262,8 @@ static void run_max3_pair(struct interp *x, const struct tir_op *op, unsigned la
     interp_value(x, op->result)[lane] = tir_wrap(TIR_I32, both);
 }
 
-/* Returns the lane, and the operand in *which, that a lane's result comes from. */
+/* Returns the lane from which a lane's result comes, and sets *operand to the number of the
+ * operand. */
 static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned wave, unsigned lane,
                             unsigned *operand)
 {

@@ -163,7 +163,7 @@ static unsigned flat_types(struct tir_expander *x, struct tir_value v, unsigned 
     return n;
 }
 
-/* Undoes flatten(): v consists of the values at[0..] from now on. Returns how many. */
+/* Undoes flatten(): makes v consist of the values at[0..]. Returns the number of values used. */
 static unsigned unflatten(struct tir_expander *x, struct tir_value v, unsigned per,
                           const struct tir_value *at)
 {

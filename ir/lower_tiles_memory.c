@@ -20,7 +20,8 @@ static const struct tir_layout *layout(struct tir_expander *x, struct tir_value 
 
 static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 
-/* The row and column that lane and wave contribute; registers are not included. */
+/* The part of an element's row and column that lane and wave determine; the registers' part is
+ * added later. */
 struct place {
     struct tir_value row, col;
 };
@@ -106,8 +107,8 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
 
 static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
-/* Returns the LDS address of a wave's part of a round: `first` elements into the buffer, plus the
-   wave's offset. */
+/* Returns the LDS address at which a wave's part of a round of copies begins: the buffer's address
+ * plus the wave's offset, padding included. */
 static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, unsigned wave_first,
                                   unsigned wave_bits, unsigned bytes)

@@ -184,7 +184,7 @@ static void run_steps(struct tir_expander *x, const struct tir_lane_map *m,
     exchange_by_lane(x, to, n_to, s->after, m->lanes);
 }
 
-/* Counts the instructions of a conversion, to compare two ways. */
+/* Returns the number of instructions of a conversion by the steps `s`, to compare two ways. */
 static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_steps *s)
 {
     enum { SELECT = 1, EXCHANGE = 2, GATHER = 6 };
@@ -199,7 +199,8 @@ static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_step
     return cost;
 }
 
-/* Returns the map without a final swap of register bit i with lane bit j. */
+/* Returns the map that remains if the conversion ends with a swap of register bit i with lane bit
+ * j. */
 static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i, unsigned j)
 {
     struct tir_lane_map b = *m;

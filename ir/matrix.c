@@ -27,7 +27,7 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
     return k;
 }
 
-/* Returns log2 of the neighbours along k in one element of an operand: 0, or 1 for e2m1. */
+/* Returns log2 of the numbers along k that one element of an operand contains: 0, or 1 for e2m1. */
 static unsigned pair_bits(const struct tir_mma *mma, bool right)
 {
     return (right ? mma->right_format : mma->left_format) == TIR_MX_E2M1;

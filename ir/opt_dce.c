@@ -88,7 +88,8 @@ static bool note_home(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
-/* Keeps values[first + i] for the live i of n; returns how many are left. */
+/* Removes values[first + i] for each i < n with live[i] false, in place. Returns the number of
+ * values left, the first `first` included. */
 static uint32_t keep_live(struct tir_value *values, uint32_t first, uint32_t n, const bool *live)
 {
     uint32_t kept = first;

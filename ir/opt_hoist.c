@@ -93,7 +93,8 @@ static unsigned instructions(const struct hoister *h, const struct tir_op *op)
     }
 }
 
-/* Counts the instructions that leave the loop with `v` and have not been counted for `stamp`. */
+/* Returns the number of instructions that leave the loop if `v` moves: its own and its operands',
+ * without ones already counted for `stamp`. */
 static unsigned gain(struct hoister *h, struct tir_value v, uint32_t stamp)
 {
     if (tir_typeof(h->f, v).kind != TIR_VEC || h->state[v.id] != INVARIANT ||

@@ -44,7 +44,7 @@ struct tir_loop_plan {
 /** The placement of other work between the matrix instructions of a phase. */
 enum tir_cover {
     TIR_COVER_NONE,  /* in the template's order */
-    TIR_COVER_EVEN,  /* spread evenly over all of them */
+    TIR_COVER_EVEN,  /* spread evenly over all matrix instructions */
     TIR_COVER_FILL,  /* after each as much as fits into its shadow_slots */
     TIR_COVER_MIXED, /* spread evenly, with exponentials and other work alternating */
 };
@@ -57,14 +57,15 @@ struct tir_schedule {
                          * under the others */
     uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
                            data; 0: 5 */
-    uint8_t transpose_ahead; /* the same for ops that transpose LDS data in registers; 0: no
-                                distance of their own */
+    uint8_t transpose_ahead; /* matrix instructions from an op that transposes LDS data in registers
+                              * to the use of its result; 0: placed like other work */
     uint8_t late_ahead; /* with one_wave: matrix instructions from the last read for the next phase
                            to the phase's end */
-    uint8_t exchange_ahead; /* the same for a lane exchange through LDS, which is then placed before
-                               other work; 0: no distance of its own */
+    uint8_t exchange_ahead; /* matrix instructions from a lane exchange through LDS to the use of
+                             * its result; the exchange is placed before other work. 0: placed like
+                             * other work */
     uint8_t result_after;   /* matrix instructions between one and the use of its result in the same
-                               phase, if the phase has enough */
+                             * phase, if as many follow it there; 0: no minimum */
     uint8_t hoist_vgprs;    /* vector registers that opt_hoist may occupy through a loop */
     uint8_t holds; /* 1: values that a phase computes for another are computed in it, scalars and
                       joined registers included. LLVM would otherwise sink them to their use */
@@ -72,8 +73,8 @@ struct tir_schedule {
                               * other work is spread */
     uint8_t memory_priority; /* s_setprio level of memory phases; matrix phases have 0. 0: never
                                 set */
-    uint8_t early_priority;  /* with two roles, 1: the priority is 0 again while waves wait for the
-                                matrix phase, not after its barrier */
+    uint8_t early_priority;  /* with two roles, 1: the priority returns to 0 before the barrier at
+                              * the start of a matrix phase, not after it */
     uint8_t even_code;       /* 1: matrix phases of the steady loop begin at multiples of 8 bytes,
                                 the size of most of their instructions */
     uint8_t loop_at; /* 1 + words from a fetch window's start to the steady loop's guard; 0: no
@@ -87,8 +88,8 @@ struct tir_pass_options {
     const char *disable;    /* comma-separated names of passes not to run, or NULL */
     FILE *out;
     bool round_trip; /* for tests: check after each pass that parse(print(f)) prints alike */
-    /* For tests: if not NULL, called before the first pass (pass NULL) and after each with the
-     * function. */
+    /* For tests: if not NULL, called with the function before the first pass (`pass` NULL) and
+     * after each pass. */
     void (*observe)(void *context, const char *pass, const struct tir_func *f);
     void *context;
     /* If not NULL: receives the text of the function before lower_tiles, which the caller frees.
@@ -124,10 +125,10 @@ extern const unsigned tir_n_passes;
 #undef PASS
 
 /**
- * Runs the table of passes.
+ * Runs the table of passes on f.
  * Returns false, with a sentence in `why` and nothing run, in two cases. Either an option names no
- * pass or disables a required one, or the function breaks a rule of the verifier. The function is
- * then printed on `out` (stderr if NULL).
+ * pass or disables a required one, or f breaks a rule of the verifier. In the second case f is
+ * printed on `out` (stderr if NULL).
  * If asserts are enabled, each pass's result is verified too. A failure names the pass and aborts
  * the process.
  */

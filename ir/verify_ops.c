@@ -638,7 +638,8 @@ static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct 
               "result does not hold the operand's registers");
 }
 
-/* Checks that one more register bit selects the operand. */
+/* Checks that the result of stack has the operands' layout and one more register bit, the last,
+ * which selects the operand. */
 static void check_stack(struct tir_verifier *v, struct tir_op_types t)
 {
     if (!tir_check(v, tir_type_equal(t.a, t.b), "operand 1 has another type than operand 0"))
@@ -650,7 +651,8 @@ static void check_stack(struct tir_verifier *v, struct tir_op_types t)
               "result is not the registers of operand 0 and then those of operand 1");
 }
 
-/* Checks that the last register bit selects the half. */
+/* Checks that the last register bit of half's operand selects the half, and that the result lacks
+ * this bit. */
 static void check_half(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
