@@ -88,7 +88,8 @@ uint64_t inline_constant(uint16_t type, unsigned code)
     return code <= 192 ? code - 128 : (uint64_t)(int64_t)(192 - (int)code);
 }
 
-/* Decodes a 9-bit source field: scalar, constant or VGPR. */
+/* Sets `o` to the operand of a 9-bit source field, `code`: scalar, constant or VGPR. False if the
+ * code is invalid. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type)
 {
     set_register(o, OPND_SGPR, code, type);

@@ -92,7 +92,8 @@ static bool set_literal(struct inst *in, struct opnd *o, bool wide)
     return true;
 }
 
-/* Decodes a 9-bit source: scalar, constant or VGPR. */
+/* Sets `o` to the operand of a 9-bit source field, `code`: scalar, constant or VGPR. False if the
+ * code is invalid. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type,
                        enum msb_of at)
 {
@@ -210,7 +211,8 @@ static unsigned read_dpp(struct inst *in, unsigned code, unsigned size)
     return 256 + (word & 0xff);
 }
 
-/* Makes a VGPR operand of a short encoding address the half that bit 7 of its number selects. */
+/* Makes a VGPR operand of a short encoding mean 16 bits of v[number & 127]: the upper half if bit 7
+ * of the number is set. */
 static void select_half(struct inst *in, struct opnd *o, unsigned bit)
 {
     if (o->kind != OPND_VGPR || !is_half(o->type))
@@ -482,7 +484,7 @@ static struct inst *decode_half(const struct inst *in, bool three, bool second)
     return half;
 }
 
-/* Decodes both halves, and gathers their operands for the checks. */
+/* Decodes the two instructions of a VOPD, and lists the operands of both in `in` for the checks. */
 static bool decode_dual(struct inst *in)
 {
     const bool three = bits(in->raw[0], 31, 24) == 0xcf;

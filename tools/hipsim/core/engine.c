@@ -29,7 +29,7 @@ struct host {
     struct engine *engine;
     struct worker **workers;
     uint32_t n;
-    bool alone;       /* other threads have not been started yet */
+    bool alone;       /* only the first thread of the launch runs so far */
     double alone_for; /* CLOCK_MONOTONIC in seconds; the others start then */
     /* 1 + engine.changes at the start of the latest round, if all workgroups only waited in that
      * round. 0: some progressed; UINT64_MAX: the host has finished. */
@@ -242,7 +242,8 @@ static int refuse(struct launch *l, const char *why)
     return -1;
 }
 
-/* Starts the other host threads. Threads only save time, so failures to start one are ignored. */
+/* Starts the host threads after the first one. A thread that cannot be started is left out, since
+ * threads only save time. */
 static void start_others(struct host *first)
 {
     struct engine *e = first->engine;

@@ -23,7 +23,7 @@ struct range { /* shared pages, by their offset in the arena */
 
 static struct {
     pthread_mutex_t lock;
-    int file; /* + 1 */
+    int file; /* file descriptor + 1; 0: not created yet */
     struct range *ranges;
     _Atomic bool used;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -88,7 +88,7 @@ static bool share_pages(uint64_t begin, uint64_t end)
     return true;
 }
 
-/* Shares the pages of the range that are not shared yet. Needs the lock. */
+/* Shares the pages of the range that are not shared yet. The caller holds the lock. */
 static bool share_missing(uint64_t begin, uint64_t end)
 {
     bool ok = make_file();

@@ -16,7 +16,8 @@ struct snapshot {
     uint64_t pc, changes;
     uint64_t executed; /* w->executed at that branch */
     uint64_t begun;    /* w->executed at the start of the time slice */
-    uint64_t period;   /* instructions between that branch and the same state */
+    uint64_t period;   /* instructions between that branch and the next branch with the same
+                        * state */
     uint64_t visits,
         limit; /* the state is saved again after `limit` branches (Brent's algorithm) */
     uint32_t sgpr[SGPR_FILE], mode;

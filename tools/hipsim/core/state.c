@@ -50,8 +50,8 @@ static void append(struct fault *f, const char *format, ...)
 /* Guards launch->fault and launch->first_finding. */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Returns the kind to report: the wait fault if an undefined value comes from a load without a
- * wait. */
+/* Returns the kind to report in place of `kind`: FAULT_WAIT for an undefined value of a register
+ * that was read before the wait for its load. */
 static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
 {
     return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
@@ -122,7 +122,7 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
     va_end(args);
 }
 
-/* Keeps a finding until the end of the launch. */
+/* Appends a copy of a finding to launch->first_finding. */
 static void keep(struct launch *l, const struct fault *fault)
 {
     struct finding *f = calloc(1, sizeof(*f));

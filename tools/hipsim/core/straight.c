@@ -25,7 +25,8 @@ static bool is_scalar(const struct inst *in)
            in->dst2.kind == OPND_NONE && strncmp(in->row->name, "s_cmov", 6) != 0;
 }
 
-/* True if the operand is a constant, or registers that the sets of struct straight have. */
+/* True if the operand is a constant, or registers that have bits in touched_* of struct
+ * straight. */
 static bool fits(const struct opnd *o)
 {
     switch (o->kind) {

@@ -38,7 +38,7 @@ static void count(struct worker *k, const struct inst *in)
     k->kinds[in->row->flags & ROW_KINDS]++;
 }
 
-/* Returns the number of different addresses. */
+/* Returns the number of different addresses among the lanes of the access. */
 static unsigned distinct_lanes(const struct mem_access *a)
 {
     enum { SLOTS = 2 * WAVE_LANES };
@@ -157,8 +157,8 @@ static bool is_skipped(const struct wave *w, const struct inst *in)
     return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
 }
 
-/* Waits until the counters of `in` have room. Must happen before the waves are ordered and before
- * `in` starts. */
+/* Waits until the counters of `in` can count one more operation. Call it before the waves are
+ * ordered and before `in` starts. */
 static void make_room(struct wave *w, const struct inst *in)
 {
     if (w->outstanding && in->row && in->row->wait && !is_skipped(w, in))

@@ -110,7 +110,7 @@ static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
         *from = (*from & ~lanes) | (old & lanes);
 }
 
-/* Returns the bits that a load writes in its last register. */
+/* Returns a mask of the bits that the load `in` writes in its last register: 16 bits or all. */
 static uint32_t last_bits(const struct inst *in)
 {
     if (!(in->row->flags & ROW_PARTIAL))
@@ -189,7 +189,7 @@ static void hold_loads_of(struct wave *w, const struct opnd *o)
     }
 }
 
-/* Holds `load` if an earlier held load writes the same registers. */
+/* Makes `load` held if an earlier load that is held writes one of its registers. */
 static void hold_above(struct wave *w, struct pending *load)
 {
     const struct opnd o = {.kind = load->kind, .reg = load->first, .dwords = (uint8_t)load->count};
