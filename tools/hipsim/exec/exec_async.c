@@ -193,7 +193,8 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
     return true;
 }
 
-/* Returns the largest power of two, at most 16, in which every run of the copy can be cut. */
+/* Returns the largest unit in bytes, a power of two of at most 16, that divides the addresses,
+ * strides and lengths of the copy. */
 static unsigned unit_of(const struct tensor *t)
 {
     const uint64_t valid = t->dim[0] < t->tile[0] ? t->dim[0] : t->tile[0];
@@ -274,8 +275,8 @@ static void append_line(struct tensor_lines *t, uint64_t line)
     t->line[t->n++] = line;
 }
 
-/* Counts the bytes that a piece of a copy has in memory, and records its lines. The `unit` bytes of
- * a lane are in one line. */
+/* Adds the bytes of a piece of a copy to w->tensor_bytes, and its cache lines to the launch's
+ * record. The `unit` bytes of a lane are in one line. */
 static void note_piece(struct wave *w, const struct lane_mem *global, unsigned unit)
 {
     enum { LINE = 128 };

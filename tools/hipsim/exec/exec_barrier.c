@@ -92,7 +92,7 @@ static void open_named(struct wave *w, int32_t id)
     checks_barrier(wg);
 }
 
-/* Counts a signal. The one that completes the members opens the barrier. */
+/* Counts a signal to a named barrier. The barrier opens when it has as many signals as members. */
 static void signal_named(struct wave *w, struct named_barrier *b, struct barrier_operand o)
 {
     if (o.members)
@@ -103,7 +103,8 @@ static void signal_named(struct wave *w, struct named_barrier *b, struct barrier
         open_named(w, o.id);
 }
 
-/* Counts a signal. The one after which none is missing opens the barrier. */
+/* Counts a workgroup's signal to the cluster's barrier. It opens when all workgroups have
+ * signalled. */
 static void signal_cluster(struct wave *w, struct grid_barrier *b)
 {
     checks_grid_arrive(w);
@@ -251,8 +252,8 @@ static void exec_join(struct wave *w, const struct inst *in)
     w->named_seen = b ? b->opened : 0;
 }
 
-/* Ends the membership. SCC is set for the last member, and can be read after a wait for KMcnt
- * (CDNA5 ISA, S_BARRIER_LEAVE). */
+/* Ends the wave's membership of its named barrier. SCC is set for the last member, and can be read
+ * after a wait for KMcnt (CDNA5 ISA, S_BARRIER_LEAVE). */
 static void exec_leave(struct wave *w, const struct inst *in)
 {
     struct named_barrier *b = named(w, w->named);

@@ -55,7 +55,8 @@ static int dpp_source(unsigned ctrl, int lane)
 
 #define DPP_CTRLS (DPP_ROW_XMASK + 16)
 
-/* The lane that each lane reads (itself if there is none), and the mask of lanes with a source. */
+/* By DPP_CTRL: the lane that each lane reads (itself if it has no source), and the mask of lanes
+ * with a source. */
 static struct dpp_map {
     uint8_t source[WAVE_LANES];
     uint64_t there;

@@ -311,7 +311,8 @@ static uint32_t stored(struct wave *w, const struct inst *in, const struct forma
     return code_from_register(widened(f, half), c.bits, (enum number_format)f->number);
 }
 
-/* Builds the element of lane l and marks which of its bytes are written. */
+/* Converts lane l's registers to the bytes of an element in memory. written[i] is true for bytes
+ * that the store writes. */
 static void build_element(struct wave *w, const struct inst *in, const struct format *f, unsigned l,
                           uint8_t bytes[20], bool written[16])
 {

@@ -42,7 +42,8 @@ static unsigned source_of(const struct inst *in, const uint32_t *s1, const uint3
     }
 }
 
-/* The values of source 0 by lane, and the lanes in which they are defined. */
+/* Source 0 after the permutation: the value that each lane gets, and the lanes in which it is
+ * defined. */
 struct picked {
     uint32_t row[WAVE_LANES];
     uint64_t valid, writes;

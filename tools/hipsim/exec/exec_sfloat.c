@@ -11,7 +11,7 @@
 #include "lanes.h"
 #include "tables.h"
 
-/* Sources of an operation. */
+/* Sources of a scalar float operation. */
 struct sfloat {
     double a, b, c;
     uint32_t u; /* the bits of source 0 */

@@ -165,7 +165,7 @@ static uint64_t doubled(uint64_t v)
     return r;
 }
 
-/* Returns the index of the first bit equal to `want`, or -1. */
+/* Returns the index of the lowest of n bits that equals `want`; -1 if there is none. */
 static uint64_t find_low(uint64_t v, unsigned n, bool want)
 {
     v = (want ? v : ~v) & low_ones(n);
@@ -224,8 +224,8 @@ static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, 
     s->vscc = differ >> 31 & 1 || (carries >> 31 & 1 && majority);
 }
 
-/* Sets the defined bits of a selection between the two sources; equal defined bits need no known
- * selector. */
+/* Sets the defined bits of a selection between the two sources. If the selector is undefined
+ * (`known` false), these are the defined bits that both sources have alike. */
 static void selected_bits(struct sop *s, bool known)
 {
     const uint64_t both = s->va & s->vb & ~(s->a ^ s->b);
@@ -234,7 +234,7 @@ static void selected_bits(struct sop *s, bool known)
     s->vscc = known;
 }
 
-/* Returns the lowest bit of each quad whose emptiness is defined. */
+/* Returns a mask with the lowest bit of each quad for which it is defined whether the quad is 0. */
 static uint64_t quad_bits(const struct sop *s)
 {
     const uint64_t one = s->a & s->va, all = s->va;

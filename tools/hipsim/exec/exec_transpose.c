@@ -25,7 +25,7 @@ static unsigned loader(unsigned bits, unsigned m, unsigned k)
     }
 }
 
-/* Returns element `e` of `bits` of a lane's dwords; a row has one dword of every lane. */
+/* Returns element `e` of a lane, `bits` bits wide, from rows of its dwords. */
 static uint32_t element(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned e)
 {
     uint32_t value = 0;

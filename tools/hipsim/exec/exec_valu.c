@@ -57,7 +57,7 @@ static inline void mask_to_row(uint64_t mask, uint32_t *row)
         row[32 + i] = 0u - (high >> i & 1);
 }
 
-/* Returns the top bits of the lanes as a mask. */
+/* Returns a lane mask of the sign bits (bit 31) of a row. */
 static inline uint64_t row_to_mask(const uint32_t *row)
 {
     uint64_t mask = 0;
@@ -175,7 +175,7 @@ static uint32_t sign_bits(uint16_t type)
     }
 }
 
-/* Applies abs and neg to one operand. */
+/* Copies the rows of an operand from `from` to `to`, with its abs and neg applied. */
 static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
 {
     uint32_t sign = sign_bits(o->type);
@@ -441,7 +441,7 @@ struct source_rows {
     alignas(64) uint32_t mask[WAVE_LANES];
 };
 
-/* Fetches the sources into x->s and returns their lane masks. */
+/* Points x->s to the prepared sources, in registers or in `t`, and returns their lane masks. */
 static inline __attribute__((always_inline)) struct fetched fetch_sources(struct lanes *x,
                                                                           struct source_rows *t)
 {

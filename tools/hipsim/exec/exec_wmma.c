@@ -125,7 +125,7 @@ static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma 
 
 enum scale_type { SCALE_E8M0, SCALE_E5M3, SCALE_E4M3 };
 
-/* Returns the factor of a scale's code. */
+/* Returns the number that a scale's code represents in its format, `type`. */
 static float scale_value(unsigned type, uint32_t code)
 {
     if (type == SCALE_E8M0)

@@ -65,8 +65,8 @@ static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
     }
 }
 
-/* Adds floats. A NaN result is the first NaN source, made quiet, else the default NaN. F64 sums
- * flush nothing. */
+/* Returns old + data as floats. A NaN result is the first NaN source, made quiet, else the default
+ * NaN. F64 sums flush nothing. */
 static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
 {
     bool keep_in = infinity == INFINITY64 || keeps_inputs(infinity, mode);
@@ -81,7 +81,7 @@ static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32
     return quiet_of(infinity) | (is_nan(data, infinity) ? data : sign_of(infinity) | infinity);
 }
 
-/* Maps floats to integers of the same order, -0 below +0. */
+/* Returns an integer that orders floats of the format like their values, -0 below +0. */
 static uint64_t rank(uint64_t bits, uint64_t infinity)
 {
     uint64_t sign = sign_of(infinity);
@@ -89,8 +89,8 @@ static uint64_t rank(uint64_t bits, uint64_t infinity)
     return bits & sign ? sign - 1 - (bits & ~sign) : bits | sign;
 }
 
-/* Returns the minimum or maximum. A signalling NaN wins and becomes quiet, a quiet one loses.
- * Inputs are flushed for the comparison only. */
+/* Returns the minimum, or with `max` the maximum, of two floats. A signalling NaN wins and becomes
+ * quiet, a quiet one loses. Inputs are flushed for the comparison only. */
 static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, bool max, bool keep)
 {
     uint64_t a = rank(flushed(old, infinity, keep), infinity);

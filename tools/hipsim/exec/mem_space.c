@@ -101,8 +101,9 @@ static bool report_global(struct wave *w, const struct inst *in, const struct la
 }
 
 /*
- * Checks one lane. Clang implements 8- and 16-bit atomics on the aligned dword around them. That
- * dword may extend past the end of an allocation into bytes that belong to no other.
+ * Returns the verdict on one lane's access. Clang implements 8- and 16-bit atomics on the aligned
+ * dword around them. That dword may extend past the end of an allocation into bytes that belong to
+ * no other.
  */
 static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool is_store)
 {

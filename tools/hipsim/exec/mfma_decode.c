@@ -112,7 +112,7 @@ static inline __attribute__((always_inline)) vec_i decode_run(const struct run *
     return special;
 }
 
-/* A or B of one block. */
+/* The operand A or B of one block, in register rows. */
 struct operand {
     const struct mfma_shape *shape;
     const uint32_t (*rows)[MFMA_LANES];

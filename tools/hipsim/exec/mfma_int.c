@@ -10,7 +10,8 @@ struct int_operands {
     int16_t a[MAX_K][LINE], b[MAX_K][LINE];
 };
 
-/* Decodes A or B of a block to lines. */
+/* Decodes A (`is_a`) or B of a block to lines: out[k] has the 8-bit elements of k, widened to 16
+ * bits. */
 static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool is_a,
                          unsigned block)
 {

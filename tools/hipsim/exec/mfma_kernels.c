@@ -124,7 +124,7 @@ static bool out_of_range(const struct exponents *x, bool two_stage)
     return vec_any_b(out);
 }
 
-/* Returns a bit for each row that is out_of_range(). */
+/* Returns a bit mask of the rows for which out_of_range() is true. */
 static uint32_t rows_out_of_range(const struct exponents *x, unsigned rows, bool two_stage)
 {
     uint32_t out = 0;
