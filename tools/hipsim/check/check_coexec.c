@@ -29,7 +29,7 @@ struct coexec {
     const struct inst *in[REMEMBERED];
     uint32_t at[REMEMBERED]; /* value of `valus` at issue */
     uint32_t count;    /* entries written so far; the newest is count - 1, modulo REMEMBERED */
-    uint32_t valus;    /* vector instructions so far, and pauses by what they are worth */
+    uint32_t valus;    /* vector instructions so far; a pause counts as pause() says */
     uint32_t quiet_at; /* value of `valus` from which nothing in the ring requires a wait */
 };
 
@@ -90,7 +90,7 @@ static bool multiplies(const struct inst *in, const struct inst *from)
            (share_vgpr(&in->src[0], &from->dst) || share_vgpr(&in->src[1], &from->dst));
 }
 
-/* True for vector instructions that run beside a WMMA. */
+/* True for vector instructions that the hardware runs beside a WMMA of the same wave. */
 static bool runs_beside(const struct inst *in)
 {
     return !is_wmma(in) && !(in->row->flags & ROW_TRANS);
@@ -166,9 +166,10 @@ static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
     return true;
 }
 
-/* Returns how many vector instructions the wave's pause is worth: S_NOP delays it by SIMM16 + 1
- * clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait for all vector instructions. gfx1201
- * wants a vector instruction (RDNA4 ISA, 7.12.1). */
+/* Returns the number of vector instructions that the pause `in` replaces; 0 if it is no pause.
+ * S_NOP delays the wave by SIMM16 + 1 clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait
+ * for all vector instructions. gfx1201 requires a vector instruction, so there the result is 0
+ * (RDNA4 ISA, 7.12.1). */
 static unsigned pause(const struct inst *in)
 {
     const char *name = in->row->name;

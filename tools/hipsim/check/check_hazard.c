@@ -525,7 +525,8 @@ static bool find_once(const struct hazard_history *h, const struct wave *w, cons
     return false;
 }
 
-/* Adds the wait states that a taken branch and the busy matrix unit cause before `in` issues. */
+/* Adds to h->states the wait states that a taken branch before `in`, or the busy matrix unit,
+ * causes. */
 static inline void arrive(struct hazard_history *h, const struct inst *in)
 {
     if (in->offset != h->next_offset) {

@@ -160,7 +160,7 @@ static void grid_pass(void *state, struct wave *w)
     race_global_acquire(((struct race *)state)->global, w);
 }
 
-/* Writes the name of the other workgroup, or nothing if it is this one. */
+/* Writes the name of workgroup `index` to `text`; an empty text if it is `wg`. */
 static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
 {
     const struct launch *l = wg->launch;
@@ -311,7 +311,7 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
     return released;
 }
 
-/* Returns race_polls(), from a cache since it is slow. */
+/* Returns race_polls() of the load at `offset`, cached since it is slow. */
 static bool polls(const struct probe *a, uint32_t offset)
 {
     const unsigned i = offset / 4 % POLLS_KEPT;
@@ -364,8 +364,8 @@ static bool is_intended(const struct probe *a, const struct cell *c, const struc
             race_feeds_compare(a->w->launch, c->read_at));
 }
 
-/* Removes accesses that are ordered before the wave's. For a store, removes them from the cell as
- * well. */
+/* Removes from *writers and *readers the waves whose accesses are ordered before this one. For a
+ * store, removes them from the cell as well. */
 static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
                          uint16_t *writers, uint16_t *readers)
 {

@@ -31,7 +31,7 @@ void race_spare_begin(struct race_spare *s)
     s->lost = s->count = 0;
 }
 
-/* Returns the race from the load's point of view. */
+/* Returns the store `in` of wave `w` as the other access of the race, seen from the load `o`. */
 static struct race_other writer_of(const struct wave *w, const struct inst *in,
                                    const struct race_other *o)
 {

@@ -33,7 +33,7 @@ struct flow {
     struct join joins[JOINS];
 };
 
-/* Merges the set into the set at a branch's target. False if there are too many targets. */
+/* Adds the current set to the set at the branch target. False if there are too many targets. */
 static bool carry(struct flow *f, uint64_t target)
 {
     unsigned i = 0;
@@ -64,8 +64,8 @@ static bool live_after(const struct flow *f, uint64_t at)
     return false;
 }
 
-/* True if the instruction reads the set. v_div_fmas and branches read VCC implicitly; no other
- * implicit operand can be in the set. */
+/* True if the instruction reads a register of the set. v_div_fmas and branches read VCC implicitly;
+ * no other implicit operand can be in the set. */
 static bool depends(struct flow *f, const struct inst *in)
 {
     const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};

@@ -110,7 +110,8 @@ void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struc
     }
 }
 
-/* Creates a page at slot `i`; the slot gets NO_PAGE if none are left. */
+/* Creates a page at slot `i` of the hash table and returns its index, which is PAGES_MAX or more if
+ * none are left. */
 static uint32_t new_page(struct race_shadow *s, uint32_t i)
 {
     uint32_t page = atomic_fetch_add(&s->pages_used, 1);

@@ -131,7 +131,7 @@ static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t 
     }
 }
 
-/* Returns the stall of a wait for a counter. */
+/* Returns the cause of a stall in a wait for `counter`. */
 static enum hipsim_stall stall_of(unsigned counter)
 {
     return counter == WAIT_LGKM || counter == WAIT_KM ? HIPSIM_STALL_WAIT_LDS
@@ -520,7 +520,8 @@ static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
     return true;
 }
 
-/* Notes when a group's barrier has opened and resumes its waves. False after a fault. */
+/* Records that a group's barrier opened at clock `now`, and resumes its waves. False after a
+ * fault. */
 static bool barrier_opened(struct time_cu *cu, unsigned group, uint64_t now)
 {
     cu->opened[group] = now + (uint64_t)cu->p->barrier_cycles;

@@ -37,7 +37,7 @@ struct time_occupancy time_occupancy(const struct time_params *p, const struct i
     };
 }
 
-/* Restores the heap (earliest time on top) after its first element changed. */
+/* Restores the order of a heap of n times, the earliest at heap[0], after heap[0] has changed. */
 static void sift(double *heap, size_t n)
 {
     for (size_t i = 0;;) {

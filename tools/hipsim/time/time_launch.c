@@ -408,7 +408,7 @@ static struct candidate *next_candidate(struct timed *t, struct candidate *kept,
 static bool run_rest(struct timed *t);
 static double sampled_clocks(const struct timed *t, uint64_t index);
 
-/* Returns the number of workgroups that the device holds at once. */
+/* Returns the number of workgroups that the device can hold at once. */
 static uint64_t slots(const struct timed *t)
 {
     return (uint64_t)t->config->params.cus * t->resident;

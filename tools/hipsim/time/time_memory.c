@@ -142,7 +142,7 @@ void time_shared_free(struct time_shared *b, bool l2)
     time_casts_destroy(b->casts);
 }
 
-/* Sets the compute unit's private share of each level. */
+/* Sets the private pipes, and the size of the L2, to this compute unit's share of each level. */
 static void take_share(struct time_memory *m)
 {
     const struct time_params *p = m->p;

@@ -67,7 +67,7 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
     return twice ? row->clocks / 2 : row->clocks;
 }
 
-/* Returns the numbers of an operand's registers; none of a constant. */
+/* Returns an operand's registers as a range of struct time_regs; count 0 for a constant. */
 static struct time_regs regs_of(const struct opnd *o)
 {
     const unsigned base = o->kind == OPND_AGPR ? TIME_AGPR : o->kind == OPND_SGPR ? TIME_SGPR : 0;
@@ -289,7 +289,7 @@ static void make_vmem(const struct inst *in, struct time_op *op)
         op->kind = KIND_INVALIDATE;
 }
 
-/* Notes by how much the results of other units come later. */
+/* Sets op->late_scalar and op->late_vector. */
 static void make_late(const struct time_params *p, struct time_op *op)
 {
     double scalar = 0, vector = 0;

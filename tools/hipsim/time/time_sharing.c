@@ -142,7 +142,8 @@ static double common_bytes(const struct time_lines *a, const struct time_lines *
     return (double)n * SAMPLED * LINE;
 }
 
-/* Returns the largest fraction of lines that two workgroups `distance` apart have in common. */
+/* Returns the largest fraction, 0 to 1, of lines that any two workgroups `distance` apart have in
+ * common. */
 static double overlap(struct time_lines *const *lines, unsigned n, unsigned distance)
 {
     double most = 0;
