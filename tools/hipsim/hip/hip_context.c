@@ -26,7 +26,7 @@ static struct ihipCtx_t *make(int device, unsigned flags)
     return context;
 }
 
-/* Returns the device of a context; negative if the handle is invalid. */
+/* Returns the ordinal of a context's device; negative if the handle is invalid. */
 static int device_of(hipCtx_t handle, unsigned *flags)
 {
     struct ihipCtx_t *context = hip_object_get(handle, HIP_CONTEXT);

@@ -275,7 +275,8 @@ static void say_sampled(const struct launch *launch)
     hip_report(&report);
 }
 
-/* Records a launch. `modelled` is the time by the timing model, negative if it is off. */
+/* Records a finished launch in the thread's statistics, and adds its time to *time. `modelled` is
+ * the time in us by the timing model, negative if that is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
 {
@@ -365,7 +366,7 @@ static hipError_t check_residency(const struct hip_kernel_work *work,
                     blocks, fit, device->facts->compute_units);
 }
 
-/* Applies the options and the kind of launch. */
+/* Sets the members of `launch` that follow from the options and from `work`. */
 static void configure(struct launch *launch, const struct hip_kernel_work *work,
                       const struct hip_device *device, const struct options *options)
 {

@@ -18,7 +18,7 @@
 struct operation {
     struct ihipStream_t *stream; /* referenced */
     struct hip_work work;        /* owned while the operation waits */
-    struct hip_order before;     /* what precedes it, itself included */
+    struct hip_order before;     /* operations that precede it, and itself */
     unsigned slot;
     uint64_t number;
     char name[128];

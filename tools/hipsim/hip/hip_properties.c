@@ -137,7 +137,8 @@ HIP_EXPORT hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t whi
     return HIP_CALL(hipDeviceGetAttribute, get_attribute(value, (int)which, ordinal));
 }
 
-/* Returns the architecture's features: all except features of newer or older families. */
+/* Returns the features of the architecture: all except those that only newer or older families
+ * have. */
 static hipDeviceArch_t arch_features(void)
 {
     return (hipDeviceArch_t){

@@ -246,7 +246,8 @@ HIP_EXPORT hiprtcResult hiprtcGetLoweredName(hiprtcProgram program, const char *
     return RTC_CALL(hiprtcGetLoweredName, lowered_name(program, expression, lowered));
 }
 
-/* Returns the size or the bytes of the log or the code. */
+/* Sets *size to the bytes of the log (`log`) or of the code, and copies them to `to`. Either
+ * pointer may be NULL. */
 static hiprtcResult give(hiprtcProgram handle, bool log, size_t *size, char *to)
 {
     struct _hiprtcProgram *program = size || to ? get(handle) : NULL;

@@ -33,7 +33,7 @@ void rules_destroy(struct rules *rules)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* Splits "key=value" off *rest. */
+/* Returns the next word "key=value" of *rest, and moves *rest past it. */
 static char *next_word(char **rest)
 {
     char *word = *rest;
@@ -47,7 +47,8 @@ static char *next_word(char **rest)
     return *word ? word : NULL;
 }
 
-/* Splits the text into keys. Returns the wrong word, or NULL. */
+/* Sets the keys of a rule from its text. Returns the first word that is no valid key; NULL if all
+ * are. */
 static const char *parse_rule(struct rule *rule)
 {
     char *rest = rule->text, *word;
