@@ -155,7 +155,7 @@ static void compare_rows(struct call *c, const struct paged *from, int64_t from_
         }
 }
 
-/* Compares a written page, bits and scales, with the page it was copied from. */
+/* Compares the bits and scales of a written page with the page that was copied. */
 static void compare_page(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page, enum cache_part part)
 {

@@ -107,8 +107,8 @@ static void fill(struct call *c)
     operand_set_ints(call_operand(c, CACHE_GATHER_SEQ_STARTS), own->starts, batch);
 }
 
-/* Bounds the float32 product of two float32 numbers, rounded once more. Without a scale the copy is
-   exact. */
+/* Returns a bound of the error of a gathered element: a float32 product, rounded once more to the
+ * type of `out`. Without a scale the copy is exact. */
 static double bound_of(const struct call *c, const struct operand *out, double expected)
 {
     const struct precision *p = out->precision;

@@ -211,7 +211,7 @@ static int count_pages(const struct call *c, int i)
     return (s->runs[i].first + s->runs[i].tokens * launches(c) + size - 1) / size;
 }
 
-/* Counts the slots: the slots of all runs, and some that stay empty. */
+/* Sets the counts of a call: slots for all runs, and some that stay empty. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -257,7 +257,7 @@ static void reverse(int64_t *a, int count)
         swap(&a[i], &a[count - 1 - i]);
 }
 
-/* Puts the tokens of the last page first. */
+/* Reverses the order of the pages in `slots`: tokens of the last page come first. */
 static void reverse_pages(const struct call *c, int64_t *slots)
 {
     const int tokens = c->args.cache_write.tokens, size = c->desc.cache_write.cache.page_size;

@@ -219,7 +219,7 @@ void call_free(struct call *c)
 
 /* Comparing. */
 
-/* Prints indices as "[3, 0, 17]". */
+/* Writes the indices `at` to `text` as "[3, 0, 17]". */
 static void print_indices(const struct operand *o, const int64_t at[], char *text, size_t size)
 {
     size_t length = 0;
@@ -321,7 +321,7 @@ void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int
                 (long long)expected);
 }
 
-/* Checks all elements together: the norm of the errors may not exceed the norm of their bounds. */
+/* Fails the row if the norm of the errors of all elements exceeds the norm of their bounds. */
 static void sum_up(struct call *c)
 {
     struct verify_row *row = c->row;
@@ -366,8 +366,8 @@ static bool launch_all(struct verify_run *run, struct call *c)
     return true;
 }
 
-/* Launches until the op wants no more launches. Each launch starts from what the one before left in
-   memory. */
+/* Makes a call's launches until op->again() returns false. Each launch starts from what the one
+ * before left in memory. */
 static void run(struct verify_run *run, struct call *c)
 {
     for (;;) {

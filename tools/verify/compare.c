@@ -77,7 +77,8 @@ static double input_bound(const struct comparison *c, const struct ref_row *r, i
     return c->inputs * (of_keys + r->magnitude[d]);
 }
 
-/* Bounds the square of that error if the roundings are independent of each other. */
+/* Bounds the square of the error of input_bound(), if the roundings are independent of each
+ * other. */
 static double input_squares(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score_root * (r->magnitude[d] + fabs(r->out[d]));
@@ -91,7 +92,7 @@ static double growth(const struct ref_row *r)
     return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
 }
 
-/* Bounds the effect of rounded weights on one element. */
+/* Bounds the error of one element that comes from rounded weights. */
 static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)

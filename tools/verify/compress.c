@@ -305,7 +305,7 @@ static void fill(struct call *c)
 
 /* ---- Results ---- */
 
-/* A group of a sequence, and what its tokens are read to. */
+/* A group of a sequence, and buffers for the values and scores of its tokens. */
 struct group {
     int sequence, number, row; /* row: of the group's last token in the call */
     double *x, *scores;        /* [window, head_dim] */

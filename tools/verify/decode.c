@@ -169,7 +169,7 @@ static int count_queries(const struct call *c, int s)
     return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
-/* Gives lists without lengths of their own the same number of entries. */
+/* Sets the lengths of lists that have none of their own to one number of entries. */
 static void set_lengths(struct call *c)
 {
     const struct shape *shape = c->shape;

@@ -135,9 +135,10 @@ static void read_inputs(struct call *c)
         own->sinks[h] = operand_value(sinks, AT(h));
 }
 
-/* Returns the relative error of what products take. Queries of rope_decode are rounded once, by
- * u |q|. The arithmetic before that is off by 2^-16 of the magnitudes of its terms. Another u
- * covers it if these, summed over a head, are below 2^7 times q (fp16: 2^5). */
+/* Returns the largest relative error of the inputs of products (q, keys and values). Queries of
+ * rope_decode are rounded once, by u |q|. The arithmetic before that is off by 2^-16 of the
+ * magnitudes of its terms. Another u covers it if these, summed over a head, are below 2^7 times q
+ * (fp16: 2^5). */
 static double inputs_error(const struct call *c, const struct precision *p)
 {
     return is_step(c) ? 2 * p->unit : DESC(c, cache).layout == ATTN_KV_PACKED ? p->unit : 0;

@@ -183,8 +183,8 @@ double delta_length_of(const double *x, int n)
     return sqrt(sum);
 }
 
-/* Divides a vector by its length, with eps. A vector of zeros stays zero. Returns the length, 0 for
- * zeros and 1 without l2_norm. */
+/* Divides the vector x by sqrt(|x|^2 + l2_eps), in place. Returns the divisor: 0 for a vector of
+ * zeros, which stays zero, and 1 without l2_norm. */
 static double make_unit(const struct delta_layer *l, double *x)
 {
     const int n = l->head_dim;

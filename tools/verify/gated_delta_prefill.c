@@ -91,7 +91,8 @@ static bool takes(const struct call *c)
     }
 }
 
-/* Sets the launch of a call in several. */
+/* Sets the stage of the next launch in c->desc, and c->aside if the row's kernel has another
+ * stage. */
 static void begin_stage(struct call *c, enum attn_stage stage)
 {
     c->desc.gated_delta_prefill.stage = stage;
@@ -172,10 +173,10 @@ struct chunk {
  * if decays are by channel; else 0. */
 static double of_factor(const struct chunk *x) { return x->channels ? x->unit : 0; }
 
-/* Returns 1 / length, and 0 for the length of zeros. */
+/* Returns 1 / length; 0 if `length` is 0. */
 static double inverse(double length) { return length > 0 ? 1 / length : 0; }
 
-/* Sums of g, and how far they may be off. */
+/* Sets x->sum to the sums of g before each token, and x->error to the bounds of their errors. */
 static void add_gates(struct chunk *x)
 {
     x->fade[0] = 1;
@@ -533,7 +534,7 @@ static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x
     }
 }
 
-/* Allows launches to write all that they leave for one another. */
+/* Allows the kernels to write any element of `o`, a tensor that one launch leaves for the next. */
 static void allow_records(struct operand *o)
 {
     for (int64_t row = 0; o->given && row < o->dims[0]; row++)

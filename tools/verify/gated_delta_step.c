@@ -291,8 +291,8 @@ static void convolve_head(struct call *c, int i, int t, int first, int n, struct
         convolve(c, i, t, first + k, &out->x[k], &out->error[k]);
 }
 
-/* Divides a vector by its length. No direction changes faster than by 1 / length. Returns the
- * length of the error. */
+/* Divides a vector by its length with eps, in place; without l2_norm changes nothing. No direction
+ * changes faster than by 1 / length. Returns a bound of the length of its error afterwards. */
 static double make_unit(struct call *c, struct vector *v)
 {
     const int n = c->desc.gated_delta_step.head_dim;

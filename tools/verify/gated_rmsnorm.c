@@ -131,9 +131,9 @@ static void fill(struct call *c)
 }
 
 /*
- * Bounds the relative error of a gate. With f = 2^-24: the argument of exp(-z) has a constant and a
- * product, 2 |z| f, and exp one ulp, 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f,
- * and a product with z one.
+ * Returns a bound of the relative error of a gate with input z. With f = 2^-24: the argument of
+ * exp(-z) has a constant and a product, 2 |z| f, and exp one ulp, 2 f. The sum with 1 and its
+ * inverse, good to an ulp, have 3 f, and a product with z one.
  */
 static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 {
@@ -141,9 +141,9 @@ static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 }
 
 /*
- * Bounds what underflow adds to the error of a gated element, which is `ungated` without its gate.
- * A sigmoid below the smallest normal number, where z < -87.3, may be 0: v_rcp_f32 flushes its
- * result. So may the products that follow.
+ * Returns a bound of what underflow adds to the error of a gated element, which is `ungated`
+ * without its gate. A sigmoid below the smallest normal number, where z < -87.3, may be 0:
+ * v_rcp_f32 flushes its result. So may the products that follow.
  */
 static double underflow(const struct attn_gated_rmsnorm_desc *d, double z, double ungated)
 {

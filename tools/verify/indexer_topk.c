@@ -389,8 +389,8 @@ static struct scored score_blocks(struct call *c, const struct scored *keys)
     return s;
 }
 
-/* Returns the position that a list's entry means, or -1. A slot is looked up from position `from`
-   on. */
+/* Returns the position in the row's keys that a list's entry names, or -1. A slot is looked up from
+ * position `from` on. */
 static int position_of(const struct call *c, int row, int32_t entry, int from, int n)
 {
     const struct index_data *d = data_of(c);
@@ -539,7 +539,7 @@ static float read_value(struct call *c, const struct parts *p, int k, int i)
     return value;
 }
 
-/* Merges the lists of a row's parts. */
+/* Merges the lists of a row's parts into `merged`. */
 static void merge_row(struct call *c, int of, int row, int32_t *merged)
 {
     const struct index_data *d = data_of(c);

@@ -48,7 +48,8 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
     return same;
 }
 
-/* True if these arguments run the row's kernel. Otherwise the row is not at fault. */
+/* True if libattn selects the row's kernel for these arguments. Otherwise fails the row, and sets
+ * row->elsewhere if the key has several kernels. */
 static bool is_chosen(const struct attn_op *op, const void *args, struct verify_row *row)
 {
     struct attn_op_info info = {.size = sizeof(info)};

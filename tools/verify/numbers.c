@@ -87,7 +87,7 @@ double decode_element(const struct precision *p, uint16_t bits)
     }
 }
 
-/* Encodes a value that fp8 represents exactly. */
+/* Returns the bits of a value that fp8 (OCP or fnuz) represents exactly. */
 static uint16_t encode_fp8(double value, bool fnuz)
 {
     const int bias = fnuz ? 8 : 7;

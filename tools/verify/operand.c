@@ -126,7 +126,7 @@ static int64_t span(const struct operand *o)
     return last > longest ? last : longest;
 }
 
-/* Reserves address space. Only pages that are touched become memory. */
+/* Reserves `size` bytes of address space, zeroed. Only pages that are touched use memory. */
 static void *reserve(size_t size)
 {
     void *p = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,

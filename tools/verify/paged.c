@@ -183,7 +183,7 @@ static int64_t scale_byte(const struct paged *p, struct slot s, int d)
                           : ref_packed_scale(scale_kind(p), d);
 }
 
-/* Returns the number of copies of a scale, which are in adjacent bytes. */
+/* Returns in how many adjacent bytes of a row a scale is stored. */
 static int scale_copies(const struct paged *p) { return is_planes(p) ? 2 : 1; }
 
 static double scale_value(const struct paged *p, struct slot s, int d,
@@ -451,7 +451,7 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
         paged_set_scale(p, part, s, (0.5 + paged_scale_fraction(part, of_k, random) / 2) * most);
 }
 
-/* Fills the scale of the run that element d begins. Values are less than 2. */
+/* Sets the scale of the run that begins with element d, so that values are less than 2. */
 static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *random)
 {
     const enum ref_scale kind = scale_kind(p);

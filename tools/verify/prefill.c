@@ -226,7 +226,7 @@ static void size(struct call *c)
         size_work(c);
 }
 
-/* Makes q, key and value of a token adjacent. */
+/* Places q, k and v of a token side by side in one row. */
 static void pack(struct call *c)
 {
     struct operand *q = call_operand(c, PREFILL_Q);

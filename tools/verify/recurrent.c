@@ -88,9 +88,9 @@ void recurrent_place(const struct recurrent *r)
         operand_leave_out(r->has_state);
 }
 
-/* Returns the slot of entry [i][step], of those that are read or written. Every third sequence is
- * padding, with all entries slot 0 or negative, alternately. One other sequence has one step of
- * padding. */
+/* Returns the slot of entry [i][step] of state_slots, or of state_slots_in if `read`. Every third
+ * sequence is padding, with all entries slot 0 or negative, alternately. One other sequence has one
+ * step of padding. */
 static int slot_of(const struct recurrent *r, int i, int step, bool read)
 {
     if (r->c->traced)

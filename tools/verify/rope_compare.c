@@ -158,7 +158,7 @@ static void fail_scale(struct call *c, const struct rope_target *t, double expec
                 t->slot.head, t->scale, expected);
 }
 
-/* The largest |x| of a head and its error. */
+/* The largest |x| of a head, and a bound of its error. */
 struct largest {
     double x, terms;
 };

@@ -144,7 +144,7 @@ static void size(struct call *c)
     set_sections(c);
 }
 
-/* Makes q with its gates, key and value of a token adjacent. */
+/* Places q with its gates, key and value of a token side by side in one row. */
 static void pack(struct call *c)
 {
     struct operand *q = call_operand(c, ROPE_QK_NORM_CACHE_Q);

@@ -290,7 +290,7 @@ static void begin_segment(const struct ssd_layer *l, int row, int t, int head, b
     h->sum = h->sum_off = 0;
 }
 
-/* Adds g of a token to the sum of its segment, in exponents to the base 2. */
+/* Adds g of token t, divided by ln 2, to the sum of its segment. */
 static void add_to_sum(int t, struct head *h)
 {
     enum { LEVELS = 17, CHUNK = 64 };

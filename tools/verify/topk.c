@@ -245,7 +245,8 @@ static int part_end(int length, int splits, int part)
     return part * each < length ? part * each : length;
 }
 
-/* Selects `count` of part number `part` of the `splits` parts of a row. */
+/* Selects the top_k columns among `count` parts of a row, from part `part` on. The row has `splits`
+ * parts. */
 static struct list select_parts(const struct call *c, int row, int part, int count, int splits)
 {
     const struct own *own = c->own;

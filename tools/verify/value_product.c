@@ -8,7 +8,7 @@
 
 enum { LATENT_MAX = 512 };
 
-/* True if the call is mla_decode with a product. */
+/* True if the call is mla_decode with the product with W_UV. */
 static bool has_product(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.product_dim > 0;
