@@ -41,7 +41,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* One row of the table. */
+/* One row of the printed table: a pair with its times. */
 struct row {
     const char *kernel, *target;
     struct tune_shape shape;
@@ -104,7 +104,7 @@ static void print_heading(const struct bench *b)
     printf(b->hip ? " %9s %9s\n" : "\n", "MODEL US", "OF MODEL");
 }
 
-/* Converts a share of a roofline at the model's time to the share at the measured time. */
+/* Converts a fraction of a roofline at the model's time to percent at the time `us`. */
 static double share(double fraction, const struct row *r, double us)
 {
     return us > 0 && r->model.us > 0 ? 100 * fraction * r->model.us / us : 0;

@@ -22,8 +22,8 @@ static double dimension(const struct trace_run *run, const char *name)
     return 0;
 }
 
-/* Pairs of query and key of one sequence and head. With a causal mask the last query sees all keys,
- * each before it one fewer; queries before the first key see none. */
+/* Returns the number of pairs of query and key of one sequence and head. With a causal mask the
+ * last query sees all keys, each before it one fewer; queries before the first key see none. */
 static double count_pairs(double q, double k, bool causal)
 {
     const double seen = q < k ? q : k; /* queries that see a key */
@@ -89,7 +89,7 @@ bool bench_model(const struct bench_pair *pair, struct bench_model *model, char 
     return child_call(call_model, &call, model, sizeof(*model), MODEL_SECONDS, fault);
 }
 
-/* A race of one. */
+/* The context of a race with one runner. */
 struct lane {
     struct events events;
     struct trace_session session;

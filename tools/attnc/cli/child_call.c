@@ -15,7 +15,8 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/verify/verify.h"
 
-/* Reads what a child writes, until it ends or the time is up. */
+/* Reads at most `size` bytes that a child writes, until it ends or `seconds` have passed. Returns
+ * their number. */
 static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
 {
     const double end = steady_seconds() + seconds;
@@ -47,7 +48,7 @@ static void read_fault(FILE *log, char *fault, size_t size)
     }
 }
 
-/* Waits for a child that has closed its end; one whose time is up is killed. */
+/* Waits for a child to end, and kills it first if it is late. Returns its wait status. */
 static int end_child(pid_t pid, bool late)
 {
     int status = 0;

@@ -93,7 +93,7 @@ static bool start(const struct children *c, size_t part, struct child *child)
     return false;
 }
 
-/* Ends a child that has closed its pipe: it has ended or died. */
+/* Collects a child that has closed its pipe: it has ended or died. */
 static void finish(const struct children *c, size_t part, struct child *child)
 {
     int status = 0;
@@ -108,7 +108,8 @@ static void finish(const struct children *c, size_t part, struct child *child)
         child->code = WEXITSTATUS(status);
 }
 
-/* Takes one record. A step counts when it begins: the one before it is done. */
+/* Reads one record from a child. A record that a step begins means that the step before it is
+ * done. */
 static void take_record(const struct children *c, size_t part, struct child *child, size_t *begun)
 {
     struct record r;
@@ -121,7 +122,7 @@ static void take_record(const struct children *c, size_t part, struct child *chi
     }
 }
 
-/* Waits until one of the running children says something. */
+/* Waits until one of the running children has written to its pipe or closed it. */
 static bool wait_for_any(const struct children *c, struct child *children, size_t started,
                          size_t *begun)
 {
@@ -153,7 +154,8 @@ static size_t count_running(const struct child *children, size_t started)
     return running;
 }
 
-/* Returns the exit code of two results: failed work (EXIT_USER) prevails over a missing device. */
+/* Returns the worse of two exit codes: failed work (EXIT_USER) is worse than a missing device
+ * (EXIT_ENVIRONMENT). */
 static int worse(int a, int b)
 {
     if (a == EXIT_USER || b == EXIT_USER)

@@ -97,7 +97,7 @@ static char *dispatch_key(const struct attn_pack *pack, uint32_t n,
     return key;
 }
 
-/* Continues an FNV-1a hash. */
+/* Returns an FNV-1a hash, continued by `size` bytes. */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -105,7 +105,8 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *bytes, size_t size)
     return hash;
 }
 
-/* Continues a hash with the executable sections of a code object, without symbols and metadata. */
+/* Returns an FNV-1a hash, continued by the executable sections of a code object, without symbols
+ * and metadata. */
 static uint64_t hash_machine_code(uint64_t hash, const uint8_t *object, size_t size)
 {
     Elf *elf = tgt_open_elf(object, size);

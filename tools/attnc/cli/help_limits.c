@@ -13,7 +13,7 @@
 #include "templates/template.h"
 #include "tools/attnc/cli/help_limits_text.h"
 
-/* A value of a field other than its default, and what it cannot be without. */
+/* A value of a field other than its default, and another choice that it requires. */
 struct choice {
     enum att_field field;
     int value;
@@ -133,7 +133,7 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
         set(v, l->choices[choice].field, l->choices[choice].value);
 }
 
-/* Gives the variant the i-th pair of common head sizes; false after the last. */
+/* Sets the variant's head sizes to the i-th pair of common ones; false after the last. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
     static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};

@@ -130,7 +130,7 @@ static bool write_by_rename(const char *path, const void *bytes, size_t size)
     return attnc_place_file(fd, good, temporary, path);
 }
 
-/* True if the path is a regular file with exactly these bytes. */
+/* True if `path` is a regular file whose contents are exactly these bytes. */
 static bool holds(const char *path, const struct stat *st, const void *bytes, size_t size)
 {
     if (!S_ISREG(st->st_mode) || (size_t)st->st_size != size || size == 0)

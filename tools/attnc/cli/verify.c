@@ -317,7 +317,7 @@ static void take_line(void *context, char *line)
         puts(line);
 }
 
-/* Adds, in the parent, a child's sums, and prints its lines. */
+/* Adds, in the parent, a child's sums to the sums of the plan, and prints the child's lines. */
 static void collect_part(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct plan *plan = context;
@@ -358,7 +358,8 @@ static int choose_device(struct plan *plan)
     return EXIT_GOOD;
 }
 
-/* Adds a function's file to the list, once. */
+/* Counts a kernel with a logits function, and adds the function's file name to plan->hooks unless
+ * it is there. */
 static void note_hook(struct plan *plan, const char *name)
 {
     char file[80];

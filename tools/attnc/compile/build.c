@@ -152,7 +152,7 @@ static unsigned processors(void)
     return count < MAX_JOBS ? (unsigned)count : MAX_JOBS;
 }
 
-/* Says what is wrong, or keeps it for the JSON object. */
+/* Prints the messages of `d`, or with --json adds them to the JSON object. */
 static void report(struct attnc_diag *d)
 {
     if (args.json)
@@ -161,7 +161,7 @@ static void report(struct attnc_diag *d)
         attnc_diag_print(d, stderr);
 }
 
-/* Steps of the descriptions that are already built, and of all. */
+/* Progress of a build: steps of the descriptions already built, and of all descriptions. */
 struct steps {
     size_t before, total;
 };

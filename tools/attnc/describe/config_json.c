@@ -117,8 +117,8 @@ const struct attnc_yaml_node *config_child(const struct config *c,
     return config_is_null(c, n) ? NULL : n;
 }
 
-/* Returns the value of a path such as "a.b" from a map. A value on the way is marked as read only
- * if it is a map or null. */
+/* Returns the value at a path such as "a.b" below `map`; NULL if there is none. A value on the way
+ * is marked as read only if it is a map or null. */
 static const struct attnc_yaml_node *walk(const struct config *c, const struct attnc_yaml_node *map,
                                           const char *path, size_t length)
 {

@@ -94,7 +94,7 @@ static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
            (config_is_null(c, n) || strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
 }
 
-/* True if a scalar has the value that the class gives it anyway. */
+/* True if a scalar in the file equals the default of the model's class. */
 static bool is_default(const struct config *c, const char *path, const struct attnc_yaml_node *n)
 {
     const char *value = config_default(c, path);

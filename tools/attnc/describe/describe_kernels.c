@@ -143,7 +143,7 @@ static void turn_fields(struct entry_writer *w, const struct model_group *g)
         entry_field(w, "bias: true");
 }
 
-/* Writes the entry that has begun, if every target has its kernels. */
+/* Ends the current entry: writes it if every target has its kernels, else drops it. */
 static void end_if_everywhere(struct entry_writer *w, const char *comment)
 {
     char good[64], bad[64], why[200];

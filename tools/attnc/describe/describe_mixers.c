@@ -6,7 +6,8 @@
 enum { CONV_CHANNELS = 64, PAGE_TOKENS = 16, CONV_BYTES = 2 };
 enum { STEP_TOKENS = 8 /* the most of a sequence in gated_delta_step with drafts */ };
 
-/* Groups of keys of a rank, which has a copy of one where there are more ranks. */
+/* Sets *out to the groups of keys of each of `ranks` ranks. Of Mamba, ranks may have copies of a
+ * group. False: the groups cannot be divided. */
 static bool share_groups(const struct model_mixer *x, long ranks, long *out)
 {
     const bool copies =

@@ -23,7 +23,8 @@ enum method {
     METHOD_ALL,
 };
 
-/* A miss that depends on the model: a window where it has one, else the class's linear kind. */
+/* The kind of layers that a source of kinds does not name: a window where it has one, else the
+ * class's linear kind. */
 enum { LAYER_REST = LAYER_KINDS };
 
 static const struct {

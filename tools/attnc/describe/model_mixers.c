@@ -44,7 +44,7 @@ static void lacks(struct reader *r, const struct model_mixer *x, const char *sen
     model_lacks(r->m, "%ld layers of %s: %s", x->layers, mixer_name(x->recurrence), sentence);
 }
 
-/* Reads a size; false, with a gap, where it is not there. */
+/* Reads the size `key` into *to. If it is absent or out of range, adds a gap and returns false. */
 static bool read_size(struct reader *r, const struct model_mixer *x, enum config_key key, long *to)
 {
     char name[CONFIG_PATH], text[CONFIG_PATH + 40];

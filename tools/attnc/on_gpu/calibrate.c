@@ -94,7 +94,8 @@ static void print_facts(const struct visit *v)
     fflush(stdout);
 }
 
-/* Fits single parameters to the loops and notes them. Returns an exit_code after a message. */
+/* Fits single parameters to the results of the loops, and keeps them in v->parameters. Returns an
+ * exit_code after a message. */
 static int fit_loops(struct visit *v)
 {
     static const char mark[] = " --parameters ";

@@ -110,7 +110,8 @@ static void print_fit(struct fit *f)
     printf("%s\n", *comma ? "" : "(nothing changes)");
 }
 
-/* Takes a line "PARAMETER MEDIAN LOW HIGH UNIT"; other lines say what failed. */
+/* Stores the result in a line "PARAMETER MEDIAN LOW HIGH UNIT". Ignores other lines, which say what
+ * failed. */
 static void read_line(struct fit *f, const char *line)
 {
     char name[64];

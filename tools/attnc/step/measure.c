@@ -58,7 +58,7 @@ struct work {
     size_t done, total; /* launches; combine and plans are added to the total when they are found */
 };
 
-/* Takes the modelled figures of a launch. */
+/* Sets the figures of `l` to the model's. */
 static bool model_launch(const struct bench_pair *pair, struct step_launch *l, char fault[200])
 {
     struct bench_model m;
@@ -231,7 +231,7 @@ static bool time_rest(struct work *w, struct step_way *way)
     return true;
 }
 
-/* Times all launches of a way; its fault says what kept it from that. */
+/* Times all launches of a way. False: way->fault says why one has no time. */
 static bool time_way(struct work *w, struct step_way *way)
 {
     struct step_launch *l = &way->launches[0];

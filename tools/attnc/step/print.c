@@ -45,7 +45,8 @@ static void print_launch(const struct step *s, const struct step_launch *l, unsi
     printf("  %s\n", l->kernel);
 }
 
-/* True if way i of a stage is what an engine launches. */
+/* True if way i is what an engine launches: the fastest of the stage, unless the next stage does
+ * the work. */
 static bool is_taken(const struct step_stage *stage, unsigned i)
 {
     return !stage->idle && !stage->ways[i].fault[0] && i == stage->best;

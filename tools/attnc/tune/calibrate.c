@@ -202,7 +202,7 @@ int tune_check_parameters(const char *list)
     return EXIT_GOOD;
 }
 
-/* Begins with what --parameters says: what loops have shown (attnc probes) is known before. */
+/* Sets the parameters that --parameters names before the fit, such as results of attnc probes. */
 static void begin_with(struct fit *f, const char *text)
 {
     while (text && *text) {

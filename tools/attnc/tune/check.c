@@ -17,7 +17,7 @@
 #include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A key's pack and what libattn took from it. */
+/* A key's pack, and the kernels that libattn chose from it. */
 struct check {
     struct tune_sweep *sweep;
     struct tune_key *key;

@@ -222,7 +222,7 @@ static struct cut find_cut(const struct tune_key *key, const struct leaf *leaves
     return best;
 }
 
-/* Cuts while it is worth it. */
+/* Cuts leaves at the best threshold until no cut gains enough. */
 static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, struct leaf *leaves,
                  size_t *count)
 {

@@ -174,7 +174,8 @@ static struct tune_id make_id(const struct tune_key *key, size_t candidate, size
     };
 }
 
-/* Says why a launch has failed: the first of a run, since others tend to say the same. */
+/* Prints why a launch has failed; only the first failure of a run, since others tend to have the
+ * same reason. */
 static void note_failure(struct tune_sweep *sweep, const struct tune_id *id, const char *fault)
 {
     if (!sweep->failed++)
@@ -237,7 +238,8 @@ bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, si
     return in_shard(&sweep->shard, name);
 }
 
-/* Takes what the database has; else it is to be measured. False: out of memory. */
+/* Reads an item's value from the database, or else adds the item to the batch. False: out of
+ * memory. */
 static bool add(struct batch *b, const struct tune_item *item)
 {
     char device[160];

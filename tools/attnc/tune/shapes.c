@@ -75,7 +75,7 @@ static int parse_text(char *text, const char *path, struct tune_shapes *shapes)
     return code;
 }
 
-/* Takes what the ops themselves say that they are tuned for. */
+/* Adds the shapes for which ops are tuned by default: member `tuned` of struct verify_op. */
 static int take_usual(struct tune_shapes *shapes)
 {
     int code = EXIT_GOOD;
@@ -158,7 +158,7 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
         s->values[s->value_count++] = (struct tune_launch_value){.arg = name, .value = value};
 }
 
-/* Adds the values of ops that have no queries. */
+/* Adds the launch values of ops that have no queries. */
 static void add_counts(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
     const int tokens = dimension(op, sizes, "tokens");

@@ -112,7 +112,8 @@ struct tuning_run {
     char db[PATH_MAX], yaml[PATH_MAX];
 };
 
-/* Derives a path: "out/x.attnpack" gives "out/x.yaml". */
+/* Writes `given` to `path`. If it is NULL, writes the path of --output with another suffix:
+ * "out/x.attnpack" becomes "out/x.yaml". */
 static int name_beside(char path[PATH_MAX], const char *given, const char *suffix)
 {
     if (!given && !args.output)
