@@ -20,7 +20,7 @@ enum { K, V, K_SCALE, V_SCALE, TENSORS };
  * workgroup as many bytes of scales as of keys, divided by it (runtime/host_cache_copy.c). */
 enum { CHUNK = 4, SCALE_WEIGHT = 8 };
 
-/* Index in att_tile.own: copies of 16 bytes of each lane. */
+/* Index in att_tile.own: how many copies of 16 bytes each lane makes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {

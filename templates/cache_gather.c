@@ -23,7 +23,8 @@ enum {
     INT = 4,
 };
 
-/* Members of att_tile.own: the number of row accesses by all lanes. */
+/* Index in att_tile.own: passes; in each, all lanes of a workgroup load 16 bytes or more of its
+ * rows. */
 enum { PASSES };
 
 /* Members that are 0, such as passes and waves, follow from the cache layout. */

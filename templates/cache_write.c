@@ -36,7 +36,8 @@ enum {
  * elements a lane takes all registers of a SIMD, and there are half as many waves. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
-/* Members of att_tile.own: the number of row accesses by all lanes. */
+/* Index in att_tile.own: passes; in each, all lanes of a workgroup load 16 bytes or more of its
+ * rows. */
 enum { PASSES };
 
 /* Members that are 0, such as passes and waves, follow from the cache layout: choose_rows(). */
@@ -50,7 +51,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* The data of K or V on the way from the tensor to the cache. */
+/* The data of K or V while they move from the tensor to the cache. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;

@@ -19,7 +19,7 @@ struct lists {
     struct tir_type lane;        /* i32, ROWS x 1: entries in the lanes of the wave */
     struct tir_value row, query; /* i32 */
     struct tir_value sequence;   /* i32 */
-    struct tir_value tokens;     /* i32: that the query sees */
+    struct tir_value tokens;     /* i32: tokens that the query sees */
     struct tir_value chosen; /* i64: address of the row's groups; without them, of block_table */
     struct tir_value lists_chosen;      /* i1: the call has `chosen` */
     struct tir_value groups, open;      /* i32: groups of the list; 1 if the newest, incomplete one

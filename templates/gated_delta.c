@@ -4,8 +4,8 @@
  * out = S q, with a state S of K x V for each sequence and value head.
  *
  * A wave has a few of the V value elements by all of K in registers, over all tokens of a call: no
- * other wave has any of these, so a state is read and written once and in place. The vectors of the
- * next token are under way while it works on one. All of it is float.
+ * other wave has any of these, so a state is read and written once and in place. The loads of the
+ * next token's vectors are in flight while a wave computes one token. All arithmetic is in f32.
  */
 #include "templates/linear/delta.h"
 #include "templates/linear/record.h"

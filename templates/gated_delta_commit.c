@@ -2,7 +2,7 @@
  *
  * States of the gated delta rule advance by records: S = exp(g) S + k u^T for each token that was
  * accepted, in the order and with the roundings of templates/gated_delta.c. A wave has a part of
- * one state, as there, and the record of the next token is under way while it works on one.
+ * one state, as in that template. It loads the record of the next token while it applies one.
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"

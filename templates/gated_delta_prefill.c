@@ -3,7 +3,7 @@
  * The gated delta rule over prompts, in chunks of 64 tokens: templates/gated_delta_prefill/chunk.h
  * has the formula. A workgroup goes over the chunks of one sequence and value head. Each of its
  * four waves keeps some value elements of the state in registers, in float, between the read and
- * the write of the state. The rows of the next chunk are under way while it works on one.
+ * the write of the state. The loads of the next chunk's rows are in flight while it computes one.
  */
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/blocks.h"

@@ -4,11 +4,11 @@
  * convolution, the gated delta rule and the gated norm, with the bits of the three launches.
  *
  * A workgroup has a head of q and k of one sequence, with all of its value heads. Each wave
- * convolves 64 channels at a time and puts them into LDS; then it has a part of a state, as in
- * gated_delta.c, whose loads were under way all the while. One wave of each value head normalises
- * what the waves of that head have put into LDS. With drafts all tokens of a sequence are convolved
- * first, and the waves of a value head share the norms of its tokens. Every column of both states
- * is read and written by one wave, so a step in place has no race.
+ * convolves 64 channels at a time and puts them into LDS. Then it advances a part of a state, as in
+ * gated_delta.c; the state's loads were in flight meanwhile. One wave of each value head normalises
+ * the outputs that the head's waves put into LDS. With drafts all tokens of the sequence are
+ * convolved first, and the waves of a value head share the norms of these tokens. Every column of
+ * both states is read and written by one wave, so a step in place has no race.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -205,8 +205,8 @@ static struct tir_value convolve(struct step *s, const struct inputs *i, struct 
     return tir_convert_short(b, y, r->dtype);
 }
 
-/* Puts the convolved channels of the workgroup into LDS. Waves without channels in the last round
- * store zeros after them, where nobody reads. */
+/* Convolves the workgroup's channels and puts the results into LDS. Waves without channels in
+ * the last round store zeros after the channels, in LDS that nothing reads. */
 static void convolve_all(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -429,7 +429,8 @@ static void allocate_outputs(struct step *s)
     s->outputs = tir_lds_buffer(&s->d.r.b, bytes, 16);
 }
 
-/* Loads come before the convolution, so that they are under way while it waits for its own. */
+/* Computes a sequence of one token. Loads of the state and gates are issued before the
+ * convolution, whose own loads they overlap. */
 static void visit_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;

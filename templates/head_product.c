@@ -5,8 +5,8 @@
  * is bound by what it reads and writes, or by the weights where there are few tokens.
  *
  * A workgroup keeps 128 rows of w in registers, 32 each wave, and goes over its tokens in tiles of
- * 32. The next tile is on its way to registers while this one is multiplied out of LDS. Workgroups
- * with the same tokens or rows follow each other, on one XCD: its L2 has them for all.
+ * 32. The next tile is loaded to registers while this one is multiplied out of LDS. Workgroups with
+ * the same tokens or rows have consecutive numbers on one XCD, whose L2 then has the data for all.
  *
  * With few tokens it is w that takes time, and 128 rows to a workgroup leave most compute units
  * without one. A second kernel then shares a long contraction among the four waves: a workgroup has

@@ -23,7 +23,7 @@ enum {
     INT = 4,
 };
 
-/* Members of att_tile.own: how often all lanes take 16 bytes. */
+/* Index in att_tile.own: how often all lanes of a workgroup copy 16 bytes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sparse indexer's scores, kept: a workgroup has a block of a row's columns, its waves keys of
- * their own. index/score.h makes the scores. How large a block is follows from the call: few large
- * ones read q less often, many small ones keep all compute units at work.
+ * Computes the sparse indexer's scores and stores them all. A workgroup has a block of a row's
+ * columns, and each wave has keys of its own; index/score.h computes the scores. The size of a
+ * block follows from the call: few large blocks read q less often, many small ones occupy more
+ * compute units.
  */
 #include "op_names.h"
 #include "ir/builder.h"

@@ -39,7 +39,8 @@ struct indexer {
     struct att_select blocks; /* blocks of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
-    struct tir_value begin; /* the first key of the walk, since groups are aligned */
+    struct tir_value begin; /* i32: first key of the walk: at most a group before the first
+                               wanted one, since groups are aligned */
     struct tir_value n;     /* number of keys of the walk */
 };
 

@@ -171,8 +171,9 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 }
 
 /* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so keys are
- * twice as many and Q stays in registers. A 16-bit block under way takes twice as many registers as
- * one of fp8, which leaves fewer for Q. gfx1250's products of fp8 take 64 keys or more. */
+ * twice as many and Q stays in registers. A 16-bit block in flight takes twice as many
+ * registers as one of fp8, which leaves fewer for Q. gfx1250's products of fp8 take 64 keys or
+ * more. */
 static void fit_tile(struct mla *s, bool large)
 {
     /* Mask bytes of 64 keys have no registers. */

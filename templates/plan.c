@@ -531,8 +531,8 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     tir_end_for(b, &piece, NULL, 0);
 }
 
-/* Writes numbers[first + i] for i in 0 .. n - 1, divided among the waves. `make` returns the
-   number. */
+/* Writes make(i) as entry i of the i32 array `arg`, for i from `first` to n - 1. The waves
+ * divide the entries. */
 static void fill(struct plan *p, const char *arg, struct tir_value first, struct tir_value n,
                  struct tir_value (*make)(struct plan *p, struct tir_value index))
 {

@@ -27,7 +27,7 @@
  * w is on SIMD w % 4, and SIMDs 0 and 1 are a pair. */
 static void reserve_halves(struct prefill *p)
 {
-    enum { SECOND_PAIR = 2 /* bit of a SIMD's number */ };
+    enum { SECOND_PAIR = 2 /* bit of a SIMD's number that is set in the second pair */ };
     struct tir_builder *b = &p->b;
     struct prefill_panel *const n = p->k.panels;
     n[1].buffer = tir_lds_buffer(b, p->k.room, p->m->lds_segment_bytes);

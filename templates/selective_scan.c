@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The recurrence of Mamba1, token by token: S[n] = exp(rate[n] w) S[n] + b[n] w x for each channel,
- * out = scale S c + d x, times silu(z). Channels are in heads, which are the value elements of
- * other recurrences. Each element of a state has a decay of its own, so no product of matrices
- * serves.
+ * out = scale S c + d x, times silu(z). Channels are grouped in heads, and correspond to the value
+ * elements of other recurrences. Each element of a state has a decay of its own, so the recurrence
+ * is no product of matrices.
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The recurrence of Mamba2 and of lightning attention, token by token: S = exp(g) S + b (w x)^T and
- * out = scale S c + d x, times silu(z). The state is N x P, a key and a value of gated_delta, and a
- * wave has as much of it: templates/gated_delta.c says why.
+ * out = scale S c + d x, times silu(z). The state is N x P: b and c are like keys of gated_delta,
+ * and x is like a value. A wave has the same part of a state as in templates/gated_delta.c.
  */
 #include "templates/linear/gates.h"
 #include "templates/linear/recurrence.h"

@@ -10,7 +10,7 @@
  *
  * A workgroup has one sequence, or a segment of it, one value head and some of its value elements,
  * and goes over the chunks. Its four waves have 16 tokens each of M^T and out^T, and N / 4 keys
- * each of S. The next chunk is on its way to registers while one is multiplied out of LDS. M^T and
+ * each of S. The next chunk is loaded to registers while one is multiplied out of LDS. M^T and
  * S become operands of the products after them where they are: M^T in registers, S by way of LDS,
  * since all waves need it. No exponent is positive, and one below -150 is 0 in float, so sums stay
  * small.

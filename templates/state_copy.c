@@ -13,7 +13,7 @@
 
 enum { WORD = 4, CHUNK = 4 /* words of a lane */, SPAN = 24 /* bytes */, KIB = 1024 };
 
-/* Members of att_tile.own: how often all lanes take 16 bytes. */
+/* Index in att_tile.own: how often all lanes of a workgroup copy 16 bytes. */
 enum { PASSES };
 
 static const struct att_tile tiles[] = {

@@ -61,7 +61,8 @@ struct att_tile {
     uint8_t waves_per_simd;       /* waves on a SIMD, of all workgroups; 0 in prefill, which has
                                      waves / 4 */
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
-    uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
+    uint8_t hoist_vgprs;          /* vector registers that hoisted values may occupy through a
+                                     loop: tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
     bool late_power;   /* some exponentials run during the next iteration's first product */
     bool late_maximum; /* the maximum is checked during the product, and applied after it */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    NO_SCORE = -1, /* bits of the value that is no score */
+    NO_SCORE = -1, /* bits of the NaN that marks a missing score */
     INFINITY_BITS = 0x7f800000,
     SAMPLE = 2,
 };

@@ -20,7 +20,8 @@ static bool at_default(const struct att_variant *v, enum att_field f)
     return att_get(v, f) == info->dflt;
 }
 
-/* Appends and clips: callers' buffers hold any variant, which a test over the table proves. */
+/* Writes `text` at buf[at], clipped to `size` bytes in all. Returns the length that buf has or
+ * would need. Callers' buffers hold any variant, as a test over the table proves. */
 static size_t append(char *buf, size_t size, size_t at, const char *text)
 {
     if (at >= size)

@@ -20,9 +20,9 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
-/* Sets a->most, the largest weight 2^room that the rescale check accepts. If O^T includes l, it
- * is two equal 16-bit values in a vector register. So is the exponent's factor with a causal
- * mask, since such loops use all scalar registers. */
+/* Sets a->most, the largest weight 2^room that the rescale check accepts. If O^T includes l,
+ * a->most is two equal 16-bit values in a vector register. The exponent's factor is in vector
+ * registers too with a causal mask, since such loops use all scalar registers. */
 static void keep_limits(struct att_attention *a)
 {
     struct tir_builder *const b = a->b;

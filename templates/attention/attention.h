@@ -37,7 +37,7 @@ enum att_check {
 
 enum { ATT_POWER_PARTS = 6 /* each is half of the rest; the last one is the rest */ };
 
-/** The exponentials of a block's scores, computed in parts of its keys. */
+/** The exponentials of a block's scores, computed in parts that hold some of its keys each. */
 struct att_powers {
     struct tir_value part[ATT_POWER_PARTS]; /* exponents, powers, or powers in 16 bits */
     bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS]; /* part[i] has powers; has 16-bit ones */
@@ -45,7 +45,7 @@ struct att_powers {
     unsigned n;                                          /* parts */
 };
 
-/** The 16-bit weights of a block, their sum in a lane, and l with it. */
+/** The 16-bit weights of a block, the sum of these in a lane, and l after the block. */
 struct att_p16 {
     struct tir_value p16;
     struct tir_value sum; /* no value if O^T includes l, or if the block is added to l at once */

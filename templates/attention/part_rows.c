@@ -281,8 +281,8 @@ static struct tir_value place_row(struct att_part_rows *r, const struct att_part
     return tir_add(r->b, l->first, l->step.id ? tir_mul(r->b, part, l->step) : part);
 }
 
-/* Finds the rows of parts k, k + 1, ...; after the end, the last part's. All loads are issued at
-   once. */
+/* Sets p->row to the rows of parts k, k + 1, ...; after the list's end, to the last part's row.
+ * All loads are issued at once. */
 static void find_rows(struct att_part_rows *r, const struct att_part_list *l, struct tir_value k,
                       struct batch *p)
 {
@@ -387,8 +387,8 @@ static void clear_values(struct att_part_rows *r, struct att_part_state *sum)
         sum->o[k] = tir_splat(r->b, tir_f32(r->b, 0.0f), r->type.o[k]);
 }
 
-/* Copies the values that the loop carries, of a sum and a batch, to a list, or back. Returns their
- * number. */
+/* Copies the values of a sum and a batch, which the loop carries, to list[], or back from it.
+ * Returns their number. */
 static unsigned list_values(struct att_part_rows *r, struct att_part_state *sum, struct batch *p,
                             bool back, struct tir_value list[VALUES_MOST])
 {
@@ -468,7 +468,8 @@ struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct a
     return sum;
 }
 
-/* Writes the result of a token without any part: the one of its sinks. */
+/* Writes the results of rows without any part: out is 0, and LSE is the sink, or -infinity
+ * without sinks. */
 void att_parts_finish_empty(struct att_part_rows *r)
 {
     struct att_part_state sum = att_parts_sink_state(r, att_parts_load_sinks(r));

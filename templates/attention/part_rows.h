@@ -16,7 +16,7 @@
 
 enum {
     ATT_PART_PANELS = 2, /* of a head dim: 192 is 128 + 64 */
-    ATT_PARTS_MOST = 8,  /* parts that a wave has under way */
+    ATT_PARTS_MOST = 8,  /* parts in flight in a wave, at most */
 };
 
 /** D elements of some rows as panels of power-of-two width, f32; and a number for each row. */
@@ -33,7 +33,7 @@ struct att_part_rows {
     unsigned head_dim;
     unsigned waves;               /* of the workgroup */
     unsigned row_bits;            /* log2 of the rows that a lane has */
-    unsigned at_once;             /* parts that a wave has under way, with lists */
+    unsigned at_once;             /* parts in flight in a wave, with lists */
     unsigned out_dtype;           /* of out */
     bool tokens;                  /* rows are tokens of a head */
     bool lone;                    /* each wave has rows of its own, and no LDS is shared */
@@ -90,7 +90,8 @@ struct att_part_state att_parts_add_list(struct att_part_rows *r, const struct a
 
 /** Writes out = o / l and LSE = lse + log l; a sum of nothing gives 0 and -infinity. */
 void att_parts_finish(struct att_part_rows *r, struct att_part_state sum);
-/** Writes the result of rows that have sinks and no part. */
+/** Writes the results of rows without any part: out is 0, and LSE is the sink, or -infinity
+ * without sinks. */
 void att_parts_finish_empty(struct att_part_rows *r);
 
 #endif

@@ -30,8 +30,8 @@ static struct tir_type word_type(const struct att_share *s)
     return tir_tile(s->b->f, TIR_I32, 1, 1, &l);
 }
 
-/* Waits for the last part, as long as `waits` permits. Returns how many workgroups have left, or -1
- * if this one leaves: tir_await(). */
+/* Waits for the last part, up to the limit that s->waits chooses. Returns how many workgroups
+ * have left, or -1 if this one reaches the limit and leaves: tir_await(). */
 static struct tir_value await(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -47,8 +47,8 @@ static struct tir_value await(const struct att_share *s)
     return left;
 }
 
-/* Counts the parts and waits for the last one. All waves have written their part when one of them
- * counts, and learn the rest from that. */
+/* Counts this workgroup's part and waits for the last one. One wave counts after all waves have
+ * written their part, and tells the others what it found. */
 static struct others await_parts(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -112,8 +112,8 @@ static struct tir_value claim(const struct att_share *s, struct tir_value claims
     return tir_atomic_add(s->b, claims, tir_i32(s->b, 1), false);
 }
 
-/* Adds up the claimed slice `own` and returns the next claim. Returns `own` if it is n or more,
- * which no slice has. */
+/* Adds up slice `own`, which the wave has claimed, and returns its next claim. If `own` is n or
+ * more there is no such slice, and `own` is returned. */
 static struct tir_value add_claim(const struct att_share *s, struct tir_value claims,
                                   struct tir_value own, struct tir_value n)
 {

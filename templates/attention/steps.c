@@ -63,7 +63,8 @@ static struct tir_value power_of(const struct att_attention *a, struct tir_value
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-/* Rounds the weights. It truncates if out is a mean, which a common factor does not change. */
+/* Returns the weights p in 16 bits. They are truncated if l is the sum of the truncated
+ * weights, as a common factor then cancels out; else they are rounded. */
 static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
     if (a->cut && a->sum_row)

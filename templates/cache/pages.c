@@ -7,7 +7,8 @@
 
 enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
 
-/* Returns the address of the first page number of sequence `batch`. */
+/* Returns the address (i64) of sequence `batch`'s first page number, in the block table or in
+ * the list of page numbers. */
 static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
                                  struct tir_value batch)
 {
@@ -19,9 +20,9 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
-/* Returns the address of the first entry, which is read even for a sequence without keys, and then
- * ignored. A list without entries may be at the end of its array, so any readable memory replaces
- * it. */
+/* Returns `table`, the address of the sequence's first entry, or any readable memory if `some`
+ * (i1) is false. `some` is true if the sequence has keys. The first entry is read even without
+ * keys, and then ignored; a list without entries may be at the end of its array. */
 static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
                                      struct tir_value table, struct tir_value some)
 {
@@ -70,8 +71,8 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* Returns how many columns each lane has if all are dealt out, at most 8: 16 bytes of 16-bit
-   elements. */
+/* Returns how many adjacent columns each lane holds: `elements` divided among all lanes, at
+ * most 8 (16 bytes of 16-bit elements) and at most `run`. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
@@ -121,7 +122,8 @@ static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigne
     return tir_and(b, a, tir_int_like(b, a, n));
 }
 
-/* Returns the token, from `key` on, to which a gathered row belongs, or with which it begins. */
+/* Returns the number (i32) of each gathered row's token, with `key` the number of the tile's
+ * first token. If the row is a run of tokens, it is the run's first one. */
 static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row, struct tir_value key)
 {
@@ -134,7 +136,8 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-/* Returns the byte offset of an entry from the table's first. Entries beyond the last repeat it. */
+/* Returns the byte offset (i32) of the entry of `token` from the table's first entry. Entries
+ * after the last that may be read are replaced by it, and ones before the first by the first. */
 static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
                                      struct tir_value token)
 {
@@ -249,7 +252,8 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
     return tir_mul(b, wide, splat_like(b, narrow, wide));
 }
 
-/* Loads scales. Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
+/* Loads the scale of each gathered row, by its page and, with a scale per token, its token.
+ * Rows of V in SHUFFLE are runs of tokens, whose scales are adjacent in memory. */
 static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
                                     const struct att_paged_tile *t, struct tir_value page,
                                     struct tir_value token)
@@ -376,7 +380,8 @@ static struct tir_value load_rotated(struct tir_builder *b, const struct att_pag
                            tir_with_dtype(t->gathered, att_dtype(p->v)));
 }
 
-/* Puts the last 64 elements of rows in place of what was read as fp8. */
+/* Returns x with the last 64 elements of each row replaced by `rotated`. These are of the op's
+ * dtype, and were loaded as if they were fp8. */
 static struct tir_value place_rotated(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value rotated, struct tir_value x)
 {

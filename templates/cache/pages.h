@@ -17,7 +17,8 @@ struct att_pages {
     struct tir_value table; /* i64: address of the sequence's first page number */
     bool slots; /* page numbers are slots, one for each key; negative: no key, and slot 0 is read
                    instead */
-    struct att_paging paging, entries; /* tokens of a page; tokens of an entry of the table */
+    struct att_paging paging, entries; /* of pages: tokens of a page; of entries: tokens of an
+                                          entry of the table */
     struct tir_value first, last; /* entries of the table that may be read; others are replaced by
                                      these */
     struct tir_value last_key;    /* with blocks: keys after it are replaced by it, since they may
@@ -33,7 +34,8 @@ struct att_pages {
                                                            from a row to the next; i64 */
 };
 
-/** Finds the pages of sequence `batch` with kv_len keys. No query sees a key before `first_key`. */
+/** Returns the pages of sequence `batch`, which has kv_len keys. No query sees a key before
+ * `first_key`, so entries before it are not read. */
 struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
                            struct tir_value batch, struct tir_value kv_len,
                            struct tir_value first_key);
@@ -42,7 +44,8 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
  * column `first` on, over all waves of the function. */
 struct att_paged_tile {
     struct att_cache cache;
-    unsigned tokens, cols, first, run; /* run: elements that are adjacent in memory */
+    unsigned tokens, cols, first, run; /* run: elements that are adjacent in memory, and loaded
+                                          by one lane */
     struct tir_type gathered;          /* a row for each run: (runs of all tokens) x run */
     bool blocks; /* a token has several runs, which are not runs of V in SHUFFLE */
 };
@@ -53,7 +56,8 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                      unsigned tokens, unsigned cols, unsigned first,
                                      const struct tir_layout *layout);
 
-/** Loads the page number, or slot, of each gathered row of the tile whose first token is `key`. */
+/** Loads the page number, or for sparse lists the slot, of each gathered row. `key` is the
+ * number of the tile's first token in its sequence. */
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
@@ -69,8 +73,8 @@ struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries);
 
-/** Returns where the gathered rows begin, in i64 bytes from the cache's base. A negative slot is
- * replaced by slot 0. With two_sources a row may be in the second source. */
+/** Returns the address of each gathered row, in i64 bytes from the cache's base. A negative slot
+ * is replaced by slot 0. With two_sources a row may be in the second source. */
 struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
                                 const struct att_paged_tile *t, struct tir_value key,
                                 struct tir_value page_numbers);

@@ -304,7 +304,7 @@ struct delta_decayed {
     struct tir_value k, q, to_last;
 };
 
-/** Returns the strips of a wave, decayed by channel. */
+/** Returns the wave's strips, decayed by channel. */
 struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *rows);
 
 /** Computes all chunks of a sequence, and stores the state after them. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a chunk on their way from memory, and their gates.
+ * The loads of a chunk's rows from memory, and the decays that follow from their gates.
  *
  * Exponents are log2 of decays, sums from one token to a later one: none is positive, so that no
  * decay is larger than 1. With a decay for the head they are differences of sums from the chunk's

@@ -285,14 +285,14 @@ static void load_scales(struct up *p)
     }
 }
 
-/* Stores weights in LDS, through which they reach the lanes of the matrix instruction. Loading them
- * that way from memory would fetch a cache line for each lane of a row. */
+/* Stores panel i of the weights in LDS, from where they reach the lanes of the matrix
+ * instruction. Loads in that order from memory would fetch a cache line for each lane. */
 static void put_weights(struct up *p, unsigned i)
 {
     tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
 }
 
-/* Reads the weights back; 8-bit weights are exact in 16 bits. */
+/* Reads panel i of the weights from LDS as an operand; 8-bit weights are exact in 16 bits. */
 static void take_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;

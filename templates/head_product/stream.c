@@ -323,7 +323,7 @@ static struct tir_value widened(struct stream *p, struct tir_value w)
 
 /* ---- Scales of w ---- */
 
-/* Returns the columns that share one scale. */
+/* Returns the number of columns of w that share one scale. */
 static unsigned scaled_columns(const struct stream *p)
 {
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? SCALED : (unsigned)p->v->head_dim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of the sparse indexer's scores, q and weights, and how tiles of it are cut: what
- * score.c has in a file of its own.
+ * This file declares loads of a row's q and weights for the sparse indexer's scores, and splits of
+ * tiles of q, keys and products. query.c has the code; score.c calls it.
  */
 #ifndef TEMPLATES_INDEX_QUERY_H
 #define TEMPLATES_INDEX_QUERY_H

@@ -14,8 +14,8 @@
  * their weights, f16 too, and adds both to an f32 sum.
  *
  * A wave walks its keys in groups of half as many as it has lanes: two lanes load a key. The next
- * round's keys are on their way while one is scored, and the page numbers of the round after that.
- * What is on its way is carried through the caller's loop.
+ * round's keys are in flight while one is scored, and the page numbers of the round after that. The
+ * caller's loop carries the values in flight.
  */
 #ifndef TEMPLATES_INDEX_SCORE_H
 #define TEMPLATES_INDEX_SCORE_H

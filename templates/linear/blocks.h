@@ -8,8 +8,8 @@
 
 #include "templates/linear/sequence.h"
 
-/** Three nested branches that att_begin_block_end() has begun. The caller stores the block's state
- * in the innermost. */
+/** The three nested branches of att_begin_block_end(). The caller stores the block's state
+ * inside the innermost one. */
 struct att_block_end {
     struct tir_if within, ends, kept; /* `after` is in the sequence; a block ends; it has a slot */
     struct tir_value slot;            /* i32: of the block's state */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of what a token does to a state of the gated delta rule, [slot, value head, step], float:
- * u, V numbers, k, K numbers, and g, K numbers or one and three of padding.
+ * Records [slot, value head, step] of the updates that tokens make to states of the gated delta
+ * rule: S = exp(g) S + k u^T. A record has f32 numbers: V of u, K of k, and g. g has K numbers, or
+ * one and three of padding.
  */
 #ifndef TEMPLATES_LINEAR_RECORD_H
 #define TEMPLATES_LINEAR_RECORD_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file declares what recurrences over tokens share. A wave keeps a part of the state of one
- * sequence and value head in registers, and goes over the sequence's tokens. The vectors of the
- * next token are under way while it works on one.
+ * sequence and value head in registers, and goes over the sequence's tokens. The loads of the next
+ * token's vectors are in flight while it computes one.
  *
- * The ops have the same arguments for it: q and k_in of a head, v_in and out of a value head, the
- * state and its slots, and what att_sequence() reads.
+ * These ops have arguments in common: q and k_in of a head, v_in and out of a value head, the state
+ * and its slots, and the arguments that att_sequence() reads.
  */
 #ifndef TEMPLATES_LINEAR_RECURRENCE_H
 #define TEMPLATES_LINEAR_RECURRENCE_H

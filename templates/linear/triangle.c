@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * X is the inverse of the blocks of h rows on the diagonal of I + A. N is the rest of A in blocks
- * of 2 h rows. The inverse of the blocks of 2 h rows is X - X N X. A product's left operand
- * is the transpose of what a result is, in the same registers: so X is kept with its transpose.
+ * of 2 h rows. The inverse of the blocks of 2 h rows is X - X N X. The registers of a product's
+ * result are, as a left operand, the result's transpose. So X is kept with its transpose.
  */
 #include "templates/linear/triangle.h"
 

@@ -67,7 +67,7 @@ struct rope {
     struct tir_value slot;          /* i64: slot of the cache; negative: the token is not stored */
     struct tir_value position[3];   /* i64: of the token; three values if mrope is used */
     struct tir_value cos[ROPE_MAX_PIECES], sin[ROPE_MAX_PIECES]; /* 1 x the piece's pairs */
-    struct tir_value inverse; /* inverse of a page's scales: a head column */
+    struct tir_value inverse; /* 1 / the page's scales: rows x 1, one for each head of the tile */
 };
 
 /** A tensor [token, head, head_dim] with elements of `size` bytes. */

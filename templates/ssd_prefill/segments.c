@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Segments of ssd_prefill: few long sequences leave most compute units without a workgroup, so they
- * are cut. One launch makes the state that each segment's tokens make of 0. The next one begins
- * each segment with S = exp(sum of g) S + that state, over the segments before it.
+ * are cut. One launch computes, for each segment, the state B that its tokens make of state 0. The
+ * next launch computes the state before a segment by S = exp(sum of g) S + B of earlier segments.
  *
- * segment_states has a row of states for each segment. The first of a sequence is its first state,
- * which the second launch may overwrite in the pool; the others are what the segments before make.
+ * segment_states has a row of states for each segment. A sequence's first segment has the state
+ * before the sequence, which the second launch may overwrite in the pool. Each other segment has B
+ * of the segment before it.
  */
 #include "templates/linear/blocks.h"
 #include "templates/ssd_prefill/ssd_prefill.h"

@@ -66,7 +66,8 @@ static inline bool ssd_has_steps(const struct ssd_prefill *s)
 /** Returns the bytes of LDS that the numbers of a group of chunks take, one for each wave. */
 unsigned ssd_numbers_bytes(unsigned waves);
 
-/** Loads what the numbers of this wave's chunk in the group at `group` (a token) are made of. */
+/** Loads dt of the tokens of this wave's chunk, in the group of chunks that begins at token
+ * `group`. Returns 0 if tokens have no time steps. */
 struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group);
 
 /** Makes the numbers of this wave's chunk and stores them to LDS; `raw` is of ssd_load_steps(). */

@@ -41,7 +41,7 @@ static inline bool att_transposes_8_bytes(const struct tir_machine *m)
     return read && read->block_lanes == 16;
 }
 
-/** Returns the bytes of a buffer with this address map. */
+/** Returns the bytes of a buffer with address map `map` and elements of `elem_bytes` bytes. */
 unsigned att_lds_bytes(const struct tir_layout *map, unsigned elem_bytes);
 
 #endif

@@ -52,8 +52,8 @@ static struct types choose_types(const struct att_row_product *p)
     return t;
 }
 
-/* Returns a head's rows of TOKENS tokens from `token` on, or of those that are left. A row has
- * `width` elements of `size` bytes. */
+/* Returns a view of a head's rows of `t`: TOKENS tokens from `token` on, or as many as are
+ * left. A row has `width` elements of `size` bytes. */
 static struct tir_view rows_of(const struct att_row_product *p, struct att_tensor t,
                                struct tir_value head, struct tir_value token, int width, int size)
 {

@@ -9,7 +9,8 @@
 #include "templates/pipeline/pipeline.h"
 
 enum {
-    HEAD_PRODUCT_AHEAD = 2, /* tiles from the one at work to the one that is copied */
+    HEAD_PRODUCT_AHEAD = 2, /* tiles from the tile that is multiplied to the one that is copied
+                               meanwhile */
     HEAD_PRODUCT_RING = 4   /* places of panels in LDS: stream.c */
 };
 
