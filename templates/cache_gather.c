@@ -56,7 +56,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, m, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* Finds the workgroup's positions, which begin at a multiple of x. */
+/* Sets the output row, the range of the sequence's positions, and the workgroup's first
+ * position, a multiple of x. */
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;

@@ -449,7 +449,7 @@ static struct target choose_target(struct conv *c, struct tir_value channel)
     };
 }
 
-/* Finds the first token of the sequence in the wave's channels of x. */
+/* Sets c->x to the address of the sequence's first token in x, at the wave's first channel. */
 static void find_inputs(struct conv *c)
 {
     struct tir_builder *b = &c->b;

@@ -615,7 +615,7 @@ static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
     return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
 }
 
-/* Chooses layouts and reserves LDS. */
+/* Sets the layouts of the operands and reserves the LDS of the kernel. */
 static void reserve(struct decode *d)
 {
     struct tir_builder *const b = &d->kv.b;

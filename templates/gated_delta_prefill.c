@@ -109,7 +109,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 /* A launch: its kernel, and what a workgroup computes in it. */
 struct stage {
     const char *units; /* argument: rows times value heads. NULL: sequences */
-    /* Chooses sequence and tokens by the row; returns whether there are any. */
+    /* Sets d's sequence and tokens by the row of the grid; returns an i1: false if there are
+     * none. */
     struct tir_value (*find)(struct delta *d, struct tir_value row);
     void (*visit)(struct delta *d);
     /* Division of columns between workgroups along x. SLICE: the columns of V; VALUES_AND_KEYS:

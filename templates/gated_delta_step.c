@@ -384,7 +384,8 @@ static void normalise(struct step *s, struct tir_value outputs, struct tir_value
 
 /* ---- A step ---- */
 
-/* Chooses the head, the value head and the part of its state that this wave has. */
+/* Sets the wave's head, its value head and its part of that value head's state, `rows` value
+ * elements. */
 static void open_step(struct step *s, unsigned rows)
 {
     struct att_recurrence *r = &s->d.r;
@@ -399,7 +400,7 @@ static void open_step(struct step *s, unsigned rows)
     r->value_head = tir_add(b, att_times(b, r->head, r->v->gqa), s->own);
 }
 
-/* Finds the slots of a sequence of one token, whose row is its number. */
+/* Sets the slots of a sequence of one token; its row in x is the number of the sequence. */
 static void open_token(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -467,7 +468,7 @@ static void visit_token(struct step *s)
 
 /* ---- Verification of drafts ---- */
 
-/* Finds the tokens and the slots of a sequence with drafts. */
+/* Sets the tokens and the slots of a sequence with drafts. */
 static void open_drafts(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;
@@ -522,7 +523,8 @@ static void advance_drafts(struct step *s, struct tir_value state)
     tir_end_for(b, &loop, carried, CARRIED);
 }
 
-/* Visits a sequence of up to 8 tokens. The waves of a value head share the norms of its tokens. */
+/* Computes the step of a sequence of up to 8 tokens. The waves of a value head share the norms
+ * of its tokens. */
 static void visit_drafts(struct step *s)
 {
     struct att_recurrence *r = &s->d.r;

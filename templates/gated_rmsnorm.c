@@ -425,7 +425,7 @@ static void store_norms(struct norm *k, const struct tir_value *w)
     scatter_rows(k, y);
 }
 
-/* Normalises the workgroup's run of tokens in one group of channels. */
+/* Normalises and stores the workgroup's run of tokens in one group of channels. */
 static void visit_tokens(struct norm *k)
 {
     struct tir_builder *b = &k->b;

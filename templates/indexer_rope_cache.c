@@ -448,7 +448,8 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
     store_nibbles(k, bytes, scale, lane);
 }
 
-/* Processes the token's key, as the first of a tile of heads. */
+/* Normalises, rotates, quantises and stores the token's key, which is the first row of a tile
+ * of heads. */
 static void visit_key(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -473,8 +474,8 @@ static void visit_key(struct indexer_rope *k)
 
 /* ---- The kernel ---- */
 
-/* Processes a token: each wave of the workgroup has a tile of its heads; the first workgroup's
- * first wave also has the key. */
+/* Prepares q and the key of a token. Each wave of the workgroup has a tile of its heads; the
+ * first workgroup's first wave also has the key. */
 static void visit(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;

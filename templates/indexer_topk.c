@@ -638,8 +638,8 @@ static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE
                                                 ARG_PARTIAL_BLOCK_VALUES});
 }
 
-/* Processes all items of the workgroup. An item begins only after the previous one's entries have
- * been read, since a barrier comes before its first append. */
+/* Selects and writes the keys of all items of the workgroup. An item begins only after the
+ * previous one's entries have been read, since a barrier comes before its first append. */
 static void select_items(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;

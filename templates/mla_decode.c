@@ -271,7 +271,8 @@ static int find_values_product(const struct mla *s, bool one_wave)
     return wide >= 0 ? wide : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
 }
 
-/* Finds the instruction that takes a scale for each 32 keys, where one wave has all of these. */
+/* Returns the number of the matrix instruction that takes a scale for each 32 keys, for tiles
+ * in which one wave has all 32; -1: none. */
 static int find_scaled_product(const struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];

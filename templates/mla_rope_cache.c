@@ -492,7 +492,8 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
         visit_panel(k, &panels[i], raw[i], weight);
 }
 
-/* Visits the latents of a run of tokens in each wave, and loads the weight of the norm once. */
+/* Normalises and stores the latents of a run of tokens in each wave, and loads the weight of
+ * the norm once. */
 static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
@@ -513,9 +514,9 @@ static void visit_latents(struct mla_rope *k, struct tir_value wave)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Visits a run of `run` parts in each wave: their rotated elements and the latents of their
- * heads. A cache line of q_out with elements of both is then complete before it leaves the L2.
- * The first wave also writes latents of a run of tokens. */
+/* Computes a run of `run` parts in each wave: rotates the heads of each and copies their
+ * latents. A cache line of q_out with elements of both is then complete before it leaves the
+ * L2. The first wave also writes latents of a run of tokens. */
 static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
 {
     struct tir_builder *b = &k->rope.b;
@@ -536,8 +537,8 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     tir_end_if(b, &of_rows, NULL);
 }
 
-/* Visits latents of queries. With a run of parts (run_parts), visits also what rotates in the
- * same heads; else a workgroup has only latents. */
+/* Copies latents of queries. With a run of parts (run_parts), the same waves also rotate the
+ * heads of these parts. */
 static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
                                  struct tir_value after_rotated)
 {
@@ -550,8 +551,8 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
     tir_end_if(b, &apart, NULL);
 }
 
-/* Visits heads of queries. The first rotated_groups workgroups rotate; the others have latents
- * or products. `block` counts the workgroups after those for latents of tokens. */
+/* Computes heads of queries. The first rotated_groups workgroups rotate; the others have
+ * latents or products. `block` counts the workgroups after those for latents of tokens. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
@@ -567,7 +568,8 @@ static void visit_heads(struct mla_rope *k, struct tir_value block)
     tir_end_if(b, &of_rotated, NULL);
 }
 
-/* Finds the part of the grid to which a workgroup belongs, and its number there. */
+/* Computes the work of workgroup `block`: latents of tokens, or heads, by the part of the grid
+ * to which it belongs. */
 static void visit_block(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

@@ -347,8 +347,8 @@ static void load_ahead(struct norm *k, const struct side *s, struct tir_value to
     load_token(k, s, token, tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0)), raw);
 }
 
-/* Visits tokens with the weight in LDS. When a token's row has arrived, the loads of the next are
- * issued; `raw` is the first token's. */
+/* Normalises and stores tokens `first` to `end` - 1, with the weight in LDS. When a token's row
+ * has arrived, the loads of the next are issued; `raw` is the loaded first token. */
 static void visit_ahead(struct norm *k, const struct side *s, struct tir_value first,
                         struct tir_value end, struct tir_value *raw)
 {
@@ -427,8 +427,8 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
     visit_ahead(k, kv, first, end, of_kv);
 }
 
-/* Visits q and kv, each with its own tokens. If waves of a workgroup may end at different
- * times, it keeps no weight in LDS, since that takes a barrier. */
+/* Normalises the workgroup's tokens of q and then of kv. If waves of a workgroup may end at
+ * different times, it keeps no weight in LDS, since that takes a barrier. */
 static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     if (k->shares) {

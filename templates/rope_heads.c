@@ -68,8 +68,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Chooses how lanes hold the heads: 16 bytes of one each, lanes along it, and more heads in the
- * lanes that are left. Heads for which a wave of 32 lanes has no lanes are in further registers. */
+/* Sets the layout of the heads: 16 bytes of a head in a lane, adjacent lanes along the head,
+ * further lanes on further heads. Heads for which a wave of 32 lanes has no lanes are in
+ * further registers. */
 static void choose_type(struct heads *h, const struct tir_machine *m)
 {
     const unsigned dim = (unsigned)h->v->head_dim;

@@ -218,8 +218,8 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
 }
 
-/* Processes the tokens of this workgroup: each wave takes one after the other, or several waves
- * share the heads of one. */
+/* Prepares the tokens of this workgroup for attention. Each wave takes one token after the
+ * other, or several waves share the heads of one. */
 static void visit_tokens(struct rope *p)
 {
     struct tir_builder *b = &p->b;

@@ -73,7 +73,7 @@ static struct tir_value words_at(struct shared *s, struct tir_value index)
     return tir_add(&s->b, tir_shl(&s->b, index, constant(s, 2)), number(s, s->lds));
 }
 
-/* Finds the tile's queries, and the groups that the last of them sees. */
+/* Sets the tile's queries, and the groups and pages that the last of them sees. */
 static void open_tile(struct shared *s)
 {
     struct tir_builder *b = &s->b;

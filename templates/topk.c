@@ -339,7 +339,7 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = score_of(t, entry, column);
 }
 
-/* Processes the row, or the part of it, of this workgroup. */
+/* Selects the k largest scores of this workgroup's row, or part of a row, and writes their list. */
 static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     const struct tir_value count = select_part(t, state);

@@ -501,7 +501,8 @@ static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILE
     }
 }
 
-/* Visits all panels. Results pass through the place of the last panel but one. */
+/* Multiplies all panels of w and x as they arrive, and stores out. Results pass through the LDS
+ * of the last panel but one. */
 static void visit_panels(struct stream *p, struct tir_view out)
 {
     struct tir_builder *const b = &p->b;
@@ -540,7 +541,7 @@ static void copy_tail(struct stream *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* Visits all tokens. A launch of more tokens than fit at once processes them in several steps. */
+/* Computes out for all tokens, in several steps if the launch has more tokens than fit at once. */
 static void visit(struct stream *p)
 {
     struct tir_builder *const b = &p->b;

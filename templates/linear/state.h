@@ -29,7 +29,8 @@ struct att_state {
  * that each of its lanes holds a part. */
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);
 
-/** Chooses how a wave has `rows` value elements of a state of K x V. */
+/** Returns the description of `rows` value elements of a state of K x V in a wave's registers:
+ * their layout there and in memory. */
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 

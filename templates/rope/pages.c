@@ -211,7 +211,7 @@ static void visit_run(struct rope *p, const struct rope_source *of, bool value,
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Visits tokens without a slot, whose keys and values are still written with keep_kv. */
+/* Writes keys or values of the tokens without a slot to their tensor, with keep_kv. */
 static void visit_nowhere(struct rope *p, const struct rope_source *of, bool value,
                           struct tir_value first, struct tir_value end)
 {

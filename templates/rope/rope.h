@@ -198,8 +198,8 @@ void rope_rotate(struct rope *p, struct rope_parts *x);
 /** Issues the loads of a source's tile of heads from `row` on. */
 void rope_fetch(struct rope *p, const struct rope_source *s, struct tir_value row,
                 struct tir_value *raw);
-/** Processes the heads of q, whose first tile is `first`: stores them to their tensor, and as fp8
- * if wanted. */
+/** Transforms the heads of q and stores them to their tensor, in fp8 with narrow_q, else in the
+ * op's dtype. `first` is the loaded first tile of heads. */
 void rope_visit_q(struct rope *p, const struct rope_source *s, const struct tir_value *first);
 /** Stores the second half of each head of q to the tensor of gates. Only its bias is added. */
 void rope_visit_gate(struct rope *p, const struct rope_source *q, const struct rope_source *gate);
@@ -248,7 +248,7 @@ struct tir_type rope_head_column(struct rope *p, const struct rope_shape *s, uns
 struct tir_value rope_absmax(struct rope *p, const struct rope_shape *s,
                              const struct rope_parts *x);
 
-/** Finds the token's slot in k, or in v if `value`. */
+/** Returns the token's slot in the cache of k, or of v if `value`. */
 struct rope_slot rope_open_slot(struct rope *p, bool value);
 /** Stores the heads of a tile from `row` on in the token's slot, if it has one. `x` is quantised
  * for caches with scales; `raw` is x in the op's dtype for others. */

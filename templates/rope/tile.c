@@ -116,7 +116,7 @@ static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsign
     s->n_parts = s->n_spans;
 }
 
-/* Chooses the spans and parts of a head's registers, with loads of up to 16 bytes. */
+/* Sets p->rows and the spans and parts of a head's registers, with loads of up to 16 bytes. */
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
