@@ -255,8 +255,9 @@ static const struct mla_form *find_form(const struct att_variant *v, const struc
     return fp8 ? &mla_dv_split_form : &mla_transpose_form;
 }
 
-/* Returns the instruction of the product with V. Some targets have one of twice the rate for fp8,
- * for blocks of 64 keys and 32 columns; P then comes from LDS in the order that it needs. */
+/* Returns the number of the matrix instruction of the product with V. Some targets have one of
+ * twice the rate for fp8, for blocks of 64 keys and 32 columns; P then comes from LDS in the
+ * order that it needs. */
 static int find_values_product(const struct mla *s, bool one_wave)
 {
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };

@@ -146,7 +146,7 @@ static struct tir_value read_block(struct decode *d)
                              tir_tile(b->f, d->kv.dtype, ROPE_DECODE_BLOCK, dim, &l), &map);
 }
 
-/* Stacks the blocks and transposes them to Q^T. */
+/* Returns Q^T: the blocks of the wave's queries, stacked as rows and transposed. */
 static struct tir_value stack(struct decode *d, struct tir_value *block)
 {
     struct tir_builder *b = &d->kv.b;

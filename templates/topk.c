@@ -313,7 +313,8 @@ static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
     return result;
 }
 
-/* Returns a score. The buffer does not distinguish zeros or NaNs, so these are read again. */
+/* Returns the scores (f32) of buffer entries `entry`, at columns `column` of the row. Zeros and
+ * NaNs are read again from memory, since the buffer does not distinguish them. */
 static struct tir_value score_of(struct topk *t, struct tir_value entry, struct tir_value column)
 {
     struct tir_builder *b = &t->b;

@@ -33,8 +33,8 @@ static unsigned most_per_lane(const struct att_part_rows *r)
     return att_parts_per_lane(r) + 12 - VECTOR * !r->tokens;
 }
 
-/* Returns the lanes that share a row with disjoint panels: each lane has adjacent elements of the
- * widest panel, and VECTOR of the narrowest. */
+/* Returns the number of lanes that share a row whose panels are disjoint. Each lane has
+ * adjacent elements of the widest panel, and VECTOR of the narrowest. */
 static unsigned lanes_apart(const struct att_part_rows *r)
 {
     const unsigned dim = r->head_dim;

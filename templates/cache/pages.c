@@ -391,8 +391,9 @@ static struct tir_value place_rotated(struct tir_builder *b, const struct att_pa
     return tir_select(b, tir_cmp_ge(b, row, tir_int_like(b, row, last)), rotated, x);
 }
 
-/* Finds the page of a row's token, and the token's number, which gives its place in the page. With
- * a second source of pages, its tokens are counted from its first row. */
+/* Sets *page, the result of att_page_numbers(), to the page of each gathered row's token, and
+ * *token to the token's number. The number gives the token's place in the page. Tokens of a second
+ * source of pages are counted from that source's first row. */
 static void find_token(struct tir_builder *b, const struct att_pages *p,
                        const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
                        struct tir_value *token)

@@ -41,8 +41,8 @@ struct delta_rows {
 struct delta_types {
     struct tir_type strip;        /* 16 x K, 16-bit: rows in registers, columns in lanes */
     struct tir_type keys;         /* 1 x K, f32, in the lanes of strip's columns */
-    struct tir_type left, right;  /* 16 x K, 16-bit: operands of a product over K; right: its
-                                     transpose is one */
+    struct tir_type left, right;  /* 16 x K, 16-bit: `left` is a left operand of products over K;
+                                     the transpose of `right` is a right one */
     struct tir_type line;         /* 64 x 1, f32: a token a lane */
     struct tir_type block;        /* 16 x 16, f32: result of a product */
     struct tir_type rows, cols;   /* 16 x 1 and 1 x 16, in the layout of `block` */

@@ -83,7 +83,8 @@ static void keep_first_state(struct delta *d)
     tir_end_if(b, &first, NULL);
 }
 
-/* Returns columns of the identity from `first` (i32) on, zeros where that is negative. */
+/* Returns columns of the K x K identity matrix from `first` (i32) on; columns with negative
+ * numbers are 0. */
 static struct tir_value identity(struct delta *d, struct tir_value first)
 {
     struct tir_builder *b = &d->b;

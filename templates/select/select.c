@@ -10,7 +10,8 @@
 
 enum {
     DIGIT = 8,
-    LOG_LOST = 8, /* bits of a distance that its logarithm loses, since a float has fewer */
+    LOG_LOST = 8, /* low bits of a distance that its logarithm ignores, since a float has fewer
+                     bits */
     LOG_BITS = 3,
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
@@ -280,9 +281,9 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* A range for the k-th largest key. It is one of the `all` keys from `low` on that are less than 1
- * << width above it. `need` of these belong to the k largest. Unless `narrow`, `low` is less than
- * all keys. */
+/* A range that has the k-th largest key: the `all` keys from `low` on, below low + (1 << width).
+ * The wanted key is the `need`-th largest of these. If not `narrow`, `low` is less than all
+ * keys. */
 struct limit {
     struct tir_value low, width, need, all;
     bool narrow;

@@ -19,13 +19,13 @@ struct att_tensor {
 #define ATT_TOKENS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, NULL})
 #define ATT_HEADS(T) ((struct att_tensor){ARG_##T, ARG_##T##_TOKEN_STRIDE, ARG_##T##_HEAD_STRIDE})
 
-/** Returns a + n, for an i32. */
+/** Returns a + n, both i32; n is a constant. */
 static inline struct tir_value att_plus(struct tir_builder *b, struct tir_value a, int n)
 {
     return n ? tir_add(b, a, tir_i32(b, n)) : a;
 }
 
-/** Returns a * n, for an i32. */
+/** Returns a * n, both i32; n is a constant. */
 static inline struct tir_value att_times(struct tir_builder *b, struct tir_value a, int n)
 {
     return tir_mul(b, a, tir_i32(b, n));
