@@ -89,7 +89,7 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
     return true;
 }
 
-/* Records that the wave has executed the store. True if it had before. */
+/* Records that the wave has executed the store `in`. True if that was already recorded. */
 static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
 {
     const uint32_t at = (uint32_t)in->offset + 1;

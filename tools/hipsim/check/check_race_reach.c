@@ -136,7 +136,8 @@ static bool branch(struct flow *f, const struct inst *in)
     return true;
 }
 
-/* Propagates over the code from `begin` once. True if the store may depend on the load. */
+/* Propagates the set over the code from offset `begin` on, once. True if the store may depend on
+ * the load. */
 static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
 {
     uint64_t at = begin;

@@ -39,7 +39,7 @@ static void *create(const struct launch *l, void *launch_state)
     return calloc(1, sizeof(struct stale));
 }
 
-/* Empties the cache. */
+/* Empties the check's copy of the scalar cache. */
 static void empty(struct stale *s)
 {
     if (++s->epoch)
@@ -61,7 +61,7 @@ static void cache(void *state, struct wave *w, const struct inst *in)
         empty(state);
 }
 
-/* Returns the entry of a line, which is emptied if it had another line. */
+/* Returns the entry of the line at `address`. Empties it first if it has another line. */
 static struct line *line_of(struct stale *s, uint64_t address)
 {
     struct line *line = &s->lines[address / LINE % LINES];

@@ -180,8 +180,8 @@ static bool find_section(const struct elf_image *image, uint32_t type, GElf_Shdr
     return false;
 }
 
-/* Symbols and relocations are found by section headers. Without them no kernel would be found, and
- * addresses in data would stay as they are. */
+/* Checks the section headers, by which symbols and relocations are found. Without them no kernel
+ * would be found, and addresses in data would stay as they are. */
 static enum code_object_status check_sections(const struct elf_image *image)
 {
     GElf_Shdr section;

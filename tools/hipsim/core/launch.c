@@ -19,7 +19,7 @@
 #define QUEUE_GROUP_APERTURE_HI 0x40
 #define QUEUE_PRIVATE_APERTURE_HI 0x44
 
-/* Returns the number of workgroups, saturated: the product of three 32-bit sizes may overflow. */
+/* Returns the number of workgroups; UINT64_MAX if the product of the three sizes overflows. */
 static uint64_t workgroups(const struct dispatch_request *r)
 {
     uint64_t count = 1;

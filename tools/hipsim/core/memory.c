@@ -562,7 +562,7 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
 
 /* -- shadow ------------------------------------------------------------------------------------ */
 
-/* Cuts the range to the arena. False if nothing is left. */
+/* Limits the range to the part in the arena. False if it is empty. */
 static bool clip(uint64_t *address, uint64_t *size)
 {
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_acquire);

@@ -71,7 +71,7 @@ bool register_find(const char *name, struct opnd *o)
     return kind != OPND_NONE && first <= last && last < limit && last - first < 64;
 }
 
-/* Reads one register in `lane`. False if it is undefined there. */
+/* Sets *value to dword `dword` of the operand in `lane`. False if it is undefined there. */
 static bool read_dword(const struct wave *w, const struct opnd *o, unsigned dword, unsigned lane,
                        uint32_t *value)
 {

@@ -58,8 +58,8 @@ static void hold(struct workgroup *wg, struct late_lds *e)
     e->held = true;
 }
 
-/* Completes the load to LDS of entry `n`: LDS has its data from now on. Frees the entry. Other
- * entries that overlap it are marked late again. */
+/* Completes the load to LDS of entry `n` of wg->late: LDS has its data from now on. Frees the
+ * entry. Other entries that overlap it are marked late again. */
 static void deliver(struct workgroup *wg, unsigned n)
 {
     struct late_lds *e = wg->late[n];

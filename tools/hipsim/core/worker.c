@@ -137,7 +137,8 @@ static void init_sgprs(struct wave *w)
         init_ttmps(w);
 }
 
-/* Computes the workgroup's size; the last one of a dimension may be partial. */
+/* Sets extent[] to the workgroup's size in work-items; the last workgroup of a dimension may be
+ * partial. */
 static void group_extent(const struct workgroup *wg, uint32_t extent[3])
 {
     const struct launch *l = wg->launch;

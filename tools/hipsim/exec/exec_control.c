@@ -78,7 +78,8 @@ static void exec_call(struct wave *w, const struct inst *in)
     jump(w, code_base(w) + in->target);
 }
 
-/* D = EXEC; EXEC = S0 op EXEC. The _wrexec forms write the new EXEC to D instead. */
+/* Operations on EXEC, in the row's arg: D = EXEC; EXEC = S0 op EXEC. The _wrexec forms write the
+ * new EXEC to D instead. */
 enum exec_op {
     EXEC_AND,
     EXEC_OR,

@@ -245,8 +245,8 @@ HIP_EXPORT hipError_t hipStreamBeginCapture(hipStream_t stream, hipStreamCapture
     return HIP_CALL(hipStreamBeginCapture, begin(stream, mode));
 }
 
-/* True if every node that no node depends on has reached the origin stream. The work of any other
- * would be lost. */
+/* True if every node without dependents is in the frontier of the stream that began the capture.
+ * The work of any other node would be lost. */
 static bool is_joined(const struct hip_capture *capture)
 {
     const struct hip_nodes *nodes = &capture->graph->nodes;

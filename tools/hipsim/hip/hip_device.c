@@ -188,7 +188,8 @@ HIP_EXPORT hipError_t hipDeviceReset(void)
     return HIP_CALL(hipDeviceReset, (synchronize(), hipSuccess));
 }
 
-/* Chooses the device for a wish. All simulated devices are alike, so it is the first. */
+/* Chooses the device that fits the properties in `wish` best. All simulated devices are alike, so
+ * it is the first. */
 static hipError_t choose_device(int *ordinal, const hipDeviceProp_t *wish)
 {
     if (!ordinal || !wish)

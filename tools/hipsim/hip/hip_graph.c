@@ -212,7 +212,8 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     return order;
 }
 
-/* True if the node is a kernel directly after a kernel. The command processor then has it ready. */
+/* True if the node is a kernel that depends on a kernel. The command processor then has it
+ * ready. */
 static bool follows_kernel(const struct hipGraphNode *node)
 {
     if (node->work.kind != WORK_KERNEL)

@@ -97,7 +97,8 @@ static bool is_blocking(const struct ihipStream_t *stream)
     return !(stream->flags & hipStreamNonBlocking);
 }
 
-/* Returns what precedes work that is submitted to the stream now. The caller holds the lock. */
+/* Returns the operations that precede work which is submitted to the stream now. The caller holds
+ * the lock. */
 static struct hip_order submitted_after(struct ihipStream_t *stream)
 {
     struct hip_order order = stream->order;
@@ -124,7 +125,8 @@ static struct touch **bucket_of(uint64_t address)
     return &state.touches[page * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
-/* Drops accesses with which no later operation can race. The caller holds the lock. */
+/* Removes from a bucket's list the accesses with which no later operation can race. The caller
+ * holds the lock. */
 static void prune(struct touch **link)
 {
     while (*link) {

@@ -138,7 +138,8 @@ static uint64_t take_word(struct reader *r)
     return *r->words++;
 }
 
-/* Takes a string in whole words. Its end is searched only within the message. */
+/* Returns the string at the reader's position, and moves the reader past its words. The string must
+ * end within the message. */
 static const char *take_string(struct reader *r)
 {
     const char *text = (const char *)r->words;

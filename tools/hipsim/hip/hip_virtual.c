@@ -177,7 +177,8 @@ static void destroy_memory(struct hip_object *object)
     free(m);
 }
 
-/* Finds room in the file. The caller holds the lock. */
+/* Extends the file by `size` bytes, and sets *offset to their beginning. False if that fails. The
+ * caller holds the lock. */
 static bool extend(uint64_t size, uint64_t *offset)
 {
     if (all.file < 0)
@@ -376,7 +377,7 @@ static hipError_t not_mapped(const void *pointer, uint64_t size)
                     (unsigned long long)size, pointer);
 }
 
-/* Removes the mappings in a range from the list. The caller holds the lock. */
+/* Removes the mappings in a range from the list and returns them. The caller holds the lock. */
 static struct mapping *take_mappings(uint64_t address, uint64_t size)
 {
     struct mapping *taken = NULL, **link = &all.mappings;

@@ -64,8 +64,8 @@ void source_lines_destroy(struct source_lines *lines)
     free(lines);
 }
 
-/* Finds the unit by its ranges. With -gline-tables-only the index that dwarf_addrdie() reads may be
-   missing. */
+/* Finds the compilation unit of an address by the units' ranges. With -gline-tables-only the index
+ * that dwarf_addrdie() reads may be missing. */
 static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
 {
     Dwarf_CU *cu = NULL;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Doubles the length of the windows. */
+/* Doubles the length of the windows, and merges pairs of neighbours. */
 static void widen(struct time_busy *b)
 {
     for (unsigned x = 0; x < HIPSIM_TIME_XCDS; x++) {

@@ -336,9 +336,9 @@ static double load_line(struct time_memory *m, double start, uint64_t line)
     return sent + m->latency[level];
 }
 
-/* Returns the completion of an atomic on a line. Lanes at the same address are serialised, and so
- * are all requests for the line. The L2's channels take the operands of all lines at the rate of
- * l2_atomic_bytes_per_clk. */
+/* Returns the clock at which an atomic on a line completes. Lanes at the same address are
+ * serialised, and so are all requests for the line. The L2's channels take the operands of all
+ * lines at the rate of l2_atomic_bytes_per_clk. */
 static double atomic_line(struct time_memory *m, double start, uint64_t line, unsigned bytes,
                           uint64_t lanes, const uint64_t addr[WAVE_LANES])
 {

@@ -90,8 +90,8 @@ static struct time_regs written(const struct time_params *p, const struct opnd *
     return o->kind == OPND_SGPR && p->salu_latency <= 0 ? (struct time_regs){0} : regs_of(o);
 }
 
-/* Returns the operand class. f8f6f4 forms run at the rate of the wider operand; cbsz and blgp 0 and
- * 1 are 8-bit formats. */
+/* Returns the operand class of a matrix instruction. f8f6f4 forms run at the rate of the wider
+ * operand; cbsz and blgp 0 and 1 are 8-bit formats. */
 static enum time_matrix matrix_class(const struct inst *in)
 {
     const char *name = in->row->name;
@@ -220,7 +220,7 @@ static void make_wait(const struct inst *in, struct time_op *op)
         op->wait[c] = 0;
 }
 
-/* Fills in a scalar instruction. Comparisons write SCC, whose reader is a branch. */
+/* Fills in the cost of a scalar instruction. Comparisons write SCC, whose reader is a branch. */
 static void make_scalar(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_SCALAR;
@@ -230,7 +230,7 @@ static void make_scalar(const struct time_params *p, const struct inst *in, stru
         op->writes = (struct time_regs){TIME_SCC, 1};
 }
 
-/* Fills in a branch, which reads SCC or VCC. */
+/* Fills in the cost of a branch, which reads SCC or VCC. */
 static void make_branch(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_BRANCH;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "time_whole.h"
 
-/* Interpolation weights of the middle and the last position. */
+/* Weights with which the figures of the middle and the last position are interpolated. */
 struct parts {
     double middle, last;
 };
