@@ -199,7 +199,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Bytes that are read and written. */
+/* Returns the bytes that a copy reads and writes. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_copy_desc *d = &c->desc.cache_copy;

@@ -212,7 +212,8 @@ static void place(struct call *c)
 
 /* ---- Inputs ---- */
 
-/* Returns a slot. Every third sequence is padding: alternately a negative slot and slot 0. */
+/* Returns the entry of sequence i in a list of slots: `slot`, or padding for every third sequence.
+ * Padding is alternately a negative slot and slot 0. */
 static int slot_of(const struct call *c, int i, int slot)
 {
     if (is(c, PADDED) && i % 3 == 1)

@@ -152,7 +152,8 @@ static void place_outputs(struct call *c)
     }
 }
 
-/* Places the slots of states or windows, whose last two dimensions are channels and columns. */
+/* Sets the strides of `o`, states or windows, whose last two dimensions are channels and
+ * columns. */
 static void place_slots(struct call *c, struct operand *o)
 {
     const int channel = o->schema.ndim - 2;
@@ -187,7 +188,8 @@ static void place(struct call *c)
     place_outputs(c);
 }
 
-/* Returns a slot. Every third sequence is padding: alternately a negative slot and slot 0. */
+/* Returns the entry of sequence i in a list of slots: `slot`, or padding for every third sequence.
+ * Padding is alternately a negative slot and slot 0. */
 static int slot_of(struct call *c, int i, int slot)
 {
     if (is(c, PADDED) && i % 3 == 1)
@@ -384,7 +386,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Bytes of inputs, outputs and the states that are read and written. */
+/* Returns the bytes of inputs, outputs and the states that are read and written. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_conv1d_args *a = &c->args.conv1d;

@@ -671,7 +671,7 @@ static const char *complete(const struct call *c, void *shape)
     return s->q > DESC(c, q_len) ? why : call_complete_heads(c, &s->heads, &s->kv_heads, 1);
 }
 
-/* Bytes of the visible keys with their scales, q, out, lists and work, once each. */
+/* Returns the bytes of the visible keys with their scales, q, out, lists and work, once each. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;

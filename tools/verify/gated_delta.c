@@ -78,7 +78,7 @@ static void fill(struct call *c)
  *
  * S q is off by |q| e, and by (K f + q's error) of the sum of magnitudes.
  */
-/* A token, and what advance() finds for it. */
+/* A token, and the terms of the recurrence that advance() computes for it. */
 struct step {
     struct delta_token token;
     double u[RECURRENT_DIM_MAX], u_error[RECURRENT_DIM_MAX];
@@ -175,7 +175,7 @@ static void compare(struct call *c)
         compare_sequence(&l, i, h);
 }
 
-/* Bytes of the states in and out, and the rows of all tokens. */
+/* Returns the bytes of the states in and out, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;

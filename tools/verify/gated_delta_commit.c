@@ -174,7 +174,7 @@ static void compare(struct call *c)
         }
 }
 
-/* Bytes of the states in and out, and the records. */
+/* Returns the bytes of the states in and out, and of the records. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;

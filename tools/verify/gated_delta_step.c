@@ -532,7 +532,7 @@ static void compare(struct call *c)
     }
 }
 
-/* States in and out, and the rows of all tokens. */
+/* Returns the bytes of the states in and out, and of the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;

@@ -12,7 +12,8 @@
 
 #include "tools/verify/verify.h"
 
-/* Relative to the program's own directory: in the build tree, installed. */
+/* Paths of the simulator relative to the program's own directory: in the build tree, and
+ * installed. */
 static const char *const places[] = {
     "../hipsim/hip/libamdhip64.so.5",
     "../" ATTNC_LIBDIR "/attnc/hipsim/libamdhip64.so.5",

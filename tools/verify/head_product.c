@@ -118,7 +118,8 @@ static void read_weights(struct call *c, int head, int n, struct row *r)
                                     : operand_value(scale, AT(head));
 }
 
-/* Rounds to nearest even. No number here exceeds the type's largest. */
+/* Returns x rounded to nearest even in type `p`, and sets *step to the distance of neighbours
+ * there. No number here exceeds the type's largest. */
 static double round_to(const struct precision *p, double x, double *step)
 {
     int exponent;

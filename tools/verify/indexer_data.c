@@ -121,7 +121,7 @@ static uint8_t nan_of(const struct index_data *d)
     return isnan(decode_element(d->fp8, 0x80)) ? 0x80 : 0x7f;
 }
 
-/* True if keys of this kind are copies of two models. */
+/* True if keys of this kind are copies of one or two random keys, the models. */
 static bool are_alike(enum index_keys kind)
 {
     return kind == KEYS_EQUAL || kind == KEYS_TWO || kind == KEYS_RISING || kind == KEYS_FALLING;
@@ -420,14 +420,13 @@ double index_data_bytes(const struct index_data *d)
 }
 
 /*
- * Bounds the error of a score. Products of fp8 or of 16 bits are exact in float32.
+ * Returns a bound of the error of a score. Products of fp8 or of 16 bits are exact in float32.
  * Products with e2m1 are too, as are products with the scales of mxfp4, which are powers of two.
  * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
  * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no
- * error.
- * Products with weights are added by at most heads / 4 + 8 fma: (heads / 4 + 16) f. Heads are
- * padded to less than twice their number, and to at least 32. The scale is one more rounding. Every
- * step may lose subnormal numbers.
+ * error. Products with weights are added by at most heads / 4 + 8 fma: (heads / 4 + 16) f. Heads
+ * are padded to less than twice their number, and to at least 32. The scale is one more rounding.
+ * Every step may lose subnormal numbers.
  */
 static double sum_bound(const struct index_data *d, const struct ref_index_score *r)
 {
@@ -450,11 +449,11 @@ static double product_limit(const struct index_data *d, int row)
 }
 
 /*
- * Bounds the error of a kernel that multiplies in pairs of f16. Products are less than t and become
- * f16 in units of t. Their error is 2^-11 of themselves, or 2^-14 t if they are subnormal, which
- * the sum flushes to 0. Weights become f16 in units of 2^-14 of the largest or less: 2^-11 of
- * themselves, or 2^-28 of the largest. An instruction adds two products with three roundings. There
- * are at most as many instructions as fmas otherwise.
+ * Returns a bound of the error of a score in a kernel that multiplies in pairs of f16. Products are
+ * less than t and become f16 in units of t. Their error is 2^-11 of themselves, or 2^-14 t if they
+ * are subnormal, which the sum flushes to 0. Weights become f16 in units of 2^-14 of the largest or
+ * less: 2^-11 of themselves, or 2^-28 of the largest. An instruction adds two products with three
+ * roundings. There are at most as many instructions as fmas otherwise.
  */
 static double pair_bound(const struct index_data *d, int row, double scale,
                          const struct ref_index_score *r)

@@ -172,7 +172,8 @@ static void fill(struct call *c)
 
 /* ---- Results ---- */
 
-/* Returns the largest element. *error is the error bound of an element of that size. */
+/* Returns the largest magnitude among the elements of a head. *error becomes the error bound of
+ * such an element. */
 static double absmax_of(const struct ref_index_head *r, double *error)
 {
     double most = 0;

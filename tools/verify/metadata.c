@@ -201,8 +201,8 @@ static bool takes(const struct call *c)
     return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !is(c, SLOTS);
 }
 
-/* Bytes, of the table only the entries of the sequences' pages. A draft step reads one entry of
-   each. */
+/* Returns the bytes that a launch reads and writes; of the table only the entries of the sequences'
+ * pages. A draft step reads one entry of each. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

@@ -377,7 +377,8 @@ static bool takes(const struct call *c)
     return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
-/* Bytes of q and its row, read and written, and of the data that tokens share. */
+/* Returns the bytes of q and of a token's row, read and written, and of the data that tokens
+ * share. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;

@@ -139,7 +139,8 @@ static void fill(struct call *c)
     }
 }
 
-/* Returns a copy of the memory before the launch, into which the host's planner writes. */
+/* Returns a copy of operand `number` before the launch, into which the host's planner writes the
+ * expected plan. */
 static int32_t *expected(struct call *c, unsigned number)
 {
     const struct operand *o = call_operand(c, number);

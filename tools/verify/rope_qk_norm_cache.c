@@ -330,7 +330,8 @@ static const char *covers(const struct call *c)
                : NULL;
 }
 
-/* Bytes, of the cache only those that are written. */
+/* Returns the bytes that a launch reads and writes; of the cache only the bytes that are
+ * written. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
