@@ -260,7 +260,7 @@ static const struct {
     {ATT_KV_LAYOUT, " shuffle shuffle_k", "a SHUFFLE cache"},
 };
 
-/* Names the choices among `in` that are of one field: "mask window or chunk". */
+/* Appends to `t` the choices among `in` that are of field f: "mask window or chunk". */
 static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], enum att_field f,
                        struct text *t)
 {
@@ -297,7 +297,7 @@ static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES],
     }
 }
 
-/* Names the targets that have something, unless all have it. */
+/* Appends to `t` the names of the targets in the set, unless it has all targets. */
 static void name_targets(uint8_t targets, struct text *t)
 {
     if (targets == all_targets())
@@ -342,7 +342,8 @@ static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
     }
 }
 
-/* Says which values of an integer field targets have, and for each target if they differ. */
+/* Appends to `t` the values of an integer field that targets have; for each target if they
+ * differ. */
 static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES], struct text *t)
 {
     bool same = true;
@@ -496,7 +497,8 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     print_beside_numbers(l, f, base);
 }
 
-/* Targets and companions of a choice: values that have the same ones are named together. */
+/* Returns the text of a choice's conditions: its targets, and other choices that it requires.
+ * Values with the same text are named together. */
 static struct text conditions_of(const struct op_limits *l, const struct choice *c)
 {
     struct text t = {0};

@@ -35,7 +35,7 @@ static void break_line(struct json *j)
         fprintf(j->out, "\n%*s", (int)j->depth * 2, "");
 }
 
-/* Prints what precedes a value: a comma, a line break, the key. */
+/* Prints the text before a value: a comma, a line break, the key. */
 static void begin_value(struct json *j, const char *key)
 {
     if (j->depth) {

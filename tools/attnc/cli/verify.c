@@ -370,7 +370,7 @@ static void note_hook(struct plan *plan, const char *name)
         snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
 }
 
-/* Counts the kernels that --only leaves, by target. */
+/* Counts the kernels that --only selects, by target. */
 static int survey(struct plan *plan)
 {
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {

@@ -46,7 +46,7 @@ bool config_concerns(const char *name)
     return false;
 }
 
-/* True if a path is as a pattern has it, in which '*' is any text of one name. */
+/* True if a path matches a pattern, in which '*' is any text of one name. */
 static bool matches(const char *pattern, const char *path)
 {
     for (; *pattern; pattern++, path++) {
@@ -259,7 +259,8 @@ void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
     walk_map(&w, c->model, "", false);
 }
 
-/* Lists what was read beside the language model's map: names, and the type of the whole file. */
+/* Lists the settings that were read outside of the language model's map: names, and the type of the
+ * whole file. */
 static void list_outside(struct walk *w)
 {
     const struct config *const c = w->c;

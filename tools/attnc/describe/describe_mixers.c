@@ -18,7 +18,8 @@ static bool share_groups(const struct model_mixer *x, long ranks, long *out)
     return true;
 }
 
-/* Shares out the groups of the norm of a rank's `values` elements: whole ones, or a part of one. */
+/* Sets the norm's members of *out for a rank with `values` elements: whole groups, or a part of one
+ * group. */
 static void share_norm(const struct model_mixer *x, long ranks, long values, struct rank_mixer *out)
 {
     if (!x->norm_groups || (x->norm_groups % ranks && ranks % x->norm_groups))
@@ -95,7 +96,7 @@ static void write_conv(struct entry_writer *w, const struct model_mixer *x)
               "The short convolution before linear layers, of prompts, decode and drafts.");
 }
 
-/* Fields that gated_delta shares with its commit. */
+/* Adds the fields that gated_delta and gated_delta_commit have in common. */
 static void delta_fields(struct entry_writer *w, const struct model_mixer *x)
 {
     entry_field(w, "head_dim: %ld", x->head_dim);

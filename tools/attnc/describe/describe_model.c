@@ -46,7 +46,8 @@ static void print_group(const struct model_group *g, const struct deployment *d,
     }
 }
 
-/* Sizes of a rank, and pages of attention that are as large as a state of 4 or 2 bytes a number. */
+/* Prints the sizes of a rank, and the pages of attention that are as large as a state of 4 or 2
+ * bytes a number. */
 static void print_mixer_rank(const struct model *m, const struct model_mixer *x,
                              const struct deployment *d, long ranks, FILE *out)
 {

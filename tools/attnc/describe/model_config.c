@@ -52,7 +52,8 @@ static enum layer_kind find_linear(const char *type)
     return LAYER_LINEAR;
 }
 
-/* Traits that the whole file's model_type adds to the class of the language model in it. */
+/* Returns the traits that the whole file's model_type adds to the class of the language model in
+ * it. */
 static unsigned outer_traits(const struct config *c)
 {
     const struct attnc_yaml_node *type = config_child(c, c->top, "model_type");
@@ -187,7 +188,8 @@ static void report_kinds(struct reader *r, const enum layer_kind kinds[])
     }
 }
 
-/* Sinks of a layer: the class has them, or a setting for all layers or for layers of this shape. */
+/* True if a layer has sinks: by its class, or by a setting for all layers or for layers of this
+ * shape. `window`: the layer has a window. */
 static bool has_sinks(const struct reader *r, bool window)
 {
     const bool class = r->class.traits & SINKS;
@@ -275,7 +277,8 @@ void read_layers(struct reader *r)
                     disagrees);
 }
 
-/* Layers that choose keys; without memory no layer is said to take another's. */
+/* Reads which layers have an indexer of their own, into latent.scores. It stays NULL without an
+ * indexer or without memory: no layer then uses the choice of another. */
 static void read_index_layers(struct reader *r)
 {
     struct model_latent *const l = &r->m->latent;

@@ -33,8 +33,8 @@ static void set_size(const struct config *c, long *to, enum config_key key)
     set_if(to, config_number(c, key));
 }
 
-/* Returns the KV heads if no list has them: Falcon's first version and GPT-BigCode have only
- * one. */
+/* Returns the number of KV heads of a model without a list of them: Falcon's first version and
+ * GPT-BigCode have only one. */
 static long default_kv_heads(const struct reader *r, long heads, long given)
 {
     const struct config *const c = &r->c;
@@ -47,7 +47,7 @@ static long default_kv_heads(const struct reader *r, long heads, long given)
     return one ? 1 : heads;
 }
 
-/* Sizes that a number, or a list by layers, gives. */
+/* Returns the head sizes of layer i from settings that are a number, or a list by layers. */
 static struct model_group base_heads(struct reader *r, long i)
 {
     const struct config *const c = &r->c;

@@ -10,7 +10,7 @@
 
 #include "tools/attnc/describe/model_read.h"
 
-/* Settings for which attnc has no field. Null, false, 0 and `idle` need nothing. */
+/* Settings for which attnc has no field. Values of null, false, 0 and `idle` are no gap. */
 static const struct {
     enum config_key key;
     double idle;
@@ -266,7 +266,8 @@ void read_position(struct reader *r)
         r->m->mrope = interleaved ? MODEL_MROPE_INTERLEAVED : MODEL_MROPE_SECTIONS;
 }
 
-/* Layers at the end that read what an earlier layer has written. */
+/* Reads the last layers' sharing of keys and values: they read what an earlier layer has
+ * written. */
 static void read_sharing(struct reader *r)
 {
     struct model *const m = r->m;

@@ -140,7 +140,7 @@ static int take_descriptions(struct visit *v, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* Chooses the device and asks what it is. Returns an exit_code after a message. */
+/* Chooses the device and reads its facts. Returns an exit_code after a message. */
 static int find_device(struct visit *v)
 {
     static char simulator[PATH_MAX];

@@ -26,7 +26,8 @@ void step_add_text(struct step_line *line, char *text)
         step_add(line, word);
 }
 
-/* Makes a file the descriptor `to`. */
+/* Opens the file NAME + `suffix` in `folder` for writing as file descriptor `to`. False if that
+ * fails. */
 static bool redirect(const char *folder, const char *name, const char *suffix, int to)
 {
     char path[PATH_MAX];

@@ -79,7 +79,7 @@ static const char *self(void)
     return path;
 }
 
-/* Runs attnc; what it prints is JSON that goes in under `key`. */
+/* Runs attnc with `argv`, and writes the JSON that it prints as member `key`. */
 static int embed_command(struct json *j, const char *key, const char *const argv[])
 {
     struct tgt_blob out, err;

@@ -261,7 +261,7 @@ static long stored_states(const struct step_load *l)
     return l->queries <= VERIFIED ? l->queries : 1;
 }
 
-/* Sets the fields and the shape of conv1d. */
+/* Sets the fields and the shape of a call of conv1d. */
 static void set_conv(struct step_call *c, const struct model_mixer *x, const struct rank_mixer *r,
                      const struct step_load *l)
 {
@@ -292,7 +292,7 @@ static void set_recurrence(struct step_call *c, const struct model_mixer *x,
         snprintf(c->shape + n, sizeof(c->shape) - (size_t)n, ",state_steps=%ld", stored_states(l));
 }
 
-/* Sets the fields and the shape of gated_rmsnorm. */
+/* Sets the fields and the shape of a call of gated_rmsnorm. */
 static void set_norm(struct step_call *c, const struct rank_mixer *r, int stage, long tokens)
 {
     step_add_field(c, ATT_WIDTH, (int)r->norm_width);

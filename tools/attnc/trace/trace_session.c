@@ -141,7 +141,7 @@ int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
     return EXIT_GOOD;
 }
 
-/* Finds the kernel that the pack gives these arguments to. */
+/* Finds the kernel that the pack's table selects for these arguments. */
 static int find_choice(const struct trace_run *run, struct attn_kernel_info *kernel)
 {
     struct attn_op_info info = {.size = sizeof(info)};

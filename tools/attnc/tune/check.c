@@ -179,7 +179,8 @@ static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
     return false;
 }
 
-/* Returns the database's name of the kernel that a plain build gives a shape to. */
+/* Returns the id of the database row with the kernel that libattn selects for a shape from a plain
+ * build. Writes the member `device` of the id to `device`. */
 static struct tune_id own_id(const struct check *c, size_t shape, char device[160])
 {
     snprintf(device, 160, "own %.150s", c->key->shapes[shape].text);
@@ -241,7 +242,8 @@ bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key)
     return !c.late;
 }
 
-/* Compares the times of what was chosen with the times of a plain build. */
+/* Compares, on each shape, the time of the chosen kernel with the time of a plain build's
+ * kernel. */
 static void compare(struct check *c)
 {
     for (size_t s = 0; s < c->key->shape_count; s++) {

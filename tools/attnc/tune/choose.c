@@ -320,7 +320,8 @@ static bool write_result(const struct tune_key *key, const struct leaf *leaves, 
     return all || attnc_tuning_add(out, key->text, ATTNC_AUTO);
 }
 
-/* Leaves the calls of the leaf that gains least to the build. False: all are. */
+/* Gives the calls of the leaf with the least gain back to the kernels of a plain build. False: all
+ * leaves have these already. */
 static bool give_up_one(const struct tune_key *key, struct leaf *leaves, size_t count)
 {
     size_t worst = count;

@@ -264,7 +264,7 @@ static bool is_kept(const struct outcome *o)
     return o->kernels && o->gain >= LEAST_GAIN && o->gain > -o->low;
 }
 
-/* The gain of a kernel that is built in place of one that spills registers. */
+/* The gain in % of a kernel that can be built with a row, and spills registers without it. */
 static const double BUILT_GAIN = 100;
 
 /* Finds the least and the most gain at the corners. */
@@ -350,7 +350,7 @@ static const struct att_knob *find_knob(const struct tir_fitted *row)
     return NULL;
 }
 
-/* True if a kernel of the sweep has the words of a row. */
+/* True if a row of the table applies to a kernel of the sweep. */
 static bool is_used(const struct fit *f, const struct tir_fitted *row)
 {
     static const struct tir_fitted none[1];

@@ -17,7 +17,7 @@
 #include "tools/attnc/tune/race.h"
 #include "tools/attnc/tune/tune.h"
 
-/* A race of one key and shape. */
+/* A race of the candidates of one key on one shape. */
 struct heat {
     struct tune_sweep *sweep;
     struct tune_key *key;
@@ -151,7 +151,8 @@ static bool race(struct heat *h)
     return good;
 }
 
-/* Takes the kernel of a build, and the fastest on the model, up to `finalists` more. */
+/* Selects the runners of a race: the kernel of a plain build, and up to `finalists` candidates that
+ * are fastest on the model. */
 static void choose_finalists(struct heat *h)
 {
     const struct tune_key *key = h->key;

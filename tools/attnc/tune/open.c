@@ -12,7 +12,7 @@
 
 enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, what a build takes, the best of the others */
 
-/* A winner and who it has to beat, on up to MOST_SHAPES of its shapes. */
+/* A winner and its rivals, on up to MOST_SHAPES of its shapes. */
 struct trial {
     struct tune_key *key;
     struct attnc_tuned *row;

@@ -50,7 +50,7 @@ static bool add_candidate(struct tune_key *key, int number)
     return !write_tile(&c.variant, c.tile) || same_tile(key, c.tile) || append(key, &c);
 }
 
-/* Adds what a build makes of the key; nothing where a build can make none of it. */
+/* Adds the kernels that a plain build makes of the key; none if it can build none. */
 static bool add_own(struct tune_key *key)
 {
     struct attnc_tuning none = {0};

@@ -64,7 +64,7 @@ static double end_of_share(const struct tune_sweep *sweep, size_t keys)
     return now + (left > 0 ? SEARCH_PART * left / (double)keys : 0);
 }
 
-/* Brings the kernels of a tuning into the order of the sweep's keys. False: out of memory. */
+/* Sorts the kernels of a tuning in the order of the sweep's keys. False: out of memory. */
 static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
 {
     struct attnc_tuned *const rows = malloc((tuning->count + 1) * sizeof(*rows));
