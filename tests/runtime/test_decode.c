@@ -376,7 +376,7 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED(d.heads = 7, "7 heads are not a multiple of 2 kv_heads");
     REFUSED(d.q_len = 65, "q_len 65 is not 1 to 64");
     REFUSED(d.cache.dtype = 9, "cache.dtype 9");
-    REFUSED(d.cache.layout = ATTN_KV_PLANES + 1, "cache.layout ");
+    REFUSED(d.cache.layout = (enum attn_kv_layout)99, "cache.layout ");
     REFUSED(d.cache.scale = 6, "cache.scale 6");
     REFUSED(d.cache.page_size = 0, "page_size 0 is not in 1 to 65536");
     REFUSED(d.cache.page_size = -16, "page_size -16 is not in 1 to 65536");
