@@ -42,7 +42,7 @@ def member(declaration, doc):
 
 
 def expression(text, op, args=True):
-    """A schema's expression as C: `a` are the arguments, `d` is the descriptor."""
+    """Returns an expression of a schema as C, in which `a` is the struct of arguments and `d` the descriptor."""
     in_desc, in_args = op.desc_members(), op.arg_members() if args else set()
 
     def replace(match):
@@ -72,7 +72,7 @@ def quoted(text):
 
 
 def function(name, parameters):
-    """The declaration of a public function that returns a status."""
+    """Returns the C declaration of a public function that returns a status."""
     text = f"ATTN_PUBLIC int {name}({', '.join(parameters)});"
     if len(text) > 100:
         lead = " " * len(f"ATTN_PUBLIC int {name}(")

@@ -39,7 +39,8 @@ def fail(op, sentence, indent="        "):
 
 
 def fail_about(op, name, predicate, indent="        "):
-    """Returns a failure whose sentence libattn joins, so that ops share its second part."""
+    """Returns C that fails an op with "op: name predicate". libattn joins the two strings, so that ops share
+    predicates."""
     return (f"{indent}return attn_fail_about(ATTN_BAD_ARGUMENT, {quoted(op.name + ': ' + name)},\n"
             f"{indent}                       {predicate});\n")
 
@@ -51,7 +52,7 @@ def constant(name, op):
 
 
 def check_key(k, op, schema):
-    # Formats are the same in many ops, so that the library has them once.
+    # The format has no op's name, so that the library stores it once for all ops.
     name, subject = f"d->{k.name}", quoted(f"{op.name}: {k.name}")
     if k.kind == "dtype":
         bad = " && ".join(f"{name} != {constant(n, op)}" for n in k.only)
@@ -140,12 +141,13 @@ def covers(k, op):
 
 
 def texts_of(kind):
-    """The C array of an enum's texts."""
+    """Returns the name of the C array that has the texts of an enum."""
     return kind.removeprefix("enum ") + "_texts"
 
 
 def text_tables(schema):
-    """The texts of all enums that are fields of keys, which family.h declares as far as others read them."""
+    """Returns C definitions of the arrays of texts of all enums that are fields of keys. Only the arrays of layouts
+    and scales of caches are not static: family.h declares them."""
     kinds = {k.kind for op in schema.ops for k in op.keys if k.kind.startswith("enum ") and k.field}
     kinds |= {"enum attn_kv_layout", "enum attn_kv_scale"}
     text = ""
@@ -231,13 +233,13 @@ def make_key(op, schema):
 # The values of a launch.
 
 def size_bits(t, op):
-    """log2 of the bytes of an element."""
+    """Returns the base-2 logarithm of the bytes of a tensor's element, as C."""
     if t.bits:
         return f"({expression(t.bits, op)})"
     if t.dtype in FIXED:
         return str(FIXED[t.dtype][1].bit_length() - 1)
     if t.dtype == t.name:
-        return "0"  # rules say what it must be
+        return "0"  # unknown here: a RULE() row checks the alignment
     key = next((k for k in op.keys if k.name == t.dtype), None)
     if key and all(n in ("bf16", "fp16", "dtype") for n in key.only):
         return "1"
@@ -245,7 +247,8 @@ def size_bits(t, op):
 
 
 def condition(t, op):
-    """When a pointer is looked at."""
+    """Returns the C conditions of a read of a tensor's pointer in a launch, which must all hold; none: the pointer
+    is always read."""
     parts = []
     if t.when:
         parts.append(expression(t.when, op))
@@ -265,7 +268,7 @@ def count_of(dim, op):
 
 
 def dense(t, i, op):
-    """Elements from one of dimension i to the next in a contiguous tensor."""
+    """Returns the default stride of dimension i in elements, as C: the one in a contiguous tensor."""
     axes = t.strides
     if axes[i] in t.dense:
         return f"({expression(t.dense[axes[i]], op)})"
@@ -276,20 +279,21 @@ def dense(t, i, op):
 
 
 def inner(t, op):
-    """Elements of the dimensions that have no stride of their own."""
+    """Returns the product of the dimensions that have no stride of their own, as C."""
     factors = [expression(x, op) for x in t.dims[len(t.strides):]]
     return " * ".join(f if simple(f) else f"({f})" for f in factors) if factors else "1"
 
 
 def stride_most(t, axis, op):
-    """The largest stride of an axis in elements, as C."""
+    """Returns the largest valid stride of an axis, in elements, as C."""
     limit = t.limits.get(axis)
     limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
     return f"({limit}) >> {size_bits(t, op)}"
 
 
 def strides_test(t, op, axes):
-    """The test of strides of some axes, as C that is not 0 where one is out of range."""
+    """Returns C that is not 0 if a stride of one of `axes` is out of range, or no multiple of the tensor's
+    vector."""
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
     names = [t.stride(axis) for axis in axes]
@@ -299,21 +303,23 @@ def strides_test(t, op, axes):
 
 
 def refuse_strides(t, op, indent):
-    """The failure of strides that are out of range, which names their limits."""
+    """Returns C that fails because a stride is out of range. The message names the limits of all strides of the
+    tensor."""
     names = [t.stride(axis) for axis in t.strides]
     low = "negative" if t.direction == "in" else "below a row"
     most = f"above {' and '.join(['%lld'] * len(names))}"
     what = (f"{low}, {most}, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or {most}")
     limits = ", ".join(f"(long long)({stride_most(t, axis, op)})" for axis in t.strides)
-    # The format is the same in many ops, so that the library has it once.
+    # The format has no op's name: the library stores it once.
     subject = quoted(f"{op.name}: {' or '.join(names)}")
     return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT, {quoted('%s is ' + what)},\n"
             f"{indent}                 {subject}, {limits});\n")
 
 
 def may_exceed(t):
-    """True if the default of the first stride may be too large though those it is made of are in range."""
+    """True if the default of the first stride may be too large although all its factors, dimensions and strides,
+    are in range."""
     if len(t.strides) < 2 or t.dims[0] == "any":
         return False
     limits = [t.limits.get(axis) for axis in t.strides[:2]]
@@ -321,7 +327,8 @@ def may_exceed(t):
 
 
 def check_strides(t, op):
-    """Strides are in range; the first one, where it is of one element and nobody looks at it, is made so."""
+    """Returns C that fails if a stride is out of range. If the first dimension has one element, its stride is not
+    used: one out of range becomes the largest valid one."""
     test = strides_test(t, op, t.strides)
     if t.optional and not t.fallback:
         test = f"a->{t.path} && ({test})"
@@ -365,8 +372,9 @@ def guard_of(t, op):
 
 
 def fill_tensors(op):
-    """Neighbours that are there under one condition share its branch: strides of others are not set,
-    since no kernel that takes them is chosen then."""
+    """Returns C that checks the tensors of an op and fills in their values of a launch. Neighbours with the same
+    condition share a branch. Where the condition is false strides stay unset, since the chosen kernel does not take
+    them."""
     text = ""
     for guard, tensors in itertools.groupby(op.tensors(), lambda t: guard_of(t, op)):
         tensors = list(tensors)
@@ -378,8 +386,8 @@ def fill_tensors(op):
 
 
 def check_pointer(t, op):
-    """Returns the one comparison that a valid pointer needs; what follows it distinguishes NULL from a wrong
-    address."""
+    """Returns C that checks a pointer by one comparison. Only after that fails, code distinguishes NULL from a
+    misaligned address."""
     if t.direction == "raw":
         return ""
     value, bits = f"a->{t.path}", size_bits(t, op)
@@ -428,7 +436,7 @@ def check_scalar(s, op):
 
 
 def check_sizes(sizes, op):
-    """Sizes that are only not to be negative share a comparison."""
+    """Returns the checks of sizes. Sizes that only must not be negative share one comparison."""
     plain = [s for s in sizes if (s.low, s.high) == (0, INT_MAX) and s.ctype == "int32_t"]
     text = "".join(check_scalar(s, op) for s in plain)
     if len(plain) > 1:
@@ -502,7 +510,7 @@ def fill(op):
 
 
 def arguments(op, schema):
-    """The values that a kernel of the op may take: name -> (kind, help)."""
+    """Returns the arguments that kernels of the op may take: {name: (kind, help)}."""
     rows = list(schema.cache_args) if op.cache and op.cache["fill"] else []
     rows += schema.pages_args if op.pages else []
     for t in op.tensors():
@@ -519,14 +527,15 @@ def arguments(op, schema):
 # Pieces of a batch.
 
 def skip_row(t, dims, op):
-    """Elements from a row to the next, as C."""
+    """Returns the elements from a row of a tensor to the next, as C; "" if a row is one element."""
     if t.strides:
         return f"v[{upper(t.stride_arg(t.strides[0]))}].i64"
     return " * ".join(expression(x, op) for x in dims[1:])
 
 
 def skip_tensor(t, op):
-    """Advances the pointer of a tensor whose first dimension is the count: a NULL stays NULL."""
+    """Returns C that advances a tensor's pointer by `count` rows if its first dimension is the one that SPLIT()
+    names. NULL stays NULL."""
     text = ""
     for when, dims in [(None, t.dims), *t.dims_when.items()]:
         if not dims or dims[0].removesuffix(" + 1") != op.split.count:
@@ -539,7 +548,8 @@ def skip_tensor(t, op):
 
 
 def skip(op):
-    """A function that removes the first of a count, where SPLIT() has one."""
+    """Returns the C function that advances a launch's pointers past the first `count` elements of the dimension
+    that SPLIT() names; "" without SPLIT()."""
     if op.split is None:
         return ""
     text = (f"static __attribute__((cold)) void skip_{op.name}(const union attn_desc *desc, const void *args,\n"
@@ -560,7 +570,7 @@ def skip(op):
 
 
 def split_of(op):
-    """struct attn_split of an op, as C."""
+    """Returns the initialiser of an op's struct attn_split, as C; {0} without SPLIT()."""
     return "{0}" if op.split is None else f"{{{upper(op.split.count)}, {op.split.each}, skip_{op.name}}}"
 
 

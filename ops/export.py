@@ -10,7 +10,8 @@ KINDS = {"int32_t": "I32", "int64_t": "I64", "float": "F32", "bool": "BOOL", "co
 
 
 def flatten(schema, members, lead=""):
-    """(path, kind) of each member but `size` and `stream`; structs are opened."""
+    """Yields (path, kind) of each member except `size` and `stream`. Members of nested structs have paths such as
+    cache.k."""
     for m in members:
         path = lead + m.name
         if m.name in ("size", "stream"):

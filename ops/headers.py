@@ -89,7 +89,8 @@ def desc_doc(k):
 
 
 def condition(text, op):
-    """A condition of a tensor in words, such as "desc.lse is ATTN_X and not desc.paged"."""
+    """Returns a condition of a tensor in words; the argument is C such as "desc.lse is ATTN_X and not
+    desc.paged"."""
     members = op.desc_members() - op.arg_members()
     text = re.sub(r"(?<![.\w])([a-z]\w*)", lambda m: f"desc.{m[1]}" if m[1] in members else m[1], text)
     given = r"(?<![.\w])([a-z]\w*)(?=\s*($|&&|\|\|))"
@@ -101,7 +102,8 @@ def condition(text, op):
 
 
 def tensor_doc(t, op):
-    """Shape, type and alignment of a tensor, then its meaning, then when a call must have it."""
+    """Returns the comment of a tensor: shape, type and alignment, then its meaning, then the condition under which
+    a call must have it."""
     if t.direction == "raw":
         return t.doc
     shape, doc = "[" + ", ".join("n" if x == "any" else x for x in t.dims) + "]", t.doc
@@ -127,7 +129,8 @@ def tensor_doc(t, op):
 
 
 def element_sizes(dtype, op, text=()):
-    """The sizes in bytes that an element type of an op may have; empty where the schema does not say."""
+    """Returns the set of sizes in bytes that an element type of an op may have; empty where the schema does not
+    say."""
     if dtype in FIXED:
         return {FIXED[dtype][1]}
     if dtype in DTYPES:
@@ -139,7 +142,7 @@ def element_sizes(dtype, op, text=()):
 
 
 def stride_doc(t, axis, op):
-    """The unit, multiple and limit of a stride, in elements."""
+    """Returns the comment of a stride: its unit, the number that it is a multiple of, and its limit in elements."""
     limit = t.limits.get(axis) or ("4 MiB" if axis == "token" else "2 GiB")
     _, _, parts = limit.partition(" / ")
     power, relation = (22, "at most") if limit == "4 MiB" else (31, "less than")

@@ -5,7 +5,8 @@ from dispatch import arguments, key_rows
 
 
 def union(schema):
-    """All ops' arguments: name -> (kind, help of the first op that has it)."""
+    """Returns the arguments of kernels of all ops: {name: (kind, help of the first op that has it)}. Fails if two
+    ops differ in a kind."""
     rows = {}
     for op in schema.ops:
         for name, (kind, help) in arguments(op, schema).items():

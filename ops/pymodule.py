@@ -26,11 +26,12 @@ from attn._types import DType, Stream, Tensor
 '''
 
 
-WINDOW = ("window_left", "window_right")  # no limit, where nothing is said
+WINDOW = ("window_left", "window_right")  # their default is -1, no limit
 
 
 def c_member(m, in_args):
-    """Pointers of arguments are plain numbers for Python; texts stay what they are."""
+    """Returns the declaration of a member for cffi. Pointers of arguments become uintptr_t; `const char *`
+    stays."""
     array = f"[{m.array}]" if m.array else ""
     if m.ctype.endswith("*"):
         return f"const char *{m.name};" if m.ctype == "const char *" else f"uintptr_t {m.name};"
@@ -58,9 +59,8 @@ def declarations(schema):
 
 
 def slots(op):
-    """(name in Python, member of the arguments, document, moves): the tensors of a call, in the
-    order of attn_<op>_tensors. A tensor with free strides moves from call to call; others seldom
-    do."""
+    """Returns (name in Python, member of the arguments, document, moves) of each tensor of a call, in the order of
+    attn_<op>_tensors. `moves`: the tensor has free strides, and usually differs from call to call."""
     docs = {m.name: m.doc for m in members(op)}
     out = []
     for a in op.args:
@@ -77,9 +77,9 @@ def slots(op):
 
 
 def written(op):
-    """Names of the tensors that a call writes; a cache is written by what reads no pages."""
+    """Returns the names of the tensors that a call writes. A cache is among them if the op takes no page table."""
     given = [a for a in op.args if isinstance(a, Tensor) and a.dlpack]
-    replaced = {a.fallback for a in given if a.fallback}  # written where the output is not given
+    replaced = {a.fallback for a in given if a.fallback}  # inputs that a call overwrites if the output is absent
     out = [a.name for a in given if a.direction != "in" or a.name in replaced]
     if op.cache and not op.pages:
         out += [r[0] for r in slots(op) if "." in r[1] and not r[1].startswith("from.") and
@@ -88,13 +88,13 @@ def written(op):
 
 
 def outputs(op):
-    """Names of the tensors that every call writes that is given them."""
+    """Returns the names of the tensors that a call always writes if it has them: outputs and caches."""
     only = {a.name for a in op.args if isinstance(a, Tensor) and a.direction == "out"}
     return tuple(n for n in written(op) if n in only or n.endswith("_cache"))
 
 
 def inferred(op):
-    """Counts that are read from the tensors."""
+    """Returns the names of the counts that libattn reads from the shapes of tensors."""
     dims = set()
     for t in op.tensors():
         for row in [t.dims, *t.dims_when.values()]:
@@ -105,7 +105,7 @@ def inferred(op):
 
 
 def scalars(schema, op):
-    """(name in Python, path, default, document) of what a call takes besides tensors."""
+    """Returns (name in Python, path, default, document) of each argument of a call that is no tensor."""
     known, out = inferred(op), []
     strides = {s for t in op.tensors() for s in t.row_strides}
     for a in op.args:
@@ -163,7 +163,7 @@ def literal(values):
 
 
 def desc_parameters(schema, op):
-    """(name, annotation, default or None, document) of each member of the descriptor."""
+    """Returns (name, annotation, default or None, document) of each member of the descriptor."""
     out = []
     for k, m in zip([k for k in op.keys if k.name], desc_members(op)[1:]):
         if k.kind == "dtype":
@@ -199,7 +199,7 @@ def parameter_docs(rows, indent):
 
 
 def signature(head, rows, indent, result):
-    """A def with keyword parameters, wrapped."""
+    """Returns the text of a `def` with keyword parameters, wrapped to the line length."""
     lines, line = [], indent + head
     for i, row in enumerate(rows):
         piece = row + (", " if i + 1 < len(rows) else f"){result}:")
@@ -215,7 +215,7 @@ def tidy(doc):
 
 
 def enum_tables(schema, op):
-    """Texts of the descriptor's enums, to their numbers."""
+    """Returns the Python tables from texts of the descriptor's enums to their numbers."""
     out = {}
     for k in op.keys:
         if k.name and k.kind.startswith("enum "):

@@ -69,7 +69,7 @@ class Tensor:
         self.limits, self.dense, self.host = limits or {}, dense or {}, host
         self.dlpack, self.fallback, self.slots = dlpack, fallback, slots
         self.element, self.row_strides = element, list(row_strides)
-        self.bits = bits  # C: log2 of an element's bytes, where no dtype of the schema says it
+        self.bits = bits  # C: log2 of the bytes of an element whose type the schema does not name; None: dtype has the size
         self.group, self.path = group, f"{group}.{name}" if group else name
         self.least, self.most, self.dims_when = least, most, dims_when or {}
 
@@ -85,7 +85,7 @@ class Scalar:
                  size=False, given=False):
         self.name, self.ctype, self.doc, self.low, self.high = name, ctype, doc, low, high
         self.default, self.arg, self.when, self.size = default, arg, when, size
-        self.given = given  # a call may have no tensor that says it
+        self.given = given  # True: the caller may set it, since a call may have no tensor to read it from
 
 
 class Derived:
@@ -118,7 +118,7 @@ class Op:
         self.pages = None
         self.set_args = []  # (name, kind, help) that set_calls fill in
         self.first, self.overrides = [], []
-        self.split = None  # of SPLIT()
+        self.split = None  # a Split; None without SPLIT()
 
     def tensors(self):
         return [a for a in self.args if isinstance(a, Tensor)]
@@ -145,7 +145,7 @@ def unquote(text):
 
 
 def split_arguments(text):
-    """The arguments of a C macro row, cut at commas outside of quotes and parentheses."""
+    """Splits the arguments of a C macro row at commas outside of quotes and parentheses. Returns the pieces."""
     out, depth, quoted, at = [], 0, False, ""
     for c in text:
         if c == '"':
@@ -252,11 +252,13 @@ class Rows:
     # The descriptor.
 
     def COVER(self, value, cost, when=None):
-        """A kernel of this value serves too, at a cost; the smallest sum of costs is taken."""
+        """Describes that a kernel whose key has this value also serves a layer with another value, at a cost.
+        Lookup takes the kernel with the smallest sum of costs."""
         return Cover(value, cost, when)
 
     def COVER_UP(self, steps, cost):
-        """So does one of a larger number among `steps`: `cost`, and 1 for each step."""
+        """Describes that a kernel with a larger number among `steps` also serves a layer. It costs `cost`, and 1
+        more for each step up."""
         return Cover(list(steps), cost)
 
     def DTYPE(self, name, only, doc, field=None, default=None, key=True):
@@ -285,14 +287,15 @@ class Rows:
         self._op.keys.append(Key(name, "int", doc, low=1, high=high, arg=arg))
 
     def KEY(self, field, value, covers=(), when=None):
-        """A field of the key that no member of the descriptor is; `value` is C: text or a number."""
+        """Adds a field of the dispatch key that is no member of the descriptor. `value` is C: text or a number."""
         self._op.keys.append(Key(None, "key", "", field=field, value=value, covers=covers,
                                  when=when))
 
     def CACHE(self, dtype="dtype", head_dim="head_dim", head_dim_v="head_dim_v", when=None,
               page_size_key=True, members=("cache",), needed=None, doc="", fill=True, key=True,
               latent=False):
-        """`latent`: one head, whose rows at cache.k are key and value at once."""
+        """Adds the descriptor and the tensors of a KV cache. With `latent` it has one head, and a row at cache.k is
+        key and value."""
         self._op.cache = {"dtype": dtype, "head_dim": head_dim, "head_dim_v": head_dim_v,
                           "latent": latent, "kv_heads": "1" if latent else "kv_heads",
                           "when": when, "page_size_key": page_size_key, "needed": needed,
@@ -302,8 +305,9 @@ class Rows:
             self._op.args.append(Member("struct attn_cache", name, ""))
 
     def PAGES(self, when=None, kv_lens_optional=None, slots=None, second=None, doc=""):
-        """`slots`: how many slots an entry is; 0: it is a page. Else kv_lens may be NULL. `second`: the first slot
-        of a second tensor and its rows, where lists name these too."""
+        """Adds page tables. `slots`: slots that an entry of a list names; 0: a page. With `slots` kv_lens may be
+        NULL. `second`: the first slot number of a second tensor and its number of rows, if lists also name those
+        rows."""
         self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional, "slots": slots, "second": second}
         self._op.keys.append(Key("page_table", "enum attn_page_table",
                                  f"with {when}" if when else "", field="page_table", when=when))
@@ -321,7 +325,8 @@ class Rows:
         self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
 
     def ROWS(self, total, longest, data=True):
-        """An index pointer: begins at 0, never falls, ends at `total` or below, no part above `longest`."""
+        """Describes an index pointer: it begins at 0, never falls, and ends at `total` or below. No difference of
+        neighbours exceeds `longest`."""
         return {"total": total, "longest": longest}
 
     def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None, given=False):
@@ -351,8 +356,9 @@ class Rows:
         self._op.empty = expression
 
     def SPLIT(self, count, each=1, **rows):
-        """`count` is in y or z of the grid, with `each` workgroups for one: a larger one is launched in pieces. Tensors
-        whose first dimension is the count move with it. `rows` are int32 arrays that also do, and their steps."""
+        """Declares that libattn may launch a large batch in pieces. `count` is a size in y or z of the grid, with
+        `each` workgroups for one element. Later pieces get advanced pointers of the tensors whose first dimension
+        is `count`. They also get advanced `rows`: {int32 array: its elements for one of `count`}."""
         self._op.split = Split(count, each, rows)
 
     def DESC_RULE(self, expression, sentence):
@@ -371,25 +377,27 @@ class Rows:
         self._schema.pages_args = list(args)
 
     def SET(self, call, *args):
-        """A function of runtime/host.h that checks more of a call and sets these arguments."""
+        """Adds a call of a function of runtime/host.h that checks arguments and sets the kernel arguments
+        `args`."""
         self._op.set_calls.append(call)
         self._op.set_args.extend(args)
 
     def FIRST(self, call):
-        """A check that comes before EMPTY: a call of runtime/host.h."""
+        """Adds a check by a function of runtime/host.h that runs before the test for an empty launch, EMPTY()."""
         self._op.first.append(call)
 
     def OVERRIDE(self, condition, member, value):
-        """A member of the descriptor that is of no account under a condition."""
+        """Sets a member of the descriptor to `value` under a condition, in which the caller's value has no
+        effect."""
         self._op.overrides.append((condition, member, value))
 
     def FLAG_ARG(self, name, doc):
         self._op.args.append(Member("bool", name, doc))
 
     def IN_GROUP(self, group, name, dtype, dims, direction="in", **more):
-        """A tensor that is a member of a GROUP."""
+        """Adds a tensor that is a member of the struct `group` in the arguments."""
         self._op.args.append(Tensor(name, direction, dtype, dims, "", group=group, **more))
 
     def CHECK_DATA(self, call):
-        """A function of the helpers that ATTN_CHECK_DATA calls: (op, args)."""
+        """Adds a call, with arguments (op, args), that ATTN_CHECK_DATA makes to check data on the device."""
         self._op.checks.append(call)

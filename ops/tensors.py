@@ -10,13 +10,14 @@ PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
 
 
 def dimension(dim, op):
-    """{count that the tensor sets or NULL, elements more than that; -1: any, the least count}"""
+    """Returns a C initialiser {count that the tensor sets or NULL, elements beyond that count, least count}. -1
+    elements: any length."""
     if dim == "any":
         return "{NULL, -1, 0}"
     name, _, more = dim.partition(" + ")
     counts = {a.name: a for a in op.args if isinstance(a, Scalar)}
     if name in counts or name.startswith("shape."):
-        # 0 of a count with a default is not what a tensor without elements says.
+        # A count of 0 selects the default, so a tensor without elements must not set such a count.
         least = int(name in counts and counts[name].default is not None)
         return f"{{&a->{name}, {more or 0}, {least}}}"
     return f"{{NULL, {expression('desc.' + dim if dim in op.desc_members() else dim, op)}, 0}}"
@@ -76,7 +77,7 @@ def describe(op):
             rows = "" if c["latent"] else "&a->batch, " if op.pages else "NULL, "
             text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {rows}{needed}, "
                      f"{optional}, t + n);\n")
-            # Pages that are copied as bytes take no scale of the whole tensor or of heads.
+            # Ops that copy pages as bytes do not need scales of kind tensor or head: these are optional.
             for i in [] if c["fill"] else [2, 1]:
                 text += (f"    t[n - {i}].optional |= d->cache.scale == ATTN_KV_SCALE_TENSOR || "
                          "d->cache.scale == ATTN_KV_SCALE_HEAD;\n")

@@ -7,7 +7,7 @@ from tensors import CACHE, LATENT_CACHE, PAGES
 
 
 def operand_names(op):
-    """In the order of attn_tensors_<op>()."""
+    """Yields the names of an op's tensors, in the order of attn_tensors_<op>()."""
     for a in op.args:
         if isinstance(a, Tensor) and a.dlpack:
             yield a.name
@@ -30,7 +30,8 @@ def operands_header(schema):
 
 
 def field_value(k, schema):
-    """C that reads a member of the descriptor from the key of kernel `n`; None: no field has it."""
+    """Returns C that reads a member of the descriptor from the key of kernel `n`; None if no field of the key has
+    it."""
     field = quoted(k.field) if k.field else None
     if not field or not k.name:
         return None
