@@ -11,11 +11,11 @@ from attn._native import AttnError
 from attn._pack import Pack
 from attn._tensors import dtype_name
 
-MISSING = 3  # attnc's exit code where a model needs what it lacks
+MISSING = 3  # attnc's exit code if a model needs something that attnc does not have
 
 
 def spelled(x):
-    """A description in which dtypes of torch and numpy have attnc's names."""
+    """Returns a copy of a description in which dtypes of torch and numpy have attnc's names."""
     def value(name, v):
         if name != "dtype" and not name.endswith("_dtype"):
             return spelled(v)
@@ -27,7 +27,8 @@ def spelled(x):
 
 
 def attnc(caller, *arguments, quiet=()):
-    """Runs the compiler. Returns its exit code and output; an error of its own is an AttnError, codes in `quiet` are not."""
+    """Runs the command attnc for the function `caller` of this package, which errors name. Returns its exit code
+    and standard output. An exit code that is not 0 or in `quiet` is an AttnError."""
     command = [_native.compiler_path(), *arguments]
     try:
         run = subprocess.run(command, capture_output=True, text=True)

@@ -9,12 +9,10 @@ from attn._pack import Pack
 
 
 class Device:
-    """A GPU with one or more packs. If several packs have a kernel, the last pack's is used.
-
-    hip: None uses the HIP that the process has loaded, else the system's; "sim" uses the wheel's
-    simulated GPU, of the packs' target; any other string is the path of a libamdhip64. The default is the
-    environment's ATTN_HIP.
-    check_data: launches also read lengths and indices back and check them, which waits."""
+    """A GPU with one or more packs. If several packs have a kernel, the last pack's is used. hip: None uses the HIP
+    that the process has loaded, else the system's. "sim" uses the wheel's simulated GPU, of the packs' target; any
+    other string is the path of a libamdhip64. The default is the environment's ATTN_HIP. check_data: each launch
+    first copies lengths and indices to the host and checks them, which waits for the stream."""
 
     enums = _ops.ENUMS
 
@@ -51,7 +49,7 @@ class Device:
 
     @staticmethod
     def _aim(packs):
-        """The simulated GPU is of the packs' target, where HIPSIM does not say which."""
+        """Adds the packs' target to the environment's HIPSIM, unless HIPSIM names a target already."""
         targets = {k["target"] for p in packs for k in p.kernels()}
         said = os.environ.get("HIPSIM", "")
         if len(targets) >= 1 and "target=" not in said:

@@ -48,7 +48,8 @@ def named_packs():
 
 
 def named_kernels():
-    """The kernels in the packs of ATTN_PACKS. A plugin's own packs have no rotation, as its kind is not known."""
+    """Returns the kernels in the packs of ATTN_PACKS. Packs that the plugin compiles itself have no kernel with
+    rotation, since the kind of rotation is not known then."""
     return [kernel for path in named_packs() for kernel in Pack(path).kernels()]
 
 
@@ -67,8 +68,8 @@ def open_device(kernels, ordinal=0):
 
 
 def serve_aiter():
-    """Makes `import aiter` give attn.aiter's calls where the environment has ATTN_AITER=1, by the packs of ATTN_PACKS. An
-    engine's own AMD backends run on them then. Engines load plugins in each of their processes."""
+    """Calls attn.aiter.install() if the environment has ATTN_AITER=1, so that an engine's own AMD backends run on
+    the packs of ATTN_PACKS. Otherwise does nothing. Engines load plugins in each of their processes."""
     if os.environ.get("ATTN_AITER") != "1":
         return
     from attn import aiter
@@ -85,7 +86,7 @@ class Kind(typing.NamedTuple):
     kv_heads: int
     head_dim: int
     head_dim_v: int
-    scale: float  # of the scores
+    scale: float  # factor of q k^T before softmax
     window: int = -1  # keys before a query's own that it sees; -1: all
     sinks: bool = False
     soft_cap: float = 0.0  # 0: none
@@ -93,7 +94,7 @@ class Kind(typing.NamedTuple):
     kv_scale: str = "tensor"  # with fp8: what has a scale of its own, the tensor or each KV head ("head")
 
     def form(self):
-        """Fields of a description and of an op that prefill and decode share."""
+        """Returns the fields that prefill and decode share in descriptions and descriptors."""
         return {"dtype": self.dtype, "head_dim": self.head_dim, "head_dim_v": self.head_dim_v, "sinks": self.sinks,
                 "mask": "causal" if self.window < 0 else "window", "soft_cap": self.soft_cap > 0}
 
@@ -123,7 +124,7 @@ def kernels(kinds, decode_queries=1, trees=False):
 
 
 def unique(entries):
-    """The entries in their order, without those that are there already."""
+    """Returns the entries in their order, without repetitions."""
     return list({repr(sorted(entry.items())): entry for entry in entries}.values())
 
 
@@ -158,7 +159,8 @@ class Steps:
                                 if trees and kind.window < 0 else None)
 
     def same(self, name, tensor):
-        """The tensor of the step before where this one is of the same memory and shape: bound launches know it."""
+        """Returns the tensor of an earlier step of this name if it has the same memory, shape and strides, else
+        `tensor`. Launches are bound to that object already."""
         last = self.kept.get(name)
         if last is not None and address(last) == address(tensor) and last.shape == tensor.shape and (
                 strides(last) == strides(tensor)):
@@ -207,7 +209,8 @@ class Steps:
         self.fused(kind, rotation).run(q, k, v, k_cache, v_cache, out=out, k_scale=k_scale, v_scale=v_scale, **tensors)
 
     def _look_up(self, kind, rotation):
-        """Returns a new BatchStep by decode's plan, or None where no kernel rotates so."""
+        """Returns a new BatchStep that uses decode's plan, or None if the packs have no kernel with this
+        rotation."""
         shape = {name: x for name, x in self.shapes[kind].items() if name != "head_dim_v"}
         if kind.head_dim_v != kind.head_dim:
             return None

@@ -26,7 +26,7 @@ TAIL = """\
         return True
     return call
 """
-# The check of an argument, by its kind. The generated function returns False if one has changed.
+# Code that checks one argument, by its kind. The generated function returns False if the form of one has changed.
 NONE = """\
             if x{i} is not None:
                 return False
@@ -76,7 +76,7 @@ CHANGING = {"held": ("held", "address", "pointer"), "kept": ("held",)}
 
 
 class Number:
-    """An argument that is no tensor."""
+    """An argument that is no tensor. The generated function compares it with the value here."""
     kind = "number"
 
     def __init__(self, value):
@@ -84,12 +84,13 @@ class Number:
 
 
 class Nothing:
-    """A tensor that a call does not have, though it names it."""
+    """A tensor argument that the call sets to None."""
     kind, cells = "none", ()
 
 
 class Seen:
-    """A tensor of a call that was checked: its address, its sign, and where the address goes."""
+    """A tensor of a call that was checked: its address, its sign (attn._tensors), and `word`, the index of its
+    pointer in libattn's arguments. `moves`: the tensor usually differs from call to call."""
 
     def __init__(self, x, pointer, sign, word, moves):
         torch = hasattr(x, "data_ptr") and type(sign) is not Sign
@@ -108,7 +109,8 @@ class Seen:
 
 @functools.lru_cache(maxsize=None)
 def factory(kinds, unpack, waits):
-    """The function that makes the function for arguments of these kinds, which are in x if `unpack` says how."""
+    """Returns a generated function that makes the launching functions for arguments of these kinds. See function()
+    for `unpack` and `waits`."""
     names = ", ".join(f"x{i}" for i in range(len(kinds)))
     cells = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CELLS[kind]]
     changing = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CHANGING.get(kind, ())]
@@ -124,10 +126,11 @@ def factory(kinds, unpack, waits):
 
 
 def function(owner, arguments, args, stream_word, lock, finish, *, unpack, waits=False):
-    """Returns a function of a stream and these arguments (Number, Nothing or Seen each), in their order, or
-    of x, from which `unpack` takes them. It launches and returns True, or returns False if an argument has
-    changed. `owner` is an op or a bound call; the lock is the arguments'. With `waits` finish(status) is
-    called after every launch, else after a launch that failed."""
+    """Returns a function of a stream and tensors and numbers, for calls with the same form as the call described by
+    `arguments` (Number, Nothing or Seen each). With `unpack`, an expression of x, the function takes one object x
+    instead. It launches and returns True. If a number, dtype, shape, stride or device differs, it returns False
+    without a launch. `owner` is an op or a bound call; `lock` guards `args`, libattn's arguments. finish(status) is
+    called after a launch that failed, or with `waits` after every launch."""
     from attn._op import stream_handle
     make = factory(tuple(a.kind for a in arguments), unpack, waits)
     words = memoryview(ffi.buffer(args)).cast("Q")

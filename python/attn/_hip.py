@@ -44,14 +44,14 @@ class Hip:
             raise AttnError("ATTN_HIP_FAILED", f"{name}: {text(self.lib.hipGetErrorString(status))}")
 
     def current(self):
-        """Makes the device the thread's current one."""
+        """Makes this device the current one of the calling thread."""
         self.call("hipSetDevice", self.ordinal)
 
     def covers(self, base, size):
-        """Returns whether host memory is all in one piece that HIP knows."""
+        """True if `size` bytes of host memory from `base` are in one allocation or registration that HIP knows."""
         start, bytes_of_it = ffi.new("uintptr_t *"), ffi.new("size_t *")
         if self.lib.hipMemGetAddressRange(start, bytes_of_it, base):
-            self.lib.hipGetLastError()  # which torch would report as its own
+            self.lib.hipGetLastError()  # clears the error, which torch would report as its own
             return False
         return start[0] <= base and base + size <= start[0] + bytes_of_it[0]
 
@@ -61,7 +61,8 @@ class Hip:
         return answer[0] == 1
 
     def capture(self, stream):
-        """A number of the capture that a stream is in, which no other has; 0: it is in none."""
+        """Returns the number of the capture that a stream is in, which no other capture has; 0: the stream captures
+        nothing."""
         answer, number = ffi.new("int *"), ffi.new("unsigned long long *")
         self.call("hipStreamGetCaptureInfo", stream, answer, number)
         return number[0] if answer[0] == 1 else 0
@@ -75,10 +76,10 @@ class Span:
 
 
 class HostMemory:
-    """Host memory that was registered with a HIP library, so that numpy arrays and torch's CPU tensors may be arguments.
-    All devices of the library share it. The first use of a tensor registers its whole allocation. The allocation is
-    unregistered when no object that was used of it is left. Memory that somebody else has pinned or registered is theirs,
-    and every call checks it again."""
+    """Host memory that was registered with a HIP library, so that numpy arrays and torch's CPU tensors may be
+    arguments. All devices of the library share it. The first use of a tensor registers its whole allocation. The
+    allocation is unregistered when the last object that was used of it is gone. Memory that other code has pinned
+    or registered stays as it is, and every call checks it again."""
 
     _shared, _lock = {}, threading.RLock()  # a weak reference may be called at any time
 
@@ -106,7 +107,7 @@ class HostMemory:
             self.known[key] = weakref.ref(x, lambda _: self.known.pop(key, None))
 
     def kept(self, base, size, owner):
-        """True if a span has all of it, which is then kept for its owner, too."""
+        """True if one span has all of the memory. The span then stays registered for `owner`, too."""
         for start, span in list(self.spans.items()):
             if start <= base and base + size <= start + span.size:
                 self.own(start, span, owner)
@@ -125,7 +126,8 @@ class HostMemory:
                 self.release(start)
 
     def register(self, base, size, owner):
-        """Registers it, joined with the spans that it overlaps: these are views of the same memory."""
+        """Registers memory for `owner` in one span with all spans that it overlaps, which are views of the same
+        memory."""
         end, owners = base + size, {}
         for start in [b for b, s in self.spans.items() if b < end and base < b + s.size]:
             span = self.spans[start]
@@ -145,7 +147,8 @@ class HostMemory:
 
 
 def allocation(x):
-    """(address, bytes, owner) of what a host tensor is a view of."""
+    """Returns (address, bytes, owner) of the memory that a host tensor is a view of. `owner` is the object that
+    keeps the memory alive."""
     if hasattr(x, "data_ptr"):  # torch
         if x.device.type != "cpu" or x.layout != sys.modules["torch"].strided:
             raise TypeError(f"a tensor of {x.layout} on {x.device} has no memory that a GPU can read")

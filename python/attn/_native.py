@@ -79,7 +79,7 @@ class AttnError(RuntimeError):
 
 
 def bundled(*names):
-    """A file that the wheel brought, or None."""
+    """Returns the path of a file in the wheel, or None if the wheel does not have it."""
     for name in names:
         for path in sorted((pathlib.Path(__file__).parent / "lib").glob(name)):
             return str(path)
@@ -87,7 +87,7 @@ def bundled(*names):
 
 
 def beside_library(name):
-    """A file below the directory that libattn was loaded from, or None."""
+    """Returns the path of a file below the directory of the loaded libattn, or None if there is none."""
     with open("/proc/self/maps") as maps:
         loaded = [line.split()[-1] for line in maps if "/libattn.so" in line]
     path = pathlib.Path(loaded[0]).parent / name if loaded else None

@@ -10,12 +10,13 @@ from attn._tensors import READ, dtype_name, expand, is_read_only
 
 __all__ = ["Op", "entry", "stream_handle"]
 
-CALLS = 64  # forms of a call that an op remembers
+CALLS = 64  # forms of calls (names, dtypes, shapes, numbers) that an op remembers
 ENUM_OF_CACHE = {"layout": "attn_kv_layout", "scale": "attn_kv_scale"}
 
 
 def stream_handle(stream):
-    """The hipStream_t of what a caller gives as a stream."""
+    """Returns the hipStream_t of a caller's stream: None, a number, or an object with .handle, .cuda_stream or
+    .ptr."""
     if stream is None or isinstance(stream, int):
         return stream or 0
     for name in ("handle", "cuda_stream", "ptr"):
@@ -25,7 +26,8 @@ def stream_handle(stream):
 
 
 def wait(hip, stream):
-    """For results in host memory; a stream that is being captured has none yet."""
+    """Waits for a stream, so that results in host memory are complete. Returns at once during a capture, in which
+    nothing has run yet."""
     if not hip.capturing(stream):
         hip.call("hipStreamSynchronize", stream)
 
@@ -38,7 +40,8 @@ Declared = typing.TypeVar("Declared")
 
 
 def entry(declared: Declared) -> Declared:
-    """The implementation of the calls that classes of attn._ops declare with typed parameters."""
+    """Returns the __call__ of a class of attn._ops. `declared` is the typed declaration, whose name, text and
+    signature it gets."""
 
     def __call__(self, *, stream=None, **call):
         known = self._calls.get(tuple(call))
@@ -49,7 +52,7 @@ def entry(declared: Declared) -> Declared:
 
 
 class Slot:
-    """A tensor of a call as DLPack says it, for libattn to check."""
+    """A DLTensor that describes a tensor of a call, for libattn to check."""
 
     def __init__(self):
         self.shape = ffi.new("int64_t[]", 8)
@@ -72,8 +75,8 @@ class Slot:
 
 
 class Op:
-    """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread
-    may."""
+    """An op of a layer: a kernel that was chosen and loaded. A call of the object launches it. Any thread may call
+    it."""
 
     NAME, SLOTS, PATHS, MOVING, OUTPUTS = "", (), (), (), ()
     NUMBERS, COUNTS, ENUMS = (), (), {}
@@ -149,10 +152,10 @@ class Op:
             args.shape.size = ffi.sizeof(args.shape)
 
     def _learn(self, stream, call, count=0):
-        """Makes a call whose arguments differ from the last ones: everything is checked. The second of two
-        equal calls becomes a function in self._calls. Its argument is a dict with the call's names, or with
-        `count` that number of values. Tensors in host memory are checked in every call, since their registration
-        may have ended with another view of the memory."""
+        """Launches a call whose form is not in self._calls, after all checks. If it has the form of the call
+        before, it also becomes a function in self._calls. The function takes a dict with the call's names, or with
+        `count` that number of values. Calls with tensors in host memory never become functions, since their
+        registration may end with another view of the memory."""
         key, values = count or tuple(call), self._values(call)
         with self._lock:
             if self._calls.pop(key, None) is None and len(self._calls) >= CALLS:
@@ -172,7 +175,7 @@ class Op:
             self._last = form
 
     def _values(self, call):
-        """Every tensor and number of a call, those that are not given by their defaults."""
+        """Returns every tensor and number of a call in the declared order; absent ones have their defaults."""
         defaults = type(self).__call__.__wrapped__.__kwdefaults__
         for name in call:
             if name not in defaults:
@@ -180,7 +183,8 @@ class Op:
         return tuple(call.get(name, value) for name, value in defaults.items() if name != "stream")
 
     def _function(self, call, named):
-        """The call as a function, with arguments of libattn's launch that are its own."""
+        """Returns the launching function of a call: see _fast.function(). It has its own copy of libattn's
+        arguments. `named`: it takes a dict."""
         args = ffi.new(f"struct attn_{self.NAME}_args *", self._args[0])
         arguments = []
         for name, x in call.items():
@@ -196,20 +200,20 @@ class Op:
                               unpack="x.values()" if named else "x")
 
     def _word(self, path):
-        """Returns which 8 bytes of the arguments a pointer is."""
+        """Returns the index of a pointer in libattn's arguments, in units of 8 bytes."""
         return ffi.offsetof(f"struct attn_{self.NAME}_args", *path.split(".")) // 8
 
     def _set(self, values):
-        """Sets the arguments of a launch; libattn checks the tensors."""
+        """Sets libattn's arguments from the values of a call; libattn checks the tensors."""
         tensors, numbers = values[:len(self.SLOTS)], values[len(self.SLOTS):]
         self._clear()
         try:
             given = list(zip(self._paths, numbers))
-            for path, value in given:  # the shapes of tensors may depend on them
+            for path, value in given:  # before the tensors, whose expected shapes may depend on numbers
                 self._set_number(path, value)
             self._check_tensors(tensors)
             for path, value in given:
-                if value and path[-1] in self.COUNTS:  # 0: as the tensors have it
+                if value and path[-1] in self.COUNTS:  # a count of the caller's; 0: the count stays as read from the tensors
                     self._set_number(path, value)
             self._bounds(numbers)
         except BaseException:
@@ -230,7 +234,8 @@ class Op:
             raise type(e)(f"{name}: {e}") from None
 
     def _bounds(self, numbers):
-        """A launch's bounds, where the caller gives none: what the tensors hold."""
+        """Sets the arguments max_seqlen_q, max_seqlen_k and entries that the caller has not set to the most that
+        the tensors can hold."""
         a = self._args
         for name, value in zip(self.NUMBERS, numbers):
             if name == "max_seqlen_q" and not value:

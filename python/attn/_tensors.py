@@ -17,7 +17,7 @@ NUMPY = {
     "uint16": (BFLOAT, 16),  # numpy has no bfloat16 of its own: these are its bits
     "int16": (INT, 16), "uint32": (UINT, 32), "uint64": (UINT, 64),
 }
-# e4m3 with and without negative zero: which of them a GPU has.
+# The GPU that has each form of e4m3: with negative zero (fn), and without it (fnuz).
 FP8 = {"float8_e4m3fn": "gfx950", "float8_e4m3fnuz": "gfx942"}
 TYPESTR = {"|u1": (UINT, 8), "|i1": (INT, 8), "|b1": (BOOL, 8), "<f2": (FLOAT, 16),
            "<f4": (FLOAT, 32), "<f8": (FLOAT, 64), "<i4": (INT, 32), "<i8": (INT, 64),
@@ -30,8 +30,8 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8_e4m3fn"
 
 
 def dtype_name(value, target=None):
-    """The element type of a descriptor that torch, numpy or their names for it say; other values as they are. Of two fp8
-    the one that a target does not have is refused."""
+    """Returns the element type of a descriptor for a dtype of torch or numpy, or for its name there. Other values
+    are returned as they are. Refuses the fp8 format that the target does not have."""
     name = value
     if not isinstance(value, str):
         numpy = sys.modules.get("numpy")
@@ -48,7 +48,7 @@ def dtype_name(value, target=None):
 
 
 class Sign(tuple):
-    """(code, bits, shape, strides in elements, device's type, device's number, fp8's GPU)"""
+    """The form of a tensor: (code, bits, shape, strides in elements, device's type, device's number, fp8's GPU)."""
 
 
 def dense(shape):
@@ -76,7 +76,7 @@ def read_numpy(x, op):
 
 
 def expand(x, sign, device):
-    """The sign of a reader in full."""
+    """Returns the Sign of a tensor from the sign that its reader returned."""
     if type(sign) is Sign:
         return sign
     if not hasattr(x, "data_ptr"):
@@ -109,7 +109,7 @@ def read_array_interface(x, op):
 
 
 def is_read_only(x):
-    """Returns whether numpy or __cuda_array_interface__ says so of a tensor."""
+    """True if numpy or __cuda_array_interface__ says that a tensor must not be written."""
     interface = getattr(x, "__cuda_array_interface__", None)
     return interface["data"][1] if interface else not getattr(getattr(x, "flags", None), "writeable", True)
 

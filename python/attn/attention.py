@@ -13,11 +13,12 @@ from attn import _native
 from attn._op import Bound, stream_handle
 from attn._tensors import dtype_name
 
-LAYERS = 1024  # that a planned step remembers
+LAYERS = 1024  # layers whose bound launches a BatchDecode keeps
 
 
 def new_like(x, shape=None, dtype=None):
-    """Memory where x is, of a class as x is."""
+    """Returns new memory on the device of x, as a tensor of the same library. shape and dtype are by default those
+    x has."""
     shape = tuple(x.shape) if shape is None else shape
     if hasattr(x, "new_empty"):
         return x.new_empty(shape, dtype=dtype or x.dtype)
@@ -27,7 +28,7 @@ def new_like(x, shape=None, dtype=None):
 
 
 def room_of(batch, q_len, heads, kv_heads, lists, window=0, **tiles):
-    """Returns the struct attn_decode_plan_sizes of a plan of any lengths."""
+    """Returns the struct attn_decode_plan_sizes of a plan: the sizes that suffice for all lengths of sequences."""
     shape = ffi.new("struct attn_decode_plan_shape *", {
         "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
         "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window, **tiles})
@@ -37,16 +38,15 @@ def room_of(batch, q_len, heads, kv_heads, lists, window=0, **tiles):
 
 
 def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
-    """Returns the room of a plan of any lengths: (work items, partials, partial rows)."""
+    """Returns (work items, partials, partial rows) of a plan, numbers that suffice for all lengths of sequences."""
     sizes = room_of(batch, q_len, heads, kv_heads, lists, window)
     return sizes.work_items, sizes.partials, sizes.partial_rows
 
 
 class Split:
-    """This says how the keys of a decode step are best split: `lists` workgroups (0: each sequence and
-    kv head is one), the planner's costs, and whether one launch adds up the parts. `tuned`: `attnc
-    tune` found it for the op's pack; else it is a list for each compute unit. `q_tile`: query tokens of
-    a tile, of a planned prefill."""
+    """The best way to split the keys of a decode step: `lists` workgroups (0: each sequence and KV head is one),
+    the planner's costs, and whether one launch adds up the parts. `tuned`: `attnc tune` found it for the op's pack;
+    False: there is a list for each compute unit. `q_tile`: query tokens of a tile, in a planned prefill."""
 
     def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False, q_tile=0):
         self.lists, self.item_cost, self.merge_rate = lists, item_cost, merge_rate
@@ -54,9 +54,9 @@ class Split:
 
 
 def choose_split(op, batch, kv_len=0, tokens=0, window=0):
-    """The Split for a decode, mla_decode or planned prefill op and a step of `batch` sequences with about `kv_len` keys
-    each; 0 leaves either open. `tokens`: of a planned prefill, query tokens of all sequences. `window`: of one whose mask is a
-    window, keys that a query sees."""
+    """Returns the Split for a step of a decode, mla_decode or planned prefill op. The step has `batch` sequences
+    with about `kv_len` keys each; 0: unknown. `tokens`: query tokens of all sequences, in a planned prefill.
+    `window`: keys that a query sees, in a planned prefill with a window."""
     step = ffi.new("struct attn_decode_step *", {
         "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len,
         "tokens": tokens, "window": window})
@@ -78,10 +78,10 @@ def choose_parts(op, rows, keys):
 
 
 class Lists:
-    """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
-    results of heads x head_dim_v among them. With q_tile sequences are planned as tiles of q_tile
-    query tokens; a batch has at most `tokens` of them. The plan kernel fills them, in the stream, so
-    that a captured graph plans anew in each replay."""
+    """The tensors of a plan on the device, for at most `batch` sequences, and the memory of partial results [rows,
+    heads, head_dim_v]. With q_tile sequences are planned as tiles of q_tile query tokens; a batch then has at most
+    `tokens` query tokens. plan() launches the plan kernel on a stream, so that each replay of a captured graph
+    plans anew."""
 
     def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
                  item_cost=0, merge_rate=0, q_tile=0, tokens=0, window_right=0):
@@ -103,7 +103,7 @@ class Lists:
         self.partial_lse = device.empty((rows, heads), "float32")
 
     def of(self, batch):
-        """The tensors for a batch of this many sequences."""
+        """Returns the plan's tensors by name, with the sizes for `batch` sequences."""
         if batch > self.batch:
             raise AttnError("ATTN_BAD_ARGUMENT",
                             f"a batch of {batch} sequences, planned for at most {self.batch}")
@@ -123,7 +123,7 @@ class Lists:
 
 
 def mask_of(mask, window_left, chunk):
-    """Returns the mask that these arguments select, and the call's numbers for it."""
+    """Returns (the mask that these arguments select, the numbers of a call with this mask by name)."""
     if (window_left >= 0) + (chunk > 0) + (mask not in ("causal", "window", "chunk")) > 1:
         raise AttnError("ATTN_BAD_ARGUMENT",
                         f"mask {mask}, window_left {window_left} and chunk {chunk} exclude each other")
@@ -222,8 +222,8 @@ class BatchDecode:
         return self._run(layer, q, out, lse, (k_cache, v_cache, k_scale, v_scale, sinks, q_scale), at)
 
     def launcher(self):
-        """run(q, k_cache, v_cache, out, stream), of the stream's number, where that is all there is to
-        say: for callers who pay for each argument, as PyTorch's operators do."""
+        """Returns a fast function run(q, k_cache, v_cache, out, stream) for layers without further tensors;
+        `stream` is a hipStream_t as a number. PyTorch's operators use it."""
         layers, run = self._layers, self.run
 
         def launch(q, k_cache, v_cache, out, at):
@@ -237,7 +237,7 @@ class BatchDecode:
         return launch
 
     def _run(self, layer, q, out, lse, fixed, at):
-        """A layer that is new, or whose tensors were not given or are of another shape."""
+        """Runs a layer that is new, or whose outputs were not given, or whose tensors have another shape."""
         out, lse = outputs(self, q, out, lse)
         moving = (out, lse) if self.lse else (out,)
         if layer is None or not layer[6](at, q, *moving):
@@ -249,8 +249,8 @@ class BatchDecode:
         return (out, lse) if self.lse else out
 
     def _learn(self, q, out, lse, fixed):
-        """A layer that was not seen before: its launches, bound. A layer of other tensors each time
-        is not kept for ever."""
+        """Binds the launches of a layer that was not seen before, and keeps them. At LAYERS layers all others are
+        dropped, so that callers with new caches in each call do not use up memory."""
         if len(self._layers) >= LAYERS:
             self._layers.clear()
         decode, combine = self._bind(q, out, lse, fixed)

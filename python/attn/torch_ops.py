@@ -18,14 +18,13 @@ from attn import _ops
 from attn._native import AttnError
 
 _registered = {}
-_layers = {cls: {} for cls in _ops.OPS}  # of each class
+_layers = {cls: {} for cls in _ops.OPS}  # {class: {number of register(): op}}
 _planned = {}  # run() of those that have it, as a function of q, k, v, out and a stream's number
 _library = torch.library.Library("attn", "DEF")
 
 
 def register(op):
-    """A number for an op, or a BatchDecode or BatchPrefill, which lives from now on until
-    forget()."""
+    """Returns a number for an op, a BatchDecode or a BatchPrefill, which stays alive until forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
     _layers.setdefault(op.__class__, {})[number] = op
@@ -37,7 +36,7 @@ def register(op):
 
 
 def forget(number):
-    """The op of a number is no longer needed: no graph with it may be replayed later."""
+    """Releases the op of a number of register(). No graph with the op may be replayed later."""
     del _layers[_registered.pop(number).__class__][number]
     _planned.pop(number, None)
 
@@ -62,7 +61,7 @@ KINDS = {int: "int", float: "float", bool: "bool", tuple: "int[]"}
 
 
 def schema(cls):
-    """The operator's schema: each tensor that is written has an alias of its own."""
+    """Returns the operator's schema, in which each tensor that is written has an alias set of its own."""
     defaults = cls.__call__.__wrapped__.__kwdefaults__
     alias = {name: f"(a{i}!)" for i, name in enumerate(cls.WRITTEN)}
     rows = [f"Tensor{alias.get(name, '')}? {name}=None" for name in cls.SLOTS]
@@ -77,7 +76,7 @@ def _implement(name, on_cpu, on_gpu, meta):
     for key, launch in (("CPU", on_cpu), ("CUDA", on_gpu)):
         _library.impl(name, launch, key)
     _library.impl(name, meta, "Meta")
-    if torch.__version__.startswith("1."):  # whose dispatcher does not fall through there
+    if torch.__version__.startswith("1."):  # whose dispatcher has no fall-through for this key
         _library.impl(name, meta, "AutogradMeta")
 
 

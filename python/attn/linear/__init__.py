@@ -17,8 +17,8 @@ from attn.linear import _launches as plans
 
 
 def use(*packs, state_layout="v_major", device=None, hip=None, ordinal=0):
-    """The packs whose kernels serve the calls on a GPU, and the order of a head's state in the pools
-    of fused_recurrent_gated_delta_rule: "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
+    """Sets the packs whose kernels serve the calls on a GPU. state_layout is the order of a head's state in the
+    pools of fused_recurrent_gated_delta_rule: "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
     c.use(*packs, device=device, hip=hip, ordinal=ordinal)
     l.layouts[ordinal if device is None else device.ordinal] = state_layout
 
@@ -122,7 +122,8 @@ def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_sta
 
 
 def _tied(call, x, axes, name):
-    """A tensor's numbers of heads, where it repeats them over its last dimensions by strides of 0."""
+    """Returns x without its last `axes` dimensions, over which it must repeat by strides of 0. Refuses other
+    tensors; `name` is x in the message."""
     for _ in range(axes):
         if x.shape[-1] > 1 and c.strides(x)[-1] != 0:
             raise NotServed(call, f"{name} of its own for each element of a head")
@@ -179,7 +180,8 @@ def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplu
 
 
 def _states_of(x, like, shape, name):
-    """A copy of initial states in a type, or zeros where there are none."""
+    """Returns a copy of the initial states x in the type `name`. If x is None: zeros of this shape on the device of
+    `like`."""
     if x is None:
         states = new_like(like, shape, name)
         c.zero(states)

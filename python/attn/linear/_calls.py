@@ -43,7 +43,7 @@ def indices(x):
 
 
 def given(**tensors):
-    """Returns the tensors that are there, as float32."""
+    """Returns the arguments that are not None, as float32."""
     return {name: c.cast(t, "float32") for name, t in tensors.items() if t is not None}
 
 
@@ -66,7 +66,7 @@ def aligned(rows):
 
 
 def there(**tensors):
-    """Returns the arguments that are not None."""
+    """Returns the arguments that are not None, unchanged."""
     return {name: t for name, t in tensors.items() if t is not None}
 
 
@@ -82,7 +82,7 @@ def steps(slots):
 
 
 def recurrence(slots, cu_seqlens, accepted, longest):
-    """Returns the tensors and numbers that all recurrences have."""
+    """Returns the tensors and numbers that all recurrences take."""
     return there(state_slots=steps(slots), cu_seqlens=indices(cu_seqlens), accepted=indices(accepted),
                  max_seqlen=longest)
 

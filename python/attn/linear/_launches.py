@@ -6,7 +6,8 @@ from attn.aiter import _common as c
 
 
 def longest(x, cu_seqlens):
-    """Returns a bound of the tokens of a sequence: the exact one where no GPU has to be waited for."""
+    """Returns an upper bound of the tokens of a sequence: the exact maximum if cu_seqlens is in host memory, else
+    all tokens, so that no GPU is waited for."""
     return x.shape[0] if getattr(cu_seqlens, "is_cuda", False) else int((cu_seqlens[1:] - cu_seqlens[:-1]).max())
 
 
@@ -30,7 +31,7 @@ def plan(s, op, result, desc, **numbers):
 
 
 def ops_of(makers):
-    """Returns the ops that functions make, or none where the packs lack a kernel for one."""
+    """Returns the ops that the functions `makers` return; an empty list if the packs lack a kernel for one."""
     try:
         return [make() for make in makers]
     except AttnError as e:
