@@ -36,7 +36,8 @@ def library_path():
 
 
 def option_text(options):
-    """The text of HIPSIM for options by name; True and False are on and off."""
+    """Returns the value of the environment variable HIPSIM for options by name; True and False become on and
+    off."""
     words = {True: "on", False: "off"}
     for key, value in options.items():
         if "," in str(value):
@@ -76,11 +77,11 @@ class Library:
         self.call("hipHostRegister", ctypes.c_void_p(address), ctypes.c_size_t(size), 0)
 
     def unregister(self, address):
-        """Takes registered host memory from kernels again."""
+        """Ends the access of kernels to registered host memory."""
         self.call("hipHostUnregister", ctypes.c_void_p(address))
 
     def known(self, address):
-        """True if the address belongs to memory that HIP has allocated or registered."""
+        """True if the address is in memory that HIP has allocated or registered."""
         base, size = ctypes.c_void_p(), ctypes.c_size_t()
         unknown = self.hip.hipMemGetAddressRange(ctypes.byref(base), ctypes.byref(size), ctypes.c_void_p(address))
         if unknown:
@@ -121,5 +122,5 @@ class Library:
 
 @functools.lru_cache(None)
 def library():
-    """The process's simulator."""
+    """Returns the process's Library, which is loaded once."""
     return Library(library_path())

@@ -14,7 +14,7 @@ BUILDS_FROM = (3, 4)
 
 
 def storage(x):
-    """(address, bytes) of all the memory that a CPU tensor is a view of; None if it has none."""
+    """Returns (address, bytes) of all the memory that a CPU tensor is a view of; None if it has no memory."""
     whole = x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage()
     size = whole.nbytes()
     return (whole.data_ptr(), size) if size else None

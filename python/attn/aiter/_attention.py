@@ -12,7 +12,7 @@ FP8_SCALED = "fp8 tensors have scales: flash_attn_varlen_fp8_pertensor_func take
 
 
 def mask_of(call, causal, window):
-    """(mask, window_left, window_right) of AITER's causal and window_size."""
+    """Returns (mask, window_left, window_right) for AITER's causal and window_size."""
     left, right = window[0], window[1]
     if len(window) > 2 and window[2]:
         raise NotServed(call, f"the first {window[2]} tokens are to stay visible: no kernel has that")
@@ -36,9 +36,10 @@ def numbers(scale, cap, mask, left, right):
 
 
 def alibi_of(call, slopes, mask="none", lse=False, sinks=None):
-    """The hook for ALiBi slopes, [query heads] of float32 or rows of them that are one: "alibi", of examples/hooks/alibi.c. A
-    bias is -slope * |query's own key - key|, as AITER's documentation has it. With a causal mask some
-    of its kernels add slope * key: the same output, but an LSE and shares of sinks of their own."""
+    """Returns the name of the hook for ALiBi slopes, "alibi" (examples/hooks/alibi.c); None without slopes. Slopes
+    are float32 [query heads], or equal rows of them by a stride of 0. A bias is -slope * |query's own key - key|,
+    as AITER's documentation has it. Refuses slopes beside a causal mask with an LSE or sinks: some of AITER's
+    kernels then add slope * key, which changes these two."""
     if slopes is None:
         return None
     rows = slopes.shape[0] > 1 and c.strides(slopes)[0] != 0 if slopes.ndim == 2 else slopes.ndim != 1
@@ -51,12 +52,13 @@ def alibi_of(call, slopes, mask="none", lse=False, sinks=None):
 
 
 def slopes_at(op, slopes):
-    """hook_arg of slopes that alibi_of() takes."""
+    """Returns hook_arg, the address of slopes that alibi_of() accepts."""
     return c.pointer(op, slopes[0] if slopes.ndim == 2 else slopes)
 
 
 def made_of(call, q, q_descale, out, keys):
-    """The dtype of an output, and what prefill takes for fp8 queries: nothing for others. `keys` is a cache of keys."""
+    """Returns the dtype of the output, and prefill's argument q_descale for fp8 queries; no argument for others.
+    `keys` is a cache of keys."""
     if c.dtype(q) != "fp8":
         c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
         check_q(call, q)
@@ -67,8 +69,8 @@ def made_of(call, q, q_descale, out, keys):
 
 
 def q_scales_of(call, q, q_scale, out, keys):
-    """The dtype of decode's output, fields of its descriptor and its scales of fp8 queries: one, or
-    one for each query and head, [queries, heads, 1]."""
+    """Returns (dtype of decode's output, fields of its descriptor, scales of fp8 queries or None). Scales are one,
+    or one for each query and head, [queries, heads, 1]."""
     if c.dtype(q) == "fp8" and q_scale is not None and c.count(q_scale) > 1:
         shape = (*q.shape[:2], 1)
         if tuple(q_scale.shape) != shape:
@@ -147,7 +149,8 @@ def flash_attn_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, caus
 
 def of_fp8(call, q, k, v, descales, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, cap=0.0, causal=False,
            window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None):
-    """Packed sequences of fp8: an output of bf16, and with `lse` [heads, queries] a pair."""
+    """Launches prefill of packed sequences of fp8. Returns the output of bf16, or with `lse`, memory for an LSE
+    [heads, queries], a pair of both."""
     if any(c.dtype(x) != "fp8" for x in (q, k, v)):
         raise NotServed(call, f"q, k and v are {c.dtype(q)}, {c.dtype(k)} and {c.dtype(v)}, not fp8")
     mask, left, right = mask_of(call, causal, window)
@@ -187,7 +190,7 @@ def flydsl_flash_attn_fp8_func(q, k, v, *, softmax_scale=None, causal=True, num_
     if return_lse:
         sums = c.floats(q, (batch, heads, n) if dense else (heads, q.shape[0])) if lse is None else lse
     rows = sums
-    if dense and return_lse:  # the kernel's is [heads, queries]
+    if dense and return_lse:  # the kernel writes [heads, queries]
         rows = c.floats(q, (heads, q.shape[0]))
     of_fp8(call, q, k, v, scales, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, longest, causal=causal, scale=softmax_scale,
            out=made_out, lse=rows)
@@ -278,7 +281,8 @@ def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False, made=None):
 
 
 def values_as_stored(k, v):
-    """The kernels of asm know one layout of values, whatever dimensions engines give them."""
+    """Returns v as the kernels' one layout [page, head, token / x, D, x], whichever dimensions an engine gives this
+    memory."""
     if k.ndim == 5 and v.ndim == 4:
         x = k.shape[4]
         return c.view(v, v.shape[0], v.shape[1], v.shape[3] // x, v.shape[2], x)
@@ -342,7 +346,7 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
         **numbers(softmax_scale, 0.0, mask, left, 0)), batch, int(max_context_partition_num) or None)
 
 
-DECODE_QUERIES = 8  # more queries of a sequence are prefill's, where both could do it
+DECODE_QUERIES = 8  # most queries of a sequence that decode computes; prefill computes longer ones
 
 
 def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k,

@@ -9,7 +9,8 @@ KEYS, VALUES, COLUMNS = (0, 2, 3, 1, 4, 5), (0, 2, 1, 3, 4, 5), (0, 2, 3, 1, 4) 
 
 
 class Blocks:
-    """Copies of the blocks of a batch: of the i-th sequence i * n to i * n + n - 1, as its tokens come to them."""
+    """The blocks that a batch writes. Copies i * n to i * n + n - 1 are of the blocks of sequence i, in the order
+    of its tokens. slots is [batch, length], n the most blocks of a sequence, size the tokens of a block."""
 
     def __init__(self, slots, n, size):
         batch, there, block = slots.shape[0], slots >= 0, slots // size
@@ -19,7 +20,7 @@ class Blocks:
         ids = c.scattered(batch, n + 1, c.where(there, own, n), block)[:, :n].reshape(-1)
         first = c.arange(slots, batch, "int64")[:, None] * n
         self.slots = c.where(there, (first + own) * size + slots % size, -1)
-        # A copy that no token needs is one of another's block, and goes back as that one does.
+        # An unused copy is written back as the first used copy, to the same block with the same contents.
         used, at = ids >= 0, c.arange(slots, batch * n, "int64")
         self.source = c.where(used, at, c.cast(used, "int64").argmax(0))
         self.ids = c.most(ids, 0)
@@ -32,14 +33,15 @@ class Blocks:
 
 
 def as_page(pages, order):
-    """Copies of blocks [n, pages of a block, ...] as one page each."""
+    """Returns copies of blocks [n, pages of a block, ...] as one page each. `order` of the dimensions puts the
+    pages of a block directly before the tokens of a page."""
     x = c.dense(c.permute(pages, order))
-    tokens = order.index(1)  # the pages of a block are in front of what they have in order
+    tokens = order.index(1)  # the tokens' dimension, together with the pages'
     return c.view(x, *x.shape[:tokens], x.shape[tokens] * x.shape[tokens + 1], *x.shape[tokens + 2:])
 
 
 def as_pages(page, order, shape):
-    """The way back, to copies of this shape."""
+    """Reverses as_page(). Returns copies of blocks of this shape."""
     wide = c.view(page, *(shape[i] for i in order))
     return c.permute(wide, [order.index(i) for i in range(len(order))])
 

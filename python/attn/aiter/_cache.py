@@ -18,7 +18,8 @@ def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, 
 
 
 def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
-    """Scales for a cache of the type that the call names: none for the model's own."""
+    """Returns the scales for a cache of the type kv_cache_dtype: (None, None) for a type of 16 bits. Refuses a
+    cache of another type."""
     stored, plain = c.dtype(key_cache), kv_cache_dtype in ("auto", "bf16", "bfloat16", "half", "float16")
     if not plain and kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         raise NotServed(call, f"kv_cache_dtype {kv_cache_dtype!r}")
@@ -29,8 +30,7 @@ def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
 
 def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale=None,
                       v_scale=None, asm_layout=False):
-    """New tokens into SHUFFLE pages, or without asm_layout into those with values [page, head, D,
-    token]."""
+    """Writes new tokens to SHUFFLE pages, or without asm_layout to pages with values [page, head, D, token]."""
     call = "reshape_and_cache"
     k_scale, v_scale = typed(call, key_cache, kv_cache_dtype, k_scale, v_scale)
     if asm_layout:
@@ -39,8 +39,8 @@ def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache
 
 
 def as_shuffled(key_cache, value_cache):
-    """With asm_layout the memory of values is [page, head, token / x, D, x], also where an engine
-    has given it four dimensions."""
+    """Returns the values as [page, head, token / x, D, x], the order of their memory with asm_layout. Engines may
+    give this memory four dimensions."""
     if value_cache.ndim == 4 and key_cache.ndim == 5:
         pages, heads, dim, page = value_cache.shape
         x = key_cache.shape[4]
@@ -137,8 +137,8 @@ def as_pages(k, v):
 
 def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_lse, output_lse=None,
                       prefill_tokens_with_context=None, output_scale=None):
-    """Attention over two sets of keys becomes that over both. Tokens from
-    prefill_tokens_with_context on have no prefix: theirs is the suffix."""
+    """Merges the attention over two sets of keys. Tokens from prefill_tokens_with_context on have no prefix: their
+    output is the suffix's."""
     call = "merge_attn_states"
     tokens, heads, dim = output.shape
     n = tokens if prefill_tokens_with_context is None else int(prefill_tokens_with_context)
@@ -166,14 +166,15 @@ def heads_of(x, heads, dim):
 
 
 def of_kind(call, cache, kind):
-    """Quantised pages need the scales that the call works out."""
+    """Refuses quantised pages whose scales are not of `kind`, the kind that the call computes."""
     if cache.desc.dtype in ("fp8", "int8") and cache.desc.scale != kind:
         raise NotServed(call, f"the cache is {cache.desc.dtype}, without scales of a {kind}")
 
 
 def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weights=(None, None),
          eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0, mrope=None, sections=(), gate=None):
-    """With `gate` each head of q is followed by its output gate, which goes there."""
+    """Launches rope_qk_norm_cache. With `gate` each head of q is followed by an output gate, which is copied to
+    `gate`."""
     own, three = c.dtype(q), {} if mrope is None else {"sections": tuple(int(n) for n in sections)}
     fp8_out = q_out is not None and c.dtype(q_out) == "fp8"
     short = c.dtype(table) != "f32"
@@ -196,8 +197,8 @@ def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, nu
                                            eps, qw, kw, cos_sin_cache, is_neox_style, pos_ids,
                                            k_cache, v_cache, slot_mapping, kv_cache_dtype, k_scale,
                                            v_scale):
-    """RMS norm of each head of q and k and their rotation, in place; k and v into SHUFFLE pages,
-    fp8 with a scale per token and head that is worked out."""
+    """Norms each head of q and k by its RMS and rotates it, in place. Writes k and v to SHUFFLE pages, as fp8 with
+    a scale per token and head that the call computes."""
     call = "fused_qk_norm_rope_cache_quant_shuffle"
     s = c.session(q)
     q, k, v = (heads_of(x, n, head_dim) for x, n in ((q, num_heads_q), (k, num_heads_k),
@@ -215,9 +216,9 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(qkv, num_heads_q, num_heads_k, 
                                                  k_cache, v_cache, slot_mapping, cu_q_len,
                                                  kv_cache_dtype, k_scale, v_scale,
                                                  max_tokens_per_batch=0):
-    """The same of packed q, k, v, with a scale for each page and KV head, [pages, KV heads]. It
-    begins anew with a page's first token and only grows from there; what the page holds is then
-    rounded again. Tokens of a sequence follow each other, as cu_q_len has them."""
+    """Like fused_qk_norm_rope_cache_quant_shuffle() for packed q, k, v, with a scale for each page and KV head,
+    [pages, KV heads]. A page's first token sets its scale. Later tokens can only raise the scale; numbers that the
+    page has are then rounded again. Tokens of a sequence are adjacent, as cu_q_len has them."""
     call = "fused_qk_norm_rope_cache_block_quant_shuffle"
     s = c.session(qkv)
     qkv = heads_of(qkv, num_heads_q + num_heads_k + num_heads_v, head_dim)
@@ -237,8 +238,8 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
                                                slot_mapping, per_tensor_k_scale, per_tensor_v_scale,
                                                k_out, v_out, return_kv, use_shuffle_layout,
                                                block_size, x, rotary_dim=0):
-    """The same of packed q, k, v, to q_out; NHD or SHUFFLE pages, fp8 with a scale per tensor. With
-    return_kv k and v also go to k_out and v_out, or to the one that is given."""
+    """Norms and rotates packed q, k, v; q goes to q_out, k and v to NHD or SHUFFLE pages, as fp8 with a scale per
+    tensor. With return_kv k and v also go to k_out and v_out, or to the one that is given."""
     packed("fused_qk_norm_rope_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
@@ -250,8 +251,9 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positio
                                                    eps, q_out, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
                                                    per_tensor_v_scale, k_out, v_out, return_kv, use_shuffle_layout,
                                                    block_size, x, rotary_dim=0, gemma_norm=False):
-    """The same with three positions [3, tokens]; mrope_section_ has the number of rotated pairs of each. A block_size of 0
-    means caches [slots, KV heads, D]. With gemma_norm the factor is 1 + weight."""
+    """Like fused_qk_norm_rope_cache_pts_quant_shuffle(), with three positions [3, tokens]; mrope_section_ has the
+    number of rotated pairs of each. A block_size of 0 means caches [slots, KV heads, D]. With gemma_norm the factor
+    is 1 + weight."""
     packed("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
            (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
            (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,

@@ -44,7 +44,7 @@ class Session:
         return op
 
     def has(self, kind, **desc):
-        """Returns whether a pack has a kernel for it."""
+        """True if a pack has a kernel for the descriptor."""
         key = (kind, tuple(desc.items()))
         if key in self.ops:
             return True
@@ -353,7 +353,8 @@ def beside(a, b):
 
 
 def near(s, x, like):
-    """A scale that an engine has in the host's memory, where `like` is: copied once, and again when it is written."""
+    """Returns a scale on the device of `like`. One in the host's memory is copied once, and again after it was
+    written."""
     if x is None or not getattr(like, "is_cuda", False) or getattr(x, "is_cuda", True):
         return x
     return s.made.of("near", (x,), lambda a: a.to(like.device))
@@ -398,7 +399,8 @@ def sinks_of(s, sinks):
 
 
 def scalar(call, name, scale):
-    """One scale for all: [1], or what is expanded from it, as engines have it."""
+    """Returns a scale of a whole tensor with one element: [1] for one number, or for a tensor that is expanded from
+    it. Refuses several numbers."""
     if count(scale) == 1:
         return view(scale, 1)
     if all(st == 0 for st in (scale.stride() if is_torch(scale) else scale.strides)):
@@ -407,7 +409,7 @@ def scalar(call, name, scale):
 
 
 def refuse(call, **rows):
-    """Arguments in a form that is not served: name=(whether it is, why not)."""
+    """Raises NotServed if an argument is in a form that is not served: name=(True for such a form, the reason)."""
     for name, (bad, why) in rows.items():
         if bad:
             raise NotServed(call, f"{name}: {why}")
@@ -500,7 +502,8 @@ def places(x):
 
 
 def lens_of_pages(indptr, last_page_lens, page):
-    """Keys of each sequence, of the pages that it has and what its last one holds."""
+    """Returns the keys of each sequence, int32: its pages in the list `indptr` are full, except that the last one
+    has last_page_lens tokens."""
     pages = indptr[1:] - indptr[:-1]
     if page == 1:
         return cast(pages, "int32")

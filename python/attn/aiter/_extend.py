@@ -21,7 +21,8 @@ def cut(mask, mask_indptr, rows, keys, skipped, wanted, room):
 
 
 def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix, room):
-    """prefill's arguments for the prefix, and for the new tokens: a row of an engine's mask has both."""
+    """Returns prefill's arguments of the mask for the prefix, and those for the new tokens. A row of an engine's
+    mask has both parts; skip_prefix: the first is {}, no mask."""
     mask = c.reinterpret(c.view(custom_mask, -1), "uint8")
     starts = c.cast(mask_indptr[:q_lens.shape[0]], "int64")
     q_lens, prefixes = c.cast(q_lens, "int64"), c.cast(prefixes, "int64")

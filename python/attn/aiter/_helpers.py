@@ -14,12 +14,12 @@ logger = logging.getLogger("aiter")
 
 
 class ActivationType(enum.IntEnum):
-    """AITER's csrc/include/aiter_enum.h."""
+    """Numbers of activations, as in AITER's csrc/include/aiter_enum.h."""
     No, Silu, Gelu, Swiglu, Situv2 = -1, 0, 1, 2, 3
 
 
 class QuantType(enum.IntEnum):
-    """AITER's csrc/include/aiter_enum.h."""
+    """Numbers of kinds of scales, as in AITER's csrc/include/aiter_enum.h."""
     No, per_Tensor, per_Token, per_1x32, per_1x128, per_128x128, per_256x128, per_1024x128 = range(8)
 
 

@@ -67,7 +67,7 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
 
 
 def row_ends(lens, next_n):
-    """Keys that each of next_n queries of a sequence sees."""
+    """Returns the number of keys that each of next_n queries of a sequence sees."""
     lens = c.cast(lens, "int32")
     if next_n == 1:
         return lens
@@ -105,7 +105,7 @@ def top_k_per_row_prefill(logits, rowStarts, rowEnds, indices, values, numRows, 
 
 def top_k_per_row_decode(logits, next_n, seqLens, indices, numRows, stride0, stride1, k=2048,
                          stable=False):
-    """The same, where row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
+    """Like top_k_per_row_prefill(), where row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
     select("top_k_per_row_decode", logits, None, row_ends(seqLens[:numRows // next_n], next_n), indices,
            None, numRows, k, stride0, stride1)
 

@@ -136,7 +136,7 @@ class After(importlib.abc.Loader):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Answers for `aiter`, and waits for torch to define the operators."""
+    """Finds `aiter` and its modules. When torch is imported, registers the operators."""
 
     def __init__(self):
         self.real, self.placeholders = True, False
@@ -144,11 +144,13 @@ class Finder(importlib.abc.MetaPathFinder):
         self.looking = threading.local()  # see busy()
 
     def busy(self):
-        """Returns the names that this thread requests from other finders. Import hooks among them request from all again."""
+        """Returns the names that this thread looks up in other finders. find_spec() finds none of them, since
+        import hooks among these finders search all finders again."""
         return vars(self.looking).setdefault("names", set())
 
     def others(self, name, path, target):
-        """The spec that the other finders have; None of a folder without code, which an engine's checkout may be."""
+        """Returns the spec that the other finders have, or None. A folder without code, such as an engine's
+        checkout, is None."""
         names = self.busy()
         names.add(name)
         try:
@@ -210,7 +212,8 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def after(spec, action):
-    """A spec whose module gets an action after it has been run; None of None."""
+    """Returns a module's spec, changed to call `action` with the module after the module has run; None stays
+    None."""
     if spec is not None and not isinstance(spec.loader, After):
         spec.loader = After(spec.loader, action)
     return spec

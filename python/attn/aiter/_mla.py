@@ -63,7 +63,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
         starts, lens = c.arange(starts, batch + 1) * topk, c.least(lens, topk)
     s, desc, call_args, final = latent_call(call, q, kv_buffer, o, qo_indptr, starts, kv_indices, lens, max_seqlen_q,
                                             sm_scale, q_scale, kv_scale, return_lse, causal)
-    if cp_world_size != 1 and causal:  # without a mask it is of no account where a key stands
+    if cp_world_size != 1 and causal:  # without a mask the positions of keys do not matter
         desc["sharded"] = True
         call_args.update(shards=int(cp_world_size), shard=int(cp_rank), context_lens=c.cast(
             g_kv_indptr[1:batch + 1] - g_kv_indptr[:batch], "int32"))
@@ -84,7 +84,8 @@ QUERIES = 64  # of a sequence, at most, in a launch of mla_decode
 
 
 def lengths_for(longest):
-    """Numbers of queries for which a kernel may be: of all of a sequence first, and then of pieces of it."""
+    """Returns the queries of a sequence for which a kernel may be, in order of preference: all of a sequence, then
+    pieces."""
     return [longest] * (longest <= QUERIES) + [n for n in (QUERIES, 32, 16, 8, 4, 2, 1) if n < longest]
 
 
@@ -177,7 +178,7 @@ def unified_attention_sparse_mla(q, kv, out, cu_seqlens_q, max_seqlen_q, seqused
 
 
 def same(a, b):
-    """Returns whether two tensors are one, or neither is there."""
+    """True if two tensors have the same address, or both are None."""
     return a is b or (a is not None and b is not None and c.address(a) == c.address(b))
 
 
@@ -346,8 +347,8 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
                                   work_info_set, work_indptr, reduce_indptr, reduce_final_map,
                                   reduce_partial_map, page_size=1, kv_granularity=16, max_seqlen_qo=1,
                                   dtype_q=None, dtype_kv=None, num_reject_tokens=None):
-    """The next draft's plan, of one query a sequence, its own row, and of the lengths that the pages
-    hold now: made anew, whatever the lists held."""
+    """Makes the plan of the next draft from scratch: one query a sequence, which is its own row, over the lengths
+    that the pages hold now."""
     get_mla_metadata_v1(None, seqlens_kv_indptr[:seqlens_qo_indptr.shape[0]], kv_last_page_lens,
                         num_heads_per_head_k, num_heads_k, is_causal, work_metadata_ptrs, work_info_set,
                         work_indptr, reduce_indptr, reduce_final_map, reduce_partial_map, page_size,
@@ -362,13 +363,14 @@ def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=2
 
 
 def remember(plan, what):
-    """Keeps what the launches of a plan have to know: whether they are to write an LSE, or the topk of rows. It is known by
-    where a tensor of it lies, as engines pass views of their buffers; whoever fills one for another plan says so here."""
+    """Records what launches of a plan need: whether they write an LSE, or the topk of rows. The key is the address
+    of a tensor of the plan, since engines pass views of their buffers. A call that fills this tensor for another
+    plan records anew."""
     a.any_session().plans[c.address(plan)] = what
 
 
 def recall(plan):
-    """Returns what remember() was told of a tensor, or None of another one."""
+    """Returns what remember() recorded for a tensor; None if nothing."""
     return a.any_session().plans.get(c.address(plan))
 
 
@@ -412,7 +414,7 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
         c.refuse(call, splitLse=(need and lse is None, f"{tokens} rows are needed"))
     desc["lse"] = lse is not None
     if lse is None and need is None and splitLse is not None:
-        c.fill(splitLse, NO_NUMBER)  # which an LSE becomes that is asked for all the same
+        c.fill(splitLse, NO_NUMBER)  # no kernel writes an LSE here: NaN shows if one is read
     a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, desc["lse"], None,
               dict(cache.tensors(), q_descale=scales[0], kv_indptr=starts, kv_indices=kv_page_indices,
                    kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale}, lse=lse)
@@ -437,7 +439,7 @@ def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, 
 
 
 def latent_desc(call, q, kv_cache, k_scale, latent, **more):
-    """The descriptor of mla_rope_cache, the cache [pages, P, 1, D], and its scale."""
+    """Returns the descriptor of mla_rope_cache, the cache as [pages, P, 1, D], and its scale."""
     own, stored = c.dtype(q), c.dtype(kv_cache)
     if kv_cache.ndim == 3:
         kv_cache = kv_cache[:, :, None]
@@ -451,18 +453,19 @@ def latent_desc(call, q, kv_cache, k_scale, latent, **more):
 
 
 def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
-    """Latents and rotated keys, side by side, into a cache of rows."""
+    """Writes latents and rotated keys, side by side, to a cache of rows."""
     call = "concat_and_cache_mla"
     _, scale = typed(call, kv_cache, kv_cache_dtype, scale, scale)
     rows_alone(call, kv_c, k_pe, kv_cache, slot_mapping, scale)
 
 
 def rows_alone(call, kv_c, k_pe, kv_cache, slots, scale, rotation=None, more=None):
-    """Rows into the cache, without queries; `rotation` is of the descriptor, `more` are arguments of it."""
+    """Writes rows into the cache, without queries. `rotation` has fields of the descriptor, `more` arguments for
+    them."""
     tokens = min(kv_c.shape[0], slots.shape[0])
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
     desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1, **(rotation or {}))
-    # The op also passes a query's rotated part on: here it has one of no account.
+    # The op also copies a query's rotated part, which is not used here.
     unused = c.new_like(k_pe, (tokens, 1, k_pe.shape[1]))
     c.zero(unused)
     c.session(kv_c).op("mla_rope_cache", **desc)(
@@ -471,7 +474,8 @@ def rows_alone(call, kv_c, k_pe, kv_cache, slots, scale, rotation=None, more=Non
 
 
 def plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled):
-    """The scale of a cache [slots, 1, latent + rope], if a call of Triton's has one that is served."""
+    """Returns the scale of a cache [slots, 1, latent + rope] for a call of a Triton module, or None without
+    apply_scale. Refuses forms that are not served."""
     c.refuse_bytes(call, kv_cache, "fp4")
     stored, scale = c.dtype(kv_cache), k_scale if apply_scale else None
     c.refuse(call, shuffled_kv_cache=(shuffled, "latent caches of fragments, [page, 1, P / 16, ...], are not written"),
@@ -530,8 +534,8 @@ def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_m
 def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out, slot_mapping,
                                        k_scale, q_scale, positions, cos_cache, sin_cache, is_neox,
                                        is_nope_first, compute_all_q_rope=False):
-    """Rotation of q_pe and k_pe, queries side by side in q_out, rows into the cache. Tokens without
-    a slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
+    """Rotates q_pe and k_pe. Writes queries with both parts side by side to q_out, and rows to the cache. Tokens
+    without a slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
     call = "fused_qk_rope_concat_and_cache_mla"
     c.refuse(call, is_nope_first=(not is_nope_first, "the latent comes first"))
     tokens, s = min(q_nope.shape[0], slot_mapping.shape[0]), c.session(q_nope)

@@ -21,7 +21,8 @@ def pages_of(call, cache, kv_cache_dtype, layout):
 
 def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_cache_dtype, layout, cap,
               k_scale, v_scale, window=0, longest=0):
-    """Every sequence has one query, its own row of `query`."""
+    """Launches decode of sequences with one query each: query i belongs to sequence i. `table` has the arguments of
+    the page table, `most` the workgroups for a sequence."""
     a.check_q(call, query)
     c.refuse(call, logits_soft_cap=(slopes is not None and cap, "with alibi_slopes: AITER caps what has the bias"))
     batch, kv_lens = kv_lens.shape[0], c.cast(kv_lens, "int32")
@@ -111,7 +112,7 @@ def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache,
                            kv_page_indices, kv_last_page_lens, block_size, max_num_partitions,
                            alibi_slopes, kv_cache_dtype, kv_cache_layout, logits_soft_cap, k_scale,
                            v_scale, fp8_out_scale=None, partition_size=256, mtp=1):
-    """The same with lists of pages. The keys of a sequence are split over at most
+    """Like paged_attention_v1() with lists of pages. The keys of a sequence are split over at most
     max_num_partitions workgroups."""
     call = "paged_attention_ragged"
     page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]

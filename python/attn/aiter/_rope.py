@@ -6,7 +6,8 @@ STYLES = {0: "neox", 1: "gptj"}
 
 
 def rotated(x, width, nope_first):
-    """[tokens, heads, width] of [s, b, heads, D]: what rotates, the first elements of a head or the last."""
+    """Returns the elements of x [s, b, heads, D] that rotate, as a view [tokens, heads, width]: the first `width`
+    of a head, or with nope_first the last."""
     if x.shape[0] == 1:
         x = x[0]
     else:
@@ -23,7 +24,7 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
     if y is not None:
         k = rotated(y, width, nope_first)
     elif q.shape[1] > 1:
-        q, k = q[:, :-1], q[:, -1:]  # its last head as the key's
+        q, k = q[:, :-1], q[:, -1:]  # the op needs a key: the last head is passed as one
     else:
         k = c.new_like(q, (q.shape[0], 1, width))
         c.zero(k)
@@ -38,7 +39,7 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
 
 
 def rope_cached_2c_fwd_inplace(input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first):
-    """The same of two tensors [length, batch, heads, D], by each token's own number in its sequence."""
+    """Rotates two tensors [length, batch, heads, D] in place, each token by its number in its sequence."""
     length, batch = input_x.shape[:2]
     positions = c.session(input_x).made.of(("numbers", type(input_x), length, batch), (),
                                            lambda: c.repeated(input_x, length, batch))
@@ -47,7 +48,8 @@ def rope_cached_2c_fwd_inplace(input_x, input_y, cos, sin, rotate_style, reuse_f
 
 def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, offsets, rotate_style,
                                                      reuse_freqs_front_part, nope_first, transpose_output=False):
-    """The same of two tensors [tokens, heads, D], by the rows positions + offsets. Returns them."""
+    """Rotates two tensors [tokens, heads, D] in place, by the rows positions + offsets of cos and sin. Returns
+    them."""
     call = "rope_cached_thd_positions_offsets_2c_fwd_inplace"
     c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
     at = positions if offsets is None else positions + offsets
@@ -57,7 +59,7 @@ def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, 
 
 def rope_cached_thd_positions_2c_fwd_inplace(x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first,
                                              transpose_output=False):
-    """The same by the rows positions."""
+    """Rotates two tensors [tokens, heads, D] in place, by the rows `positions` of cos and sin. Returns them."""
     call = "rope_cached_thd_positions_2c_fwd_inplace"
     c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
     rotate(call, x[None], y[None], cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first)
@@ -98,6 +100,6 @@ def rope_cached_positions_fwd_inplace(input, cos, sin, positions, rotate_style, 
 
 def rope_cached_positions_2c_fwd_inplace(input_x, input_y, cos, sin, positions, rotate_style,
                                          reuse_freqs_front_part, nope_first):
-    """The same of two tensors, whose numbers of heads may differ."""
+    """Like rope_cached_positions_fwd_inplace() for two tensors, whose numbers of heads may differ."""
     rotate("rope_cached_positions_2c_fwd_inplace", input_x, input_y, cos, sin, positions, rotate_style,
            reuse_freqs_front_part, nope_first)

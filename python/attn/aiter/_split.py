@@ -39,8 +39,8 @@ def split_of(s, op, batch, kv_heads, most, longest, once=None):
 
 
 def buffers(s, q, key, plan, parts):
-    """Tensors of a plan, of int32, and of the parts, of float32, by their shapes. torch's are of its allocator,
-    which knows streams and graphs; others are kept, for a stream and a size."""
+    """Returns the tensors of a plan, int32, and of its parts, float32, of these shapes. torch's allocator knows
+    streams and graphs, so torch tensors are new. Others are kept for `key`, which has the stream and sizes."""
     kept = None if c.is_torch(q) else s.buffers.get(key)
     if kept is None:
         kept = [c.integers(q, shape) for shape in plan] + [c.floats(q, shape) for shape in parts]
@@ -50,8 +50,8 @@ def buffers(s, q, key, plan, parts):
 
 
 def tickets_of(s, q, stream, kind, shape):
-    """Zeros, which every launch leaves as it needs them: made once for a stream, and in each capture of it, so
-    that graphs may run at the same time."""
+    """Returns counters of this shape, which are 0 at first. Each launch leaves them as the next one needs them.
+    They are made once for a stream, and again for each capture of it, so that graphs may run at the same time."""
     key, capture = (stream, kind, *shape), s.device.hip.capture(stream or 0)
     kept = s.tickets.get(key)
     if kept is None or kept[0] != capture:
@@ -104,7 +104,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
 TILE = 128  # rows of a head that a workgroup of prefill has, at least
 UNEVEN = 4096  # keys of the longest causal tile from which a split pays where each unit has one tile
 NARROW = 2048  # keys of a window up to which tiles of a KV head's queries have far fewer keys than those of a head
-SHARED = 4  # heads of a KV head from which that is so
+SHARED = 4  # least query heads of a KV head with which NARROW applies
 
 
 def is_uneven(desc, units, batch, tokens, longest):
@@ -114,7 +114,7 @@ def is_uneven(desc, units, batch, tokens, longest):
 
 
 def is_narrow(desc, window):
-    """Returns whether a window of `window` keys wants tiles of few queries and all heads of a KV head."""
+    """True if tiles of few queries and all heads of a KV head suit a window of `window` keys."""
     return desc["mask"] == "window" and 0 < window <= NARROW and desc["heads"] >= SHARED * desc["kv_heads"]
 
 
@@ -147,7 +147,7 @@ def planned_prefill(s, desc, batch):
 
 
 def joined_of(desc):
-    """The combine that adds up the parts of a launch."""
+    """Returns the descriptor of the combine that adds up the parts of a launch."""
     return {"dtype": desc["dtype"], "head_dim": desc["head_dim_v"], "heads": desc["heads"], "partials": "csr"}
 
 

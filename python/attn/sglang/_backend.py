@@ -123,7 +123,7 @@ class Pages:
 
 
 class Pooled(AttentionBackend):
-    """A backend over a pool of SGLang's, which plans steps outside of captured graphs."""
+    """A backend over one of SGLang's pools. It plans steps outside of captured graphs."""
 
     def __init__(self, runner):
         super().__init__()
@@ -243,5 +243,5 @@ class Backend(Pooled):
         return out.view(q.shape[0], -1)
 
     def float(self, sinks):
-        """Sinks as float32, made once."""
+        """Returns sinks as float32; the copy is made once."""
         return calls.sinks_of(calls.session(sinks), sinks)

@@ -19,7 +19,8 @@ from attn.vllm import _common
 
 
 def scales_heads():
-    """True if the checkpoint has a scale for each KV head: the strategy attn_head in vLLM's configuration of it."""
+    """True if the checkpoint has a scale for each KV head, which vLLM's configuration calls the strategy
+    attn_head."""
     scheme = getattr(get_current_vllm_config().quant_config, "kv_cache_scheme", None)
     return scheme is not None and scheme.get("strategy") == "attn_head"
 

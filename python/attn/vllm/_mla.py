@@ -22,7 +22,7 @@ from attn.vllm import _common
 
 @dataclass
 class Decode(MLACommonDecodeMetadata):
-    """The part of a step that decodes: it is planned."""
+    """The plan of the part of a step that decodes."""
     steps: _engine.LatentSteps = None
 
 
@@ -78,7 +78,7 @@ class Impl(MLACommonImpl):
         return _engine.latent_kernels([self.latent_kind], self.decode_queries)
 
     def rows(self, cache):
-        """The cache as elements of its type."""
+        """Returns the cache, which vLLM may pass as bytes, as elements of its own type."""
         return cache.view(_common.fp8_dtype()) if self.fp8 and cache.dtype == torch.uint8 else cache
 
     def forward_mqa(self, q, kv_c_and_k_pe_cache, attn_metadata, layer):

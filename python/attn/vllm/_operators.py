@@ -6,7 +6,7 @@ import types
 
 import torch
 
-_libraries = []  # torch drops the operators of a library that is gone
+_libraries = []  # keeps the libraries alive, since torch drops the operators of a deleted one
 
 SLOTS = "compute_slot_mapping_kernel_impl(Tensor a, Tensor b, Tensor c, Tensor(d!) d, int e) -> ()"
 WRITE = ("reshape_and_cache_flash(Tensor a, Tensor b, Tensor(c!) c, Tensor(d!) d, Tensor e, str f, Tensor g, Tensor h) "

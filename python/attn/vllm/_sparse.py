@@ -90,7 +90,7 @@ class Builder(RowBuilder):
 
 
 class Impl(MLAAttentionImpl, SharedTopkIndicesBuffer):
-    """A layer. Where it has an indexer, the indexer's forward() becomes the plugin's."""
+    """The attention of a layer. If the layer has an indexer, the plugin replaces the indexer's forward()."""
     is_sparse = True
     supports_dense_mha_prefill = False
     supports_pcp = False
