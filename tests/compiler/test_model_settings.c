@@ -213,7 +213,7 @@ static size_t list_settings(const struct attnc_yaml *y, const struct attnc_yaml_
     return count;
 }
 
-/* True if a value is given: not null, not false, not empty. */
+/* True if a value is not null, not false and not empty. */
 static bool is_said(const struct attnc_yaml *y, uint32_t value)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(y, value);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the check that ends a fuzzer where a promise is broken. */
+/* Defines CHECK(), which ends a fuzzer with a message if a condition is false. */
 #ifndef TESTS_FUZZ_CHECK_H
 #define TESTS_FUZZ_CHECK_H
 

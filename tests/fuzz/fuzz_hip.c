@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program is untrusted too: whatever HIP calls it makes in whatever order, with null, stale and
- * foreign handles, sizes of nothing and of everything, each call returns, nothing is used after
- * it died, and nothing is left when all that was handed out has been given back.
+ * Makes random HIP calls in any order, with null, stale and foreign handles, and with sizes from 0
+ * to the largest. Each call must return, no object may be used after its end, and nothing may be
+ * left when all handles have been released.
  *
- * An input is a list of calls: a byte chooses the row of calls.def, one byte each its arguments.
+ * An input is a list of calls: one byte chooses a row of calls.def, one byte each its arguments.
  */
 #include "tools/hipsim/hip/hip.h"
 
@@ -20,8 +20,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The handles that calls return: the letters of calls.def, as small letters where they are
- * passed. */
+/* Kinds of handles. calls.def has a letter for each: small for an argument, capital for the address
+ * at which a call stores a handle. */
 enum handle {
     STREAM,
     EVENT,
@@ -86,7 +86,7 @@ static uintptr_t a_handle(enum handle kind, struct input *in)
 {
     const unsigned choice = byte(in);
 
-    /* Host memory that HIP does not know is the program's own business. */
+    /* HIP would access any other host address, so none is passed without an allocation. */
     if ((kind == RANGE || kind == POINTER) && !out[kind].count)
         return 0;
     if (kind == RANGE)
@@ -149,7 +149,7 @@ static uint32_t a_dimension(struct input *in)
     return some[byte(in) % (sizeof(some) / sizeof(*some))];
 }
 
-/* Few enough workgroups to run. */
+/* True if a grid has at most 4,096 workgroups, so that a launch takes little time. */
 static bool is_small(const uint32_t grid[3])
 {
     return (uint64_t)grid[0] * grid[1] <= 4096 && (uint64_t)grid[0] * grid[1] * grid[2] <= 4096;
@@ -261,8 +261,8 @@ static void *a_structure(char letter, struct input *in, unsigned slot)
     return to;
 }
 
-/* The calls. A letter each for the arguments: small, of the kind that enum handle names; capital,
- * where such a handle is stored. */
+/* The calls of calls.def, with a letter for each argument. Small letters are handles of enum
+ * handle, capitals the addresses at which handles are stored. */
 typedef int any_call(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
                      uintptr_t, uintptr_t, uintptr_t);
 static const struct {
@@ -331,7 +331,7 @@ make(unsigned row, struct input *in)
     }
 }
 
-/* Gives back a range of 2, 4 or 6 MiB, with something mapped at any of them. */
+/* Unmaps all that is mapped in an address range of 2, 4 or 6 MiB, and frees the range. */
 static void give_back_range(char *base)
 {
     for (unsigned at = 0; at < 3; at++)
@@ -341,7 +341,7 @@ static void give_back_range(char *base)
         hipMemAddressFree(base, (size_t)granules << 21);
 }
 
-/* Each call has added at most INT_MAX references. To release an object that has ended succeeds. */
+/* Releases all references to a user object, of which each call has added at most INT_MAX. */
 static void give_back_object(void *object)
 {
     for (unsigned i = 0; i <= MAX_CALLS; i++)

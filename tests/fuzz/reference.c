@@ -43,7 +43,8 @@ static uint32_t bits_of(float f)
 static bool is_nan(uint32_t u) { return (u & 0x7fffffff) > 0x7f800000; }
 static bool is_signalling(uint32_t u) { return is_nan(u) && !(u & 0x400000); }
 
-/* "IEEE mode": NaN come out quiet, the first of them first; else the default one. */
+/* Returns the result r of an operation in "IEEE mode". If r is a NaN, the result is the first NaN
+ * operand, made quiet, else the default NaN. */
 static uint32_t chosen(float r, uint32_t a, uint32_t b, uint32_t c)
 {
     if (r == r)
@@ -103,7 +104,7 @@ static uint32_t extract(uint32_t u, uint32_t at, uint32_t width, bool is_signed)
     return r;
 }
 
-/* V_PERM_B32: bytes of {S0, S1}, signs of some, 0 or 255. */
+/* Computes V_PERM_B32: each byte is a byte of {S0, S1}, the sign of a half of them, 0 or 255. */
 static uint32_t permuted(uint32_t a, uint32_t b, uint32_t select)
 {
     const uint64_t both = (uint64_t)a << 32 | b;
@@ -264,7 +265,7 @@ static const struct operation operations[] = {OPERATIONS(ROW)};
 
 /* -- microcode formats ------------------------------------------------------------------------- */
 
-/* An instruction taken apart; sources as encoded in nine bits. */
+/* The fields of an instruction. Sources are as encoded in nine bits. */
 struct decoded {
     const struct operation *op;
     unsigned d, s[3], carry, mask; /* carry, mask: SGPR pairs */
@@ -309,7 +310,8 @@ static bool good_control(unsigned c)
            c == 0x138 || c == 0x13c || (c >= 0x140 && c < 0x144) || (c >= 0x150 && c < 0x160);
 }
 
-/* Carries, masks, SGPRs and modifiers of SDWA are left out with DPP and SDWA. */
+/* True if the reference knows this word of DPP or SDWA. It knows no carries and masks with them,
+ * and no SGPRs or modifiers of SDWA. */
 static bool good_extra(const struct decoded *x)
 {
     const uint32_t w = x->extra;
@@ -473,7 +475,7 @@ static void execute_scalar(struct reference_state *s, const struct decoded *x)
         s->sgpr[x->d] = (uint32_t)r;
 }
 
-/* The lane that DPP reads; -1: none. */
+/* Returns the lane that DPP reads for `lane`; -1: none. */
 static int other_lane(unsigned control, int lane)
 {
     const int n = control & 15, row = lane / 16 * 16, at = lane % 16;
@@ -506,7 +508,7 @@ static uint32_t selected(uint32_t u, unsigned field)
     return width == 32 ? u : extract(u, at, width, field >> 3 & 1);
 }
 
-/* Returns what SDWA writes of a result. */
+/* Returns the word that SDWA writes: the selected bits from r, the others 0, the sign, or old. */
 static uint32_t placed(uint32_t r, uint32_t old, uint32_t extra)
 {
     const unsigned select = bits(extra, 10, 8), unused = bits(extra, 12, 11);
@@ -533,7 +535,7 @@ static uint32_t flushed(const struct reference_state *s, const struct decoded *x
     return flush && !(u & 0x7f800000) ? u & 0x80000000 : u;
 }
 
-/* A source as the operation sees it. */
+/* Returns source k after SDWA's selection, |x|, -x and the flush of denormals. */
 static uint32_t prepared(const struct reference_state *s, const struct decoded *x, unsigned k,
                          uint32_t u)
 {
@@ -544,7 +546,8 @@ static uint32_t prepared(const struct reference_state *s, const struct decoded *
     return flushed(s, x, u, 4);
 }
 
-/* Source 0; false: DPP keeps the lane from being written. */
+/* Stores a lane's source 0 in *u, with DPP from another lane. False: DPP leaves the lane's
+ * destination unchanged. */
 static bool first_source(const struct reference_state *s, const struct decoded *x, unsigned lane,
                          uint64_t exec, uint32_t *u)
 {
@@ -610,7 +613,8 @@ static uint32_t other_operation(const struct operation *op, uint32_t word)
     }
 }
 
-/* DPP: a control of any kind, most rows and banks; SDWA: any selects. */
+/* Makes a random word of DPP: a control of any kind, and masks that mostly enable all rows and
+ * banks. */
 static uint32_t dpp_word(uint32_t extra)
 {
     static const uint16_t controls[] = {0x101, 0x111, 0x121, 0x130, 0x134, 0x138,

@@ -16,15 +16,17 @@ struct reference_state {
     uint32_t mode;
 };
 
-/** Words of the instruction, 0: the reference does not know it. Reads two words. */
+/** Returns the number of 32-bit words of the instruction; 0: the reference does not know it. Reads
+ * two words. */
 size_t reference_words(const uint32_t *words);
 
-/** The manual's mnemonic in lower case, without suffix, of an instruction that it knows. */
+/** Returns the manual's mnemonic of a known instruction, in lower case, without suffix. */
 const char *reference_name(const uint32_t *words);
 
 void reference_execute(struct reference_state *s, const uint32_t *words);
 
-/** Changes something of an instruction; the second word becomes that of DPP or SDWA if need be. */
+/** Changes a bit, an operand or the operation of an instruction, as `seed` says. `extra` has random
+ * bits. If the instruction becomes DPP or SDWA, the second word is written. */
 void reference_mutate(uint32_t *words, uint32_t seed, uint32_t extra);
 
 #endif

@@ -20,7 +20,7 @@
 /** The machine "test": the CDNA matrix instructions that the tests use, without special ops. */
 extern const struct tir_machine test_machine;
 
-/** Returns the printed form, which the caller frees. */
+/** Returns the printed form of a function, which the caller frees. */
 char *printed(const struct tir_func *f);
 /** Parses a function. On failure the test fails with the parser's message. */
 struct tir_func *parsed(const char *text);

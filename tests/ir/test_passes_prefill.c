@@ -38,7 +38,7 @@ static bool visible(const struct problem *p, int query, int key, int q_len, int 
     return p->v.mask == ATT_MASK_NONE || key <= query + k_len - q_len;
 }
 
-/* Computes one row of one head. */
+/* Computes the expected output and LSE of a query of a sequence in one head. */
 static void reference_row(const struct problem *p, int seq, int query, int head)
 {
     const int d = p->v.head_dim, dv = p->v.head_dim_v;

@@ -16,7 +16,7 @@ struct tile_program {
     struct tir_builder b;
     struct tir_value in, out;
     int written;      /* bytes of out */
-    int scalar_loads; /* as counted */
+    int scalar_loads; /* loads to scalars that a test counted */
 };
 
 /** The input of all programs, and the output of the last one. */
@@ -31,22 +31,22 @@ struct tir_layout tile_layout(unsigned order);
 /** Returns a program without ops, which tile_run() frees. */
 struct tile_program tile_program(void);
 
-/** Returns a program, and in `t` the type of a tile in tile_layout(order). */
+/** Returns a program without ops. Stores the type of a tile in tile_layout(order) in *t. */
 struct tile_program tile_begin(unsigned dtype, unsigned order, struct tir_type *t);
 
 /** Returns a view of rows of COLS elements of `size` bytes at `base`. */
 struct tir_view tile_view(struct tile_program *p, struct tir_value base, int size);
 
-/** Returns the bytes of an element. */
+/** Returns the size of an element of a dtype, in bytes. */
 int tile_element(unsigned dtype);
 
 /** Loads the first tile of `in`. */
 struct tir_value tile_load(struct tile_program *p, struct tir_type t);
 
-/** Stores a tile in `out`, after what is stored there. */
+/** Stores a tile in `out` after earlier stores, at p->written. */
 void tile_keep(struct tile_program *p, struct tir_value tile);
 
-/** Runs a function on tile_in, at either level. `out` has BYTES bytes. */
+/** Interprets a function of tiles or registers on tile_in. Stores BYTES bytes in `out`. */
 void tile_interpret(struct tir_func *f, uint8_t *out);
 
 /** Runs the program on tiles and in registers, compares the bytes that both write, and frees it.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file checks what kernels are checked against: element types against values that their
- * specifications name, cache layouts against their formulas, decode against prefill, and the states
- * of parts against the whole.
+ * Tests the reference with which kernels are compared. Element types are compared with values in
+ * their specifications, cache layouts with their formulas, and decode with prefill. The merged
+ * results of parts are compared with the results of all keys.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -61,7 +61,8 @@ static void drift_is(const struct ref_drift *d, double squares, double mean)
     near(d->mean, mean);
 }
 
-/* Weights of 4, 1 and 2, and 1 of a sink: p is 1/2, 1/8 and 1/4. The third key is hidden. */
+/* Visible keys have weights of 4, 1 and 2, and the sink has 1: p is 1/2, 1/8 and 1/4. The third key
+ * is hidden. */
 static void sums_of_a_row_are_those_of_the_formula(void **state)
 {
     (void)state;
@@ -106,7 +107,7 @@ static void sums_of_a_row_are_those_of_the_formula(void **state)
     assert_int_equal(row.keys, 3);
 }
 
-/* Weights of 3/4 and 1/4, whose values are 8 and 0. */
+/* Returns the sums of a row of two keys with weights 3/4 and 1/4 and values 8 and 0. */
 static struct ref_row two_keys(double unit, double tiny, double drift)
 {
     static const double q = 1, k[2] = {1, 0}, v[2] = {8, 0};
@@ -124,7 +125,8 @@ static struct ref_row two_keys(double unit, double tiny, double drift)
     return row;
 }
 
-/* A weight below half of the smallest step is lost, and all of these are. */
+/* A weight below half of the smallest step is rounded to 0, here the second one. Such roundings do
+ * not cancel each other. */
 static void small_weights_are_lost(void **state)
 {
     (void)state;
@@ -134,7 +136,7 @@ static void small_weights_are_lost(void **state)
     near(row.roundings, 3.0 / 4);
 }
 
-/* Roundings that are all the same way add up to a part of all of them. */
+/* With a drift of 0.5, the sum of roundings is 0.5 of the sum of their sizes. */
 static void roundings_may_drift(void **state)
 {
     (void)state;
@@ -142,7 +144,8 @@ static void roundings_may_drift(void **state)
     drift_is(&row.sum, 10.0 / 16 / 256, 1.0 / 32);
 }
 
-/* Roundings of weights that are summed before move out by v, not by v - out. */
+/* If weights are summed before they are rounded, a rounding moves the output by v times the
+ * rounding. Otherwise by v - out times the rounding. */
 static void exact_sums_leave_values(void **state)
 {
     (void)state;
@@ -179,10 +182,10 @@ static void windows_and_chunks_have_a_first_key(void **state)
                          cases[i].first);
 }
 
-/* An element is the number of a double. */
+/* Returns double number `bits` of an array: the elements of a cache here are indices. */
 static double look_up(const void *type, uint32_t bits) { return ((const double *)type)[bits]; }
 
-/* In contiguous memory; elements of 16 bits, so that x is 8. */
+/* Returns a cache in contiguous memory. Elements have 16 bits, so that x of SHUFFLE is 8. */
 static struct ref_cache make_cache(bool shuffle, bool transposed, const uint16_t *elements,
                                    const double *values)
 {

@@ -15,7 +15,7 @@ struct made {
     const char *mask;      /* ["causal"] */
     const char *lse;       /* ["false"] */
     const char *symbol;    /* ["kernel"] */
-    const char *code;      /* [its name] */
+    const char *code;      /* text; [the name] */
     const char *extra_arg; /* one more kernel argument, after the others */
     bool extra_narrow;     /* extra_arg has 4 bytes; false: 8 */
     const struct attnc_pack_when *when;

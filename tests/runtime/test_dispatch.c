@@ -198,9 +198,9 @@ static void hip_5_properties_are_read_too(void **state)
     close_bench(&b);
 }
 
-/* A larger grid than the kernel wants becomes `most` workgroups in x if sequences are about as
- * long as the longest. That holds for their queries, here up to 200, and for their keys; other
- * grids stay. The kernel gets the number of workgroups in x, or INT32_MAX if the grid stays. */
+/* A grid of more than `most` workgroups (0: no limit) becomes `most` in x. Sequences must be about
+ * as long as the longest, in queries, here up to 200, and in keys. Otherwise the grid stays. The
+ * kernel gets the number of workgroups in x, or INT32_MAX if the grid stays. */
 static void a_grid_has_a_limit(void **state)
 {
     (void)state;

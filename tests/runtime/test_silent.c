@@ -107,7 +107,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
     struct attn_prefill_args bad = a;
     bad.q = NULL;
     set_zero();
-    assert_int_equal(attn_prefill_launch(op, &bad), ATTN_BAD_ARGUMENT); /* refusals do not either */
+    assert_int_equal(attn_prefill_launch(op, &bad), ATTN_BAD_ARGUMENT); /* nor does a refusal */
     assert_int_equal(allocations + locks, 0);
     attn_op_destroy(op);
     close_bench(&b);

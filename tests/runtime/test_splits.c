@@ -91,7 +91,8 @@ static void the_call_that_is_most_alike_decides(void **state)
     close_op(&b);
 }
 
-/* With equal keys per list a row with the same heads is nearer. */
+/* The most similar of several rows of the tuning file with equal keys per list has the call's
+ * number of heads. */
 static void heads_count(void **state)
 {
     (void)state;

@@ -21,7 +21,7 @@ struct values {
     } in[MAX_VALUES][64], out[MAX_VALUES][64];
 };
 
-/** Value of an argument. run() itself sets "in" and "out". */
+/** The value of a kernel argument. run() itself sets "in" and "out". */
 struct setting {
     const char *name;
     int64_t value; /* bits */

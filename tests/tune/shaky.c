@@ -35,11 +35,12 @@ struct known {
 
 static struct known known[KNOWN];
 static size_t known_count;
-static double clock_us; /* of the only stream */
+static double clock_us; /* time of the only stream, in us */
 static unsigned long launches, waits;
 static uint64_t random_state = 88172645463325252u;
 
-/* A use of hipsim's library, so that the linker keeps it: its functions are found through ours. */
+/* Calls a function of hipsim's library, so that the linker keeps the dependency. Programs then find
+ * the functions of hipsim that this library does not define. */
 int hipInit(unsigned flags);
 EXPORT int shaky_init(void);
 EXPORT int shaky_init(void) { return hipInit(0); }
@@ -52,7 +53,7 @@ static double setting(const char *name)
     return at ? atof(at + strlen(name)) : 0;
 }
 
-/* xorshift64 (Marsaglia), as a number from 0 to 1. */
+/* Returns a random number of at least 0 and below 1: xorshift64 (Marsaglia). */
 static double uniform(void)
 {
     random_state ^= random_state << 13;
@@ -61,7 +62,7 @@ static double uniform(void)
     return (double)(random_state >> 11) / 9007199254740992.0;
 }
 
-/* The sum of twelve uniform numbers is near enough to a normal deviate. */
+/* Returns about a standard normal deviate: the sum of twelve uniform numbers, less 6. */
 static double deviate(void)
 {
     double sum = -6;
@@ -89,7 +90,7 @@ static int synchronize(void)
     return f();
 }
 
-/* The modelled time of the launch that has just been made. */
+/* Returns the modelled time of the last launch, in microseconds; 0 if there is none. */
 static double modelled(void)
 {
     struct hipsim_time_report report = {.size = sizeof(report)};
@@ -99,7 +100,7 @@ static double modelled(void)
     return last(&report) ? report.us_at_power : 0;
 }
 
-static bool enabled; /* the timing model is on, as this library or the program has it */
+static bool enabled; /* the timing model is on */
 
 EXPORT bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, size_t size)
 {

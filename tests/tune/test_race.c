@@ -16,9 +16,9 @@
 
 struct device {
     double us[RACE_RUNNERS];
-    double noise, drift, outliers; /* parts */
+    double noise, drift, outliers; /* as fractions of 1 */
     size_t faulty;                 /* runner that fails; RACE_RUNNERS: none */
-    unsigned from;                 /* its launch, from which on it fails */
+    unsigned from;                 /* that runner's first launch that fails, as all later ones do */
     unsigned launches[RACE_RUNNERS], all;
     uint64_t random;
 };
@@ -64,7 +64,7 @@ static void a_silent_clock_needs_few_rounds(void **state)
     assert_true(fabs(r.figures[1].us - 99) < 1e-9 && fabs(r.figures[1].ratio - 0.99) < 1e-9);
 }
 
-/* 2 % apart, 3 % of noise, and one launch of twenty takes four times as long. */
+/* Times are 2 % apart, with 3 % of noise. One launch of twenty takes four times as long. */
 static void the_right_one_wins_in_noise(void **state)
 {
     (void)state;
@@ -80,7 +80,8 @@ static void the_right_one_wins_in_noise(void **state)
     }
 }
 
-/* The clock gets half as fast: absolute times would favour whoever ran early. */
+/* The clock becomes half as fast during the race. Absolute times would favour candidates that ran
+ * early. */
 static void a_drifting_clock_favours_nobody(void **state)
 {
     (void)state;

@@ -31,7 +31,7 @@ static void start(const char *settings)
     setenv("SHAKY", settings, 1);
 }
 
-/* The tile that a tuning file gives to all calls. */
+/* Copies the tile of a tuning file's first row to `tile`. */
 static void read_winner(const char *path, char tile[200])
 {
     size_t size;
@@ -72,8 +72,8 @@ static void noise_and_drift_change_no_winner(void **state)
     expect(TUNE "-o shaken.attnpack", 0, "\n0 measured", "");
 }
 
-/* The second kernel that a process launches fails: all but one are lost one after the other, or the
- * first is; whoever is left wins, and every loss has its row. */
+/* The second launch of each process and all after it fail. A tile that fails drops out of the race
+ * and has a row in the database. A tile that is left wins. */
 static void a_fault_costs_who_is_to_blame(void **state)
 {
     (void)state;
@@ -91,8 +91,8 @@ static void a_hang_ends(void **state)
     assert_true(count_lines("hung.sqlite", "hung for") >= 1);
 }
 
-/* A GPU whose workgroups cost twice what the model says: the fit finds that, or something that says
- * the same of these launches. */
+/* Workgroups of this GPU cost twice what the model says. The fit finds this cost, or other
+ * parameters with the same times of these launches. */
 static void the_model_is_fitted_to_a_gpu(void **state)
 {
     (void)state;
@@ -132,7 +132,8 @@ static void open_parameters_are_tried(void **state)
     expect("build d.yaml --tuning open.yaml --cache cache -q -o again.attnpack", 0, "", "");
 }
 
-/* Each share races what it has timed; where all are merged no GPU is needed. */
+/* Each of two shares races the tiles that it has timed. With the merged database tuning needs no
+ * GPU and chooses the same tile. */
 static void shares_race_on_their_own(void **state)
 {
     (void)state;

@@ -273,7 +273,7 @@ static void what_is_beyond_a_bound_is_found(void **state)
     }
 }
 
-/* Nothing bounds a row with weights so small that rounding removes them all. */
+/* A row has no error bound if its weights are so small that rounding could make all of them 0. */
 static void vanishing_weights_bound_nothing(void **state)
 {
     (void)state;
@@ -281,7 +281,7 @@ static void vanishing_weights_bound_nothing(void **state)
     assert_string_equal(verdict_of(&s, LSE).fault, "");
 }
 
-/* Truncated weights are off by up to 2 u of what is left of them, and by about u on average. */
+/* Truncation changes a weight by up to 2 u of the truncated weight, and by about u on average. */
 static void cut_weights_lose_twice_as_much(void **state)
 {
     (void)state;
