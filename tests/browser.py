@@ -11,12 +11,12 @@ NAMES = ("chromium-headless-shell", "chromium", "google-chrome")
 
 
 def find():
-    """The path of a Chromium, or None."""
+    """Returns the path of a Chromium, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 class Browser:
-    """One tab of a browser. `errors` has what pages wrote to the console as errors, with the page."""
+    """A tab of a browser. `errors` lists (page, text) of what pages wrote to the console as errors."""
 
     def __init__(self, program, patience=30):
         self.patience, self.number, self.errors, self.answers, self.rest = patience, 0, [], {}, b""
@@ -50,7 +50,7 @@ class Browser:
         shutil.rmtree(self.room.name, ignore_errors=True)
 
     def receive(self):
-        """Takes the next message."""
+        """Returns the next message of the protocol."""
         while b"\0" not in self.rest:
             data = os.read(self.inp, 1 << 20)
             if not data:
@@ -107,7 +107,7 @@ class Browser:
                 self.receive()
 
     def run(self, script):
-        """The value of a JavaScript expression in the page."""
+        """Returns the value of a JavaScript expression in the page."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True,
                            awaitPromise=True)
         if "exceptionDetails" in answer:

@@ -38,7 +38,7 @@ def check(good, text):
 
 
 class Page(html.parser.HTMLParser):
-    """The places and the references of a page."""
+    """The anchors of a page, and the links to other pages and files in it."""
 
     def __init__(self, path):
         super().__init__()

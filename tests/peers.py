@@ -163,7 +163,7 @@ def check_delta(source, directory):
 
 
 def ends(function, *arguments):
-    """Returns the sentence with which a call ends the program."""
+    """Calls a function that ends the program, and returns the sentence with which it does so."""
     try:
         function(*arguments)
     except SystemExit as e:

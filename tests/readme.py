@@ -18,7 +18,7 @@ faults = []
 
 
 def blocks():
-    """The indented blocks of the page, as lists of lines without their indentation."""
+    """Returns the indented blocks of the page, as lists of lines without their indentation."""
     found, block = [], []
     for line in text.splitlines() + [""]:
         if line.startswith("    "):
@@ -65,7 +65,7 @@ def compare_list(listed):
 
 
 def columns(line):
-    """The columns of a table after the first."""
+    """Returns a table's line without its first column."""
     return line.split(None, 1)[1]
 
 

@@ -93,7 +93,7 @@ def paragraphs_of_comments(lines):
 
 
 def paragraphs_of_python(lines):
-    """Comments of whole lines, and docstrings."""
+    """Yields (first line number, lines) of each comment of a whole line, and of each docstring."""
     for number, line in enumerate(lines, 1):
         if re.match(r"\s*#(?!!)", line):
             yield number, [strip_comment(line)]
@@ -105,7 +105,7 @@ def paragraphs_of_python(lines):
 
 
 def paragraphs_of_markdown(lines):
-    """Paragraphs without tables, code and headings."""
+    """Yields (first line number, lines) of each paragraph, without tables, code and headings."""
     code, start, block = False, 0, []
     for number, line in enumerate([*lines, "\n"], 1):
         text = line.rstrip("\n")

@@ -33,7 +33,8 @@ class Step:
                        for layer in layers]
 
     def say(self, layers, rows):
-        """Takes rows: for each sequence its slots, its pages, its position and the tokens that come there."""
+        """Writes a step. `rows` has (sequence, position of its first new token, new tokens) for each sequence, or
+        None."""
         for s, row in enumerate(rows):
             if row is None:
                 continue
@@ -56,11 +57,11 @@ class Sequence:
         self.accepted = 1
 
     def coming(self, count):
-        """The tokens that a model would sample, or a prompt has."""
+        """Returns the next `count` tokens, which a model would sample or a prompt has."""
         return [1000 * self.number + len(self.tokens) + i for i in range(count)]
 
     def keep(self, layers, tokens, first):
-        """Keeps what the layers computed for tokens that count."""
+        """Records the layers' outputs for accepted tokens, which begin at number `first` of the step."""
         self.tokens += tokens
         for i in range(len(tokens)):
             self.got.append([layer.out[first + i].copy() for layer in layers])
@@ -75,7 +76,7 @@ class Engine:
         self.sequences = [Sequence(i) for i in range(ROWS - 1)]
 
     def prefill(self, pieces):
-        """One piece of each prompt: `pieces` are tokens of each row."""
+        """Runs one piece of each prompt. `pieces` has the number of tokens of each sequence's piece; 0: none."""
         step = Step(self.layers, pieces + [0])
         rows = [(s, len(s.tokens), s.coming(n)) if n else None for s, n in zip(self.sequences, pieces)]
         step.has_state = np.array([row is not None and row[1] > 0 for row in rows] + [False], np.uint8)
@@ -115,7 +116,8 @@ class Engine:
                 s.keep(self.layers, row[2], s.number)
 
     def verify(self, rights):
-        """Steps of drafts: rights[n][s] of them are what sequence s samples, besides the first token."""
+        """Runs steps that verify drafts. rights[n][s] is the number of drafts of sequence s that step n accepts,
+        besides its first token."""
         def launch(step):
             self.layers[1].commit(step)
             for layer in self.layers:
@@ -135,7 +137,7 @@ class Engine:
                 s.accepted = step.accepted_now[s.number] = 1 + n
 
     def worst(self):
-        """The largest error of a head of a token as a part of its bound, in each layer."""
+        """Returns, for each layer, the largest error of a token's head as a fraction of its bound."""
         worst = [0.0] * len(self.layers)
         for s in self.sequences:
             for n, layer in enumerate(self.layers):

@@ -24,7 +24,7 @@ def numbers(shape, *seed):
 
 
 def length(x):
-    """The lengths of rows."""
+    """Returns the Euclidean length of each row."""
     return np.sqrt((x * x).sum(-1))
 
 
@@ -83,7 +83,8 @@ class Linear:
     # The formula, token by token.
 
     def reference(self, tokens):
-        """The outputs, [token, head, element], and how much larger the terms of each head's sums are than the sums."""
+        """Returns the outputs [token, head, element]. Also returns the size of the terms of each head's sums over
+        the size of the sums, which cancellation makes large."""
         given = [self.inputs(t) for t in tokens]
         given = [{name: np.float64(np.float16(x)) for name, x in g.items()} for g in given]
         xs = np.concatenate([np.zeros((TAPS - 1, self.channels)), [g["x"] for g in given]])
@@ -289,7 +290,7 @@ KERNELS = [
 
 
 def stack(device):
-    """The layers, and the pool of their states."""
+    """Returns the layers, and the pool of their states."""
     pool = Pool(SLOTS * (1 << 21) + (1 << 24))
     linear = [Delta(0, device, pool, 2, 4, False), Delta(1, device, pool, 12, 12, True), Mamba2(2, device, pool)]
     return linear + [Attention(3, device)], pool

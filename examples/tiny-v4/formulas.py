@@ -13,7 +13,7 @@ def numbers(shape, *seed):
 
 
 def bf16(x):
-    """The bits of x as bf16, to nearest even."""
+    """Returns the bits of x in bf16, rounded to nearest even, as uint16."""
     bits = np.float32(x).view(np.uint32)
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
@@ -23,7 +23,7 @@ def from_bf16(x):
 
 
 def length(x):
-    """The lengths of rows."""
+    """Returns the Euclidean length of each row."""
     return np.sqrt((x * x).sum(-1))
 
 

@@ -74,7 +74,8 @@ class Layer:
         self.lists = np.zeros((LONGEST, TOP * INSIDE), np.int32)
 
     def inputs(self, token):
-        """Index keys of a block have a part in common, so that blocks differ."""
+        """Returns a token's inputs by name. Index keys of a block have a part in common, so that scores of blocks
+        differ."""
         given = {name: numbers((n, DIM), token, i) for i, (name, n) in enumerate((("q", HEADS), ("k", 1), ("v", 1), ("iq", 1)), 3)}
         return given | {"ik": numbers((DIM,), token, 8) + 2 * numbers((DIM,), token // BLOCK, 9)}
 

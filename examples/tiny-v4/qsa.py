@@ -67,7 +67,7 @@ class Layer:
         self.lists, self.list_lens = np.zeros((LONGEST, TOP + 1), np.int32), np.zeros(LONGEST, np.int32)
 
     def inputs(self, token):
-        """Each head of q is followed by its gate."""
+        """Returns a token's inputs by name. In q each head is followed by its gate."""
         shapes = {"q": (HEADS, 2 * DIM), "k": (1, DIM), "v": (1, DIM), "iq": (INDEX_HEADS, INDEX_DIM)}
         given = {name: bf16(numbers(shape, token, i)) for i, (name, shape) in enumerate(shapes.items(), 3)}
         return given | {"keys": self.index_keys.inputs(token)}

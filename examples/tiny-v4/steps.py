@@ -95,7 +95,7 @@ class Engine:
             layer.launch(step)
 
     def prefill(self, pieces):
-        """Runs one chunk of each prompt. `pieces` has the tokens of each sequence's chunk."""
+        """Runs one chunk of each prompt. `pieces` has the number of tokens of each sequence's chunk."""
         step = self.step(self.layers, pieces + [0], chunk=True)
         rows = [(s, len(s.tokens), s.coming(n)) for s, n in zip(self.sequences, pieces)]
         step.say(self.layers, rows)
@@ -126,7 +126,8 @@ class Engine:
                 s.keep(self.layers, row[2][:n], queries * s.number)
 
     def worst(self):
-        """Returns the largest error of a head of a token in each layer, as a part of its bound, and the largest inversion."""
+        """Returns the largest error of a token's head in each layer, as a fraction of its bound, and the largest
+        inversion of a choice."""
         worst, choice = [0.0] * len(self.layers), 0.0
         for s in self.sequences:
             for n, (layer, chosen) in enumerate(zip(self.layers, s.chosen)):

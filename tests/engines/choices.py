@@ -120,12 +120,13 @@ class Choices:
             self.use("choice", gap / room)
 
     def use(self, name, parts):
-        """Records the largest part of a limit that was used. A NaN is none of it."""
+        """Records the largest fraction of a limit that was used; fractions above 1 exceed it. Refuses NaNs."""
         assert not parts.isnan().any(), name
         self.used[name] = max(self.used[name], float(parts.max()))
 
     def take(self, tokens):
-        """Chooses the sequence whose last row has `tokens` keys. The reference computes it next."""
+        """Selects the recorded sequence whose last row has `tokens` keys. The reference computes this sequence
+        next."""
         last = {}
         for _, page, end in self.rows:
             last[page] = max(last.get(page, 0), end)

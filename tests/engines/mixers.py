@@ -29,7 +29,8 @@ def gpu_module(name):
 
 
 def one_configuration():
-    """Leaves the first configuration to each kernel that Triton would tune: it would measure them on a GPU."""
+    """Removes all configurations but the first of each kernel that Triton would tune, since tuning times them on a
+    GPU."""
     from triton.runtime.autotuner import Autotuner
     for name, module in list(sys.modules.items()):
         for kernel in vars(module).values() if name.startswith(OPS) else ():
@@ -38,8 +39,8 @@ def one_configuration():
 
 
 class CopiedGrid:
-    """A kernel whose grid, a function, gets a copy of the arguments. vLLM's puts tensors there, which only a compiled kernel
-    takes."""
+    """A kernel whose grid is a function. The function gets a copy of the arguments, since vLLM's adds tensors to
+    them, which Triton's interpreter does not accept."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -65,7 +66,7 @@ def replacements():
 
 
 class Wide:
-    """A layer of vLLM with weights and states in float32. Else it is the layer that it is made of."""
+    """A layer with the attributes of one of vLLM's layers, except that weights and states are float32."""
 
     def __init__(self, layer):
         self.layer, self.kv_cache = layer, tuple(cache.to(torch.float32, copy=True) for cache in layer.kv_cache)

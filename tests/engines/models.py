@@ -171,7 +171,8 @@ class Reference:
                        for dtype in (torch.float32, torch.bfloat16)]
 
     def rows(self, model, prompt, made):
-        """[tokens made, vocabulary] log probabilities at the positions before each token that was made."""
+        """Returns the log probabilities [tokens made, vocabulary] at the position before each token that was
+        made."""
         ids = torch.tensor([prompt + made[:-1]])
         cache = {"past_key_values": rounding_cache(self.kind)} if self.kind else {}
         with torch.no_grad():
@@ -179,8 +180,9 @@ class Reference:
         return logits.float().log_softmax(-1)
 
     def judge(self, prompt, made, rows):
-        """(the engine's largest difference from float32, bf16's, how far the engine's tokens are below the best one by
-        float32): `rows` are the engine's log probabilities, [tokens made, vocabulary]."""
+        """Returns three differences of log probabilities: the engine's largest from float32, bf16's largest from
+        float32, and how far the engine's tokens are below the best ones by float32. `rows` are the engine's log
+        probabilities, [tokens made, vocabulary]."""
         if self.choices:
             self.choices.take(len(prompt) + len(made) - 1)
         exact, rounded = (self.rows(model, prompt, made) for model in self.models)

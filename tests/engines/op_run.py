@@ -36,7 +36,8 @@ def causes(error):
 
 
 def outcome(error, used):
-    """Returns (kind, sentence) of a case. `error` is what it raised, or None; `used` is how many ops it took."""
+    """Returns (kind, sentence) of a case. `error` is the exception that it raised, or None; `used` is the number of
+    ops that it took."""
     for one in causes(error):
         text = str(one)
         if isinstance(one, op_session.Backward):
@@ -55,7 +56,7 @@ def outcome(error, used):
 
 
 def largest(x):
-    """The largest number in a parameter; 0: it has none."""
+    """Returns the largest number in a parameter, which may be nested; 0: it has none."""
     if isinstance(x, (list, tuple)):
         return max(map(largest, x), default=0)
     return x if isinstance(x, (int, float)) else 0
@@ -70,7 +71,7 @@ class Cases:
         self.out = open(path, "a", buffering=1)  # pylint: disable=consider-using-with
 
     def row(self, path):
-        """The row of a file."""
+        """Returns the row of the suite's table for a test file."""
         return next(row for file, row in self.rows.items() if str(path).endswith(file))
 
     def small(self, row, params):
@@ -89,14 +90,14 @@ class Cases:
                     for count in [min(len(found), self.rows[file]["cases"])] for n in range(count)]
 
     def note(self, file, function, case, error, start):
-        """Writes what became of a case."""
+        """Writes the result of a case as a JSON line."""
         result = (file, function, case, *outcome(error, self.session.used), time.process_time() - start)
         if result[3] == "wrong":
             traceback.print_exception(error)
         self.out.write(json.dumps(result) + "\n")
 
     def note_item(self, item, error, start):
-        """Writes what became of a case of pytest's."""
+        """Writes the result of a case of pytest's as a JSON line."""
         name = getattr(item, "originalname", item.name)
         self.note(self.row(item.path)["file"], name, item.name[len(name):], error, start)
 
@@ -131,7 +132,7 @@ class Cases:
 
 
 def strict(compare):
-    """AITER's checkAllclose, which prints its verdict, with an exception where that is `failed`."""
+    """Returns AITER's checkAllclose(), changed to raise an exception where it prints `failed`."""
     def check(a, b, *args, tol_err_ratio=0.05, msg="", **kwargs):
         share = compare(a, b, *args, tol_err_ratio=tol_err_ratio, msg=msg, **kwargs)
         if share > tol_err_ratio:

@@ -61,7 +61,7 @@ def run(suite, build, folder, checkout, target, rows):
 
 
 def lines(target, results):
-    """The lines of a list about a target's results."""
+    """Returns the lines of the list for a target's results."""
     groups = collections.defaultdict(lambda: collections.defaultdict(collections.Counter))
     for file, function, _, kind, sentence, _ in results:
         groups[file, function][kind][sentence] += 1

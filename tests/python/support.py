@@ -45,8 +45,9 @@ def fp8_bytes(shape, seed):
 
 def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None,
               mask=None):
-    """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n].
-    The diagonal is at the bottom right; rows that see nothing give 0 and -inf. mask [n, m]: also."""
+    """Returns (out, lse [heads, n]) of one sequence in double precision, for q [n, heads, D], k and v [m, kv heads,
+    D]. A causal mask and a window align the last query with the last key. Queries that see no key have 0 and -inf.
+    mask [n, m] further limits the visible keys."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     n, heads, dim = q.shape
     m, group = k.shape[0], heads // k.shape[1]

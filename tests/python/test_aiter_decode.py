@@ -78,7 +78,8 @@ class Decode:
         self.session.buffers.clear()
 
     def was_split(self, batch):
-        """Returns whether a sequence of the last call has several parts: numpy's buffers are kept."""
+        """True if a sequence of the last call had several parts. Reads numpy's buffers, which are kept; None with
+        torch, whose buffers are not."""
         if self.torch:
             return None
         kept = list(self.session.buffers.values())
@@ -115,7 +116,8 @@ class Decode:
         self.assertIn(self.was_split(4), (None, True))
 
     def mixed(self, **more):
-        """unified_attention() of a decode step and two chunks, one of them of a sequence without keys before it."""
+        """Calls unified_attention() for a decode step and two chunks, one of them of a sequence without earlier
+        keys."""
         lengths, cu = [900, 130, 20], np.array([0, 1, 40, 60], np.int32)
         k, v, table, keys, values = self.paged(lengths, 21)
         q, out = support.random((60, H, D), 22), self.t(np.zeros((60, H, D), np.float16))
@@ -126,7 +128,7 @@ class Decode:
         return out, q, cu, keys, values
 
     def were_tiles(self):
-        """Returns whether tiles of queries of the last call have several parts: numpy's buffers are kept."""
+        """True if a tile of queries of the last call had several parts. Reads numpy's buffers, which are kept."""
         kept = list(self.session.buffers.values())
         return None if self.torch else bool(kept) and int(kept[-1][2][-1]) > 1
 
@@ -317,7 +319,8 @@ class Decode:
                 support.close(self.back(lse)[s], want_lse, 1e-3)
 
     def rank(self, rows, q, lengths, ranks, rank, planned):
-        """(out, lse) of a rank that has every ranks-th row of each context, and those rows."""
+        """Returns (out, lse) of a rank that has every ranks-th row of each context from row `rank` on, and the
+        numbers of those rows."""
         shares = [np.arange(rank, n, ranks) for n in lengths]
         starts, local = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32)
                          for n in (lengths, [len(x) for x in shares]))
@@ -708,7 +711,7 @@ class Decode:
         limit = 4 * support.HALF * float(np.abs(want).max())
 
         def once(got):
-            """An element is off by its own rounding, and not by one of the sum too."""
+            """Checks that an element is off by its own rounding only, without an error of the sum."""
             self.assertTrue((np.abs(self.back(got) - want) <= 1.02 * support.HALF * np.abs(want) + 2.0 ** -25).all())
 
         # ATOM's norm of a layer: no scales, then with scales and the rows beside them.

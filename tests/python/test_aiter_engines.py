@@ -302,7 +302,8 @@ class Engines:
     # ---- SGLang's Qwen3-VL: three positions, into caches of slots
 
     def rotated_by_three(self, x, table, positions, sections, interleaved, weight):
-        """Each pair by the position that it has."""
+        """Returns x normed and rotated in double precision, each pair by one of three positions, as `sections`
+        assigns them."""
         pair = np.arange(D // 2)
         which = np.repeat([0, 1, 2], sections)
         if interleaved:
@@ -432,7 +433,7 @@ class Engines:
             np.testing.assert_array_equal(now[i], parts[i])
 
     def stored(self, x, scale, want):
-        """Numbers of fp8 with their scales are what was to be stored, rounded."""
+        """Checks that fp8 numbers x times their scales are `want`, rounded once."""
         got = FP8[x] * scale
         self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + scale * 2.0 ** -9 + self.ROPE).all())
 

@@ -35,8 +35,8 @@ def from_bf16(x):
 
 
 def rounded_groups(x):
-    """x as AITER's product rounds it: to fp8, with a scale for each 128 elements. Also half a step at
-    the largest of them, by which a rounding that falls otherwise differs."""
+    """Returns (x rounded to fp8 with a scale for each 128 elements, as AITER's product rounds it; half a step at
+    the largest element). Numbers near a tie may be rounded the other way and then differ by about this step."""
     out, step, known = np.zeros(x.shape), 0, np.sort(FP8[np.isfinite(FP8)])
     for first in range(0, x.shape[-1], 128):
         group = x[..., first:first + 128].astype(np.float64)
@@ -58,8 +58,9 @@ class Fp8:
         aiter.use(device=cls.device)
 
     def close_to_weights_of_fp8(self, out, want, v):
-        """Weights are rounded to fp8, by 2^-4 of themselves or 2^-14 of the largest, and the rounded ones are
-        summed: an output moves by at most this part of its values' distances from it."""
+        """Checks an output whose softmax weights are rounded to fp8, by 2^-4 of a weight or 2^-14 of the largest
+        one. The sum is of rounded weights, so an output moves by at most this fraction of the distances of the
+        values from it."""
         spread = np.abs(v).max() + np.abs(want).max()
         limit = (2.0 ** -4 + len(v) * 2.0 ** -14) * spread + support.bound(v, 2.0 ** -8)
         support.close(out, want, limit)

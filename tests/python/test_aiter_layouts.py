@@ -34,7 +34,7 @@ KERNELS += [
 
 
 def values_k(pages):
-    """Values of NHD pages as [page, head, D, token]."""
+    """Returns the values of NHD pages as [page, head, D, token]."""
     return np.ascontiguousarray(pages.transpose(0, 2, 3, 1))
 
 

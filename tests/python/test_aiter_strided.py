@@ -38,7 +38,8 @@ class Strided:
         return self.t(support.random(shape, seed))
 
     def both(self, pages, call, extra=128):
-        """The tensors of a call over pages without gaps, and over the same in a wider pool."""
+        """Checks that `call` returns the same bits over pages without gaps, and over the same pages in a pool with
+        `extra` bytes after each. call(pages) returns tensors."""
         want = call(self.t(pages.copy()))
         room = pages[0].nbytes + extra
         base = np.zeros(room * len(pages) // pages.itemsize, pages.dtype)

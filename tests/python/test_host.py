@@ -26,7 +26,7 @@ def hip_of(device):
 
 
 def without_base(x):
-    """A view whose base is no array: numpy does not see what it is a view of."""
+    """Returns a view of x whose base is a buffer, so that numpy does not know the array that owns the memory."""
     return np.ndarray(x.shape, x.dtype, memory_of(x), strides=x.strides)
 
 
@@ -46,13 +46,13 @@ class HostMemory(unittest.TestCase):
         return (device or self.device).prefill(dtype="fp16", head_dim=DIM, heads=1, kv_heads=1)
 
     def run_ones(self, q, k, v, device=None):
-        """Attention over values of 1 is 1."""
+        """Checks that attention over values of 1 returns 1."""
         out = np.zeros((4, 1, DIM), np.float16)
         self.op(device)(q=q, k=k, v=v, out=out, cu_seqlens_q=self.cu, cu_seqlens_k=self.cu)
         np.testing.assert_array_equal(out, np.ones_like(out))
 
     def columns(self):
-        """q, k and v side by side in rows: views that lie between each other."""
+        """Returns rows of 1 with q, k and v side by side, and the three views, whose memory is interleaved."""
         row = np.ones((4, 1, 3 * DIM), np.float16)
         return row, [row[..., i * DIM:(i + 1) * DIM] for i in range(3)]
 

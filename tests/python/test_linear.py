@@ -20,7 +20,7 @@ def sigmoid(x):
 
 
 class Layer:
-    """A GDN layer's weights, and a run of it in doubles, token by token."""
+    """The weights of a GDN layer, and its formula in doubles, token by token."""
 
     def __init__(self, seed):
         self.weight = support.random((CHANNELS, TAPS), seed)
@@ -88,7 +88,8 @@ class Steps(unittest.TestCase):
         return q[:, None], k[:, None], v.reshape(-1, VALUE_HEADS, K), cu
 
     def step(self, tokens, slots, lengths, columns, op=None, conv=None, **more):
-        """A step of sequences one after the other; `columns`: rows of slots of states."""
+        """Runs a step of sequences that are one after the other in `tokens`. `columns` has a row of state slots for
+        each sequence."""
         x, a, b, z = tokens
         q, k, v, cu = self.convolve(x, slots, lengths, **(conv or {}))
         out = np.zeros_like(v)
