@@ -28,10 +28,10 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None,
                      initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
                      metadata=None, validate_data=False, null_block_id=0):
-    """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
-    result is new, of the same dimensions. Slots pad_slot_id and null_block_id are padding; None: slot 0 is real. With
-    block_idx_last_scheduled_token cache_indices is a table of blocks [sequences, blocks], and the states at the ends of
-    blocks are kept too."""
+    """Convolves prompts: x is [channels, tokens], the transpose of a contiguous tensor; the result is new, of the
+    same dimensions. Slots pad_slot_id and null_block_id are padding; with a null_block_id of None slot 0 is a
+    sequence's. With block_idx_last_scheduled_token cache_indices is a table of blocks [sequences, blocks], and the
+    states at the ends of blocks are kept too."""
     call = "causal_conv1d_fn"
     first = l.first_of_two(call, pad_slot_id, null_block_id)
     rows = x.T
@@ -49,9 +49,9 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
                          num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
                          validate_data=False, null_block_id=0, out=None):
-    """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is out, or x itself,
-    which it then overwrites. Padding is as in causal_conv1d_fn(). With block_idx_last_scheduled_token conv_state_indices is a table of blocks
-    [sequences, blocks]."""
+    """Convolves a step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is out, or x
+    itself, which it then overwrites. Padding is as in causal_conv1d_fn(). With block_idx_last_scheduled_token
+    conv_state_indices is a table of blocks [sequences, blocks]."""
     call = "causal_conv1d_update"
     states = l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx)
     longest = 1 if query_start_loc is None else max_query_len
@@ -86,7 +86,8 @@ def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_
 
 def fused_recurrent_kda(q, k, v, g, beta=None, scale=None, initial_state=None, inplace_final_state=True,
                         use_qk_l2norm_in_kernel=True, cu_seqlens=None, ssm_state_indices=None, **kwargs):
-    """A step of KDA: g has four dimensions, a natural logarithm for each element of a key."""
+    """Computes a step of KDA. g has four dimensions: the natural logarithm of the decay of each element of a
+    key."""
     if g.ndim != 4:
         raise NotServed("fused_recurrent_kda", "g of a head")
     return fused_recurrent_gated_delta_rule(
@@ -114,7 +115,8 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
 
 def chunk_kda(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False,
               use_qk_l2norm_in_kernel=False, cu_seqlens=None, **kwargs):
-    """Prompts of KDA, as chunk_gated_delta_rule(). g is a natural logarithm, before any sum."""
+    """Computes prompts of KDA, like chunk_gated_delta_rule(). g is the natural logarithm of each token's decay, not
+    a sum over tokens."""
     if g.ndim != 4:
         raise NotServed("chunk_kda", "g of a head")
     return chunk_gated_delta_rule(q, k, v, g, beta, scale, initial_state, output_final_state, cu_seqlens,
@@ -132,7 +134,7 @@ def _tied(call, x, axes, name):
 
 
 def _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, steps, first_slot):
-    """A step of Mamba1: x [tokens, channels], A [channels, N], B and C [tokens, N]."""
+    """Computes a step of Mamba1: x [tokens, channels], A [channels, N], B and C [tokens, N]."""
     tokens, channels = x.shape
     if channels % 64:
         raise NotServed(call, f"{channels} channels, no multiple of 64")
@@ -153,8 +155,8 @@ def _update_channels(call, state, x, dt, A, B, C, D, dt_bias, z, gates, out, ste
 def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplus=False,
                            state_batch_indices=None, dst_state_batch_indices=None, null_block_id=0,
                            out=None, num_accepted_tokens=None, cu_seqlens=None, is_blackwell=False):
-    """A step of Mamba2: x [tokens, heads, P], dt, A, D and dt_bias a number for each head, repeated
-    over P and N by strides of 0; or of Mamba1: x [tokens, channels]. The result goes to out."""
+    """Computes a step of Mamba2 with x [tokens, heads, P], or of Mamba1 with x [tokens, channels]. For Mamba2 dt,
+    A, D and dt_bias have a number for each head, repeated over P and N by strides of 0. The result goes to out."""
     call = "selective_state_update"
     if state_batch_indices is None or out is None:
         raise NotServed(call, "no state_batch_indices or no out")

@@ -47,8 +47,8 @@ def causal_conv1d_update(x, conv_state, weight, k_dim_size, v_dim_size, bias=Non
                          conv_state_indices=None, conv_state_indices_in=None, num_accepted_tokens=None,
                          query_start_loc=None, max_query_len=-1, pad_slot_id=-1, block_idx_last_scheduled_token=None,
                          initial_state_idx=None, validate_data=False):
-    """A step: x is [batch, channels], or with query_start_loc [tokens, channels], and stays as it is. Returns q and k
-    [tokens, k_dim_size] and v [tokens, v_dim_size]."""
+    """Convolves a step: x is [batch, channels], or with query_start_loc [tokens, channels], and is not changed.
+    Returns q and k [tokens, k_dim_size] and v [tokens, v_dim_size]."""
     call = "causal_conv1d_update"
     states = dict(state_slots_in=l.indices(conv_state_indices_in))
     states.update(l.step_slots(call, x, conv_state_indices, block_idx_last_scheduled_token, initial_state_idx))
@@ -81,7 +81,7 @@ def chunk_gated_delta_rule(q, k, v, g, beta, scale=None, initial_state=None, out
 
 def chunk_gated_delta_rule_vk(q, k, v, g, beta, scale=None, initial_state=None, output_final_state=False, cu_seqlens=None,
                               use_qk_l2norm_in_kernel=False, o=None):
-    """Prompts of GDN, with states [sequences, value heads, V, K]."""
+    """Computes prompts of GDN like chunk_gated_delta_rule(), with states [sequences, value heads, V, K]."""
     return _prompts("chunk_gated_delta_rule_vk", "v_major", q, k, v, l.gates(g, beta), "head", scale, initial_state,
                     output_final_state, cu_seqlens, use_qk_l2norm_in_kernel, o)
 
