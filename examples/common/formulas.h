@@ -9,8 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Raises `worst` to the error relative to its bound, if that is larger. Above 1 the result is
- * wrong. */
+/* Raises *worst to |got - expected| / bound if that is larger. Above 1 the result is wrong. */
 void note_error(double *worst, double got, double expected, double bound);
 
 /* A head's RMSNorm, if it has weights, and rotation at a position. */

@@ -70,7 +70,7 @@ void launch_rotate(const struct layer *l, int tokens, bool step);
 void launch_up(const struct layer *l, const uint16_t *rows, int tokens);
 
 /* launch_prefill() is causal over the new tokens. launch_chunk() attends to a chunk, in which a
- * sequence has at most `longest` tokens. */
+ * sequence has at most CHUNK tokens, and merges the result into the output. */
 void launch_prefill(const struct layer *l, const struct call *call);
 void launch_chunk(const struct layer *l, const struct call *call);
 void launch_gather(const struct layer *l);
