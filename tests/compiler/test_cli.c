@@ -180,7 +180,8 @@ static void a_models_config_becomes_a_description(void **state)
            "the cache: packed rows have 512 + 64");
 }
 
-/* Rows that are key and value, whose scales are after a page's rows or in the rows. */
+/* Rows of the cache are key and value. Scales are after a page's rows (scales_last) or in the rows
+ * (planes). */
 static void describe_names_the_layout_of_pooled_rows(void **state)
 {
     (void)state;

@@ -81,7 +81,8 @@ static const char *rank_counts(const struct model *m)
     return count_of(m->ranks, " ") == 4 ? "1,2,4,8,16" : "1,2,4,8";
 }
 
-/* Checks "32/8 16/4 - 4/1": each is a line of the description. */
+/* Checks the description's lines for 1, 2, 4 ... ranks. m->ranks, such as "32/8 16/4 - 4/1", has
+ * the heads and KV heads of a rank for each; "-": this number of ranks is not possible. */
 static void check_ranks(const struct model *m, const char *description)
 {
     char copy[128], *state, *word = copy;

@@ -29,7 +29,7 @@ enum {
     SHAPES = 2,
     SPILLING_PERCENT = 1, /* kernels that may spill if the build reports it */
     LINE = 1024,
-    MOST_SECONDS = 32, /* records of alternative kernels per key */
+    MOST_SECONDS = 32, /* most records of alternative kernels of a key */
 };
 
 struct made {

@@ -558,7 +558,8 @@ static void a_knob_s_former_name_is_an_error(void **state)
     }
 }
 
-/* Candidates past the rows are rows with changed members; each is found again by its text. */
+/* Candidates after the rows of the table are rows with changed knobs. attnc_find_candidate() finds
+ * each by its text. */
 static void knobs_make_candidates(void **state)
 {
     (void)state;

@@ -57,13 +57,13 @@ static struct tir_func *program(const struct tir_layout *l, unsigned waves)
     return f;
 }
 
-/* The sum of n columns from `first` on: of a block's halves, and so on. */
+/* Returns the sum of n columns from `first` on, n a power of two: the sum of the halves' sums. */
 static float block_sum(const float *a, int first, int n)
 {
     return n == 1 ? a[first] : block_sum(a, first, n / 2) + block_sum(a, first + n / 2, n / 2);
 }
 
-/* The sum up to column j: the blocks before it, the smallest first. */
+/* Returns the sum of columns 0 to j: adds blocks of powers of two before j, the smallest first. */
 static float prefix_sum(const float *a, int j)
 {
     float sum = a[j];

@@ -95,7 +95,8 @@ static void lds_elements_may_have_gaps(void **state)
             }
 }
 
-/* Padding follows spans of less than a row to four rows, and registers continue in the last one. */
+/* A load of the first THERE columns reads the padding, here 1, in place of the others. Padding
+ * follows spans of half a row to four rows. */
 static void columns_that_are_not_there_are_the_padding(void **state)
 {
     (void)state;

@@ -373,7 +373,8 @@ static void verify_finds_what_each_rule_forbids(void **state)
     }
 }
 
-/* In builds without asserts too: lower_pipeline would leave the second loop unchanged. */
+/* Also in builds without asserts the driver verifies before the first pass. The second pipelined
+ * loop breaks a rule: lower_pipeline would leave it unchanged. */
 static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
 {
     (void)state;

@@ -642,8 +642,8 @@ class Calls:
         return [self.t(np.zeros(shape, np.uint8)) for shape in ((pages, HK, D // 16, P, 16), values)]
 
     def check_stored(self, cache, slots, scale, rows, back):
-        """Rows that a quantised cache holds: e4m3 has four bits, so an error of a sixteenth, or half a step
-        of the smallest numbers."""
+        """Checks the rows of a quantised cache in `slots`. e4m3 has four significant bits, so an element may be off
+        by a sixteenth, or by half a step of the smallest numbers."""
         got = FP8[back(self.back(cache)).reshape(-1, HK, D)[slots]] * scale[..., None]
         limit = np.abs(rows) / 16 + scale[..., None] * FP8_TINY
         self.assertTrue((np.abs(got - rows) <= limit * (1 + 1e-5)).all())

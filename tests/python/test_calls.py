@@ -46,7 +46,7 @@ class OnGpu:
 
 
 def wide(device, values):
-    """The same values, with as much again between the rows."""
+    """Returns an array of the same values, in which each row is followed by a gap of its own length."""
     room = np.zeros((values.shape[0], 2, *values.shape[1:]), values.dtype)
     room[:, 0] = values
     return OnGpu(device, room[:, 0], room)

@@ -59,7 +59,8 @@ class Calls(unittest.TestCase):
         linear.use(device=cls.device)
 
     def check_prompts(self, chunk, step, g):
-        """A prompt in chunks, its states from another prompt's, against the same token by token."""
+        """Checks that a prompt in chunks, from the states of another prompt, has the results of the same tokens one
+        by one."""
         rng, tokens = np.random.default_rng(50), g.shape[1]
         q, k = (rng.standard_normal((1, tokens, HEADS, K)).astype(np.float16) for _ in range(2))
         v = rng.standard_normal((1, tokens, VALUE_HEADS, K)).astype(np.float16)

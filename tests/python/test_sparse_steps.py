@@ -16,7 +16,8 @@ NEAR = 2.0 ** -4  # of the largest score: fp8 of queries and keys, f16 of produc
 
 
 def rotated(x, angles):
-    """The first 64 elements of x [tokens, ..., 128] rotated, pairs 32 elements apart, in double."""
+    """Returns x [tokens, ..., 128] with the first 64 elements rotated in double precision: pairs are 32 elements
+    apart."""
     x = x.astype(np.float64)
     angles = angles.reshape(len(x), *[1] * (x.ndim - 2), 32)
     a, b = x[..., :32], x[..., 32:64]
@@ -46,7 +47,7 @@ class Step:
         self.cache = np.full((len(order), PAGE, _selection.KEY_BYTES), 0xff, np.uint8)
 
     def scores(self, row):
-        """A row's scores of the keys that it sees, in double."""
+        """Returns a row's scores of the keys that it sees, in double precision."""
         s, t = self.sequences[row], self.rows[row]
         seen = np.arange(self.ends[row]) + sum(self.lengths[:s])
         k = self.k.astype(np.float64)
@@ -64,7 +65,7 @@ class SparseSteps(unittest.TestCase):
         aiter.use(device=cls.device)
 
     def choose(self, step, selection=None):
-        """The slots that the indexer chooses for each row."""
+        """Returns the slots that the indexer chooses for each row."""
         selection = selection or _selection.Selection(self.device, INDEXER, page_size=PAGE)
         out = np.full((len(step.rows), TOP_K), -7, np.int32)
         q, weights = selection.write(step.q, step.weights, step.k, step.norm, step.cos_sin, step.positions, step.slots, step.cache)
@@ -73,7 +74,8 @@ class SparseSteps(unittest.TestCase):
         return out
 
     def check_choice(self, step, chosen):
-        """Each row has the keys of the best scores, in ascending order of positions, and nothing else."""
+        """Checks that each row chose the keys of the best scores, in ascending order of positions, and nothing
+        else."""
         for row, slots in enumerate(chosen):
             count, table = min(step.ends[row], TOP_K), step.table[step.sequences[row]]
             self.assertTrue((slots[count:] == -1).all())

@@ -176,7 +176,8 @@ class Torch(unittest.TestCase):
         return step, given
 
     def same(self, one, other, batches, given):
-        """Both give the same and leave the same caches."""
+        """Checks that two functions return the same tensor and leave the same caches. given(batch) returns their
+        arguments."""
         for batch in batches:
             a, b = given(batch), given(batch)
             self.assertTrue(torch.equal(one(*a), other(*b)))

@@ -188,7 +188,7 @@ static void arguments_of_cache_gather_are_checked(void **state)
         .pages = {.block_table = at(8), .entries = 1},
     };
     assert_int_equal(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_OK);
-    /* A workgroup begins at a multiple of the 8 tokens in 16 bytes. */
+    /* Workgroups begin at multiples of 8 tokens, so 7 tokens may be before the first. */
     assert_int_equal(call.values[ATTN_ARG_MAX_SEQLEN_K].i64, 9 + 7);
     a.pages.block_table = NULL;
     refused(attn_family_cache_gather.fill(&desc, &a, &call), "block_table is NULL");

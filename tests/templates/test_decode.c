@@ -609,8 +609,8 @@ static void tiles_are_as_wide_as_the_rows(void **state)
     }
 }
 
-/* Member 2 of att_tile.own says so. Elsewhere a load of an operand takes 64 bytes of a row, or
- * whole lines of SHUFFLE. */
+/* att_tile.own[2] is 1 if loads of an operand take whole rows. Otherwise a load takes 64 bytes of a
+ * row, or whole lines of SHUFFLE. */
 static void waves_of_32_load_whole_rows(void **state)
 {
     static const struct {

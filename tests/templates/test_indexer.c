@@ -74,7 +74,7 @@ static void check_levels(const struct level *levels, size_t n)
     }
 }
 
-/* The largest levels; with blocks two selections are live beside q and its weights. */
+/* With top_blocks the selections of keys and of blocks are both live, beside q and its weights. */
 static void levels_fit_their_registers(void **state)
 {
     (void)state;

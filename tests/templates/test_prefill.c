@@ -196,7 +196,7 @@ static void soft_cap_fits_too(void **state)
     }
 }
 
-/* A copy for the upper half of a row's address is how LLVM widens it. */
+/* Checks kernels of pages in a layout. LLVM widens row addresses by copies: a few are allowed. */
 static void check_paged_tiles(int layout)
 {
     FOR_WIDE_WAVES(t)
