@@ -164,8 +164,9 @@ struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
  * it. */
 struct tir_value tir_col_flip(struct tir_builder *b, struct tir_value a, unsigned cols);
 
-/* Reshapes (C rows) x X to rows x (C X), and back. `width` is X. All are powers of two that divide
- * a's sizes. */
+/** Return the tile `a` in another shape. Join sets its C blocks of `rows` rows side by side, the
+ * first at the left: (C rows) x X becomes rows x (C X). Split sets its blocks of `width` columns
+ * below each other. `rows` and `width` are powers of two that divide a's rows or columns. */
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);
 struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width);
 

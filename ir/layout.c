@@ -365,9 +365,10 @@ bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse)
 }
 
 /*
- * Finds the cheapest source of the destination's input bit `bit`. The candidates are, in this
- * order: the same bit; that bit and registers; that bit, registers and lanes; anything. `own` is
- * that bit in the source's packing, or 0 if the source lacks it.
+ * Sets *source to the cheapest set of input bits of `from` whose combined image is `image`. Tries,
+ * in this order: `own` alone; registers; registers and lanes; all bits. Each of the last three is
+ * tried with `own`, then without. `own` is the bit with the role of the destination's bit; 0: none.
+ * False if no set has that image.
  */
 static bool cheapest_source(const struct tir_layout *from, const struct echelon by_cost[3],
                             uint32_t own, uint32_t image, uint32_t *source)

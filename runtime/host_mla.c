@@ -18,9 +18,9 @@ static int64_t run_tokens(int32_t tokens)
     return run < 1 ? 1 : run < MOST ? run : MOST;
 }
 
-/* Returns the parts per wave for waves that process queries and latents. 0: separate waves, if
- * there would be few waves, or few heads per wave. With several parts per wave a device holds all
- * waves at once: a partial last round would cost as much as a full one. */
+/* Returns how many of the `parts` (PART_HEADS heads of a token) a wave processes, so that at
+ * most WAVES_WANTED waves run. 0: queries and latents have separate waves, since there are few
+ * parts or heads. With more waves, a partial last round would cost as much as a full one. */
 static int64_t run_parts(int64_t parts, int32_t heads)
 {
     enum { LEAST = 4096, WAVES_WANTED = 8192 };

@@ -15,8 +15,8 @@ struct attn_plan_numbers {
                              * no window */
     int64_t item_cost;      /* [o] units that could be read while an item begins */
     int64_t least_piece;    /* [m] least units of a piece of a sequence */
-    int64_t slack;          /* [x] units by which equal pieces may exceed a part's share of all
-                             * units */
+    int64_t slack;          /* [x] most units by which an equal piece may be longer than payload,
+                             * a part's share of the cost */
     int64_t merge_rate;     /* [r] parts that are added up while a unit is read */
 };
 

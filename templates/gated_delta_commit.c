@@ -69,8 +69,9 @@ static struct tir_value advance(struct commit *c, const struct tir_value *raw,
     return tir_fma(b, att_state_spread(b, s, raw[U]), att_state_spread(b, s, k), old);
 }
 
-/* Returns the address (i64) of slot `slot` in the layer's tensor. `layers` is an argument with
- * the byte offset of each layer from `arg`. */
+/* Returns the address (i64) of slot `slot` in the tensor of the workgroup's layer. Three names of
+ * arguments: `arg`, an address; `layers`, an array of each layer's byte offset from it; `stride`,
+ * the elements between slots. `size` is an element's bytes. */
 static struct tir_value slot_at(struct commit *c, const char *arg, const char *layers,
                                 const char *stride, int size, struct tir_value slot)
 {

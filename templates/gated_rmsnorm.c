@@ -57,9 +57,9 @@ struct norm {
     /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
-    /* Or rows are in the order of their scales, and `token` is the run's first one. */
+    /* If is_ordered(): rows are in the order of their scales, and `token` is the run's first. */
     struct tir_value tokens;   /* i32: tokens of the run */
-    struct tir_value number;   /* i32: number of the tile in the run */
+    struct tir_value number;   /* i32: index of the tile in the run, from 0 */
     struct tir_value by_token; /* i32: 1: scales of a token are neighbours; 0: of a group */
 };
 
@@ -448,7 +448,7 @@ static void visit_tokens(struct norm *k)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Returns the tiles (i32) that `rows` rows fill. */
+/* Returns the number of tiles (i32) for `rows` rows, rounded up. */
 static struct tir_value tiles_of(struct norm *k, struct tir_value rows)
 {
     struct tir_builder *b = &k->b;

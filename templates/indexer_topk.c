@@ -223,8 +223,8 @@ struct round {
     struct open_block open;
 };
 
-/* Appends a row's keys of set j to its buffer. They are of the round that begins at place
- * `first` of the walk. */
+/* Appends to a row's buffer the keys of set j that exceed the row's limit, and advances the row's
+ * own[TO]. `first` is the position in the walk at which their round begins. */
 static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
                    struct tir_value first)
 {

@@ -143,9 +143,9 @@ static struct tir_value page_numbers(struct metadata *d, struct tir_value entrie
     return tir_or(b, tir_div(b, there, by), tir_and(b, entries, sign));
 }
 
-/* Copies entries of sequence s of the block table as page numbers to the array at address `to`.
- * The sequence's `count` entries begin at entry `first`. This workgroup copies some, from the
- * `begin`-th on. */
+/* Copies block table entries of sequence s, as page numbers, to the array at address `to`. The
+ * sequence's `count` entries begin at entry `first` of its row; entries are ARG_ENTRY_STEP words
+ * apart. This workgroup copies at most EACH * LANES of them, from number `begin` of the `count`. */
 static void copy_entries(struct metadata *d, struct tir_value s, struct tir_value first,
                          struct tir_value count, struct tir_value begin, struct tir_value to)
 {

@@ -44,26 +44,32 @@ struct plan {
     struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row for each lane; 1 x (64 WIDE) */
     struct tir_value wave;
-    bool tiles;                                    /* the plan is of tiles of queries */
-    struct tir_value batch, parts, queries, heads; /* B, N, Q, H of docs/planning.md */
-    struct tir_value cost, rate;                   /* o, r of docs/planning.md, as the rest */
-    struct tir_value least;                        /* m */
-    struct tir_value payload;
-    struct tir_value piece, equal; /* p, or 1 if there is no p; i1: there is a p: equal pieces */
-    struct tir_value whole, uncut; /* with tiles: k, or 1 if tiles are cut; i1: no tile is cut */
-    struct tir_value items;        /* T */
-    struct tir_value rows;         /* R[B], once all rows are written */
+    bool tiles; /* the plan is of tiles of queries */
+    /* Sequences or tiles; parts for each head; query tokens of a sequence at most; key/value heads:
+     * B, N, Q, H of docs/planning.md, whose letters are in parentheses below. */
+    struct tir_value batch, parts, queries, heads;
+    /* Units that are read while an item begins (o); parts added up while a unit is read (r). */
+    struct tir_value cost, rate;
+    struct tir_value least;   /* least units of a piece (m) */
+    struct tir_value payload; /* units of a part, item costs included */
+    /* Most units of an equal piece (p), or 1 without equal pieces; i1: pieces are equal. */
+    struct tir_value piece, equal;
+    /* With tiles: tiles of a part (k), or 1 if tiles are cut; i1: no tile is cut. */
+    struct tir_value whole, uncut;
+    struct tir_value items; /* items of a head (T) */
+    struct tir_value rows;  /* pieces of all cut sequences (R[B]); set once all rows are written */
 };
 
 /* 64 sequences, from `first` on; those after the last one are empty. */
 struct chunk {
-    struct tir_value first;                         /* scalar */
-    struct tir_value b;                             /* number of each sequence */
-    struct tir_value there;                         /* i1 */
-    struct tir_value skip;                          /* keys before the window */
-    struct tir_value keys, u, start, part, n, last; /* keys, u, S, first, n, last of
-                                                       docs/planning.md */
-    struct tir_value length;                        /* l */
+    struct tir_value first; /* scalar */
+    struct tir_value b;     /* index of each sequence in the batch */
+    struct tir_value there; /* i1: the sequence exists */
+    struct tir_value skip;  /* keys before the window */
+    /* Keys; units (u); start on the line of costs (S), or with equal pieces the first part; first
+     * part (first); pieces (n); last part (last). */
+    struct tir_value keys, u, start, part, n, last;
+    struct tir_value length; /* units of an equal piece (l) */
 };
 
 /* Sums over the chunks before one. */

@@ -178,7 +178,8 @@ static struct tir_type c_type(struct ssd_prefill *s)
     return tir_tile(f, s->dtype, ATT_CHUNK, keys_of(s), &l);
 }
 
-/* Returns the type of x, z or out as out^T has it, 64 x values. */
+/* Returns the type of a tile of x, z or out: 64 tokens x values, in the layout of out^T
+ * transposed. */
 static struct tir_type token_type(struct ssd_prefill *s)
 {
     const struct tir_layout l = tir_layout_transpose(tir_layout_of(s->b.f, s->out));

@@ -17,7 +17,7 @@
 
 /* The other workgroups, as a workgroup counts them when it stops waiting; all i32. */
 struct others {
-    struct tir_value after; /* number of parts counted after the workgroup's own */
+    struct tir_value after; /* number of parts counted later in time than the workgroup's own */
     struct tir_value left;  /* number of workgroups that did not wait for the last part; -1: this
                                one did not */
 };

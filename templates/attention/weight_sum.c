@@ -6,7 +6,10 @@
 #include "ir/bits.h"
 #include "ir/matrix.h"
 
-enum { ROWS = 16 /* of the instruction */, SUM_ROWS = ROWS / 2 /* that have a query's sum */ };
+enum {
+    ROWS = 16 /* and columns of the matrix instruction's result */,
+    SUM_ROWS = ROWS / 2 /* of the result, for each block of 16 queries */
+};
 
 static int find_product(const struct tir_machine *m, unsigned k)
 {

@@ -324,7 +324,8 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
                            of_rows(b, t->gathered, TIR_I8));
 }
 
-/* True if a tile of key and value includes a row's last elements, which are of the op's dtype. */
+/* True if a tile includes columns after a packed row's fp8 elements. These rotated elements are of
+ * the op's dtype. False if they belong to the key only. */
 static bool has_rotated(const struct att_paged_tile *t)
 {
     return t->cache.packed && t->cache.rows->in_value &&

@@ -51,7 +51,7 @@ struct delta_types {
     struct tir_type value_rows;   /* 16 x 1, in the layout of `values` */
     struct tir_type stored;       /* `values` in 16 bits, as memory has it */
     struct tir_type tokens;       /* 32 x value elements, 16-bit: right operand over tokens */
-    struct tir_type padded;       /* `tokens` of 16 tokens, padded with 16 rows of zeros */
+    struct tir_type padded;       /* 32 x value elements: 16 tokens, then 16 rows of zeros */
     struct tir_type transposed;   /* K x 32, 16-bit: left operand over tokens */
     struct tir_type packed_transposed, packed_blocks; /* of records: `transposed`; two blocks of
                                                           `coefficients` */

@@ -161,8 +161,9 @@ static struct tir_value decays(struct delta *d, struct tir_value j)
     return tir_exp2(b, tir_min(b, x, tir_float_like(b, x, 0)));
 }
 
-/* Loads strip `i` of keys or queries: from LDS, where all waves share it, or from memory, where
- * the strips of a single chunk are not worth the wait for each other. */
+/* Loads strip `i` of keys, or with `queries` of queries, as a right operand. A kernel of one stage
+ * loads it from memory: a single chunk's strips are not worth a barrier. Other kernels load it from
+ * LDS, where the waves share it. */
 static struct tir_value load_shared(struct delta *d, bool queries, struct tir_value i)
 {
     struct tir_builder *b = &d->b;

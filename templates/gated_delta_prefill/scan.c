@@ -36,10 +36,10 @@ struct tir_value delta_zeros(struct delta *d)
 
 /* ---- Loads from LDS, ahead of use ---- */
 
-/* 16 rows of keys or queries as an operand, and the factors of their products with the state. */
+/* 16 rows of keys or of queries, and the factors of the rows of their product with the state. */
 struct strip {
-    struct tir_value left, factors; /* the rows, and their factors */
-    struct tir_value decays;        /* of each row; none where channels have decays of their own */
+    struct tir_value left, factors; /* 16 x K: left operand; 16 x 1, f32: a factor for each row */
+    struct tir_value decays;        /* 16 x 1: from the chunk's first token; unset: by channel */
 };
 
 /* Coefficients of the chunk, n and p by block, and the decays from the tokens of each block to

@@ -8,13 +8,13 @@
 
 #include "templates/cache/cache.h"
 
-/** Returns the byte of the page at which the key of token `token` (i32, of any shape) begins. A key
- * has `bytes` bytes. */
+/** Returns the byte offset of a token's key from its page's beginning. `token` (i32, of any shape)
+ * counts from the page's first token. A key has `bytes` bytes. */
 struct tir_value att_index_key_byte(struct tir_builder *b, struct tir_value token, int bytes,
                                     bool shuffle);
 
-/** Returns the byte of the page at which the scale of the key of token `token` begins. A key has
- * `bytes` bytes. */
+/** Returns the byte offset of the scale of a token's key from its page's beginning. `token` (i32,
+ * of any shape) counts from the page's first token. A key has `bytes` bytes. */
 struct tir_value att_index_scale_byte(const struct att_paging *p, struct tir_value token,
                                       int bytes);
 

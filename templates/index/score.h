@@ -69,7 +69,7 @@ struct att_index {
     unsigned slices;          /* matrix instructions of a product of a block */
     unsigned ahead;           /* groups in flight */
     struct tir_type lane;     /* i32, lanes x 1: a row for each lane */
-    struct tir_layout halves; /* lanes x 2: a row for each lane */
+    struct tir_layout halves; /* lanes x 2: each lane has the scales of its 2 mxfp4 blocks */
     struct tir_type chunk;    /* data of one load of a lane: lanes x 16 bytes */
     struct tir_type products; /* f32, 32 x group */
     uint8_t order[TIR_LAYOUT_MAX_BITS]; /* of a product's row bits: tir_layout_permute_rows() */

@@ -23,10 +23,8 @@ struct tir_value mla_query_offsets(struct mla *s, const struct split_kv_rows *ro
                    tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
 }
 
-/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Addresses
- * are computed in `first_stage`. Q is loaded after the first block, and the second block when the
- * first has arrived. Panels that go to LDS are loaded before the first block, since a wait for them
- * covers all earlier loads. */
+/* Loads a wave's columns of Q^T, panel by panel, in stage `stage` of the loop's prologue. Stores
+ * the panels that waves share to LDS. Addresses are computed in stage `first_stage`. */
 static void load_panels(struct mla *s, uint8_t first_stage, uint8_t stage)
 {
     struct split_kv *const d = &s->d;
@@ -156,6 +154,8 @@ void mla_find_position(struct mla *s)
 
 void mla_load_q(struct mla *s, uint8_t stage) { load_panels(s, TIR_NO_STAGE, stage); }
 
+/* Loads Q for waves that share scores. If no panel goes to LDS, Q is loaded after the first block.
+ * Otherwise it is loaded before that block: a wait for the panels covers all earlier loads. */
 static void load_shared_q(struct mla *s)
 {
     const uint8_t stage = s->query.n_in_lds ? MLA_STAGE_LOADS : MLA_STAGE_ARRIVES;

@@ -205,8 +205,9 @@ static bool check_phases(const struct check *c)
 
 /* ---- LDS ---- */
 
-/* True if a phase ends with a barrier that comes after row `r` of it; NULL: after any. Only rows of
- * stages `first` to `last` run. */
+/* True if a phase ends with a barrier that runs after its row `r`, or with any barrier if `r` is
+ * NULL. Only barriers of stages `first` to `last` count. With roles: true unless the phase is
+ * open. */
 static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r, int first,
                         int last)
 {

@@ -534,9 +534,10 @@ static bool short_second(const struct att_variant *v, const struct tir_machine *
     return second->tile != 0;
 }
 
-/* Finds the n-th further kernel: att_template.second. A kernel of find_few_keys() is the only one.
- * Else the first ones are for launches with at most as many work tiles as compute units. The last
- * one is for calls in which a query sees few keys. */
+/* Sets `second` to the n-th further kernel, from 0: att_template.second. False if there are only n.
+ * If find_few_keys() finds a tile, there is one such kernel, for calls with few keys. Else the
+ * first ones are for launches with at most as many work tiles as compute units. The last one is for
+ * calls in which a query sees few keys. A planned kernel has at most one: planned_second(). */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {

@@ -34,8 +34,9 @@ struct rope_decode_news {
 struct rope_decode {
     struct rope rope, kv;   /* tiles of q, and of k and v */
     int tiles;              /* tiles of a token's query heads */
-    struct tir_value lds_q; /* i32: this wave's rows of q */
-    struct tir_value lds;   /* i32: rows of k and v of all tokens, as the products take them */
+    struct tir_value lds_q; /* i32: LDS address of this wave's rows of q */
+    struct tir_value lds;   /* i32: LDS address of all new tokens' rows of k and v, in the
+                               products' dtype */
     int stored, scales;     /* bytes from `lds` to the rows as the cache stores them, and to their
                                scales */
     struct rope_decode_queries first; /* of the first token: loaded before the cache */

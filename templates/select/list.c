@@ -122,8 +122,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
     return tir_add(b, att_page_first(&paging, page), inside);
 }
 
-/* Returns the number (i64) of the workgroup's list among the output lists: the row with a plan,
- * else l->to or splits * row + part. */
+/* Returns the index (i64) of the workgroup's list among the output lists. With a plan it is the
+ * row. Without one it is l->to if that is set, and splits * row + part if not. */
 static struct tir_value list_number(const struct att_list *l)
 {
     struct tir_builder *b = l->b;

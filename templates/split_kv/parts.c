@@ -136,8 +136,8 @@ static unsigned parts_under_way(const struct split_kv *d)
     return n > PARTS_AT_ONCE ? PARTS_AT_ONCE : n < 1 ? 1 : n;
 }
 
-/* Returns how many parts' rows and lse are loaded at once: more than parts of O if these are many,
- * since the numbers then take few registers. */
+/* Returns the number of parts whose row numbers and lse are loaded at once: PARTS_AT_ONCE, or
+ * parts_under_way() if that is less than half of it. */
 static unsigned parts_at_once(const struct split_kv *d)
 {
     const unsigned n = parts_under_way(d);

@@ -76,9 +76,9 @@ static bool is_too_long(const struct call *c)
            (!last || d->head_dim != 64 || d->head_dim_v != 64);
 }
 
-/* True if the kernel is verified with the shape. A call in one launch does not cut sequences. The
- * kernel of outputs takes all shapes, and runs after the launches of the other stages. So kernels
- * of those stages take only shapes with segments, without extremes. */
+/* True if the kernel of c's stage is verified with c's shape. A kernel of all stages takes shapes
+ * without segments. A kernel of outputs takes all shapes, after launches of the other stages. So
+ * kernels of those stages take only shapes with segments, without extremes. */
 static bool takes(const struct call *c)
 {
     if (is_too_long(c))

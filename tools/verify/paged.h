@@ -132,10 +132,10 @@ struct page_lists {
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */
 
 /**
- * Chooses the number of pages, in size(): the sequences' pages and unused ones. Sets
- * pages->entries, and cache->page_count unless `cache` is NULL. With `far`, used pages are beyond 4
- * GiB after paged_spread() by PAGES_FAR_STRIDE. With `in_order` they are consecutive, as in a
- * trace.
+ * Counts the pages of the sequences of `l`, and the unused ones (l->spare); called by size(). Sets
+ * l->first, and cache->page_count unless `cache` is NULL. Sets pages->entries to the entries of a
+ * row of the table, or of all lists with ATTN_PAGES_INDICES. With l->far, used pages are beyond 4
+ * GiB after paged_spread() by PAGES_FAR_STRIDE. With l->in_order there are no unused pages.
  */
 void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
                      struct attn_cache *cache, struct attn_pages *pages);

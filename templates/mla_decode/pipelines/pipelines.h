@@ -28,8 +28,8 @@ enum {
     MLA_LDS_S,
     MLA_LDS_FIRST_PIECE /* of a block: K's first panels are read from it */
 };
-/** Buffers of pipelines that copy a block in two halves, of its columns or cache lines. Pipeline
- * row_pairs has P after MLA_LDS_ENTRIES. */
+/** Numbers of the buffers of pipelines that copy a block in two halves, of its columns or cache
+ * lines. MLA_LDS_ENTRIES keeps its number, 2, so P of pipeline row_pairs has the next one. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
 /** dv_split has alpha in the padding of a block's rows. */
 enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* places for P */ };

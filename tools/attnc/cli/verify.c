@@ -370,7 +370,8 @@ static void note_hook(struct plan *plan, const char *name)
         snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
 }
 
-/* Counts the kernels that --only selects, by target. */
+/* Counts the kernels that --only selects, and lists their targets. Returns an exit_code: EXIT_USER
+ * after a message if there are none, all lack their hooks, or the pack is unreadable. */
 static int survey(struct plan *plan)
 {
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {

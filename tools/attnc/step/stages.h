@@ -80,8 +80,8 @@ struct step_index {
     bool only_blocks; /* true: nothing reads the chosen keys, so their lists are not merged */
 };
 
-/** Adds the stage of the choice. It has a way over whole rows and, if libattn cuts these, one over
- * parts with the launches that merge them. */
+/** Adds to `k` the stage in which the indexer of `x` chooses keys. Its ways are a launch over whole
+ * rows and, if libattn cuts rows, one over parts with the launches that merge them. */
 void step_add_index(struct step_kind *k, const struct step_load *l, const struct step_index *x);
 
 /** Adds the launch that rotates an indexer's `heads` queries of each token, and writes the tokens'

@@ -20,12 +20,12 @@ struct leaf {
     struct att_box box;
     bool *in; /* per shape */
     size_t shapes;
-    size_t candidate; /* the count of candidates: what a build makes */
+    size_t candidate; /* index; the count of candidates: the kernels that a build makes */
     double cost;      /* sum of the logarithms of its shapes' times */
-    double own_cost;  /* the same by what a build makes */
+    double own_cost;  /* the same with the kernels that a build makes */
 };
 
-/* True if what a build makes runs the calls of a leaf. */
+/* True if no candidate runs the calls of leaf `l`: a build's usual kernels run them. */
 static bool is_own(const struct tune_key *key, const struct leaf *l)
 {
     return l->candidate == key->candidate_count;

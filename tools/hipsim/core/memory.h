@@ -70,8 +70,8 @@ static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
 struct hipsim_arena {
     uint64_t base;
     uint64_t size;
-    _Atomic uint64_t *shadow;          /* one bit per byte, word i covers bytes [64 i, 64 i + 64) */
-    _Atomic uint64_t used;             /* bytes handed out to slots; all of them are mapped */
+    _Atomic uint64_t *shadow; /* a bit per byte, 1: initialised; word i: bytes [64 i, 64 i + 64) */
+    _Atomic uint64_t used;    /* bytes handed out to slots; all of them are mapped */
     _Atomic uint64_t untracked_serial; /* allocations with serials up to this one count as
                                         * initialised */
 };

@@ -46,7 +46,8 @@ void worker_free(struct worker *k)
     checks_group_destroy(&k->wg);
 }
 
-/* Padding of LDS and of the rows lets a lane kernel read a whole vector at the last row. */
+/* Allocates the memory of a worker: worker.h. The 64 bytes after LDS let a lane kernel read a whole
+ * vector at the end of LDS. */
 bool worker_init(struct worker *k, struct engine *e)
 {
     const struct launch *l = e->launch;

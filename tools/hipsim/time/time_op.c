@@ -84,7 +84,8 @@ static void add_read(const struct time_params *p, struct time_op *op, const stru
         op->reads[op->nreads++] = regs;
 }
 
-/* Returns the vector registers of an operand, and the scalar ones where their results are late. */
+/* Returns the registers of destination `o` that later instructions may wait for. None for scalar
+ * registers unless p->salu_latency is above 0. */
 static struct time_regs written(const struct time_params *p, const struct opnd *o)
 {
     return o->kind == OPND_SGPR && p->salu_latency <= 0 ? (struct time_regs){0} : regs_of(o);

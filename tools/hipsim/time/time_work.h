@@ -11,7 +11,8 @@
 
 struct time_work;
 
-/* Creates the counts of `workgroups` workgroups. NULL without memory or if there are too many. */
+/* Allocates a table of instruction counts for a launch of `workgroups` workgroups; the caller frees
+ * it by time_work_destroy(). NULL without memory, or above 2^24 workgroups. */
 struct time_work *time_work_create(uint64_t workgroups);
 void time_work_destroy(struct time_work *work);
 
