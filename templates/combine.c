@@ -143,8 +143,8 @@ static struct tir_value find_dense(struct combine *c, struct att_part_list *l)
     return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
-/* Combines lists. A token without parts is left unchanged with a plan (csr); a dense token then
- * gets the result of its sinks alone. */
+/* Combines lists. With a plan (csr) the kernel writes nothing for a token that has no parts. With
+ * dense partials it writes O = 0 for such a token, and an LSE of its sinks. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;

@@ -43,8 +43,8 @@ struct att_part_rows {
     struct tir_value n_rows;      /* rows from the first one on that exist */
 };
 
-/** A partial sum of each row: O = o / l with the denominator e^lse * l. A single part has no l,
- * which is then 1; sinks alone have no o. */
+/** A partial sum of each row: O = o / l with the denominator e^lse * l. The state of a
+ * single part has no `l`, which counts as 1. The state of the sinks has no `o`. */
 struct att_part_state {
     struct tir_value lse, o[ATT_PART_PANELS], l;
 };

@@ -59,8 +59,8 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
  * lanes hold in registers. */
 bool att_select_holds(unsigned room, unsigned threads);
 
-/** Return the bytes of LDS of a buffer of `room` entries: alone, and as a second buffer beside
- * another selection. */
+/** Return the bytes of LDS that a buffer of `room` entries needs: the first function for the
+ * kernel's only selection, the second for a selection that shares LDS with another one. */
 unsigned att_select_lds_bytes(unsigned room, unsigned waves);
 unsigned att_select_beside_bytes(unsigned room, unsigned waves);
 

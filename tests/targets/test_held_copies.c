@@ -123,7 +123,7 @@ static void a_copy_older_than_any_count_is_waited_for(void **state)
     }
 }
 
-/* A wait for LDS alone leaves copies in registers. */
+/* A wait for LDS reads and writes stores no copy to LDS: held copies stay in registers. */
 static void a_wait_for_lds_stores_no_copy(void **state)
 {
     (void)state;

@@ -132,10 +132,11 @@ struct page_lists {
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */
 
 /**
- * Counts the pages of the sequences of `l`, and the unused ones (l->spare); called by size(). Sets
- * l->first, and cache->page_count unless `cache` is NULL. Sets pages->entries to the entries of a
- * row of the table, or of all lists with ATTN_PAGES_INDICES. With l->far, used pages are beyond 4
- * GiB after paged_spread() by PAGES_FAR_STRIDE. With l->in_order there are no unused pages.
+ * Counts the pages that the sequences of `l` use, and adds l->spare unused pages. An op calls it
+ * in its size() function. Sets l->first, and cache->page_count unless `cache` is NULL. Sets
+ * pages->entries to the entries of a row of the table, or of all lists with ATTN_PAGES_INDICES.
+ * With l->far, used pages are beyond 4 GiB after paged_spread() by PAGES_FAR_STRIDE. With
+ * l->in_order there are no unused pages.
  */
 void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
                      struct attn_cache *cache, struct attn_pages *pages);
