@@ -13,10 +13,10 @@
 #include "tables.h"
 #include "wait.h"
 
-#define SRC_LDS 3 /* asynchronous copies: the VGPR with the LDS address */
+#define SRC_LDS 3 /* index in op->src of the VGPR with the LDS address, for asynchronous copies */
 
-/* Copies `bytes` per lane, 1, 4, 8 or 16, of resolved accesses. Lanes of `to` that `from` lacks
- * become zero. */
+/* Copies `bytes` bytes (1, 4, 8 or 16) per lane from `from` to `to`; both have resolved addresses.
+ * Lanes that `to` has and `from` lacks are filled with zeros. */
 static void copy_lanes(struct wave *w, struct lane_mem *from, struct lane_mem *to, unsigned bytes)
 {
     const uint64_t zero = to->lanes & ~from->lanes;
@@ -80,26 +80,31 @@ static void exec_async(struct wave *w, const struct inst *in)
 
 /* -- tensor data mover ------------------------------------------------------------------------- */
 
-enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* a descriptor's type */ };
+enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* of a descriptor's field `type` */ };
 
-/* A tensor descriptor, decoded. Sizes and strides count elements, except as said. */
+/* A decoded tensor descriptor. Sizes and strides count elements unless a comment names bytes. */
 struct tensor {
-    bool valid;                   /* else nothing is copied; kernels clear `type` to skip a copy */
-    unsigned element;             /* bytes */
-    uint32_t lds;                 /* byte address of the tile */
-    uint64_t global;              /* byte address of the tile */
-    uint64_t dim[TENSOR_DIMS];    /* size of the tensor, from the tile's start */
-    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 where a dimension is not used */
-    bool used[TENSOR_DIMS];       /* the descriptor has a tile size for the dimension */
-    uint64_t stride[TENSOR_DIMS]; /* the first one is 1 */
-    uint32_t interval, pad;       /* bytes between paddings, bytes of a padding; 0: none */
+    bool valid;                   /* true: the copy is made; false: kernels clear `type` so that
+                                     nothing is copied */
+    unsigned element;             /* bytes of an element */
+    uint32_t lds;                 /* byte address of the tile in LDS */
+    uint64_t global;              /* byte address of the tile in global memory */
+    uint64_t dim[TENSOR_DIMS];    /* size of the tensor in each dimension, counted from the tile's
+                                     start */
+    uint64_t tile[TENSOR_DIMS];   /* size of the tile; 1 in dimensions that it does not use */
+    bool used[TENSOR_DIMS];       /* true: the descriptor has a tile size for the dimension */
+    uint64_t stride[TENSOR_DIMS]; /* elements between neighbours in each dimension; the first is
+                                     1 */
+    uint32_t interval, pad;       /* bytes of LDS data between two paddings; bytes of a padding; 0:
+                                     no padding */
     bool gather;
-    uint32_t row[TENSOR_ROWS]; /* gather: rows of the tensor */
-    uint32_t mask; /* multicast: workgroups of the cluster, a bit each; 0: no multicast */
-    bool early;    /* multicast: the early timeout, else the standard one */
+    uint32_t row[TENSOR_ROWS]; /* indices of the tensor's rows that `gather` collects */
+    uint32_t mask; /* workgroups of the cluster that a multicast load serves, a bit each; 0: no
+                      multicast */
+    bool early;    /* true: multicast uses the early timeout; false: the standard one */
 };
 
-/* Returns `n` bits of a descriptor group from bit `at` on. */
+/* Returns the `n` bits that begin at bit `at` of a descriptor group. */
 static uint64_t field(const uint32_t *group, unsigned at, unsigned n)
 {
     uint64_t value = 0;
@@ -108,7 +113,8 @@ static uint64_t field(const uint32_t *group, unsigned at, unsigned n)
     return value;
 }
 
-/* Copies a group of the descriptor; a missing one is zero. False after a report. */
+/* Copies group `k` of the descriptor to `group`; an absent group becomes zeros. False after a
+ * report of an undefined register. */
 static bool read_group(struct wave *w, const struct inst *in, unsigned k, uint32_t *group)
 {
     const struct opnd *o = &in->src[k];
@@ -123,6 +129,7 @@ static bool read_group(struct wave *w, const struct inst *in, unsigned k, uint32
     return true;
 }
 
+/* Reads the row indices of a gathering descriptor, in groups 2 and 3, to t->row. */
 static void read_rows(struct tensor *t, const uint32_t *g0, const uint32_t *g2, const uint32_t *g3)
 {
     const bool wide = g0[0] >> 30 & 1;
@@ -133,9 +140,9 @@ static void read_rows(struct tensor *t, const uint32_t *g0, const uint32_t *g2, 
     }
 }
 
-/* True if `mask` names workgroups of a cluster, this one included. Else reports it, which ends the
- * wave. Each workgroup of the mask issues the load, and gets the data in its own LDS (CDNA5 ISA,
- * 10.7). Each load is therefore executed as one for a single workgroup. */
+/* True if `mask` is a set of workgroups of the wave's cluster that includes its own. Otherwise
+ * reports a fault, which ends the wave. Each workgroup of the mask issues the load and gets the
+ * data in its own LDS (CDNA5 ISA, 10.7). Each load is therefore executed for a single workgroup. */
 static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
 {
     const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;
@@ -149,7 +156,7 @@ static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
     return false;
 }
 
-/* Reads the descriptor (tables 62 to 67). False after a report. */
+/* Decodes the descriptor (CDNA5 ISA, tables 62 to 67) to *t. False after a report. */
 static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
 {
     uint32_t g[4][8];
@@ -167,7 +174,7 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         .stride = {1, field(g[1], 160, 48), field(g[1], 208, 48), field(g[2], 64, 48),
                    field(g[3], 0, 48)},
         .gather = g[0][0] >> 31,
-        .mask = in->row->flags & ROW_LOAD ? g[1][0] & 0xffff : 0, /* stores ignore it */
+        .mask = in->row->flags & ROW_LOAD ? g[1][0] & 0xffff : 0, /* only loads have a mask */
         .early = g[1][0] >> 21 & 1,
     };
     if (t->valid && (g[1][0] >> 18 & 1 || g[1][0] >> 19 & 1)) {
@@ -193,8 +200,8 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
     return true;
 }
 
-/* Returns the largest unit in bytes, a power of two of at most 16, that divides the addresses,
- * strides and lengths of the copy. */
+/* Returns the largest unit, in bytes, that divides the addresses, strides and lengths of the copy:
+ * 1, 4, 8 or 16. */
 static unsigned unit_of(const struct tensor *t)
 {
     const uint64_t valid = t->dim[0] < t->tile[0] ? t->dim[0] : t->tile[0];
@@ -202,10 +209,11 @@ static unsigned unit_of(const struct tensor *t)
     for (unsigned d = 1; d < TENSOR_DIMS; d++)
         all |= t->tile[d] > 1 ? t->stride[d] * t->element : 0;
     const unsigned unit = (unsigned)(all & -all);
-    return unit == 2 ? 1 : unit; /* copy_lanes() */
+    return unit == 2 ? 1 : unit; /* copy_lanes() has no unit of 2 */
 }
 
-/* Finds byte `x` of row `row` of the tile in memory. False: it lies outside of the tensor. */
+/* Sets *address to the global address of byte `x` of row `row` of the tile. False if that byte is
+ * outside of the tensor. */
 static bool place(const struct tensor *t, uint64_t row, uint64_t x, uint64_t *address)
 {
     bool inside = x / t->element < t->dim[0];
@@ -221,7 +229,8 @@ static bool place(const struct tensor *t, uint64_t row, uint64_t x, uint64_t *ad
     return inside;
 }
 
-/* Fills in up to a row of lanes of the copy from unit `first` on. Returns the number of lanes. */
+/* Sets the addresses and lanes of a batch of at most WAVE_LANES units, of `unit` bytes each. The
+ * batch begins at unit `first` of the copy's `units`. Returns the number of units in it. */
 static unsigned gather_lanes(const struct tensor *t, uint64_t first, uint64_t units, unsigned unit,
                              struct lane_mem *global, struct lane_mem *lds)
 {
@@ -238,6 +247,8 @@ static unsigned gather_lanes(const struct tensor *t, uint64_t first, uint64_t un
     return n;
 }
 
+/* Copies a batch of units between `global` and `lds`, in the direction of the instruction. Loads
+ * add the written LDS bytes to *range. False after a report. */
 static bool copy_batch(struct wave *w, const struct inst *in, struct lane_mem *global,
                        struct lane_mem *lds, unsigned unit, struct lds_range *range)
 {
@@ -259,7 +270,8 @@ static bool copy_batch(struct wave *w, const struct inst *in, struct lane_mem *g
     return true;
 }
 
-/* Appends a line number. */
+/* Appends `line`, an address divided by the line size, to the record; sets t->failed if memory runs
+ * out. */
 static void append_line(struct tensor_lines *t, uint64_t line)
 {
     if (t->n == t->room) {
@@ -275,8 +287,8 @@ static void append_line(struct tensor_lines *t, uint64_t line)
     t->line[t->n++] = line;
 }
 
-/* Adds the bytes of a piece of a copy to w->tensor_bytes, and its cache lines to the launch's
- * record. The `unit` bytes of a lane are in one line. */
+/* Adds the bytes of a batch to w->tensor_bytes, and its cache lines to the launch's record if it
+ * has one. The `unit` bytes of a lane are in one line. */
 static void note_piece(struct wave *w, const struct lane_mem *global, unsigned unit)
 {
     enum { LINE = 128 };
@@ -319,7 +331,8 @@ static void exec_tensor(struct wave *w, const struct inst *in)
     lds_issue_range(w, in, WAIT_TENSOR, &range);
 }
 
-/* Copies through ASYNCcnt have the counter of vector memory here; the decoder replaces it. */
+/* Rows of asynchronous copies name the counter of vector memory; the decoder replaces it by
+ * ASYNCcnt. */
 #define ASYNC(n, bytes, f)                               \
     {.name = n,                                          \
      .exec = exec_async,                                 \
@@ -341,7 +354,8 @@ static void exec_tensor(struct wave *w, const struct inst *in)
 const struct op_row exec_async_rows[] = {
     ASYNCS("global_load_async_to_lds", ROW_LOAD),
     ASYNCS("global_store_async_from_lds", ROW_STORE),
-    ASYNCS("cluster_load_async_to_lds", ROW_LOAD), /* outside of a cluster: as the global ones */
+    ASYNCS("cluster_load_async_to_lds", ROW_LOAD), /* without a cluster it equals
+                                                      global_load_async_to_lds */
     TENSOR("tensor_load_to_lds", ROW_LOAD),
     TENSOR("tensor_store_from_lds", ROW_STORE),
     {.name = NULL},

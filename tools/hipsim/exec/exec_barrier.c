@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gfx1250's split barriers: of the workgroup, named ones of some of its waves, and of a cluster of
- * workgroups (CDNA5 ISA, 5.6 and the pseudo-code of S_BARRIER_*). An opening lets a wave pass one
- * wait, whenever it comes to it.
+ * gfx1250's split barriers: of a workgroup, of some waves of a workgroup (named barriers), and of a
+ * cluster of workgroups. Source: CDNA5 ISA, 5.6 and the pseudo-code of S_BARRIER_*. A wave may pass
+ * one wait for each opening of the barrier, at once if the barrier has opened before the wait.
  *
- * An opening of a named barrier orders all waves of the workgroup for the race check, also those
- * that are not its members: the check may miss races of the others.
+ * An opening of a named barrier orders all waves of the workgroup for the race check. These include
+ * waves that are not members, so the check may miss their races.
  */
 #include "check.h"
 #include "exec_salu.h"
@@ -14,7 +14,7 @@
 #include "time_slice.h"
 #include "wait.h"
 
-/* Numbers of barriers. Named ones have the numbers from 1 on. */
+/* Numbers of barriers in the operand. Named barriers are numbered from 1. */
 enum {
     BARRIER_CLUSTER_TRAP = -4,
     BARRIER_CLUSTER = -3,
@@ -23,13 +23,13 @@ enum {
     BARRIER_NONE = 0,
 };
 
-/* The operand of a barrier instruction: a constant, or M0 with a count of members. */
+/* A decoded operand: the barrier's number, and from M0 also a count of members. */
 struct barrier_operand {
     int32_t id;
-    uint8_t members : 7; /* 0: the count stays */
+    uint8_t members : 7; /* new number of member waves; 0: the number does not change */
 };
 
-/* Reads the operand: SIMM16, a constant, or M0. */
+/* Decodes the operand of `in`: SIMM16, an inline constant, or M0. */
 static struct barrier_operand operand(struct wave *w, const struct inst *in)
 {
     const struct opnd *o = &in->src[0];
@@ -41,14 +41,14 @@ static struct barrier_operand operand(struct wave *w, const struct inst *in)
     return (struct barrier_operand){(int32_t)(value & 31), value >> 16 & 127};
 }
 
-/* Returns the named barrier, NULL if the workgroup does not have it. */
+/* Returns named barrier `id` of the wave's workgroup; NULL if the workgroup lacks it. */
 static struct named_barrier *named(struct wave *w, int32_t id)
 {
     const bool exists = w->wg->nwaves > 1 && id > 0 && id <= (int32_t)w->launch->named_barriers;
     return exists ? &w->wg->named[id] : NULL;
 }
 
-/* Returns the barrier of the wave's cluster, NULL if the launch has no clusters. */
+/* Returns the barrier of the wave's cluster; NULL if the launch has no clusters. */
 static struct grid_barrier *cluster(struct wave *w)
 {
     return w->launch->cluster[0] ? &w->launch->cluster_barrier[w->wg->cluster] : NULL;
@@ -56,7 +56,8 @@ static struct grid_barrier *cluster(struct wave *w)
 
 /* -- signals ----------------------------------------------------------------------------------- */
 
-/* Signals the barrier of the workgroup, which opens once no wave is missing. */
+/* Signals the barrier of the wave's workgroup. It opens when all waves that have not ended have
+ * signalled. */
 static void signal_workgroup(struct wave *w, const struct inst *in)
 {
     struct workgroup *wg = w->wg;
@@ -118,7 +119,8 @@ static void signal_cluster(struct wave *w, struct grid_barrier *b)
     b->opened++;
 }
 
-/* Signals a barrier. Nothing happens if it does not exist, or is of a workgroup with one wave. */
+/* Signals the barrier that `o` names. Has no effect if that barrier does not exist or its workgroup
+ * has one wave. */
 static void signal(struct wave *w, const struct inst *in, struct barrier_operand o)
 {
     struct named_barrier *b = named(w, o.id);
@@ -146,8 +148,9 @@ static bool is_unsignalled(struct wave *w, struct barrier_operand o)
     return true;
 }
 
-/* Sets SCC for the first wave to signal. KMcnt counts the operation until SCC can be read (CDNA5
- * ISA, table 22); LLVM's SIInsertWaitcnts waits for it too. */
+/* S_BARRIER_SIGNAL_ISFIRST: signals a barrier and sets SCC if this wave is the first since the last
+ * opening. KMcnt counts the instruction until SCC can be read (CDNA5 ISA, table 22); LLVM's
+ * SIInsertWaitcnts waits for it too. */
 static void exec_signal_isfirst(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -170,7 +173,7 @@ static void exec_signal_isfirst(struct wave *w, const struct inst *in)
 
 /* -- waits ------------------------------------------------------------------------------------- */
 
-/* Stops the wave unless the barrier has opened since the wave signalled it. */
+/* Suspends the wave unless the workgroup's barrier has opened since the wave signalled it. */
 static void wait_workgroup(struct wave *w, const struct inst *in)
 {
     if (w->launch->checks & CHECK_DIVERGE)
@@ -184,12 +187,12 @@ static void wait_workgroup(struct wave *w, const struct inst *in)
         w->state = WAVE_AT_BARRIER;
         return;
     }
-    w->signalled = false; /* it has opened since */
+    w->signalled = false; /* the barrier has opened since the signal */
     if (w->clock < w->wg->opened_clock)
         w->clock = w->wg->opened_clock;
 }
 
-/* Stops the wave unless the barrier has opened since the wave last passed it. */
+/* Suspends the wave unless the cluster's barrier has opened since the wave last passed it. */
 static void wait_cluster(struct wave *w, const struct grid_barrier *b)
 {
     if (b->opened != w->cluster_seen) {
@@ -203,8 +206,8 @@ static void wait_cluster(struct wave *w, const struct grid_barrier *b)
     w->state = WAVE_AT_GRID_BARRIER;
 }
 
-/* Stops the wave unless the named barrier has opened since the wave last passed it. open_named()
- * resumes the wave. */
+/* Suspends the wave unless the named barrier `b` has opened since the wave last passed it.
+ * open_named() resumes the wave. */
 static void wait_named(struct wave *w, const struct named_barrier *b)
 {
     if (b->opened == w->named_seen)
@@ -214,7 +217,8 @@ static void wait_named(struct wave *w, const struct named_barrier *b)
     w->named_seen = b->opened;
 }
 
-/* Waits at a barrier. Nothing happens if it does not exist, or is of a workgroup with one wave. */
+/* S_BARRIER_WAIT: waits at the barrier that the operand names. Has no effect if that barrier does
+ * not exist or its workgroup has one wave. */
 static void exec_wait(struct wave *w, const struct inst *in)
 {
     const int32_t id = (int16_t)in->simm16;
@@ -222,13 +226,15 @@ static void exec_wait(struct wave *w, const struct inst *in)
         wait_workgroup(w, in);
     else if (id == BARRIER_CLUSTER && cluster(w))
         wait_cluster(w, cluster(w));
-    else if (id > 0 && named(w, w->named)) /* any named barrier: the one that it has joined */
+    else if (id > 0 && named(w, w->named)) /* any positive number: the named barrier that the wave
+                                              has joined */
         wait_named(w, named(w, w->named));
 }
 
 /* -- named barriers ---------------------------------------------------------------------------- */
 
-/* Clears the signals of a named barrier, and sets its member count unless the operand has 0. */
+/* S_BARRIER_INIT: sets the signals of a named barrier to 0, and its number of members unless the
+ * operand's is 0. */
 static void exec_init(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -241,7 +247,8 @@ static void exec_init(struct wave *w, const struct inst *in)
     b->signal_clock = 0;
 }
 
-/* Makes a named barrier the one to which the wave's waits refer; 0: none. */
+/* S_BARRIER_JOIN: makes the named barrier the one at which the wave's waits stop; number 0:
+ * none. */
 static void exec_join(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -252,8 +259,8 @@ static void exec_join(struct wave *w, const struct inst *in)
     w->named_seen = b ? b->opened : 0;
 }
 
-/* Ends the wave's membership of its named barrier. SCC is set for the last member, and can be read
- * after a wait for KMcnt (CDNA5 ISA, S_BARRIER_LEAVE). */
+/* S_BARRIER_LEAVE: ends the wave's membership of its named barrier. SCC is set if no member
+ * remains, and can be read after a wait for KMcnt (CDNA5 ISA, S_BARRIER_LEAVE). */
 static void exec_leave(struct wave *w, const struct inst *in)
 {
     struct named_barrier *b = named(w, w->named);
@@ -268,8 +275,8 @@ static void exec_leave(struct wave *w, const struct inst *in)
         open_named(w, id);
 }
 
-/* Reads a barrier's state. Bit 0 is set; members begin at bit 4, signals at bit 16. From bit 24 on
- * there is a quarter of the number of named barriers. */
+/* S_GET_BARRIER_STATE: reads a barrier's state. Bit 0 is 1, members begin at bit 4, and signals at
+ * bit 16. From bit 24 on is the number of named barriers divided by 4. */
 static void exec_state(struct wave *w, const struct inst *in)
 {
     const struct barrier_operand o = operand(w, in);
@@ -286,7 +293,7 @@ static void exec_state(struct wave *w, const struct inst *in)
     wave_issue(w, in, WAIT_KM, OPND_SGPR, in->dst.reg, in->dst.dwords, true);
 }
 
-/* S_WAKEUP_BARRIER ends sleeps, which take no time here. */
+/* S_WAKEUP_BARRIER: has no effect. It ends other waves' S_SLEEP, which takes no time here. */
 static void exec_wakeup(struct wave *w, const struct inst *in)
 {
     (void)w;

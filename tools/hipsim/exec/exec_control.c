@@ -11,9 +11,10 @@ static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
 
 static uint64_t code_base(const struct wave *w) { return code_address(w->launch->code); }
 
-/* Branch conditions on SCC, VCC or EXEC, in the row's arg. */
+/* Conditions of branches, on SCC, VCC or EXEC; the value is op_row.arg. */
 enum branch_on { ON_ALWAYS, ON_SCC0, ON_SCC1, ON_VCCZ, ON_VCCNZ, ON_EXECZ, ON_EXECNZ, ON_NEVER };
 
+/* True if the registers that condition `on` reads are defined. */
 static bool condition_valid(const struct wave *w, enum branch_on on)
 {
     switch (on) {
@@ -27,6 +28,7 @@ static bool condition_valid(const struct wave *w, enum branch_on on)
     }
 }
 
+/* True if condition `on` holds. */
 static bool condition(const struct wave *w, enum branch_on on)
 {
     switch (on) {
@@ -37,7 +39,7 @@ static bool condition(const struct wave *w, enum branch_on on)
     case ON_VCCNZ: return wave_mask(w, SGPR_VCC) != 0;
     case ON_EXECZ: return wave_exec(w) == 0;
     case ON_EXECNZ: return wave_exec(w) != 0;
-    default: return false; /* the debugger's conditions are never set */
+    default: return false; /* conditions of the debugger: never set */
     }
 }
 
@@ -55,7 +57,7 @@ static void exec_branch(struct wave *w, const struct inst *in)
     jump(w, code_base(w) + in->target);
 }
 
-/* S_GETPC, S_SETPC, S_SWAPPC, S_CALL: the saved address is the address of the next instruction. */
+/* S_GETPC writes the address of the next instruction to the destination. */
 static void exec_getpc(struct wave *w, const struct inst *in)
 {
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
@@ -78,8 +80,8 @@ static void exec_call(struct wave *w, const struct inst *in)
     jump(w, code_base(w) + in->target);
 }
 
-/* Operations on EXEC, in the row's arg: D = EXEC; EXEC = S0 op EXEC. The _wrexec forms write the
- * new EXEC to D instead. */
+/* Operations of S_*_SAVEEXEC on EXEC: D = EXEC; EXEC = S0 op EXEC. op_row.arg has the operation,
+ * and EXEC_WRITES for the _WREXEC forms, which write the new EXEC to D instead. */
 enum exec_op {
     EXEC_AND,
     EXEC_OR,
@@ -95,6 +97,7 @@ enum exec_op {
     EXEC_WRITES = 16,
 };
 
+/* Returns S0 op EXEC. */
 static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
 {
     switch (op) {
@@ -112,7 +115,8 @@ static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
     }
 }
 
-/* Returns the lanes of the result that do not depend on undefined lanes of S0 and EXEC. */
+/* Returns the bits of the result that are the same for any value of the undefined bits. The
+ * operands' undefined bits are 0 in s[0] and exec[0], and 1 in s[1] and exec[1]. */
 static uint64_t combine_valid(enum exec_op op, const uint64_t s[2], const uint64_t exec[2])
 {
     uint64_t changes = 0;
@@ -138,7 +142,7 @@ static void exec_saveexec(struct wave *w, const struct inst *in)
     w->scc_valid = valid == UINT64_MAX || (now & valid) != 0;
 }
 
-/* SOPK arithmetic: SIMM16 is sign-extended, zero-extended for the unsigned compares. */
+/* S_MOVK_I32 and S_CMOVK_I32, which writes only if SCC is 1. SIMM16 is sign-extended. */
 static void exec_movk(struct wave *w, const struct inst *in)
 {
     if (in->row->arg && !wave_check_scc(w, in))
@@ -190,7 +194,8 @@ static void exec_bitset(struct wave *w, const struct inst *in)
                src_scalar_valid(w, &in->src[0]) ? valid | bit : 0);
 }
 
-/* S_MOVRELS, S_MOVRELD: M0 is added, modulo 2^32, to the register number of one operand. */
+/* S_MOVRELS, S_MOVRELD: M0 is added to the register number of the source (op_row.arg 0) or the
+ * destination (1), modulo 2^32. */
 static void exec_movrel(struct wave *w, const struct inst *in)
 {
     struct opnd dst = in->dst, src = in->src[0];
@@ -207,9 +212,10 @@ static void exec_movrel(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_CBRANCH_G_FORK, _I_FORK, _JOIN: run both sides of a divergent branch, one after the other. The
- * side with fewer lanes runs first. The other is saved as { PC, EXEC } in four SGPRs of a stack;
- * MODE.CSP is its depth (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
+ * S_CBRANCH_G_FORK, S_CBRANCH_I_FORK and S_CBRANCH_JOIN execute both sides of a divergent branch,
+ * one after the other. The side with fewer lanes is first. The address and EXEC of the other side
+ * are saved in four SGPRs of a stack. MODE.CSP is the stack's depth (CDNA4 ISA, 4.6 "Arbitrary
+ * divergent control flow").
  */
 static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
 
@@ -261,7 +267,7 @@ static void exec_fork(struct wave *w, const struct inst *in)
 
 static void exec_join(struct wave *w, const struct inst *in)
 {
-    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have run */
+    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have been executed */
         return;
     set_stack_depth(w, stack_depth(w) - 1);
     struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
@@ -270,7 +276,7 @@ static void exec_join(struct wave *w, const struct inst *in)
     jump(w, pc);
 }
 
-/* Hardware registers by their hwreg() number. */
+/* Numbers of hardware registers in hwreg(). */
 enum hwreg {
     HWREG_MODE = 1,
     HWREG_STATUS = 2,
@@ -283,10 +289,12 @@ enum hwreg {
     HWREG_XCC_ID = 20,
 };
 
+/* Sets *value to hardware register `id`. False if the register is not simulated. */
 static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const struct launch *l = w->launch;
-    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512; /* of LDS */
+    const uint32_t granule = code_target(l->code) == GFX950 ? 1280 : 512; /* bytes by which LDS is
+                                                                             allocated */
     switch (id) {
     case HWREG_MODE: *value = w->mode; return true;
     case HWREG_STATUS:
@@ -295,14 +303,14 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
                  (uint32_t)(w->wg->nwaves > 1) << 11 | 1u << 16;
         return true;
     case HWREG_TRAPSTS: *value = w->trapsts; return true;
-    case HWREG_HW_ID: /* wave slot 3:0, SIMD 5:4 */
+    case HWREG_HW_ID: /* bits 3:0: slot of the wave; 5:4: SIMD */
         *value = (w->id / 4 & 15) | (w->id & 3) << 4;
         return true;
-    case HWREG_GPR_ALLOC: /* sizes minus 1: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
+    case HWREG_GPR_ALLOC: /* granules minus 1: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
         *value =
             ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12 | 6u << 24;
         return true;
-    case HWREG_LDS_ALLOC: /* size 20:12, in units of 64 dwords */
+    case HWREG_LDS_ALLOC: /* bits 20:12: bytes of LDS, in units of 64 dwords */
         *value = (l->lds_bytes + granule - 1) / granule * (granule / 256) << 12;
         return true;
     case HWREG_IB_STS:
@@ -329,7 +337,8 @@ static void exec_getreg(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, value >> offset & mask, UINT32_MAX);
 }
 
-/* Programs may write MODE and TRAPSTS; other writes are ignored, as for HwRegWriteMask = 0. */
+/* S_SETREG: writes bits of MODE or TRAPSTS. Writes to other registers have no effect, as if their
+ * HwRegWriteMask were 0. */
 static void exec_setreg(struct wave *w, const struct inst *in)
 {
     unsigned id = in->simm16 & 63, offset = in->simm16 >> 6 & 31;
@@ -349,7 +358,8 @@ static void write_m0(struct wave *w, uint32_t bits, uint32_t value, bool valid)
     w->s_valid[SGPR_M0] = (w->s_valid[SGPR_M0] & ~bits) | (valid ? bits : 0);
 }
 
-/* s_set_gpr_idx_on: the raw SSRC1 field is the enable mask; S0[7:0] the index. */
+/* S_SET_GPR_IDX_ON: enables indexed VGPRs. The field SSRC1 itself is the enable mask, and S0[7:0]
+ * the index. */
 static void exec_gpr_idx_on(struct wave *w, const struct inst *in)
 {
     write_m0(w, 0xf000, in->raw[0] >> 8 << 12, true);
@@ -379,7 +389,8 @@ static void exec_setvskip(struct wave *w, const struct inst *in)
     w->mode = (w->mode & ~(uint32_t)MODE_VSKIP) | (on ? (uint32_t)MODE_VSKIP : 0);
 }
 
-/* SIMM16: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8. A count of all ones does not wait. */
+/* S_WAITCNT: SIMM16 has vmcnt in bits 15:14 and 3:0, expcnt in 6:4, lgkmcnt in 11:8. A count of all
+ * ones does not wait. */
 static void exec_waitcnt(struct wave *w, const struct inst *in)
 {
     unsigned s = in->simm16;
@@ -411,9 +422,10 @@ static void exec_setkill(struct wave *w, const struct inst *in)
 }
 
 /*
- * Checks that no lane skips a barrier. The hardware's barrier counts waves, whatever EXEC is, but
- * in the program all work-items must reach it. Lanes that ended by an early return never become
- * active again; lanes that do have skipped the barrier.
+ * Reports lanes that are active at this barrier and were inactive at the wave's previous one: they
+ * have skipped it. The hardware's barrier counts waves, whatever EXEC is, but a program's
+ * work-items must all reach it. Lanes that returned early never become active again and are not
+ * reported.
  */
 void salu_check_divergence(struct wave *w, const struct inst *in)
 {
@@ -450,7 +462,7 @@ static void exec_trap(struct wave *w, const struct inst *in)
         w->launch->trap(w, in);
         return;
     }
-    /* AMDGPU ABI: 2 is llvm.trap, an abort; 3 is llvm.debugtrap, ignored without a debugger. */
+    /* AMDGPU ABI: trap 2 is llvm.trap, an abort; 3 is llvm.debugtrap, without effect here. */
     if ((in->simm16 & 0xff) == 3)
         return;
     wave_fault(w, in, FAULT_TRAP, wave_exec(w), "the kernel executed s_trap %u", in->simm16 & 0xff);
@@ -462,7 +474,7 @@ static void exec_sendmsg(struct wave *w, const struct inst *in)
         w->launch->sendmsg(w, in);
     if (w->spin)
         spin_changed(w->spin);
-    if (in->row->arg) /* s_sendmsghalt */
+    if (in->row->arg) /* op_row.arg 1: S_SENDMSGHALT */
         w->state = WAVE_HALTED;
 }
 

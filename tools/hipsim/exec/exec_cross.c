@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations between lanes: SDWA (CDNA3 ISA, "Sub-dword addressing"), lane reads and writes, swaps.
+ * Operations between lanes: SDWA, which selects bytes and words of operands (CDNA3 ISA, "Sub-dword
+ * addressing"); reads and writes of single lanes; swaps of lanes.
  */
 #include "exec_cross.h"
 #include "tables.h"
@@ -30,15 +31,16 @@ void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d)
         if (in->dst_unused == SDWA_UNUSED_PRESERVE)
             rest = old[i] & ~mask;
         else if (in->dst_unused == SDWA_UNUSED_SEXT && d[i] >> (width - 1) & 1)
-            rest = at + width < 32 ? ~0u << (at + width) : 0; /* no higher than the dword */
+            rest = at + width < 32 ? ~0u << (at + width) : 0; /* copies of the sign end with the
+                                                                 dword */
         d[i] = value | rest;
     }
 }
 
 static unsigned last_lane(const struct wave *w) { return w->all == UINT64_MAX ? 63 : 31; }
 
-/* Writes a lane of src0 to an SGPR: V_READFIRSTLANE, V_READLANE; lane number modulo the lanes of a
- * wave, EXEC ignored. */
+/* Writes `lane` of src0 to an SGPR, whatever EXEC is. For V_READFIRSTLANE and V_READLANE; `lane` is
+ * less than the wave's lanes. */
 static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
 {
     uint32_t tmp[WAVE_LANES];
@@ -47,7 +49,8 @@ static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
     w->s_valid[in->dst.reg] = src_valid(w, &in->src[0]) >> lane & 1 ? UINT32_MAX : 0;
 }
 
-/* The lane number is defined if all lanes up to the first set one are. */
+/* V_READFIRSTLANE reads the first active lane, or lane 0 if none is active. The result is undefined
+ * if an EXEC bit up to that lane's is undefined. */
 static void exec_readfirstlane(struct wave *w, const struct inst *in)
 {
     const uint64_t exec = wave_exec(w), unknown = ~sgpr_valid64(w, SGPR_EXEC) & w->all;
@@ -61,8 +64,8 @@ static void exec_readlane(struct wave *w, const struct inst *in)
     write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & last_lane(w));
 }
 
-/* Clang spills lane masks into lanes of a VGPR. Bits for absent lanes may be undefined, but a VGPR
- * lane has one valid bit: it counts as defined if any bit of the mask is. */
+/* V_WRITELANE. Clang spills lane masks to lanes of a VGPR, in which bits of absent lanes may be
+ * undefined. A VGPR's lane has one valid bit: it is set if any bit of the mask is defined. */
 static void exec_writelane(struct wave *w, const struct inst *in)
 {
     unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & last_lane(w);
@@ -93,7 +96,7 @@ static void exec_swap(struct wave *w, const struct inst *in)
             swap_lane(w, in, i, i);
 }
 
-/* V_PERMLANE16_SWAP: swaps odd rows of vdst with even rows of src0. */
+/* V_PERMLANE16_SWAP: swaps odd rows (of 16 lanes) of vdst with even rows of src0. */
 static void exec_permlane16_swap(struct wave *w, const struct inst *in)
 {
     for (unsigned lane = 0; lane < 16; lane++) {
@@ -102,7 +105,7 @@ static void exec_permlane16_swap(struct wave *w, const struct inst *in)
     }
 }
 
-/* V_PERMLANE32_SWAP: swaps the upper half of vdst with the lower half of src0. */
+/* V_PERMLANE32_SWAP: swaps the upper 32 lanes of vdst with the lower 32 of src0. */
 static void exec_permlane32_swap(struct wave *w, const struct inst *in)
 {
     for (unsigned lane = 0; lane < 32; lane++)
@@ -115,7 +118,7 @@ static void exec_nothing(struct wave *w, const struct inst *in)
     (void)in;
 }
 
-/* V_SCREEN_PARTITION: a lookup table for the rasteriser, whose contents the manual does not
+/* V_SCREEN_PARTITION: faults. It reads a table of the rasteriser whose contents the manual does not
  * give. */
 static void exec_screen_partition(struct wave *w, const struct inst *in)
 {

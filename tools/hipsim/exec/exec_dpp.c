@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPP (CDNA3 ISA, "Data Parallel Processing"): source 0 comes from other lanes. */
+/* DPP (CDNA3 ISA, "Data Parallel Processing"): an instruction's source 0 comes from other lanes. */
 #include <pthread.h>
 
 #ifdef __AVX2__
@@ -9,7 +9,8 @@
 #include "exec_cross.h"
 #include "lanes.h"
 
-/* DPP_CTRL values. */
+/* Values of the field DPP_CTRL. Rows that shift, rotate, broadcast or exclusive-or have 16 values;
+ * the low 4 bits are the distance or lane. */
 enum dpp_ctrl {
     DPP_ROW_SHL = 0x100, /* 0x101 .. 0x10f */
     DPP_ROW_SHR = 0x110,
@@ -26,7 +27,7 @@ enum dpp_ctrl {
     DPP_ROW_XMASK = 0x160,    /* gfx1250 */
 };
 
-/* Returns the lane that `lane` reads, or -1 if there is none. */
+/* Returns the lane from which `lane` reads with DPP_CTRL `ctrl`; -1: none. */
 static int dpp_source(unsigned ctrl, int lane)
 {
     int row = lane & ~15, in_row = lane & 15, n = (int)(ctrl & 15);
@@ -47,16 +48,16 @@ static int dpp_source(unsigned ctrl, int lane)
     case DPP_WAVE_ROR: return (lane - 1) & 63;
     case DPP_ROW_MIRROR: return row | (15 - in_row);
     case DPP_ROW_HALF_MIRROR: return (lane & ~7) | (7 - (lane & 7));
-    case DPP_ROW_BCAST15: return lane >= 16 ? row - 1 : -1; /* to the next row */
-    case DPP_ROW_BCAST31: return lane >= 32 ? 31 : -1;      /* to rows 2 and 3 */
+    case DPP_ROW_BCAST15: return lane >= 16 ? row - 1 : -1; /* lane 15 of the row before */
+    case DPP_ROW_BCAST31: return lane >= 32 ? 31 : -1;      /* rows 2 and 3 read lane 31 */
     default: return -1;
     }
 }
 
 #define DPP_CTRLS (DPP_ROW_XMASK + 16)
 
-/* By DPP_CTRL: the lane that each lane reads (itself if it has no source), and the mask of lanes
- * with a source. */
+/* The lanes that a DPP instruction reads, by DPP_CTRL. source[i] is the lane that lane i reads, i
+ * if there is none. `there` is the mask of lanes with a source. */
 static struct dpp_map {
     uint8_t source[WAVE_LANES];
     uint64_t there;
@@ -81,7 +82,7 @@ static const struct dpp_map *dpp_map(unsigned ctrl)
     return ctrl < DPP_CTRLS ? &dpp_maps[ctrl] : &none;
 }
 
-/* Fills in the map of DPP8: `lanes` has 3 bits per lane of a group of 8. */
+/* Sets *map to the permutation of DPP8. `lanes` has 3 bits for each lane of a group of 8. */
 static const struct dpp_map *dpp8_map(uint32_t lanes, struct dpp_map *map)
 {
     for (unsigned lane = 0; lane < WAVE_LANES; lane++)
@@ -101,7 +102,7 @@ static uint64_t permute_mask(const struct dpp_map *map, uint64_t mask)
     return out;
 }
 
-/* Returns the lanes of the rows and banks that are enabled for writing. */
+/* Returns the mask of lanes that row_mask and bank_mask let the instruction write. */
 static uint64_t dpp_enabled(const struct inst *in)
 {
     uint64_t row = 0, enabled = 0;
@@ -114,12 +115,12 @@ static uint64_t dpp_enabled(const struct inst *in)
     return enabled;
 }
 
-/* Permutes a row: to[i] = from[source[i]]. */
+/* Permutes the lanes of a row of values: to[i] = from[source[i]]. */
 static void permute_row(const struct dpp_map *map, const uint32_t *from, uint32_t *to)
 {
 #ifdef __AVX2__
-    /* Eight neighbours read from at most two blocks of eight: the first lane's and the last
-     * lane's. */
+    /* Eight neighbours read from at most two blocks of eight lanes: those with the sources of the
+     * first and of the last neighbour. */
     for (unsigned i = 0; i < WAVE_LANES; i += 8) {
         const unsigned a = map->source[i] & ~7u, b = map->source[i + 7] & ~7u;
         const __m256i source =

@@ -16,7 +16,8 @@
 #define SRC_DATA 1
 #define SRC_DATA2 2
 
-/* Flags in the row's arg. Bit 24: two-address form; bit 25: its st64 variant. */
+/* Flags in op_row.arg: TWO is the form with two addresses; ST64 multiplies its offsets by 64
+ * elements. */
 #define TWO 1u << 24
 #define ST64 1u << 25
 
@@ -75,7 +76,7 @@ static uint32_t pair_offset(const struct inst *in, unsigned which)
     return unit * (which ? in->offset1 : in->offset0);
 }
 
-/* Returns the registers of element `which` in a destination of two elements. */
+/* Returns the registers of element `which` (0 or 1) of a destination `o` of two elements. */
 static struct opnd half_of(const struct opnd *o, unsigned which)
 {
     struct opnd half = *o;
@@ -85,14 +86,15 @@ static struct opnd half_of(const struct opnd *o, unsigned which)
     return half;
 }
 
-/* Both addresses are computed before the first result is written, since the destination may overlap
- * the address register. */
+/* Executes DS_READ2. Computes both addresses before it writes a result, since the destination may
+ * overlap the address register. */
 static void exec_read2(struct wave *w, const struct inst *in)
 {
     struct lane_mem m[2];
     uint64_t lanes = wave_exec(w);
 
-    for (unsigned i = 2; i-- > 0;) { /* the observer keeps the first address */
+    for (unsigned i = 2; i-- > 0;) { /* element 0 last: the observer reports the address of the last
+                                        call */
         lane_mem_begin(&m[i], MEM_LDS, lanes);
         if (!lds_addresses(w, in, pair_offset(in, i), &m[i]) ||
             !mem_resolve(w, in, &m[i], MEM_BYTES(in->row->arg), MEM_READ))
@@ -134,7 +136,8 @@ static void exec_atomic(struct wave *w, const struct inst *in)
         ds_issue(w, in);
 }
 
-/* DS_CMPSTORE: the new value comes first, then the comparand. */
+/* DS_CMPSTORE: the first data operand is the new value, the second the comparand; exec_atomic() has
+ * them in the other order. */
 static void exec_cmpstore(struct wave *w, const struct inst *in)
 {
     struct inst swapped = *in;
@@ -143,7 +146,7 @@ static void exec_cmpstore(struct wave *w, const struct inst *in)
     exec_atomic(w, &swapped);
 }
 
-/* Executes the instructions with two exchanges. */
+/* DS_WRXCHG2: exchanges two elements with LDS. */
 static void exec_exchange2(struct wave *w, const struct inst *in)
 {
     struct lane_mem m[2];
@@ -219,7 +222,7 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .flags = FLAGS | ROW_LOAD | ROW_STORE, \
      .wait = LGKM,                          \
      .arg = MEM_ARG(bytes, 0, 0, op)}
-/* Reads that transpose elements of `bits` between lanes. */
+/* Rows of DS_READ_*_TR_*, which transpose elements of `bits` bits between lanes. */
 #define TRANSPOSE(n, d, bits)   \
     {.name = "ds_read_" n,      \
      .exec = ds_exec_transpose, \
@@ -236,7 +239,8 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .src = {T_B32, T_B32},  \
      .flags = ROW_LDS,       \
      .wait = LGKM}
-/* Rows without and with return: ds_add_u32, ds_add_rtn_u32. */
+/* Rows of an atomic without and with return, such as ds_add_u32 and ds_add_rtn_u32. ATOMIC2's
+ * atomics have two data operands. */
 #define ATOMIC(n, suffix, t, bytes, op) \
     RMW(n "_" suffix, T_NONE, t, T_NONE, bytes, op), RMW(n "_rtn_" suffix, t, t, T_NONE, bytes, op)
 #define ATOMIC2(n, suffix, t, bytes, op) \

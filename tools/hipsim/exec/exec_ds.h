@@ -17,7 +17,7 @@ void ds_exec_gws_init(struct wave *w, const struct inst *in);
 void ds_exec_gws_barrier(struct wave *w, const struct inst *in);
 void ds_exec_gws_semaphore(struct wave *w, const struct inst *in);
 
-/** Counts the instruction as an outstanding LDS operation that writes its destination. */
+/** Counts the instruction as an LDS operation in flight that writes its destination. */
 void ds_issue(struct wave *w, const struct inst *in);
 
 #endif

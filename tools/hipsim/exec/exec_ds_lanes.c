@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LDS instructions that exchange data between lanes, address by lane number, or transpose. Sources:
- * CDNA3 and CDNA4 ISA, 12.16, pseudo-code of each instruction.
+ * LDS instructions that exchange data between lanes, compute addresses from the lane's number, or
+ * transpose. Sources: CDNA3 and CDNA4 ISA, 12.16, pseudo-code of each instruction.
  */
 #include <string.h>
 
@@ -19,14 +19,14 @@ static void write_lanes(struct wave *w, const struct inst *in, const uint32_t *v
     ds_issue(w, in);
 }
 
-/* The operands of a move between lanes. */
+/* The operands of DS_PERMUTE and DS_BPERMUTE, as rows of lanes. */
 struct lane_move {
     uint32_t room[2][WAVE_LANES];
     const uint32_t *addr, *data;
     uint64_t exec;
 };
 
-/* Reads the operands. False after a report that the lane addresses are undefined. */
+/* Reads the operands to *m. False after a report that the lane addresses are undefined. */
 static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m)
 {
     m->exec = wave_exec(w);
@@ -37,7 +37,7 @@ static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m
     return true;
 }
 
-/* Returns the lane that a lane's address selects. */
+/* Returns the lane that the address operand of `lane` selects. */
 static unsigned named_lane(const struct wave *w, const struct inst *in, const struct lane_move *m,
                            unsigned lane)
 {
@@ -45,7 +45,8 @@ static unsigned named_lane(const struct wave *w, const struct inst *in, const st
     return (m->addr[lane] + (uint32_t)in->imm_offset) / 4 % lanes;
 }
 
-/* DS_PERMUTE_B32 (push): the highest source lane wins; lanes without a source get zero. */
+/* DS_PERMUTE_B32: each lane sends its value to the lane that it selects. The highest sender wins;
+ * lanes without a sender get zero. */
 void ds_exec_permute(struct wave *w, const struct inst *in)
 {
     uint32_t out[WAVE_LANES] = {0};
@@ -64,7 +65,7 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
-/* DS_BPERMUTE_B32 (pull): source lanes outside EXEC read as zero. */
+/* DS_BPERMUTE_B32: each lane reads the lane that it selects; lanes outside of EXEC read as zero. */
 void ds_exec_bpermute(struct wave *w, const struct inst *in)
 {
     uint32_t out[WAVE_LANES] = {0};
@@ -90,9 +91,9 @@ static unsigned reverse5(unsigned i)
 }
 
 /*
- * Returns the source of lane `l`. The modes by offset (Vega ISA, "DS_SWIZZLE_B32 details"; LLVM's
- * swizzle() operands): >= 0xe000 FFT, >= 0xc000 rotation, >= 0x8000 permutation in quads, else
- * and/or/xor masks. All but the quads operate on groups of 32 lanes.
+ * Returns the lane that lane `l` reads. `offset` selects the mode: from 0xe000 on FFT, from 0xc000
+ * rotation, from 0x8000 permutation in quads, below and/or/xor masks. All but the quads permute
+ * groups of 32 lanes. Sources: Vega ISA, "DS_SWIZZLE_B32 details"; LLVM's swizzle() operands.
  */
 static unsigned swizzle_source(unsigned l, uint32_t offset)
 {
@@ -128,7 +129,8 @@ void ds_exec_swizzle(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
-/* Computes the addresses of the _addtid_ forms: MEM[offset + M0[15:0] + lane * 4]. */
+/* Sets the addresses of the _addtid_ forms: M0[15:0] + offset + 4 * lane. False after a report that
+ * M0 is undefined. */
 static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
@@ -199,10 +201,12 @@ static inline unsigned element(const uint32_t *words, unsigned index, unsigned b
 }
 
 /*
- * DS_READ_B64_TR_B16, _TR_B8, _TR_B4 and DS_READ_B96_TR_B6 (CDNA4). Sixteen lanes load n elements
- * each, n = 4, 8, 16, 16: the n x 16 matrix row by row. Lane c of the sixteen receives column c.
- * Element e of lane c is therefore number e * 16 + c, loaded by lane (e * 16 + c) / n. For b16,
- * FlyDSL documents the same: element c % 4 of lane e * 4 + c / 4. For b8 it is Mojo's "two
+ * The data of DS_READ_B64_TR_B16, _TR_B8, _TR_B4 and DS_READ_B96_TR_B6 (CDNA4). Each group of
+ * sixteen lanes loads an n x 16 matrix, row by row: n elements a lane, n = 4, 8, 16, 16. Lane c of
+ * the group receives column c. Its element e is therefore number e * 16 + c of the matrix, which
+ * lane (e * 16 + c) / n loads.
+ *
+ * For b16, FlyDSL documents the same: element c % 4 of lane e * 4 + c / 4. For b8 it is Mojo's "two
  * interleaved 8 x 8 byte transposes per 16 lanes". The address is aligned to 8 bytes (b6: 16) and
  * EXEC must be all ones (CDNA4 ISA, 11.4).
  */
@@ -211,8 +215,8 @@ struct transpose {
     uint32_t out[3][WAVE_LANES];
 };
 
-/* Fills the results of all lanes. `bits` per element and elements `per_lane` are compile-time
- * constants. */
+/* Sets the results of all lanes from t->loaded. Elements have `bits` bits; a lane has `per_lane`
+ * elements. Both are compile-time constants. */
 static inline __attribute__((always_inline)) void gather_columns(struct transpose *t, unsigned bits,
                                                                  unsigned per_lane)
 {
@@ -238,7 +242,8 @@ static void gather(struct transpose *t, unsigned bits)
     }
 }
 
-/* Returns the lanes whose column is defined, if the lanes of `whole` have loaded defined data. */
+/* Returns the mask of lanes whose column is defined. `whole` is the mask of lanes that loaded only
+ * defined data; a lane loads `per_lane` elements. */
 static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
 {
     uint64_t defined = 0;
@@ -305,14 +310,16 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
 
 void ds_exec_nop(struct wave *w, const struct inst *in) { ds_issue(w, in); }
 
-/* Returns the barrier resource, number M0[21:16] + offset. */
+/* Returns the global-wave-sync barrier of the instruction, and sets *id to its number, M0[21:16] +
+ * offset. */
 static struct grid_barrier *grid_barrier(const struct wave *w, const struct inst *in, uint32_t *id)
 {
     *id = ((w->sgpr[SGPR_M0] >> 16 & 63) + (uint32_t)in->imm_offset) % GRID_BARRIERS;
     return &w->launch->grid_barrier[*id];
 }
 
-/* Reads the operand of global wave sync: the address register in the first active lane. */
+/* Sets *value to the address register in the first active lane, the number of waves. False after a
+ * report that it or M0 is undefined. */
 static bool gws_value(struct wave *w, const struct inst *in, uint32_t *value)
 {
     const uint64_t exec = wave_exec(w), lane = exec ? exec & -exec : 1;
@@ -336,8 +343,8 @@ void ds_exec_gws_init(struct wave *w, const struct inst *in)
 }
 
 /*
- * DS_GWS_BARRIER: a wave that finds the count at zero opens the barrier and sets the count for the
- * next one. All others decrement it and wait.
+ * DS_GWS_BARRIER: a wave that finds the count at zero opens the barrier and sets the count to its
+ * operand. All other waves decrement the count and wait.
  */
 void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
 {

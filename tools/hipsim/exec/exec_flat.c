@@ -2,10 +2,10 @@
 /*
  * FLAT, GLOBAL and SCRATCH instructions (CDNA3 ISA, chapter 10 "Flat memory instructions").
  *
- * FLAT addresses fall into apertures: shared (LDS of the workgroup), private (the lane's own
- * segment), and global for all other addresses. Lanes of one instruction may differ. The private
- * segment is laid out lane by lane here; the hardware's interleaving of it is invisible to a
- * kernel.
+ * FLAT addresses in one aperture are the workgroup's LDS (shared), in another the lane's own
+ * segment (private); all others are global. Lanes of one instruction may differ. A wave's private
+ * segments follow each other, lane by lane. The hardware interleaves them, which a kernel cannot
+ * see.
  */
 #include <string.h>
 
@@ -23,7 +23,8 @@ static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
 
-/* Adds gfx1250's lane offsets, which are signed and may count elements (CDNA5 ISA, 10.2). */
+/* Adds each lane's signed offset to `base` (gfx1250; CDNA5 ISA, 10.2). The offsets count bytes, or
+ * elements if in->scale_offset. */
 static void signed_offsets(const struct inst *in, uint64_t base, const uint32_t *offset,
                            uint64_t addr[WAVE_LANES])
 {
@@ -32,7 +33,7 @@ static void signed_offsets(const struct inst *in, uint64_t base, const uint32_t 
         addr[l] = base + (uint64_t)((int32_t)offset[l] * unit);
 }
 
-/* Computes addresses. GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 +
+/* Computes the addresses: vaddr64 + offset, or for GLOBAL with an SGPR saddr64 + vaddr32 +
  * offset. */
 bool flat_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                     uint64_t addr[WAVE_LANES])
@@ -64,7 +65,8 @@ bool flat_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
     return true;
 }
 
-/* Computes offsets into the private segment: vaddr32 + saddr32 + offset; either may be absent. */
+/* Computes byte offsets in the private segment: vaddr32 + saddr32 + offset, where an absent operand
+ * is 0. False after a report. */
 static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                               uint64_t addr[WAVE_LANES])
 {
@@ -109,7 +111,7 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
 {
     const struct opnd *d = &in->dst;
 
-    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has issued it */
+    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has issued the instruction */
         return;
     if (has(d) && delivers)
         wave_issue(w, in, counter, d->kind, d->reg, d->dwords, unordered);
@@ -136,8 +138,8 @@ static void exec_scratch(struct wave *w, const struct inst *in)
 }
 
 /*
- * Removes the lane from gfx1250's flat addresses of private memory, which have it in bits 56:52
- * (CDNA5 ISA, 10.2). False after a report: a lane can only reach its own private memory here.
+ * Removes the lane number, bits 56:52, from gfx1250's flat addresses of private memory (CDNA5 ISA,
+ * 10.2). False after a report that a lane in `exec` addresses another lane's private memory.
  */
 static bool own_private(struct wave *w, const struct inst *in, uint64_t exec,
                         uint64_t addr[WAVE_LANES])
@@ -160,9 +162,10 @@ static bool own_private(struct wave *w, const struct inst *in, uint64_t exec,
 }
 
 /*
- * Executes FLAT. It counts in both counters and is unordered in both (CDNA3 ISA, 10.4 "Ordering").
- * Data arrive in order with the counter of the memory that the addresses are in. For code that
- * cannot reach LDS (-mtgsplit), Clang waits for vmcnt only and relies on that order.
+ * Executes FLAT. The instruction counts in vmcnt and lgkmcnt and is unordered in both if a lane
+ * addresses LDS (CDNA3 ISA, 10.4 "Ordering"). Data arrive in order with the counter of the memory
+ * that the addresses are in. For code that cannot reach LDS (-mtgsplit), Clang waits for vmcnt only
+ * and relies on that order.
  */
 static void exec_flat(struct wave *w, const struct inst *in)
 {
@@ -200,7 +203,8 @@ static void exec_flat(struct wave *w, const struct inst *in)
 #define VM (1 + WAIT_VM)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
 
-/* Rows per space: the exec function, the flags of the address operand, its type. */
+/* Rows of one space (global, flat, scratch): each macro has the exec function and the operands'
+ * types. */
 #define GLOBAL(n, d, data, f, a)        \
     {.name = "global_" n,               \
      .exec = exec_global,               \
@@ -274,7 +278,8 @@ static void exec_flat(struct wave *w, const struct inst *in)
         ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
         ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
 
-/* Executes gfx1250's cache control, which has no effect here: every store is visible at once. */
+/* gfx1250's cache control: tells the cache check. It moves no data, since every store is visible at
+ * once. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
     checks_cache(w, in);
@@ -288,7 +293,7 @@ static void exec_nothing(struct wave *w, const struct inst *in)
 }
 
 #define TO_LDS (ROW_LOAD | ROW_LDS_DMA)
-/* `arg`: it writes back, which STOREcnt counts. */
+/* Row of a cache control instruction. `arg_` is 1 if it writes back, which STOREcnt counts. */
 #define CACHE(n, arg_, counter) \
     {.name = n,                 \
      .exec = exec_cache,        \

@@ -19,14 +19,16 @@
 #include "smallfloat.h"
 #include "tables.h"
 
-/* op_row.arg: number of register components, and flags for 16-bit ones. */
+/* Bits of op_row.arg: the number of components in registers, and flags for components of 16
+ * bits. */
 #define COMPONENTS(arg) ((arg) & 7)
 #define D16 (1u << 3)
-#define D16_HIGH (1u << 4) /* one component, in the upper half */
+#define D16_HIGH (1u << 4) /* one component, in the upper half of the register */
 
 enum number_format { UNORM, SNORM, USCALED, SSCALED, UINT, SINT, FLOAT = 7 };
 
-/* Bits of x, y, z, w by data format, and which number formats exist. */
+/* Data formats, by number: the bits of their components x, y, z, w, and the number formats that
+ * they may have, as a mask. */
 #define NUMBERS(n) (1u << (n))
 #define INTEGERS (NUMBERS(UINT) | NUMBERS(SINT))
 #define NO_FLOAT (INTEGERS | NUMBERS(UNORM) | NUMBERS(SNORM) | NUMBERS(USCALED) | NUMBERS(SSCALED))
@@ -41,10 +43,10 @@ static const struct data_format {
     [3] = {{8, 8}, NO_FLOAT},
     [4] = {{32}, INTEGERS | NUMBERS(FLOAT)},
     [5] = {{16, 16}, ALL},
-    [6] = {{11, 11, 10}, ALL},         /* 10_11_11 */
-    [7] = {{10, 11, 11}, ALL},         /* 11_11_10 */
-    [8] = {{2, 10, 10, 10}, NO_FLOAT}, /* 10_10_10_2 */
-    [9] = {{10, 10, 10, 2}, NO_FLOAT}, /* 2_10_10_10 */
+    [6] = {{11, 11, 10}, ALL},         /* format 10_11_11 */
+    [7] = {{10, 11, 11}, ALL},         /* format 11_11_10 */
+    [8] = {{2, 10, 10, 10}, NO_FLOAT}, /* format 10_10_10_2 */
+    [9] = {{10, 10, 10, 2}, NO_FLOAT}, /* format 2_10_10_10 */
     [10] = {{8, 8, 8, 8}, NO_FLOAT},
     [11] = {{32, 32}, INTEGERS | NUMBERS(FLOAT)},
     [12] = {{16, 16, 16, 16}, ALL},
@@ -55,17 +57,18 @@ static const struct data_format {
 enum select { SELECT_0, SELECT_1, SELECT_X = 4 };
 
 struct component {
-    uint8_t bits; /* 0: the format lacks the component */
-    uint8_t at;   /* first bit */
+    uint8_t bits; /* number of bits; 0: the format lacks the component */
+    uint8_t at;   /* first bit of the component in the element */
 };
 
 struct format {
     struct component component[4];
-    uint8_t select[4]; /* enum select, by register */
+    uint8_t select[4]; /* source of each register component, enum select */
     uint8_t number, bytes;
 };
 
-/* Finds the format of an access. False if there is none, which is then reported. */
+/* Sets *f to the format of an access, from the instruction (MTBUF) or the resource (MUBUF). False
+ * after a report that the format does not exist. */
 static bool find_format(struct wave *w, const struct inst *in, const struct buffer_resource *r,
                         struct format *f)
 {
@@ -102,7 +105,8 @@ static int32_t sign_extended(uint32_t code, unsigned bits)
 
 static double largest_code(unsigned bits) { return (double)((UINT64_C(1) << bits) - 1); }
 
-/* Decodes a float of 10 or 11 bits: f16's exponent and no sign. */
+/* Converts the code of a float of 10 or 11 bits, which has f16's exponent and no sign, to binary32
+ * bits. */
 static uint32_t float_from_code(uint32_t code, unsigned bits)
 {
     if (bits == 32)
@@ -167,8 +171,8 @@ static uint32_t code_from_register(uint32_t value, unsigned bits, enum number_fo
     return value;
 }
 
-/* Converts a 32-bit value to 16 bits. An f16 in memory passes unchanged, including signalling
- * NaNs. */
+/* Converts the 32-bit result of a conversion to a 16-bit register value: the low bits of an
+ * integer, otherwise f16. */
 static uint32_t narrowed(const struct format *f, uint32_t value)
 {
     return is_integer(f) ? value & 0xffff : f16_from_f32(float_from_bits(value));
@@ -183,8 +187,8 @@ static uint32_t widened(const struct format *f, uint32_t half)
 
 /* -- elements in memory ------------------------------------------------------------------------ */
 
-/* An element in parts of at most a dword. Each part is resolved separately, since swizzled buffers
- * scatter them. */
+/* An element of each lane in memory, in parts of at most a dword. Each part has its own addresses,
+ * since swizzled buffers scatter the parts. */
 struct element {
     struct lane_mem part[4];
     unsigned parts, part_bytes;
@@ -210,7 +214,7 @@ static uint8_t *component_bytes(const struct element *e, struct component c, uns
     return e->part[c.at / 32].ptr[l] + c.at % 32 / 8;
 }
 
-/* Returns the number of bytes that hold any bit of the component. */
+/* Returns the number of bytes of memory that have bits of the component. */
 static unsigned component_size(struct component c) { return (c.at % 8 + c.bits + 7u) / 8; }
 
 static uint32_t read_component(const struct element *e, struct component c, unsigned l)
@@ -223,7 +227,8 @@ static uint32_t read_component(const struct element *e, struct component c, unsi
 
 /* -- loads ------------------------------------------------------------------------------------- */
 
-/* Returns the contents of register component `select` in lane l. */
+/* Returns lane l's value of the register component whose source is `select` (enum select). `d16`
+ * returns it in 16 bits. */
 static uint32_t loaded(const struct format *f, const struct element *e, unsigned select, unsigned l,
                        bool d16)
 {
@@ -311,7 +316,7 @@ static uint32_t stored(struct wave *w, const struct inst *in, const struct forma
     return code_from_register(widened(f, half), c.bits, (enum number_format)f->number);
 }
 
-/* Converts lane l's registers to the bytes of an element in memory. written[i] is true for bytes
+/* Converts lane l's registers to the bytes of an element in memory. Sets written[i] for the bytes
  * that the store writes. */
 static void build_element(struct wave *w, const struct inst *in, const struct format *f, unsigned l,
                           uint8_t bytes[20], bool written[16])

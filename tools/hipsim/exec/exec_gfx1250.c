@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar instructions that only gfx1250 has: waits for single counters, the upper bits of VGPR
- * numbers, hardware registers, messages with a result, pairs of vector instructions (CDNA5 ISA,
- * chapters 5 and 6, VOPD).
+ * Scalar instructions that GFX12 has and CDNA lacks: waits for single counters, the upper bits of
+ * VGPR numbers, hardware registers, messages with a result; and VOPD, pairs of vector instructions
+ * (CDNA5 ISA, chapters 5 and 6, VOPD).
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ static void exec_nothing(struct wave *w, const struct inst *in)
 
 /* -- waits ------------------------------------------------------------------------------------- */
 
-/* The counters that a row waits for: the one in the low 6 bits of SIMM16, and the one in 13:8. */
+/* op_row.arg of a wait: two counters (enum wait_counter). The limit of `low` is in bits 5:0 of
+ * SIMM16, and the limit of `high` in bits 13:8. `high` NO_WAIT: one counter only. */
 #define WAITS(low, high) ((low) | (high) << 8)
 #define NO_WAIT 15u
 
@@ -52,10 +53,10 @@ enum hwreg {
     HWREG_IB_STS2 = 28,
 };
 
-enum { STATE_SCC = 9 }; /* bit of STATE_PRIV */
+enum { STATE_SCC = 9 }; /* bit of SCC in STATE_PRIV */
 
-/* Returns the upper bits of VGPR numbers in MODE, in the order of wave->vgpr_msb. MODE has them at
- * 19:12, the destination's lowest. */
+/* Returns the upper bits of VGPR numbers as wave->vgpr_msb has them. MODE has them in bits 19:12,
+ * with the destination's in the lowest two. */
 static uint32_t msb_of_mode(uint32_t mode)
 {
     const uint32_t field = mode >> 12 & 0xff;
@@ -64,14 +65,14 @@ static uint32_t msb_of_mode(uint32_t mode)
 
 static uint32_t mode_of_msb(uint32_t msb) { return ((msb << 2 & 0xff) | msb >> 6) << 12; }
 
-/* The part of wave->mode that MODE of gfx1250 has too. Its others, MODE_IEEE and MODE_DX10_CLAMP,
- * are fixed: the machine behaves as if they were set. */
+/* Bits of wave->mode that gfx1250's MODE has too. The others, MODE_IEEE and MODE_DX10_CLAMP, cannot
+ * be written and are always set. */
 #define MODE_SHARED                                                                \
     (MODE_ROUND_F32 | MODE_ROUND_F16_F64 | MODE_DENORM_F32 | MODE_DENORM_F16_F64 | \
      (uint32_t)MODE_FP16_OVFL)
 
-/* Returns IB_STS2: the cluster's number, 1 to 15, at 9:6, and the workgroup's number in it at
- * 24:21; 0 outside of clusters. */
+/* Returns hardware register IB_STS2: the cluster's number, 1 to 15, in bits 9:6, and the
+ * workgroup's index in it in 24:21. 0 outside of clusters. */
 static uint32_t cluster_state(const struct wave *w)
 {
     const uint32_t *n = w->launch->cluster, *at = w->wg->in_cluster;
@@ -84,7 +85,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
 {
     const bool of_gfx1250 = id == HWREG_XCC_ID || id == HWREG_SCHED_MODE || id == HWREG_IB_STS2;
     if (of_gfx1250 && !code_isa(w->launch->code)->clusters)
-        return false; /* RDNA4 ISA, 3.4: another register, or none, has the number */
+        return false; /* RDNA4 ISA, 3.4: this number belongs to no or another register there */
     switch (id) {
     case HWREG_MODE: *value = (w->mode & MODE_SHARED) | mode_of_msb(w->vgpr_msb); return true;
     case HWREG_STATE_PRIV: *value = (uint32_t)w->scc << STATE_SCC; return true;
@@ -112,7 +113,7 @@ static void exec_getreg(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, value >> offset & (uint32_t)((UINT64_C(1) << size) - 1), UINT32_MAX);
 }
 
-/* Writes MODE; other registers have no effect here. */
+/* S_SETREG: writes bits of MODE. Writes to other registers have no effect here. */
 static void exec_setreg(struct wave *w, const struct inst *in)
 {
     const unsigned offset = in->simm16 >> 6 & 31;
@@ -132,7 +133,7 @@ static void exec_set_vgpr_msb(struct wave *w, const struct inst *in)
     w->vgpr_msb = (uint8_t)in->simm16;
 }
 
-/* S_ROUND_MODE, S_DENORM_MODE: `arg` is the first bit of four. */
+/* S_ROUND_MODE, S_DENORM_MODE: write four bits of MODE, from bit op_row.arg on. */
 static void exec_set_mode(struct wave *w, const struct inst *in)
 {
     w->mode = (w->mode & ~(15u << in->row->arg)) | (in->simm16 & 15u) << in->row->arg;
@@ -145,7 +146,8 @@ static void exec_getpc(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
 }
 
-/* S_SET_PC, S_SWAP_PC, S_ADD_PC (`arg` 1: the source is relative to the next instruction). */
+/* S_SET_PC, S_SWAP_PC, S_ADD_PC. With op_row.arg 1 the source is an offset from the next
+ * instruction. */
 static void exec_setpc(struct wave *w, const struct inst *in)
 {
     const uint64_t source = src_scalar(w, &in->src[0]), next = w->pc;
@@ -164,7 +166,8 @@ static void exec_call(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, next, UINT64_MAX);
 }
 
-/* S_GET_SHADER_CYCLES_U64. As with s_memtime, a read advances the clock by about its latency. */
+/* S_GET_SHADER_CYCLES_U64. A read advances the wave's clock by 8, about its latency, as S_MEMTIME
+ * does. */
 static void exec_cycles(struct wave *w, const struct inst *in)
 {
     w->clock += 8;
@@ -180,7 +183,7 @@ enum message {
     MSG_RTN_GET_TBA = 134,
 };
 
-/* S_SENDMSG_RTN: the encoded source is the number of the message. */
+/* S_SENDMSG_RTN: the encoded source is the message's number. */
 static void exec_sendmsg_rtn(struct wave *w, const struct inst *in)
 {
     const unsigned message = in->raw[0] & 0xff;
@@ -189,7 +192,7 @@ static void exec_sendmsg_rtn(struct wave *w, const struct inst *in)
         w->clock += 128;
         if (w->spin)
             spin_changed(w->spin);
-        value = w->clock / 24; /* 2,400 MHz to 100 MHz */
+        value = w->clock / 24; /* clocks at 2,400 MHz to ticks of 100 MHz */
     } else if (message != MSG_RTN_GET_DOORBELL && message != MSG_RTN_GET_TMA &&
                message != MSG_RTN_GET_TBA) {
         wave_fault(w, in, FAULT_TRAP, 0, "message %u is not simulated", message);
@@ -201,7 +204,8 @@ static void exec_sendmsg_rtn(struct wave *w, const struct inst *in)
 
 /* -- two vector instructions ------------------------------------------------------------------- */
 
-/* The rows of a destination of at most two registers, with what is known of them. */
+/* A copy of a destination's registers, at most two, and of their masks of defined, copied and
+ * partly defined lanes. */
 struct kept_rows {
     uint32_t row[2][WAVE_LANES];
     uint64_t valid[2], copied[2], part[2];
@@ -235,7 +239,7 @@ static bool reads(const struct inst *in, const struct opnd *d)
     return false;
 }
 
-/* Executes both instructions of a VOPD. Both read their sources before either writes. */
+/* Executes the two instructions of a VOPD as if both read their sources before either writes. */
 static void exec_dual(struct wave *w, const struct inst *in)
 {
     const struct inst *x = in->pair[0], *y = in->pair[1];
@@ -258,7 +262,7 @@ static void exec_dual(struct wave *w, const struct inst *in)
         kept.part[i] = r.part[i];
     }
     simulator_parts.execute(w, x);
-    exchange(w, &x->dst, &kept); /* the old values, for y */
+    exchange(w, &x->dst, &kept); /* gives y the registers as they were before x */
     simulator_parts.execute(w, y);
     exchange(w, &x->dst, &kept);
 }
@@ -269,7 +273,8 @@ static void exec_dual(struct wave *w, const struct inst *in)
 #define CONTROL(op, fn, how, flag) \
     {.name = #op, .exec = fn, .arg = how, .flags = ROW_SALU | (flag), OWN}
 #define WAIT(op, low, high) CONTROL(op, exec_wait, WAITS(low, high), 0)
-/* gfx1201's waits: for a counter, and for images and rays, which are not simulated. */
+/* Waits of gfx1201: WAIT_OF() for one counter, NO_WAIT_OF() for images and rays, which are not
+ * simulated. */
 #define WAIT_OF(op, counter)         \
     {.name = #op,                    \
      .exec = exec_wait,              \
@@ -288,8 +293,8 @@ const struct op_row exec_gfx1250_rows[] = {
     WAIT(s_wait_tensorcnt, WAIT_TENSOR, NO_WAIT),
     WAIT(s_wait_loadcnt_dscnt, WAIT_LGKM, WAIT_VM),
     WAIT(s_wait_storecnt_dscnt, WAIT_LGKM, WAIT_STORE),
-    CONTROL(s_wait_xcnt, exec_nothing, 0, 0), /* addresses are translated at issue */
-    CONTROL(s_wait_alu, exec_nothing, 0, 0),  /* the ALU has no latency here */
+    CONTROL(s_wait_xcnt, exec_nothing, 0, 0), /* no effect: addresses are translated at issue */
+    CONTROL(s_wait_alu, exec_nothing, 0, 0),  /* no effect: the ALU has no latency here */
     CONTROL(s_wait_idle, exec_wait_idle, 0, 0),
     WAIT_OF(s_wait_expcnt, WAIT_EXP),
     NO_WAIT_OF(s_wait_samplecnt),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * V_MFMA_* and V_SMFMAC_* (CDNA3 ISA, chapter 7 "Matrix arithmetic instructions"): operands and
- * validity; mfma.h has the arithmetic. EXEC is ignored: all 64 lanes take part. Only FP16_OVFL and
- * the denormals of F32 inputs in MODE matter: results round to nearest even.
+ * V_MFMA_* and V_SMFMAC_* (CDNA3 ISA, chapter 7 "Matrix arithmetic instructions"): their operands,
+ * and which results are defined. mfma.h has the arithmetic. EXEC is ignored: all 64 lanes compute.
+ * Of MODE only FP16_OVFL and the denormals of F32 inputs matter; results round to nearest even.
  */
 #include <string.h>
 
@@ -11,7 +11,8 @@
 #include "mfma.h"
 #include "tables.h"
 
-/* Operand formats. FP8 in the table means the target's own: FNUZ on gfx942, OCP on gfx950. */
+/* Shape of an instruction and formats of A and B. FORMAT_FP8 and FORMAT_BF8 in a row are the
+ * target's own: FNUZ on gfx942, OCP on gfx950. */
 struct kind {
     struct mfma_shape shape;
     uint8_t a, b;
@@ -31,7 +32,8 @@ static enum mfma_format target_format(const struct wave *w, uint8_t format)
                                   : (enum mfma_format)format;
 }
 
-/* Returns the format that CBSZ or BLGP of an F8F6F4 instruction selects. */
+/* Returns the format that `select`, CBSZ or BLGP of an F8F6F4 instruction, names; FORMAT_COUNT if
+ * it is reserved. */
 static enum mfma_format selected_format(unsigned select)
 {
     static const uint8_t formats[] = {FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4};
@@ -39,9 +41,9 @@ static enum mfma_format selected_format(unsigned select)
     return select < sizeof(formats) ? (enum mfma_format)formats[select] : FORMAT_COUNT;
 }
 
-/* Prepares the rows of an operand. They are copied if the result overwrites some of them, and
- * filled for constants. C may be in the result's registers: each element is read before it is
- * written. */
+/* Points r->rows to the registers of an operand, or to a copy if the result overwrites some of
+ * them. Constants fill a copy. C may be in the result's registers, since each element is read
+ * before it is written. */
 static void operand(const struct wave *w, const struct inst *in, const struct opnd *o,
                     struct operand_rows *r)
 {
@@ -73,8 +75,8 @@ static uint64_t moved_lanes(uint64_t lanes, unsigned blgp)
     return moved;
 }
 
-/* Returns a mask with bit i set if every lane that holds row (column) i of `block` is in
- * `lanes`. */
+/* Returns a mask with bit i set if all lanes that have row i of A (column i of B) of block `block`
+ * are in `lanes`. A has `width` rows (B columns) and `blocks` blocks. */
 static uint32_t lines_defined(uint64_t lanes, unsigned width, unsigned blocks, unsigned block)
 {
     uint32_t defined = UINT32_MAX;
@@ -120,7 +122,8 @@ static bool all_defined(const struct wave *w, const struct opnd *o)
     return (o->kind != OPND_VGPR && o->kind != OPND_AGPR) || src_valid(w, o) == UINT64_MAX;
 }
 
-/* Lanes of A and B that are defined, taken before execution. */
+/* Masks of the lanes of A and B that are defined, computed before execution; `all`: every lane of
+ * A, B and C is. */
 struct defined {
     bool all;
     uint64_t a, b;
@@ -170,8 +173,8 @@ static struct mfma_job job_of(struct wave *w, const struct inst *in)
     };
 }
 
-/* Flushes F32 inputs other than C by MODE's input denormals (CDNA4 ISA, 7.4). Narrower formats keep
- * denormals. */
+/* Replaces denormals of an F32 operand by zeros of their sign. MODE's input denormals govern A and
+ * B (CDNA4 ISA, 7.4); C and narrower formats keep theirs. */
 static void flush_inputs(const struct opnd *o, struct operand_rows *r)
 {
     for (unsigned i = 0; i < o->dwords; i++)
@@ -209,14 +212,14 @@ static void exec_mfma(struct wave *w, const struct inst *in)
     finish(w, in, &job, &d);
 }
 
-/* Executes V_SMFMAC: A holds two of every four k, selected by the index; C is D. */
+/* Executes V_SMFMAC: A has two of every four k, which the index (source 2) names; C is D. */
 static void exec_smfmac(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b;
     uint32_t tmp[WAVE_LANES];
     struct mfma_job job = job_of(w, in);
     struct defined d = defined_lanes(w, in, false);
-    unsigned set = 2 * mfma_a_per_lane(&job.shape); /* index bits per lane */
+    unsigned set = 2 * mfma_a_per_lane(&job.shape); /* bits of the index per lane */
 
     operand(w, in, &in->src[0], &a);
     operand(w, in, &in->src[1], &b);
@@ -224,13 +227,15 @@ static void exec_smfmac(struct wave *w, const struct inst *in)
     job.b = b.rows;
     job.c = (const uint32_t (*)[WAVE_LANES])job.d;
     job.index = src_rows(w, &in->src[2], tmp);
-    /* CBSZ = 0: ABID selects a set of the register; otherwise the first set applies. */
+    /* CBSZ 0: ABID selects a set of indices in the register; other values of CBSZ select the first
+     * set. */
     job.index_shift = in->cbsz ? 0 : (uint8_t)(in->abid * set % 32);
     mfma_run(&job);
     finish(w, in, &job, &d);
 }
 
-/* Returns a copy of the scales if needed: results are written one by one and may overwrite them. */
+/* Copies a row of scales to `copy` and returns it. Results are written one by one and may overwrite
+ * the registers of the scales. */
 static const uint32_t *scales(const struct wave *w, const struct opnd *o,
                               uint32_t copy[static WAVE_LANES])
 {
@@ -240,8 +245,8 @@ static const uint32_t *scales(const struct wave *w, const struct opnd *o,
     return copy;
 }
 
-/* Executes F8F6F4. CBSZ (A) and BLGP (B) select the formats. The scaled form has one E8M0 scale per
- * 32 k, in a byte selected by OP_SEL and OP_SEL_HI. */
+/* Executes F8F6F4. CBSZ selects A's format, and BLGP selects B's. The scaled form has one E8M0
+ * scale per 32 k, in the byte of a register that OP_SEL and OP_SEL_HI select. */
 static void exec_f8f6f4(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b, c;
@@ -301,7 +306,7 @@ static void exec_f8f6f4(struct wave *w, const struct inst *in)
      .flags = ROW_MFMA,                  \
      .targets = GFX950,                  \
      .lanes = kind}
-/* Mixed 8-bit formats. */
+/* Rows with all four pairs of 8-bit formats. */
 #define MFMA_FP8(n, d, m, k)                                         \
     MFMA(n "_fp8_fp8", d, T_B64, 0, KIND(m, m, k, 1, FP8, FP8)),     \
         MFMA(n "_fp8_bf8", d, T_B64, 0, KIND(m, m, k, 1, FP8, BF8)), \

@@ -9,25 +9,27 @@
  *   buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 + offset % 4
  *                                                        (swizzled, n = the index stride)
  *
- * Swizzled elements have four bytes, since GFX9 has no field for their size. The dwords of a wider
- * are swizzled each on its own. Without add_tid the swizzle bit has no effect: rocjitsu's
- * addr_calc_buffer.h says so, and HipKittens' kernels, which ran on MI325X and MI355X, set it and
- * read rows as they are stored.
+ * Swizzled elements have four bytes, since GFX9 has no field for their size. Each dword of a wider
+ * element is swizzled separately. Without add_tid the swizzle bit has no effect. rocjitsu's
+ * addr_calc_buffer.h says so. HipKittens' kernels, which ran on MI325X and MI355X, set it and read
+ * rows in the order in which they are stored.
  *
- * Out of range reads return zero and writes are dropped, silently, because kernels rely on it
- * (CDNA4 ISA, 9.1.5.1):
+ * Reads out of range return zero, and writes out of range are dropped. Neither is reported, since
+ * kernels rely on it (CDNA4 ISA, 9.1.5.1). Which accesses are out of range depends on the resource:
  *   private:    add_tid without idxen; nothing is out of range
  *   structured: idxen and a stride; index >= num_records
  *   raw:        all others; offset + sgpr_offset + bytes > num_records
- * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics go
- * all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h): the
- * SGPR's offset takes part in the check of raw buffers. `offset` wraps at 32 bits, and what is
- * added to it does not. Linear buffers with idxen ignore add_tid. LLVM has a negative offset in the
- * register be illegal even if the instruction's makes it positive (splitBufferOffsets() of its
- * AMDGPU backend): CHECK_STRICT reports that. Through a resource whose last dword is zero
- * everything is out of range: the manual calls one that is all zeros unbound, and MIOpen's Winograd
- * kernels clear that dword to drop stores. What is in range of the resource and yet outside of an
- * allocation is an error like any other.
+ * Each dword of a wide access is checked separately. A format access (exec_format.c) or an atomic
+ * is in range as a whole or not at all. The manual says no more. From rocjitsu's measurements
+ * (addr_calc_buffer.h): the SGPR's offset is part of the check of raw buffers. `offset` wraps at 32
+ * bits; the sum with sgpr_offset does not. Linear buffers with idxen ignore add_tid.
+ *
+ * LLVM treats a negative offset in the register as out of range (splitBufferOffsets() of its AMDGPU
+ * backend). This is so even if the instruction's offset makes the sum positive. CHECK_STRICT
+ * reports such accesses. All accesses are out of range of a resource whose last dword is zero. The
+ * manual calls a resource of zeros unbound, and MIOpen's Winograd kernels clear that dword to drop
+ * stores. An access in range of the resource but outside of any allocation is reported as an error.
+ * /
  */
 #include <string.h>
 
@@ -39,9 +41,9 @@
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 /*
- * Reads gfx1250's resource (CDNA5 ISA, table 57): base 56:0, num_records in bytes 101:57, stride
- * 121:108 with its scale 123:122, swizzle 124, OOB select 125. False after a report: swizzling is
- * not simulated.
+ * Reads gfx1250's resource (CDNA5 ISA, table 57) to *r: base 56:0, num_records in bytes 101:57,
+ * stride 121:108 with its scale 123:122, swizzle 124, OOB select 125. False after a report that the
+ * resource is swizzled, which is not simulated.
  */
 static bool read_gfx1250(struct wave *w, const struct inst *in, struct buffer_resource *r)
 {
@@ -60,10 +62,10 @@ static bool read_gfx1250(struct wave *w, const struct inst *in, struct buffer_re
 }
 
 /*
- * Reads gfx1201's resource (RDNA4 ISA, table 57): base 47:0, stride 61:48 with its scale 115:114,
- * swizzle 63:62, num_records 95:64, OOB select 125:124. Select 3, which the table there leaves out,
- * compares bytes (RDNA3 ISA, table 46). False after a report: swizzling and thread ids are not
- * simulated.
+ * Reads gfx1201's resource (RDNA4 ISA, table 57) to *r: base 47:0, stride 61:48 with its scale
+ * 115:114, swizzle 63:62, num_records 95:64, OOB select 125:124. Select 3, which that table leaves
+ * out, compares bytes (RDNA3 ISA, table 46). False after a report that the resource swizzles or
+ * adds thread ids, which is not simulated.
  */
 static bool read_gfx12(struct wave *w, const struct inst *in, struct buffer_resource *r)
 {
@@ -112,7 +114,7 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
-        .num_records = d[3] ? d[2] : 0, /* format 0: unbound */
+        .num_records = d[3] ? d[2] : 0, /* format 0: an unbound resource */
         .soffset = has(soffset) ? (uint32_t)src_scalar(w, soffset) : 0,
         .select = d[3] & 0xfff,
         .num_format = d[3] >> 12 & 7,
@@ -123,12 +125,12 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     };
     if (!r->swizzled && in->idxen)
         r->add_tid = false;
-    if (r->add_tid && !formatted) /* data_format then has bits 17:14 of the stride */
+    if (r->add_tid && !formatted) /* with add_tid, data_format has bits 17:14 of the stride */
         r->stride |= (uint32_t)r->data_format << 14;
     return true;
 }
 
-/* Returns what num_records of a resource limits. */
+/* Returns the number that the resource's num_records limits. */
 static enum buffer_range range_of(const struct isa *isa, const struct inst *in,
                                   const struct buffer_resource *r)
 {
@@ -151,7 +153,7 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     uint32_t tmp[2 * WAVE_LANES];
 
     if (in->idxen || in->offen) {
-        /* If everything is out of range, no address is used. */
+        /* If every lane is out of range, no lane uses its address, which may be undefined. */
         bool reached = r->num_records || r->add_tid;
         if (!mem_defined(w, in, v, reached ? b->lanes : 0, "the address"))
             return false;
@@ -168,8 +170,8 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     return true;
 }
 
-/* Finds lanes that are in range only because the sum of the offsets wraps. False: it ends the
- * wave. */
+/* Reports lanes that are in range only since the sum of the register's and the instruction's offset
+ * wraps at 2^32. False if the report ends the wave. */
 static bool check_wrapping(struct wave *w, const struct inst *in, const struct buffer_access *b)
 {
     const uint32_t own = (uint32_t)in->imm_offset;
@@ -219,7 +221,7 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
         }
         return ok & lanes;
     }
-    if (b->range == RANGE_LINEAR) { /* 9.4.1 */
+    if (b->range == RANGE_LINEAR) { /* CDNA5 ISA, 9.4.1 */
         for (unsigned l = 0; l < WAVE_LANES; l++) {
             const bool inside = b->linear[l] + end <= r->num_records &&
                                 (!r->within_stride || b->offset[l] + end <= r->stride);
@@ -234,7 +236,7 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
     return ok & lanes;
 }
 
-/* Computes the address of byte `first` of each lane's access. */
+/* Sets m->addr to the address of byte `first` of each lane's access. */
 static void find_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
 {
     uint64_t base = b->resource.base + b->resource.soffset;
@@ -293,7 +295,8 @@ static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct bu
     return mem_load_to_lds(w, in, m, dwords, in->row->arg);
 }
 
-/* Moves dword by dword. Used if some lane is partly out of range, and for swizzled buffers. */
+/* Moves the access dword by dword between memory and `reg`, for swizzled buffers and if a lane is
+ * partly out of range. False after a report. */
 static bool move_dwords(struct wave *w, const struct inst *in, const struct buffer_access *b,
                         const struct opnd *reg)
 {
@@ -318,7 +321,7 @@ void buffer_issue(struct wave *w, const struct inst *in)
 {
     const struct opnd *d = &in->dst;
 
-    if (in->lds) /* mem_load_to_lds() has issued it */
+    if (in->lds) /* mem_load_to_lds() has issued the instruction */
         return;
     if (has(d))
         wave_issue(w, in, WAIT_VM, d->kind, d->reg, d->dwords, false);
@@ -352,7 +355,8 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         buffer_issue(w, in);
 }
 
-/* Executes cache control. The simulator has no caches to flush: every store is visible at once. */
+/* Executes cache control. Nothing is flushed: the simulator has no caches, so every store is
+ * visible at once. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
     checks_cache(w, in);

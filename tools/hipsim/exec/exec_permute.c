@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gfx1250's permutations of lanes (CDNA5 ISA, 7.9 and VOP3, V_PERMLANE*). Each lane that EXEC
- * enables gets source 0 of another lane, read before any lane is written, whatever EXEC says of
- * that lane. In V_PERMLANE16 and X16, two bits of op_sel say what a lane outside of EXEC gives.
+ * enables gets source 0 of another lane. All lanes are read before any is written. In V_PERMLANE16
+ * and X16, two bits of op_sel decide what a lane gets from a source outside of EXEC; other
+ * instructions read any lane.
  */
 #include <string.h>
 
@@ -11,7 +12,8 @@
 
 enum permute { SAME_ROW, OTHER_ROW, SAME_ROW_VAR, OTHER_ROW_VAR, BROADCAST, UP, DOWN, XOR };
 
-/* Returns the lane of the group of `width` lanes that `lane` reads. */
+/* Returns the lane that `lane` reads in its group of `width` lanes; `by` is the distance, lane or
+ * mask of the operation. */
 static unsigned in_group(enum permute how, unsigned lane, uint32_t by, uint32_t width)
 {
     const unsigned base = lane / width * width, at = lane - base;
@@ -23,7 +25,7 @@ static unsigned in_group(enum permute how, unsigned lane, uint32_t by, uint32_t 
     }
 }
 
-/* Returns the lane that `lane` reads. */
+/* Returns the lane that `lane` reads. `s1` and `s2` are the rows of sources 1 and 2. */
 static unsigned source_of(const struct inst *in, const uint32_t *s1, const uint32_t *s2,
                           unsigned lane)
 {
@@ -36,14 +38,14 @@ static unsigned source_of(const struct inst *in, const uint32_t *s1, const uint3
     case OTHER_ROW: return (row ^ 16) + (select >> 4 * i & 15);
     case SAME_ROW_VAR: return row + (s1[lane] & 15);
     case OTHER_ROW_VAR: return (row ^ 16) + (s1[lane] & 15);
-    default: /* a width that is no power of two up to 32 is undefined */
+    default: /* a lane reads itself if the width is no power of two up to 32 */
         return width && width <= 32 && !(width & (width - 1)) ? in_group(how, lane, s1[lane], width)
                                                               : lane;
     }
 }
 
-/* Source 0 after the permutation: the value that each lane gets, and the lanes in which it is
- * defined. */
+/* Source 0 after the permutation: each lane's value, the mask of lanes in which it is defined, and
+ * the mask of lanes to write. */
 struct picked {
     uint32_t row[WAVE_LANES];
     uint64_t valid, writes;
@@ -65,14 +67,14 @@ static void exec_permute(struct wave *w, const struct inst *in)
         const bool active = exec >> source & 1 || !masked || in->op_sel & 1;
         p.row[l] = active ? from[source] : 0;
         p.valid |= (!active || known >> source & 1 ? UINT64_C(1) : 0) << l;
-        if (!active && !(in->op_sel & 2)) /* without BOUND_CTRL the lane keeps its value */
+        if (!active && !(in->op_sel & 2)) /* without BOUND_CTRL the lane keeps its old value */
             p.writes &= ~(UINT64_C(1) << l);
     }
     dst_write_rows(w, &in->dst, p.row, p.writes & w->all, p.valid & selects);
 }
 
-/* V_PERMLANE16_SWAP: exchanges lanes 0 to 15 of src0 with lanes 16 to 31 of vdst. EXEC governs the
- * writes. */
+/* V_PERMLANE16_SWAP: exchanges lanes 0 to 15 of src0 with lanes 16 to 31 of vdst, in lanes that
+ * EXEC enables. */
 static void exec_swap(struct wave *w, const struct inst *in)
 {
     uint32_t low[WAVE_LANES], high[WAVE_LANES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Floating point of gfx1250's scalar ALU (CDNA5 ISA, 6.8). f32 rounds and flushes by MODE. f16
- * only rounds to nearest here; a kernel that sets another mode faults. Results are defined if all
+ * Floating point of gfx1250's scalar ALU (CDNA5 ISA, 6.8). f32 rounds and flushes as MODE says. f16
+ * always rounds to nearest: a kernel that sets another mode faults. Results are defined if all
  * sources are.
  */
 #include <fenv.h>
@@ -11,18 +11,18 @@
 #include "lanes.h"
 #include "tables.h"
 
-/* Sources of a scalar float operation. */
+/* Sources of a scalar float operation, as doubles. */
 struct sfloat {
     double a, b, c;
-    uint32_t u; /* the bits of source 0 */
-    uint32_t v; /* the bits of source 1 */
+    uint32_t u; /* bits of source 0 */
+    uint32_t v; /* bits of source 1 */
 };
 
 typedef double (*sfloat_fn)(const struct sfloat *s);
 typedef bool (*sfloat_test)(const struct sfloat *s);
 typedef uint32_t (*sfloat_bits)(const struct sfloat *s);
 
-enum { F16 = 1 << 8 }; /* row->arg: the operands are f16 */
+enum { F16 = 1 << 8 }; /* in op_row.arg: the operands are f16 */
 
 static bool all_valid(const struct wave *w, const struct inst *in)
 {
@@ -65,7 +65,7 @@ static uint32_t quiet_nan(const struct wave *w, const struct inst *in)
     return half ? DEFAULT_NAN16 : DEFAULT_NAN32;
 }
 
-/* Rounds an exact or odd-rounded double to the result's type. */
+/* Rounds `r`, which is exact or rounded to odd, to the result's type. Returns its bits. */
 static uint32_t rounded(const struct wave *w, const struct inst *in, double r)
 {
     if (isnan(r))
@@ -108,11 +108,11 @@ static void exec_sfloat_bits(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, ((sfloat_bits)in->row->kernel)(&s), all_valid(w, in) ? UINT32_MAX : 0);
 }
 
-/* Returns a + b as a double that rounds to the exact sum's f32 or f16: its last bit is odd if the
- * sum is inexact. */
+/* Returns a + b, with an odd last bit if the sum is inexact: a later rounding to f32 or f16 is then
+ * right. */
 static double sum(double a, double b) { return isfinite(a + b) ? add_to_odd(a, b) : a + b; }
 
-/* IEEE minimumNumber and maximumNumber: -0 is below +0, and a number wins over a NaN. */
+/* Returns IEEE minimumNumber: a number wins over a NaN, and -0 is less than +0. */
 static double least(double a, double b)
 {
     if (isnan(a) || isnan(b))
@@ -120,7 +120,7 @@ static double least(double a, double b)
     return a < b || (a == b && signbit(a)) ? a : b;
 }
 
-/* IEEE minimum: a NaN wins. */
+/* Returns IEEE minimum: a NaN wins. */
 static double lower(double a, double b) { return isnan(a) || isnan(b) ? a + b : least(a, b); }
 
 #define FN(name, e) \
@@ -205,7 +205,7 @@ static uint32_t to_f16_pair(const struct sfloat *s)
      .src = {t, t, t},                   \
      .flags = ROW_SALU | ROW_DST_IS_SRC, \
      .targets = GFX1250}
-/* The constant is source `at`. */
+/* Row of a fused multiply-add with a literal constant as source `at`. */
 #define FMAK(n, at)                     \
     {.name = n,                         \
      .exec = exec_sfloat,               \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar memory (CDNA3 ISA, chapter 8 "Scalar memory operations").
+ * Scalar memory (CDNA3 ISA, chapter 8 "Scalar memory operations"). Addresses:
  *
- *   S_LOAD, S_STORE, S_ATOMIC:  address = sbase + offset + soffset
- *   S_BUFFER_*:                 address = resource base + offset + soffset, range-checked
- *   S_SCRATCH_*:                address = sbase + offset + soffset * 64
+ *   S_LOAD, S_STORE, S_ATOMIC:  sbase + offset + soffset
+ *   S_BUFFER_*:                 base of the resource + offset + soffset, range-checked
+ *   S_SCRATCH_*:                sbase + offset + soffset * 64
  *
- * The hardware ignores the two low bits of the address; an address that has them set is reported.
- * Results of loads come back in any order, so only lgkmcnt(0) waits for them.
+ * The hardware ignores the two low bits of an address. An address in which they are not 0 is
+ * reported. Results of loads return in any order, so only lgkmcnt(0) waits for them.
  */
 #include <string.h>
 
@@ -50,8 +50,8 @@ static bool operands_valid(struct wave *w, const struct inst *in)
                         soffset->reg);
 }
 
-/* Returns the size of a buffer resource for scalar accesses: num_records, in units of the stride if
- * there is one (CDNA3 ISA, 8.2.1.1). */
+/* Returns the bytes of the buffer resource `d` for scalar accesses: num_records, times the stride
+ * unless that is 0 (CDNA3 ISA, 8.2.1.1). */
 static uint64_t buffer_size(const uint32_t *d)
 {
     uint32_t stride = d[1] >> 16 & 0x3fff;
@@ -59,7 +59,7 @@ static uint64_t buffer_size(const uint32_t *d)
     return stride ? (uint64_t)stride * d[2] : d[2];
 }
 
-/* Returns the base address of a buffer resource. */
+/* Returns the base address of the instruction's buffer resource. */
 static uint64_t base_of(const struct wave *w, const struct inst *in)
 {
     const uint64_t mask =
@@ -67,8 +67,8 @@ static uint64_t base_of(const struct wave *w, const struct inst *in)
     return sgpr_read64(w, in->src[SRC_BASE].reg) & mask;
 }
 
-/* Returns the bytes of a buffer resource. gfx1250's has num_records in bits 101:57 and the stride
- * in 121:108, and ignores the stride's scale (CDNA5 ISA, 8.1.2). */
+/* Returns the bytes of the instruction's buffer resource. gfx1250 has num_records in bits 101:57
+ * and the stride in 121:108, and ignores the stride's scale (CDNA5 ISA, 8.1.2). */
 static uint64_t size_of(const struct wave *w, const struct inst *in)
 {
     const uint32_t *d = w->sgpr + in->src[SRC_BASE].reg;
@@ -114,7 +114,8 @@ static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
     return true;
 }
 
-/* Returns the number of dwords in the buffer's range; all of them for other instructions. */
+/* Returns how many dwords of the access are in the buffer's range; all for instructions without a
+ * buffer. */
 static unsigned dwords_in_range(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
@@ -166,7 +167,8 @@ static void exec_load(struct wave *w, const struct inst *in)
     wave_issue(w, in, WAIT_LGKM, OPND_SGPR, in->dst.reg, dwords, true);
 }
 
-/* Loads 8 or 16 bits, extended (CDNA5 ISA, 8.1.3). Buffers have the range of their resource. */
+/* Executes loads of 8 and 16 bits, extended to 32 (CDNA5 ISA, 8.1.3). Loads from a buffer have the
+ * range of its resource. */
 static void exec_load_small(struct wave *w, const struct inst *in)
 {
     const uint32_t arg = in->row->arg;
@@ -230,7 +232,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
     uint64_t data = scalar_value(w, reg, bytes), data2 = 0, old = 0;
     struct lane_mem m = {.lanes = 0};
 
-    if (compare) { /* the new value comes first, then the comparand */
+    if (compare) { /* compare-and-swap: the new value is before the comparand */
         data2 = data;
         data = scalar_value(w, reg + bytes / 4, bytes);
     }
@@ -254,7 +256,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
                returns ? bytes / 4 : 0, true);
 }
 
-/* Executes scalar cache control, which has no effect here: the simulator has no caches. */
+/* Executes scalar cache control. Nothing is flushed: the simulator has no caches. */
 static void exec_cache(struct wave *w, const struct inst *in) { checks_cache(w, in); }
 
 static void exec_nothing(struct wave *w, const struct inst *in)
@@ -269,9 +271,9 @@ static void exec_probe(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_MEMTIME counts core clocks, S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). Reading one
- * advances the clock by 128, about its latency. A program that polls the clock then needs no more
- * instructions than on hardware.
+ * S_MEMTIME reads core clocks, S_MEMREALTIME ticks of 100 MHz (CDNA3 ISA, 8.2.4). A read advances
+ * the wave's clock by 128, about its latency. A program that polls the clock therefore executes no
+ * more instructions than on hardware.
  */
 static void exec_time(struct wave *w, const struct inst *in)
 {
@@ -330,7 +332,7 @@ static void exec_time(struct wave *w, const struct inst *in)
             SMEM_ARG(kind, 4, ATOMIC_CMPSWAP)),                                                 \
         ROW(prefix "atomic_cmpswap_x2", exec_atomic, T_B64, base, T_B128, ROW_LOAD | ROW_STORE, \
             SMEM_ARG(kind, 8, ATOMIC_CMPSWAP))
-/* gfx1250's loads of 8 and 16 bits and of three dwords. */
+/* Rows of gfx1250's loads of 8 and 16 bits and of three dwords. */
 #define OWN(n, run, d, base, kind, bytes, sext) \
     {.name = n,                                 \
      .exec = run,                               \

@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar ALU: SOP1, SOP2, SOPK, SOPC. Semantics from the CDNA3 ISA manual, chapter "Instructions",
- * SOP sections; a row's comment is its pseudo-code where the expression does not say it already.
+ * Scalar ALU: SOP1, SOP2, SOPK, SOPC (CDNA3 ISA, chapter "Instructions", SOP sections). The comment
+ * of a row is its pseudo-code, unless its expression says the same.
  *
- * Validity: a bit of the result is defined if it is the same for all values of the undefined bits
- * of the sources. known_bits.h has the rules for sums and comparisons. The high half of a product,
- * counts of bits and differences without a sign are defined when all of their sources are.
+ * A bit of a result is defined if it is the same for all values of the undefined bits of the
+ * sources. known_bits.h has the rules for sums and comparisons. High halves of products, counts of
+ * bits and unsigned differences are defined if all of their sources are.
  */
 #include "exec_salu.h"
 #include "known_bits.h"
 #include "tables.h"
 
-/* A scalar operation in progress: values, their defined bits, and the resulting SCC. */
+/* State of a scalar operation: sources a and b, result d, SCC, and which of their bits are
+ * defined. */
 struct sop {
     uint64_t a, b;
-    uint64_t va, vb; /* masks of defined bits */
+    uint64_t va, vb; /* masks of the defined bits of a and b */
     uint64_t d, vd;
-    bool scc; /* in: SCC before; out: SCC after */
+    bool scc; /* before the operation the old SCC, after it the new one */
     bool scc_in_valid, vscc;
-    bool nonzero; /* out: the result is known not to be 0, even if its bits are undefined */
+    bool nonzero; /* true after an operation whose result is certainly not 0, even if its bits are
+                     undefined */
 };
 
 typedef void (*sop_fn)(struct sop *s);
 
 enum sop_arg {
-    SOP_SCC = 1 << 0,    /* SCC = s->scc */
-    SOP_SCC_NZ = 1 << 1, /* SCC = result != 0 */
+    SOP_SCC = 1 << 0,    /* the operation sets SCC to s->scc */
+    SOP_SCC_NZ = 1 << 1, /* SCC = (result != 0) */
     SOP_READS_SCC = 1 << 2,
-    SOP_KEEPS = 1 << 3,  /* conditional move: the destination keeps its value if SCC is 0 */
-    SOP_NO_DST = 1 << 4, /* the destination is not written (compares) */
+    SOP_KEEPS = 1 << 3,  /* conditional move: if SCC is 0 the destination keeps its value */
+    SOP_NO_DST = 1 << 4, /* compares: no destination */
 };
 
 static uint64_t type_mask(uint16_t type)
@@ -44,13 +46,14 @@ void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t v
         w->sgpr[o->reg + 1] = (uint32_t)(value >> 32);
         w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
     }
-    if (o->reg + o->dwords > SGPR_EXEC + 1) { /* a wave of 32 lanes has no upper lanes */
+    if (o->reg + o->dwords > SGPR_EXEC + 1) { /* a wave of 32 lanes has no upper half of EXEC */
         w->sgpr[SGPR_EXEC + 1] &= (uint32_t)(w->all >> 32);
         w->s_valid[SGPR_EXEC + 1] |= ~(uint32_t)(w->all >> 32);
     }
 }
 
-/* Returns whether a nonzero test is defined: one defined bit is set, or all bits are defined. */
+/* True if it is defined whether `value` is 0 under `mask`: one of its defined bits is set, or all
+ * are defined. `valid` is the mask of defined bits. */
 static uint8_t nonzero_valid(uint64_t value, uint64_t valid, uint64_t mask)
 {
     return (valid & mask) == mask || (value & valid & mask) != 0;
@@ -82,14 +85,15 @@ static void exec_sop(struct wave *w, const struct inst *in)
     s.vd = full ? mask : 0;
     s.vscc = full;
     bool taken = w->scc;
-    ((sop_fn)row->kernel)(&s); /* may refine vd and vscc */
+    ((sop_fn)row->kernel)(&s); /* may change vd and vscc */
     s.d &= mask;
     if (arg & SOP_SCC_NZ) {
         s.scc = s.d != 0;
         s.vscc = s.nonzero || nonzero_valid(s.d, s.vd, mask);
     }
     if (arg & SOP_KEEPS &&
-        !s.scc_in_valid) /* moved or not is unknown: bits that are equal both ways are defined */
+        !s.scc_in_valid) /* if SCC is undefined, bits are defined that the old and the new value
+                            have alike */
         keep_or_move(w, &in->dst, &s, taken);
     else if (!(arg & SOP_NO_DST) && (taken || !(arg & SOP_KEEPS)))
         salu_write(w, &in->dst, s.d, s.vd & mask);
@@ -112,15 +116,16 @@ static uint64_t product_bits(const struct sop *s)
 
 static uint64_t low_ones(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
-/* Returns a 32-bit mask of `width` bits at position `at`. */
+/* Returns a mask of `width` bits from bit `at` on; both are taken modulo 32. */
 static uint32_t field_mask32(unsigned width, unsigned at)
 {
     return ((1u << (width & 31)) - 1) << (at & 31);
 }
 
 /*
- * S_BFE: offset S1[4:0] or [5:0], width S1[22:16]. A width beyond the end extends to it; a width of
- * zero yields zero.
+ * S_BFE: returns the bits of `value` from the offset in b[4:0] or b[5:0] on (`bits_of_offset` 5 or
+ * 6). b[22:16] is the width. A width that exceeds the value extends to its end; a width of 0
+ * returns 0.
  */
 static uint64_t bit_field(uint64_t value, uint64_t b, unsigned bits_of_offset, bool is_signed)
 {
@@ -142,7 +147,7 @@ static uint64_t reverse(uint64_t v, unsigned n)
     return r;
 }
 
-/* S_WQM: sets all bits of every quad that has a bit set. */
+/* S_WQM: returns v with all four bits of every quad set that has one set. */
 static uint64_t whole_quads(uint64_t v)
 {
     uint64_t any = (v | v >> 1 | v >> 2 | v >> 3) & UINT64_C(0x1111111111111111);
@@ -165,7 +170,7 @@ static uint64_t doubled(uint64_t v)
     return r;
 }
 
-/* Returns the index of the lowest of n bits that equals `want`; -1 if there is none. */
+/* Returns the index of the lowest of the n low bits of `v` that equals `want`; -1 if none does. */
 static uint64_t find_low(uint64_t v, unsigned n, bool want)
 {
     v = (want ? v : ~v) & low_ones(n);
@@ -178,7 +183,8 @@ static uint64_t find_high(uint64_t v, unsigned n)
     return v ? (uint64_t)__builtin_clzll(v) - (64 - n) : UINT64_MAX;
 }
 
-/* Returns the distance from the top to the first bit that differs from the sign, or -1. */
+/* Returns the distance from the top of the n-bit number `v` to the first bit that differs from its
+ * sign; -1 if none does. */
 static uint64_t find_sign(uint64_t v, unsigned n)
 {
     bool sign = v >> (n - 1) & 1;
@@ -190,7 +196,8 @@ static uint64_t all_if(bool condition, uint64_t otherwise)
     return condition ? UINT64_MAX : otherwise;
 }
 
-/* Returns the first source, or its complement, as n bits. */
+/* Returns `a`, the first source or its complement, as a value of n bits (32 or 64) with the
+ * source's defined bits. */
 static struct known source(const struct sop *s, uint64_t a, unsigned n)
 {
     return n == 32 ? known32(a, s->va) : (struct known){a, s->va};
@@ -202,12 +209,12 @@ static struct known source(const struct sop *s, uint64_t a, unsigned n)
 #define B64 ((struct known){s->b, s->vb})
 #define NOT_B32 known32(~s->b, s->vb)
 #define A32_UP(n) ((struct known){A32.value << (n), A32.bits << (n) | low_ones(n)})
-/* Signed operands mapped to the order of unsigned numbers. */
+/* Signed operands with the sign bit inverted, so that unsigned comparisons order them. */
 #define SIGNED_A known32(s->a ^ UINT64_C(0x80000000), s->va)
 #define SIGNED_B known32(s->b ^ UINT64_C(0x80000000), s->vb)
 
-/* Sets the defined bits of a 32-bit sum, and whether SCC is defined: the carry, or the signed
- * overflow. */
+/* Computes which bits of a 32-bit sum are defined, and whether SCC is: the carry, or with
+ * `overflow` the signed overflow. `carry` is the carry into bit 0, known if `carry_known`. */
 static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, bool carry_known,
                      bool overflow)
 {
@@ -224,8 +231,8 @@ static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, 
     s->vscc = differ >> 31 & 1 || (carries >> 31 & 1 && majority);
 }
 
-/* Sets the defined bits of a selection between the two sources. If the selector is undefined
- * (`known` false), these are the defined bits that both sources have alike. */
+/* Computes which bits of a selection between the two sources by SCC are defined. If SCC is
+ * undefined (`known` false), these are the defined bits that both sources have alike. */
 static void selected_bits(struct sop *s, bool known)
 {
     const uint64_t both = s->va & s->vb & ~(s->a ^ s->b);
@@ -234,7 +241,8 @@ static void selected_bits(struct sop *s, bool known)
     s->vscc = known;
 }
 
-/* Returns a mask with the lowest bit of each quad for which it is defined whether the quad is 0. */
+/* Returns the lowest bit of each quad of the first source for which it is defined whether the quad
+ * is 0. */
 static uint64_t quad_bits(const struct sop *s)
 {
     const uint64_t one = s->a & s->va, all = s->va;
@@ -243,7 +251,8 @@ static uint64_t quad_bits(const struct sop *s)
     return (any | every) & UINT64_C(0x1111111111111111);
 }
 
-/* True if the sign of the first source and the first bit that differs from it are defined. */
+/* True if the sign of the first source, of n bits, and the position of the first bit that differs
+ * from it are defined. */
 static bool sign_ends(const struct sop *s, unsigned n)
 {
     const bool negative = s->a >> (n - 1) & 1;
@@ -258,7 +267,8 @@ static uint64_t magnitude_bits(const struct sop *s)
     return i32(s->a) < 0 ? known_sum(zero, known32(~s->a, s->va), 1, true) : s->va;
 }
 
-/* Result bits that are each a bit of the source, or constant; `value` is an expression of `a`. */
+/* Sets the result to `value`, an expression of `a`. Each of its bits must be a bit of the source or
+ * a constant, so that the same expression yields the defined bits. */
 #define MOVED(value)              \
     uint64_t a = s->a;            \
     s->d = value;                 \
@@ -266,8 +276,8 @@ static uint64_t magnitude_bits(const struct sop *s)
     const uint64_t zeros = value; \
     a = s->a | ~s->va;            \
     s->vd = ~(zeros ^ (value))
-/* Like MOVED, if the second source selects the bits. `selectors` are its bits that matter: the
- * result is undefined unless all of them are defined. */
+/* Like MOVED, where the second source selects the bits. The result is undefined unless all bits of
+ * `selectors`, a mask, are defined in that source. */
 #define SHIFTED(selectors, value) \
     MOVED(value);                 \
     s->vd = (s->vb & (selectors)) == (selectors) ? s->vd : 0
@@ -293,7 +303,7 @@ const struct op_row exec_sop_rows[] = {
     {.name = NULL},
 };
 
-/* gfx1250 has these as well. Sums and products of 64 bits are defined when both sources are. */
+/* Rows that only gfx1250 has. Sums and products of 64 bits are defined if both sources are. */
 #define NEW(op, fn, t)   \
     {.name = #op,        \
      .exec = exec_sop,   \

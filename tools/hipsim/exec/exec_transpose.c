@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gfx1250's loads that transpose a 16 x 16 or 16 x 32 tile between lanes, from global memory and
- * from LDS (CDNA5 ISA, 10.9.2 and 11.2.4). A lane loads elements of one K, M to M + 7 or to M +
- * 15; the manual's figure says which. It gets elements of one M = lane % 16: K of lanes 0 to 15
- * first, then of lanes 16 to 31.
+ * gfx1250's loads that transpose a tile of 16 x 16 or 16 x 32 elements (M x K) between lanes, from
+ * global memory and from LDS (CDNA5 ISA, 10.9.2 and 11.2.4). A lane loads neighbouring elements of
+ * one k, from m to m + 7 or m + 15; the manual's figure says which. It receives elements of m =
+ * lane % 16: lanes 0 to 15 the first half of K, lanes 16 to 31 the second.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 enum { LANES = 32, MAX_DWORDS = 4 };
 
-/* Returns the lane that loads element (m, k) of the tile. */
+/* Returns the lane that loads element (m, k) of the tile; elements have `bits` bits. */
 static unsigned loader(unsigned bits, unsigned m, unsigned k)
 {
     switch (bits) {
@@ -25,7 +25,7 @@ static unsigned loader(unsigned bits, unsigned m, unsigned k)
     }
 }
 
-/* Returns element `e` of a lane, `bits` bits wide, from rows of its dwords. */
+/* Returns element `e` of `lane` from rows of the lanes' dwords. Elements have `bits` bits. */
 static uint32_t element(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned e)
 {
     uint32_t value = 0;
@@ -44,11 +44,12 @@ static void put(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned 
         rows[at / 32 + 1][lane] |= value >> (32 - shift);
 }
 
-/* Transposes what the lanes have loaded, and writes it. */
+/* Transposes the loaded elements of m->lanes between lanes and writes the destination. */
 static void transpose(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     const unsigned bits = in->row->arg >> 24, dwords = in->dst.dwords;
-    const unsigned each = 32 * dwords / bits; /* elements of a lane, half of the tile's K */
+    const unsigned each = 32 * dwords / bits; /* elements that a lane receives, half of the tile's
+                                                 K */
     uint32_t from[MAX_DWORDS][LANES], to[MAX_DWORDS][LANES] = {{0}};
     uint64_t loaded[MAX_DWORDS];
     unsigned l;

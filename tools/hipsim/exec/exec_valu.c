@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executes vector instructions. Sources are fetched as rows and get the modifiers of the encoding:
- * DPP, SDWA, abs, neg, op_sel, denormal flush. The row's lane kernel computes the result, to which
- * clamp, omod and flush apply. Lanes enabled by EXEC are written. This file is compiled once per
- * host instruction set (lanes.h).
+ * Executes vector instructions. Sources are read as rows of lanes, and the modifiers of the
+ * encoding apply: DPP, SDWA, abs, neg, op_sel, denormal flush. The op row's lane kernel computes
+ * the result, to which clamp, omod and flush apply. It is written to the lanes that EXEC enables.
+ * This file is compiled once per host instruction set (lanes.h).
  */
 #include <fenv.h>
 
@@ -57,7 +57,7 @@ static inline void mask_to_row(uint64_t mask, uint32_t *row)
         row[32 + i] = 0u - (high >> i & 1);
 }
 
-/* Returns a lane mask of the sign bits (bit 31) of a row. */
+/* Returns the sign bits (bit 31) of a row's lanes as a lane mask. */
 static inline uint64_t row_to_mask(const uint32_t *row)
 {
     uint64_t mask = 0;
@@ -105,8 +105,8 @@ static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
     return src_valid(w, o);
 }
 
-/* Returns the lanes in which dword `r` of a source is defined; `all` if its dwords share one
- * mask. */
+/* Returns the lanes in which dword `r` of a source is defined. `all` is the result for sources
+ * whose dwords share one mask. */
 static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, unsigned r,
                                    uint64_t all)
 {
@@ -161,8 +161,8 @@ static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
     }
 }
 
-/* Returns the sign bits of a dword of a type. Packed operands of VOP2 encodings (v_dot2c,
- * v_pk_fmac) have two. */
+/* Returns the sign bits in a dword of a type. Packed types have two: they occur in VOP2 encodings,
+ * such as v_dot2c and v_pk_fmac. */
 static uint32_t sign_bits(uint16_t type)
 {
     switch (TYPE_CLASS(type)) {
@@ -175,7 +175,7 @@ static uint32_t sign_bits(uint16_t type)
     }
 }
 
-/* Copies the rows of an operand from `from` to `to`, with its abs and neg applied. */
+/* Copies the rows of operand `o` from `from` to `to`, with its abs and neg applied. */
 static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
 {
     uint32_t sign = sign_bits(o->type);
@@ -186,8 +186,9 @@ static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
     EACH_LANE to[top + i] = (from[top + i] & keep) ^ flip;
 }
 
-/* Applies VOP3P modifiers: op_sel and op_sel_hi select the half for each result, neg_lo and neg_hi
- * negate it. */
+/* Applies the modifiers of VOP3P to rows `from` of source `k`. op_sel and op_sel_hi select the
+ * source's half for the low and high result; neg_lo and neg_hi negate it. Returns `to`, or `from`
+ * if nothing changes. */
 static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32_t *from,
                                  uint32_t *to)
 {
@@ -229,7 +230,8 @@ static bool is_half(uint16_t type)
     return class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
 }
 
-/* Applies all source modifiers of an instruction that is not plain. */
+/* Applies all modifiers of source `k`, with registers `rows`. Returns `rows`, or `tmp` with the
+ * changed values. */
 static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsigned k,
                                const uint32_t *rows, uint32_t *tmp)
 {
@@ -254,8 +256,8 @@ static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsi
     return rows;
 }
 
-/* Applies clamp to [0, 1] and omod, which changes -0 to +0. A NaN clamps to 0 with DX10_CLAMP,
- * otherwise it stays. */
+/* Returns the f32 bits `u`, scaled by omod's factor and clamped to [0, 1] if `clamp`. Scaling
+ * changes -0 to +0. A clamped NaN becomes 0 if `nan_to_zero` (DX10_CLAMP). */
 static inline uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
 {
     const bool nan = nan32(u);
@@ -287,7 +289,7 @@ static inline uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_t
     return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
-/* Returns the host's constant for MODE's rounding of results of a type. */
+/* Returns the <fenv.h> constant of MODE's rounding for results of a type. */
 static int host_rounding(const struct wave *w, uint16_t type)
 {
     static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
@@ -296,7 +298,7 @@ static int host_rounding(const struct wave *w, uint16_t type)
 }
 
 /*
- * Applies output modifiers of float results. The hardware ignores omod in IEEE mode and if output
+ * Applies omod and clamp to float results. The hardware ignores omod in IEEE mode and if output
  * denormals are kept (CDNA3 ISA, "Output modifiers").
  */
 static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d)
@@ -306,7 +308,7 @@ static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d
     bool omod = in->omod && !(w->mode & MODE_IEEE) && flushes(w, type, 1);
     float scale = omod ? scales[in->omod] : 1.0f;
     bool clamp = in->clamp, zero = w->mode & MODE_DX10_CLAMP;
-    if (omod && TYPE_CLASS(type) != CLASS_F16) /* modify16() rounds by itself */
+    if (omod && TYPE_CLASS(type) != CLASS_F16) /* modify16() rounds to nearest in any mode */
         fesetround(host_rounding(w, type));
     switch (TYPE_CLASS(type)) {
     case CLASS_PK_F32:
@@ -345,7 +347,8 @@ static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64
     }
 }
 
-/* Merges half-register results: op_sel[3] selects the half, the other one is kept. */
+/* Merges results of 16 bits with the old row `old`, in place: op_sel[3] selects the half, and the
+ * other half keeps its value. */
 static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d)
 {
     if (in->op_sel & 8) {
@@ -359,13 +362,13 @@ static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uin
 {
     w->sgpr[o->reg] = (uint32_t)lanes;
     w->s_valid[o->reg] = (uint32_t)valid;
-    if (o->dwords == 1) /* waves of 32 lanes */
+    if (o->dwords == 1) /* a wave of 32 lanes */
         return;
     w->sgpr[o->reg + 1] = (uint32_t)(lanes >> 32);
     w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
 }
 
-/* Calls the kernel with MODE's rounding. f16 kernels round by themselves. */
+/* Calls the kernel with the host's rounding set to MODE's. Kernels of f16 read MODE themselves. */
 static inline void call_kernel(struct lanes *x)
 {
     const struct op_row *row = x->in->row;
@@ -379,7 +382,8 @@ static inline void call_kernel(struct lanes *x)
     fesetround(FE_TONEAREST);
 }
 
-/* Writes the lane mask of a compare or a carry; disabled lanes read zero. */
+/* Writes the result of a compare, or a carry, as a lane mask. `row` has ~0 in lanes that are true.
+ * Lanes outside of `lanes` become 0; `valid` is the mask of defined results. */
 static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *row, uint64_t lanes,
                         uint64_t valid)
 {
@@ -392,8 +396,9 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Returns the lanes whose result is defined by their defined sources only; `valid` has a mask per
- * source. Programs build vectors of halves or bytes piece by piece in uninitialised registers. */
+/* Returns the lanes whose result its defined sources determine, although others are undefined.
+ * `valid` has a mask per source. Programs build vectors of halves or bytes piece by piece in
+ * uninitialised registers. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
     if (flags & ROW_PACKS)
@@ -407,11 +412,12 @@ static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint6
     for (unsigned k = 0; k < 2; k++) {
         EACH_LANE decided |= (uint64_t)(x->s[k][i] == winner) << i & valid[k];
     }
-    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* src 2 is the addend of a product */
+    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* source 2 is the addend of a product */
 }
 
-/* Computes the validity of two packed f32 results: each depends on the dwords selected by op_sel.
- * Clang's vectorizer leaves the other half undefined if it needs only one. */
+/* Sets half[0] and half[1] to the lanes in which the low and the high packed f32 result is defined.
+ * Each depends on the dwords that op_sel selects. Clang's vectorizer leaves the other result
+ * undefined if it needs only one. */
 static void packed_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
                          uint64_t *half)
 {
@@ -425,23 +431,24 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
     }
 }
 
-/* Facts about an instruction's sources, as lane masks. */
+/* Lane masks that describe an instruction's sources. */
 struct fetched {
     uint64_t lanes;                  /* lanes that are written */
-    uint64_t known;                  /* lanes for which it is defined whether they are written */
+    uint64_t known;                  /* lanes whose EXEC bit is defined */
     uint64_t valid;                  /* lanes in which all sources are defined */
     uint64_t low_valid;              /* lanes in which the low dwords of all sources are defined */
-    uint64_t valid_of[INST_MAX_SRC]; /* by source */
-    bool alias;                      /* the destination overlaps a source */
+    uint64_t valid_of[INST_MAX_SRC]; /* lanes in which each source is defined */
+    bool alias;                      /* true: the destination overlaps a source */
 };
 
-/* Rows for sources that are no registers or have modifiers. */
+/* Room for sources that are no registers or have modifiers. */
 struct source_rows {
     alignas(64) uint32_t row[3][MAX_SRC_ROWS * WAVE_LANES];
     alignas(64) uint32_t mask[WAVE_LANES];
 };
 
-/* Points x->s to the prepared sources, in registers or in `t`, and returns their lane masks. */
+/* Points x->s to the rows of the sources, in registers or in `t`, with all modifiers applied.
+ * Returns their lane masks. */
 static inline __attribute__((always_inline)) struct fetched fetch_sources(struct lanes *x,
                                                                           struct source_rows *t)
 {
@@ -465,7 +472,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
         if (prepares && o->type != T_MASK && k < 3)
             x->s[k] = prepare(w, in, k, x->s[k], tmp);
         f.valid_of[k] = v;
-        /* Bytes that a byte-wise result keeps of its register do not make it undefined. */
+        /* source 3 is the old destination: undefined bytes that the result keeps do not count */
         f.valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         f.low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
         f.alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
@@ -478,7 +485,8 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
     return f;
 }
 
-/* Calls the kernel and writes the result after output modifiers, flushing, op_sel and SDWA. */
+/* Calls the kernel and writes its result to the destination after clamp, omod, flush, op_sel and
+ * SDWA. */
 static inline __attribute__((always_inline)) void write_result(struct wave *w, struct lanes *x,
                                                                const struct fetched *f)
 {
@@ -488,9 +496,11 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
     uint32_t *dst = dst_rows(w, &in->dst);
     const bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
-    /* Bit operations may work in place; float kernels read their sources again for NaNs. */
+    /* Bit operations may write over their sources. Float kernels read their sources again if a
+     * result is NaN. */
     const bool alias = f->alias && TYPE_CLASS(row->dst) >= CLASS_F16;
-    /* op_sel[3] has no effect on whole-register results: v_mad_u32_u16, v_pack_b32_f16. */
+    /* op_sel[3] has no effect on results of a whole register, as of v_mad_u32_u16 and
+     * v_pack_b32_f16. */
     const bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
     const bool merge = flags & ROW_PARTIAL || high || in->form & FORM_HALF;
     const bool direct = !alias && !flush && !merge && f->lanes == UINT64_MAX &&
@@ -514,8 +524,8 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     write_rows(dst, out, in->dst.dwords, f->lanes);
 }
 
-/* Updates the validity of the result. `half`: validity of the two dwords of a packed result, else
- * NULL. */
+/* Records which lanes of the result are defined. `half`: masks of the two dwords of a packed
+ * result, or NULL if it is not packed. */
 static inline __attribute__((always_inline)) void track_validity(struct wave *w,
                                                                  const struct inst *in,
                                                                  const struct fetched *f,
@@ -536,8 +546,8 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
         valid[1] = (valid[1] & ~lanes) | (dword_valid(w, &in->src[0], 1, f->valid) & lanes);
 }
 
-/* Fetches a source of a plain instruction: *rows is its registers, or `tmp` with a copy for each
- * lane. Returns the lanes in which it is defined. */
+/* Reads a source of a plain instruction. Sets *rows to its registers, or to `tmp` with the constant
+ * in every lane. Returns the lanes in which it is defined. */
 static inline uint64_t fetch_plain(const struct wave *w, const struct opnd *o, uint32_t *tmp,
                                    const uint32_t **rows)
 {
@@ -564,7 +574,7 @@ static inline uint64_t fetch_plain(const struct wave *w, const struct opnd *o, u
     return (valid[0] & valid[o->dwords - 1]) == UINT32_MAX ? UINT64_MAX : 0;
 }
 
-/* Calls the kernel of a plain instruction that writes vector registers. */
+/* Calls the kernel of a plain instruction and writes its vector registers. */
 static inline void write_plain(struct wave *w, struct lanes *x)
 {
     const struct inst *in = x->in;
@@ -579,8 +589,8 @@ static inline void write_plain(struct wave *w, struct lanes *x)
     valid[0] = valid[in->dst.dwords - 1] = UINT64_MAX;
 }
 
-/* Fast path: executes a plain instruction in all lanes, with all sources defined. False if it does
- * not apply. */
+/* Executes a plain instruction if all lanes are active and all sources are defined. False if that
+ * is not so; nothing is written then. */
 static bool execute_plain(struct wave *w, const struct inst *in)
 {
     alignas(64) uint32_t tmp[3][2 * WAVE_LANES];
@@ -620,7 +630,7 @@ static __attribute__((noinline)) void execute_any(struct wave *w, const struct i
     const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && f.lanes & ~f.valid;
     uint64_t half[2];
 
-    if (in->dst.kind == OPND_SGPR) { /* compares */
+    if (in->dst.kind == OPND_SGPR) { /* a compare */
         alignas(64) uint32_t mask[WAVE_LANES];
         x.d = mask;
         call_kernel(&x);
@@ -641,7 +651,7 @@ void LOCAL(exec_lanes)(struct wave *w, const struct inst *in)
         execute_any(w, in);
 }
 
-/* Flushes denormals of an operand of one or two registers from `from` to `to`. */
+/* Copies an operand of one or two registers from `from` to `to`, with its denormals flushed. */
 static inline void flush_operand(uint16_t type, const uint32_t *from, uint32_t *to)
 {
     if (type != T_F32) {
@@ -652,7 +662,7 @@ static inline void flush_operand(uint16_t type, const uint32_t *from, uint32_t *
 }
 
 /* Applies abs, neg and op_sel of a plain instruction to its sources x->s, and flushes their
- * denormals. x->s then points to the results, in `tmp`. */
+ * denormals. Points x->s to the changed rows in `tmp`. */
 static inline void prepare_defined(struct lanes *x, uint32_t (*tmp)[2 * WAVE_LANES])
 {
     const struct inst *in = x->in;
@@ -672,8 +682,8 @@ static inline void prepare_defined(struct lanes *x, uint32_t (*tmp)[2 * WAVE_LAN
     }
 }
 
-/* Executes a plain vector instruction of straight-line code: all sources are defined, and all lanes
- * enabled. */
+/* Executes a plain vector instruction of straight-line code, where all sources are defined and all
+ * lanes enabled. */
 static inline void execute_defined(struct wave *w, const struct inst *in)
 {
     alignas(64) uint32_t tmp[3][2 * WAVE_LANES];

@@ -3,20 +3,20 @@
  * GFX12's matrix instructions, WMMA (CDNA5 ISA, 7.12; RDNA4 ISA, 7.12): D = A * B + C over the 32
  * lanes of a wave.
  *
- * Lane 16 h + r holds row r of A (column r of B). Its elements are groups of g neighbours along k,
- * and the two halves h of the wave have the groups alternately. Element e has
- *     k = e / g * 2 g + h * g + e % g.
- * A row of the table may set g (struct wmma, `group`). Otherwise g follows from the bits of an
- * element:
- *     16, 8:          8
- *     8 of f8f6f4:   16
- *     6, 4:          32
- *     32:             2
- * C and D have column r, and in register v row 8 h + v (16 bits: rows 8 h + 2 v and the next one).
- * With 32 rows, rows 16 to 31 take the second half of the registers of A, C and D.
+ * Lane 16 h + r (h is 0 or 1, r is 0 to 15) holds row r of A, or column r of B. Neighbours along k
+ * form groups of g elements, which the halves h of the wave hold alternately. Element e of a lane
+ * has k = e / g * 2 g + h * g + e % g.
  *
- * The bits of hardware's sums are not published. Here products are exact, sums are taken in double
- * in the order of k with C first, and the result is rounded once. Denormals stay; EXEC is ignored.
+ * A row of the table may set g (struct wmma, `group`). Otherwise g follows from the bits of an
+ * element: 8 for 16 and 8 bits, 16 for 8 bits of f8f6f4, 32 for 6 and 4 bits, 2 for 32 bits.
+ *
+ * C and D have column r in lane 16 h + r. Register v holds row 8 h + v; with 16-bit elements rows
+ * 8 h + 2 v and the next. In shapes with 32 rows, the second half of the registers of A, C and D
+ * holds rows 16 to 31.
+ *
+ * How the hardware rounds sums is not published. Here products are exact, and sums are in double in
+ * the order of k, beginning with C. The result is rounded once. Denormals are kept; EXEC is
+ * ignored.
  */
 #include <math.h>
 #include <string.h>
@@ -40,21 +40,21 @@ enum wmma_type {
     W_ANY
 };
 
-/* A row's shape and types. W_ANY: the instruction says which. */
+/* Shape and types of a table row; N is 16. W_ANY: the instruction's format fields name the type. */
 struct wmma {
     uint8_t m, k;
     uint8_t a, b, c, d; /* enum wmma_type */
-    uint8_t block;      /* elements per scale, 0: no scales */
-    bool f8f6f4;        /* its own layout of 8 bits */
-    uint8_t group;      /* g above; 0: it follows from the bits of an element */
-    bool signs;         /* NEG and NEG_HI apply to the even and odd elements of A and B */
+    uint8_t block;      /* elements along k per scale; 0: no scales */
+    bool f8f6f4;        /* true: f8f6f4, which has another group for 8 bits */
+    uint8_t group;      /* g of the file's comment; 0: it follows from the bits of an element */
+    bool signs;         /* true: NEG negates the even and NEG_HI the odd elements of A and B */
 };
 
 enum { N = 16, MAX_M = 32, MAX_K = 128 };
 
 struct matrix {
     float value[MAX_M][MAX_K];
-    uint32_t valid; /* rows that are defined */
+    uint32_t valid; /* mask of the rows that are defined */
 };
 
 static unsigned width_of(enum wmma_type t)
@@ -63,7 +63,7 @@ static unsigned width_of(enum wmma_type t)
     return bits[t];
 }
 
-/* Returns g above for elements of `bits` bits. */
+/* Returns g, the group along k (see the file's comment), for elements of `bits` bits. */
 static unsigned group_of(const struct wmma *s, unsigned bits)
 {
     if (s->group)
@@ -87,7 +87,7 @@ static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
     }
 }
 
-/* Returns element `e` of a lane, `bits` wide, from rows of registers. */
+/* Returns element `e` of `lane` from rows of registers. Elements have `bits` bits. */
 static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bits, unsigned e)
 {
     const unsigned at = bits * e, shift = at % 32;
@@ -97,7 +97,8 @@ static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bi
     return (uint32_t)(word >> shift & ((UINT64_C(1) << bits) - 1));
 }
 
-/* Reads `rows` rows of A, or columns of B. `neg` has the operand's bits of NEG and NEG_HI. */
+/* Decodes `rows` rows of A, or columns of B, to *to. `neg` has the operand's bits of NEG and
+ * NEG_HI. */
 static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
                         enum wmma_type t, unsigned rows, const bool neg[2], struct matrix *to)
 {
@@ -125,7 +126,7 @@ static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma 
 
 enum scale_type { SCALE_E8M0, SCALE_E5M3, SCALE_E4M3 };
 
-/* Returns the number that a scale's code represents in its format, `type`. */
+/* Returns the number that `code` represents in the scale format `type` (enum scale_type). */
 static float scale_value(unsigned type, uint32_t code)
 {
     if (type == SCALE_E8M0)
@@ -138,7 +139,8 @@ static float scale_value(unsigned type, uint32_t code)
     return e ? ldexpf((float)(8 + m), (int)(e - bias) - 3) : ldexpf((float)m, 1 - (int)bias - 3);
 }
 
-/* Returns the code of block `block` of row `row`. A constant is 1, an SGPR has one byte for all. */
+/* Returns the scale's code for block `block` along k of the row in `lane`. A constant operand means
+ * a factor of 1; an SGPR has one byte for all rows. */
 static uint32_t scale_code(struct wave *w, const struct opnd *o, unsigned lane, unsigned block)
 {
     if (o->kind == OPND_IMM)
@@ -148,7 +150,8 @@ static uint32_t scale_code(struct wave *w, const struct opnd *o, unsigned lane, 
     return w->v[o->reg + block / 4][lane] >> 8 * (block % 4) & 0xff;
 }
 
-/* Multiplies the rows of a matrix by their scales. `upper`: 16 rows have them in lanes 16 to 31. */
+/* Multiplies `rows` rows of a matrix by their scales of format `type`. With 16 rows, `upper`
+ * selects the scales in lanes 16 to 31. */
 static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma *s, unsigned type,
                          unsigned rows, bool upper, struct matrix *to)
 {
@@ -193,7 +196,8 @@ static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, uns
     return w->v_valid[o->reg + base + (half ? within / 2 : within)] >> lane & 1;
 }
 
-/* Rounds a sum to D's type. MODE.FP16_OVFL: an overflow gives the largest number. */
+/* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL an overflow gives the
+ * largest number. */
 static uint32_t rounded(const struct wave *w, enum wmma_type t, double r)
 {
     const bool largest = w->mode & MODE_FP16_OVFL;
@@ -210,7 +214,7 @@ static uint32_t rounded(const struct wave *w, enum wmma_type t, double r)
     return largest && (u & 0x7fff) == inf && isfinite(r) ? u - 1 : u;
 }
 
-/* The result before it is written, since D may overlap A, B and C. */
+/* Room for the result until all is computed, since D may overlap A, B and C. */
 struct result {
     uint32_t row[16][WAVE_LANES];
     uint64_t valid[16];
@@ -275,7 +279,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
 
 /* -- rows -------------------------------------------------------------------------------------- */
 
-/* A shape without scales, and one with `block` elements per scale. */
+/* Shapes without scales, and with `block` elements per scale. */
 #define SHAPE(m, k, a, b, c, d) &(const struct wmma){m, k, a, b, c, d, 0, false, 0, false}
 #define SHAPE_OF(m, k, a, b, block, f8f6f4) \
     &(const struct wmma){m, k, a, b, W_F32, W_F32, block, f8f6f4, 0, false}
@@ -304,7 +308,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     EIGHT(n, "fp8_fp8", regs, kk, W_FP8, W_FP8), EIGHT(n, "fp8_bf8", regs, kk, W_FP8, W_BF8), \
         EIGHT(n, "bf8_fp8", regs, kk, W_BF8, W_FP8), EIGHT(n, "bf8_bf8", regs, kk, W_BF8, W_BF8)
 
-/* A shape of RDNA4 (RDNA4 ISA, 7.12.2): A and B have type `ab`, C and D have type `cd`. */
+/* A shape of RDNA4 (RDNA4 ISA, 7.12.2). A and B have type `ab`, C and D have type `cd`. */
 #define RDNA4(k, ab, cd, group, signs) \
     &(const struct wmma){16, k, ab, ab, cd, cd, 0, false, group, signs}
 #define RDNA4_EIGHT(t, A, B)                                         \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bits of a scalar result that are defined although some source bits are not.
+ * Computes which bits of a scalar result are defined if some source bits are not.
  *
  * A bit is defined if it is the same for all values of the undefined source bits. The functions are
  * exact for sums and comparisons, and never report an undefined bit as defined. Values and masks
- * have 64 bits; a set bit of a mask is a defined bit. 32-bit sources are zero-extended with defined
- * zeros.
+ * have 64 bits; a bit of a mask is set if the bit of the value is defined. Sources of 32 bits are
+ * extended by defined zeros.
  */
 #ifndef HIPSIM_KNOWN_BITS_H
 #define HIPSIM_KNOWN_BITS_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A value and its defined bits. */
+/* A value and the mask of its defined bits. */
 struct known {
     uint64_t value, bits;
 };
@@ -26,8 +26,8 @@ static inline struct known known32(uint64_t value, uint64_t bits)
 static inline uint64_t known_least(struct known k) { return k.value & k.bits; }
 static inline uint64_t known_most(struct known k) { return k.value | ~k.bits; }
 
-/* Returns a mask of the bits of a + b + carry whose incoming carry is defined. The carry of bit 0
- * is undefined if `carry_known` is false. */
+/* Returns a mask of the bits of a + b + carry into which the carry is defined. Bit 0 is in the mask
+ * only if `carry_known`. */
 static inline uint64_t known_carries(struct known a, struct known b, bool carry, bool carry_known)
 {
     const uint64_t most = known_most(a) + known_most(b) + (uint64_t)(carry || !carry_known);
@@ -48,7 +48,7 @@ static inline unsigned known_trailing(uint64_t mask)
     return ~mask ? (unsigned)__builtin_ctzll(~mask) : 64;
 }
 
-/* Returns the number of defined low bits of a * b, at most 64. */
+/* Returns how many of the lowest bits of a * b are defined, at most 64. */
 static inline unsigned known_product(struct known a, struct known b)
 {
     const unsigned na = known_trailing(a.bits), nb = known_trailing(b.bits);

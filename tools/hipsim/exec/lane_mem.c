@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of lane_mem.h. ISA is the name of the host's instruction set. */
+/* Implements lane_mem.h for one instruction set of the host, whose name ISA is. */
 #include "lane_mem.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static struct lane_states states_of_16(const uint8_t *state, const uint64_t *add
 {
     pair all[2] = {~(pair){0}, ~(pair){0}}, any[2] = {{0}}, s[2];
 
-    for (unsigned l = 0; l < WAVE_LANES; l += 2) { /* two chains of dependent operations */
+    for (unsigned l = 0; l < WAVE_LANES; l += 2) { /* two independent chains */
         for (unsigned i = 0; i < 2; i++) {
             memcpy(&s[i], state + addr[l + i], sizeof(s[i]));
             all[i] &= s[i];
@@ -102,7 +102,7 @@ static inline quad get(const void *p)
 
 static inline void put(void *p, quad v) { memcpy(p, &v, sizeof(v)); }
 
-/* Transposes a matrix of four rows. */
+/* Transposes a matrix of four rows of four dwords, in place. */
 static inline void transpose(quad m[4])
 {
     const quad a = __builtin_shufflevector(m[0], m[1], 0, 4, 1, 5);

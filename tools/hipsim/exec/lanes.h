@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lane kernels: one function per vector operation, a loop over 64 lanes that the compiler
- * vectorises. Every file that includes this header is compiled once per host instruction set, with
- * -DISA=<name>; LOCAL() adds that suffix to global names. All variants give the same bits:
+ * vectorises. Files that include this header are compiled once per host instruction set, with
+ * -DISA=<name>; LOCAL() adds that suffix to global names. All variants compute the same bits:
  * contraction is off, fused operations are explicit, and fix_nan() selects NaN results.
  *
- * The .def files have one line per operation and are included twice: for the kernels and for the op
- * rows. In an expression a, b, c are the sources of one lane.
+ * The .def files have one line per operation. They are included twice, for the kernels and for the
+ * op rows. In an expression a, b and c are the sources of one lane.
  */
 #ifndef HIPSIM_LANES_H
 #define HIPSIM_LANES_H
@@ -24,14 +24,15 @@
 #define ISA_JOIN(name, isa) ISA_JOIN2(name, isa)
 #define LOCAL(name) ISA_JOIN(name, ISA)
 
-/* A vector operation with prepared sources: modifiers, selects and permutations are applied. */
+/* A vector operation whose sources have all modifiers, selects and permutations applied. */
 struct lanes {
-    uint32_t *d;          /* result rows; do not alias a source of a float operation */
-    uint32_t *d2;         /* row of the second result: 0 or ~0 per lane */
-    const uint32_t *s[4]; /* T_MASK sources are rows of 0 or ~0 */
+    uint32_t *d;          /* rows of the result; float operations need rows that are no source */
+    uint32_t *d2;         /* row of the second result: 0 or ~0 in each lane */
+    const uint32_t *s[4]; /* rows of the sources; a source of type T_MASK has 0 or ~0 in each
+                             lane */
     struct wave *w;
     const struct inst *in;
-    uint64_t exec; /* lanes that execute, as a bit mask */
+    uint64_t exec; /* mask of the lanes that execute */
 };
 
 typedef void (*lane_fn)(struct lanes *x);
@@ -39,8 +40,8 @@ typedef void (*lane_fn)(struct lanes *x);
 #define EACH_LANE _Pragma("GCC ivdep") for (unsigned i = 0; i < WAVE_LANES; i++)
 
 /*
- * Head of a kernel that rounds halves by MODE. The body is compiled twice: for round to nearest,
- * which vectorises, and for the other modes.
+ * Head of a kernel that rounds halves as MODE says. Its body is compiled twice: for rounding to
+ * nearest, which vectorises, and for the other modes.
  */
 #define ROUNDING_KERNEL(op)                                                                \
     static inline __attribute__((always_inline)) void body_##op(struct lanes *x,           \
@@ -56,18 +57,19 @@ typedef void (*lane_fn)(struct lanes *x);
                                                                 const enum rounding mode)
 
 /*
- * Moves source 0 of a DPP instruction, a register, between lanes into `to` (one or two rows). With
- * bound_ctrl, lanes without a source get zero. Removes from *lanes the lanes that row_mask,
- * bank_mask or a missing source exclude. Permutes *valid in the same way.
+ * Moves source 0 of a DPP instruction between lanes, from registers `from` to `to` (one or two
+ * rows). With bound_ctrl, lanes without a source get zero. Removes from *lanes the lanes that
+ * row_mask, bank_mask or a missing source exclude. Permutes *valid, the mask of defined lanes, as
+ * the values.
  */
 const uint32_t *LOCAL(dpp_permute)(const struct wave *w, const struct inst *in,
                                    const uint32_t *from, uint32_t *to, uint64_t *lanes,
                                    uint64_t *valid);
 
-/* Executes a row whose kernel is a lane_fn; see exec_valu.c. */
+/* Executes an instruction whose kernel is a lane_fn; see exec_valu.c. */
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
-/* Executes straight-line code, like parts.straight(). */
+/* Executes `n` instructions of straight-line code; implements parts.straight(). */
 void LOCAL(exec_straight)(struct wave *w, const struct inst *const *in, unsigned n);
 
 static inline float as_f32(uint32_t u)
@@ -128,20 +130,20 @@ static inline bool snan64(uint64_t u) { return nan64(u) & !(u >> 51 & 1); }
 #define QUIET32 0x400000u
 #define QUIET64 (UINT64_C(1) << 51)
 #define QUIET_NAN32 0x7fc00000u
-/* NaN results of operations without a NaN source: V_LOG_F32(0xbf800000) => 0xffc00000 and the
- * manual's other examples. */
+/* NaN results of operations without a NaN among their sources, as in the manual's examples:
+ * V_LOG_F32(0xbf800000) => 0xffc00000. */
 #define DEFAULT_NAN16 0xfe00u
 #define DEFAULT_NAN32 0xffc00000u
 #define DEFAULT_NAN64 UINT64_C(0xfff8000000000000)
 
 /*
- * Converts an IEEE 754 half to double, exactly. Subnormals become normal; a NaN keeps its payload
+ * Converts f16 bits to double, exactly. Subnormals become normal numbers; a NaN keeps its payload
  * in the top bits.
  */
 static inline double f16_to_f64(uint32_t h)
 {
     uint32_t em = h & 0x7fff;
-    /* Scales an f32 with an f16's exponent by 2^112: exact for subnormals too. */
+    /* 2^112 is the difference of the exponents' biases; the product is exact for subnormals too. */
     float f = as_f32(em << 13) * 0x1p112f;
     uint32_t u = em >= 0x7c00 ? 0x7f800000 | em << 13 : f32_bits(f);
     return (double)as_f32(u | (h & 0x8000) << 16);
@@ -157,8 +159,8 @@ static inline float f16_to_f32(uint32_t h)
 
 static inline float bf16_to_f32(uint32_t h) { return as_f32(h << 16); }
 
-/* Rounding as encoded in MODE. Bit 2 of the f16 modes is FP16_OVFL: overflow gives the largest
- * finite number. */
+/* Rounding as MODE encodes it. ROUND_SATURATES is bit 2 of the f16 modes, FP16_OVFL: an overflow
+ * gives the largest finite number. */
 enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
 
 static inline enum rounding round_f32_mode(const struct wave *w)
@@ -171,16 +173,16 @@ static inline enum rounding round_f16_mode(const struct wave *w)
     return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
 }
 
-/* True if an overflow gives infinity. Under directed rounding, or with ROUND_SATURATES, it may give
- * the largest finite number. */
+/* True if an overflow gives infinity rather than the largest finite number. `negative` is the sign
+ * of the result. */
 static inline bool overflow_is_inf(enum rounding mode, bool negative)
 {
     return mode == ROUND_NEAREST || mode == (negative ? ROUND_DOWN : ROUND_UP);
 }
 
 /*
- * Rounds to nearest even with an addition in double, which vectorises better than 64-bit integers.
- * `magic` aligns the last bit of x + magic with the last bit of the result.
+ * Rounds x to f16, to nearest even, by an addition in double, which vectorises better than 64-bit
+ * integers. `magic` aligns the last bit of x + magic with the last bit of the result.
  */
 static inline uint32_t f64_to_f16_nearest(double x)
 {
@@ -203,24 +205,24 @@ static inline uint32_t f16_magnitude_nearest(float m)
     return f32_bits(((m + magic) - magic) * 0x1p-112f) >> 13;
 }
 
-/* Returns the f16 bits of m >= 0, truncated. If `away`, an inexact result is the next larger number
- * instead. */
+/* Returns the f16 bits of m >= 0, truncated, or with `away` rounded away from zero. */
 static inline uint32_t f16_magnitude_directed(float m, bool away)
 {
     const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
-    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormal: in last bits */
+    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormals: in units of their last
+                                                                 bit */
     const uint32_t r = m < 0x1p-14f ? (uint32_t)(int32_t)in_units : normal;
     return r + (away & (f16_to_f32(r) < m));
 }
 
-/* Returns the f16 bits of x, rounded as `mode` says. A NaN keeps its sign and top payload bits, and
+/* Returns the f16 bits of x, rounded by `mode`. A NaN keeps its sign and top payload bits, and
  * becomes quiet. */
 static inline uint32_t f32_to_f16(float x, enum rounding mode)
 {
     const uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
     const unsigned way = mode & 3;
     float m = fabsf(x);
-    m = m < 0x1p16f ? m : 0x1p16f; /* 2^16 has infinity's code; NaNs are handled last */
+    m = m < 0x1p16f ? m : 0x1p16f; /* 2^16 becomes infinity; NaNs are replaced at the end */
     uint32_t r = way == ROUND_NEAREST
                      ? f16_magnitude_nearest(m)
                      : f16_magnitude_directed(m, way == (sign ? ROUND_DOWN : ROUND_UP));
@@ -281,22 +283,22 @@ static inline uint32_t f32_to_bf16(float x)
     return nan32(u) ? u >> 16 | 0x40 : r;
 }
 
-/* Adds a + b in double, rounded to odd: rounding the result again to a narrower format is then
- * exact. */
+/* Returns a + b in double, rounded to odd: a second rounding to a narrower format then gives the
+ * exact sum's rounding. */
 static inline double add_to_odd(double a, double b)
 {
     double s = a + b;
     double bb = s - a;
     double error = (a - (s - bb)) + (b - bb);
     uint64_t u = f64_bits(s);
-    /* Inexact and even: step towards the exact value. */
+    /* inexact and even: one step towards the exact value */
     bool step = error != 0 && !(u & 1) && !isinf(s);
     bool away = (error > 0) == (s > 0);
     u += step ? (away ? 1 : UINT64_MAX) : 0;
     return as_f64(u);
 }
 
-/* Adds in single precision, rounded to odd. Uses integers where comparisons would prevent
+/* Returns a + b in single precision, rounded to odd. Uses integers where comparisons would prevent
  * vectorisation. */
 static inline float add_to_odd32(float a, float b)
 {
@@ -309,8 +311,8 @@ static inline float add_to_odd32(float a, float b)
     return as_f32(u + step - 2 * (step & against));
 }
 
-/* Maps floats to integers of the same order, -0 below +0; its own inverse for values other than
- * NaN. */
+/* Maps the bits of a float to an integer that orders floats by value, -0 below +0. Apart from NaNs
+ * the function is its own inverse. */
 static inline int32_t order32(uint32_t u)
 {
     return (int32_t)(u ^ (uint32_t)((int32_t)u >> 31 & 0x7fffffff));
@@ -322,8 +324,8 @@ static inline int64_t order64(uint64_t u)
 }
 
 /*
- * V_MIN_F32, V_MAX_F32: a number wins over a NaN. In IEEE mode a signalling NaN wins and becomes
- * quiet. -0 is less than +0.
+ * V_MIN_F32, with `max` V_MAX_F32: a number wins over a NaN. In IEEE mode a signalling NaN wins and
+ * becomes quiet. -0 is less than +0.
  */
 static inline uint32_t minmax32(uint32_t a, uint32_t b, bool max, bool ieee)
 {
@@ -347,7 +349,7 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
 
 static inline bool ieee_mode(const struct lanes *x) { return x->w->mode & MODE_IEEE; }
 
-/* Returns the bits to set in a NaN that an operation propagates: MODE.IEEE makes it quiet. */
+/* Returns the bits that a propagated NaN gets: MODE.IEEE makes it quiet. */
 static inline uint32_t quiet32(const struct lanes *x) { return ieee_mode(x) ? QUIET32 : 0; }
 
 static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QUIET64 : 0; }
@@ -355,9 +357,9 @@ static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QU
 static inline uint32_t quiet16(const struct lanes *x) { return ieee_mode(x) ? 0x200 : 0; }
 
 /*
- * Fixes float results that are NaN, since host instruction sets differ in the NaN they deliver. The
- * result is the first NaN among the sources, else the default NaN. With three sources the product
- * of the first two has priority: infinity times zero before a NaN addend.
+ * Replaces the NaNs among the f32 results, since host instruction sets differ in the NaN that they
+ * deliver. The result is the first NaN among the `nsrc` sources, or else the default NaN. With
+ * three sources, a product of infinity and zero is a NaN before the addend.
  */
 void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc);
 void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc);

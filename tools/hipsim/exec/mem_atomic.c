@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arithmetic of atomics. Pseudo-code: CDNA3 ISA, chapter 13, DS_*, BUFFER_ATOMIC_*, FLAT_ATOMIC_*:
- * `tmp` is the old value, `src` the operand. Floats: CDNA4 ISA, 9.2 "Float memory atomics". Sums
- * round to nearest even. Functions identify a format by the bits of its infinity.
+ * Arithmetic of atomics. Sources: CDNA3 ISA, chapter 13, pseudo-code of DS_*, BUFFER_ATOMIC_* and
+ * FLAT_ATOMIC_*, where `tmp` is the old value and `src` the operand. For floats: CDNA4 ISA, 9.2
+ * "Float memory atomics". Sums round to nearest even. The parameter `infinity`, the bits of a
+ * format's infinity, identifies a float format.
  */
 #include <string.h>
 
@@ -35,7 +36,7 @@ static uint64_t flushed(uint64_t bits, uint64_t infinity, bool keep)
     return keep || bits & infinity ? bits : bits & sign_of(infinity);
 }
 
-/* True if MODE keeps denormal inputs of the format. */
+/* True if MODE keeps denormal inputs of the float format. */
 static bool keeps_inputs(uint64_t infinity, uint32_t mode)
 {
     return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0x50;
@@ -65,8 +66,8 @@ static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
     }
 }
 
-/* Returns old + data as floats. A NaN result is the first NaN source, made quiet, else the default
- * NaN. F64 sums flush nothing. */
+/* Returns old + data as floats. A NaN result is the first NaN source made quiet, or the default NaN
+ * if no source is NaN. F64 sums keep denormals. */
 static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
 {
     bool keep_in = infinity == INFINITY64 || keeps_inputs(infinity, mode);
@@ -81,7 +82,7 @@ static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32
     return quiet_of(infinity) | (is_nan(data, infinity) ? data : sign_of(infinity) | infinity);
 }
 
-/* Returns an integer that orders floats of the format like their values, -0 below +0. */
+/* Returns an integer that orders floats of the format by value, -0 below +0. */
 static uint64_t rank(uint64_t bits, uint64_t infinity)
 {
     uint64_t sign = sign_of(infinity);
@@ -90,7 +91,7 @@ static uint64_t rank(uint64_t bits, uint64_t infinity)
 }
 
 /* Returns the minimum, or with `max` the maximum, of two floats. A signalling NaN wins and becomes
- * quiet, a quiet one loses. Inputs are flushed for the comparison only. */
+ * quiet; a quiet NaN loses. Unless `keep`, denormals compare as zeros. */
 static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, bool max, bool keep)
 {
     uint64_t a = rank(flushed(old, infinity, keep), infinity);
@@ -120,7 +121,8 @@ static uint64_t add_pairs(uint64_t old, uint64_t data, uint64_t infinity, uint32
            add_float(old >> 16 & 0xffff, data >> 16 & 0xffff, infinity, mode) << 16;
 }
 
-/* DS_CONDXCHG32_RTN_B64: exchanges each of two dwords if bit 31 of its operand is set. */
+/* DS_CONDXCHG32_RTN_B64: returns the new value of two dwords. Each is replaced by the operand's
+ * dword, without bit 31, if that bit is set. */
 static uint64_t conditional_exchange(uint64_t old, uint64_t data)
 {
     uint64_t low = data & 0x80000000 ? data & 0x7fffffff : old & 0xffffffff;

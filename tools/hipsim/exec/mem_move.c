@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads, stores and atomics between registers and resolved memory, validity included. */
+/* Loads, stores and atomics between registers and resolved memory. They also move which bytes are
+ * defined. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -37,8 +38,9 @@ static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
     }
 }
 
-/* Records the validity of a loaded dword. Clang copies padding in dwords or more, so smaller
- * undefined pieces do not count as copies. */
+/* Records which of `lanes` are defined (`valid`) in register `i` after a load. Undefined lanes
+ * count as copies of memory if `whole`: Clang copies padding in dwords or more, not in smaller
+ * pieces. */
 static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t lanes,
                         uint64_t valid, bool whole)
 {
@@ -49,7 +51,8 @@ static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t
     w->copies = true;
 }
 
-/* Records dwords with both initialised and uninitialised bytes. */
+/* Records the defined bits of register `i` in lanes whose dword has both initialised and
+ * uninitialised bytes. */
 static void note_partial(struct wave *w, const struct lane_mem *m, const struct opnd *o, unsigned i,
                          uint64_t valid)
 {
@@ -65,7 +68,8 @@ static void note_partial(struct wave *w, const struct lane_mem *m, const struct 
     }
 }
 
-/* Records that the upper bits of `lanes`, whose byte or half is undefined, are zeros. */
+/* Records that bits above a loaded byte or half are defined zeros, in `lanes` whose loaded bits are
+ * undefined. */
 static void note_extended(struct wave *w, const struct lane_mem *m, uint32_t arg,
                           const struct opnd *o, uint64_t lanes)
 {
@@ -130,8 +134,8 @@ static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
     }
 }
 
-/* Returns the lanes in which the stored part of a register counts as defined. Either all stored
- * bits are, or some are and the register counts as defined. */
+/* Returns the lanes in which the stored part of register `i` counts as defined. Either all its bits
+ * are defined, or some are and the register counts as defined. */
 static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, const struct opnd *o,
                              unsigned i, uint32_t arg)
 {
@@ -151,10 +155,11 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
     return whole;
 }
 
-/* Number of code bytes before and after a store that are searched for stores of the same block. */
+/* Bytes of code before and after a store in which block_lanes() searches for stores of the same
+ * block. */
 #define BLOCK_BYTES 256
 
-/* True if both stores have the same opcode and address registers, and different offsets. */
+/* True if both stores have the same opcode and address registers but different offsets. */
 static bool is_of_same_block(const struct inst *a, const struct inst *b)
 {
     return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind &&
@@ -163,8 +168,9 @@ static bool is_of_same_block(const struct inst *a, const struct inst *b)
 }
 
 /*
- * Returns the lanes of `lanes` whose 16-byte store is padding, as in Clang's copies of structures.
- * Such a store is one of several of the same block, and another one stores something defined.
+ * Returns the lanes of the mask `lanes` in which an undefined 16-byte store is padding, as in
+ * Clang's copies of structures. Such a store is one of several of the same block, and another of
+ * these stores something defined. /
  */
 static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
                             uint64_t lanes)
@@ -200,8 +206,9 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
     return found & lanes;
 }
 
-/* True if the lanes may store their data to global memory. `partly`: lanes whose data are partly
- * undefined and partly defined, with all undefined bytes being copies. */
+/* True if the data of m->lanes may be stored to global memory; otherwise reports the undefined
+ * ones. Sets *partly to the lanes whose data are partly undefined, where all undefined bytes are
+ * copies. */
 static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
                      const struct reg_rows *r, const struct opnd *o, uint32_t arg, uint64_t *partly)
 {
@@ -224,7 +231,8 @@ static bool storable(struct wave *w, const struct inst *in, const struct lane_me
     return !bad || mem_undefined(w, in, o, bad, "the stored data");
 }
 
-/* Marks the bytes of memory that receive undefined data. */
+/* Records which stored bytes are undefined, in the `n` registers of a store. `partly`: lanes with
+ * partly undefined data. */
 static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r,
                        const struct opnd *o, unsigned n, uint64_t partly)
 {
@@ -252,7 +260,8 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
         mem_mark(w, m, 0, bytes, stored_whole(w, &r, o, 0, arg));
         return true;
     }
-    /* Lane by lane: if lanes collide, the highest one wins, in all its dwords. */
+    /* Lanes are stored in order: where several store to the same bytes, all dwords of the highest
+     * lane remain. */
     if (lane_loops_apply(m, bytes))
         lane_loops()->store(m->ptr, n, r.row);
     else
@@ -292,7 +301,7 @@ uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, u
     return old;
 }
 
-/* L2 flushes the inputs of ADD_F32 only: CDNA4 ISA, 9.2.2, table 53. */
+/* MODE of atomics in L2, which flushes the inputs of ADD_F32 only: CDNA4 ISA, 9.2.2, table 53. */
 #define L2_DENORMALS (MODE_DENORM_F16_F64 | (MODE_DENORM_F32 & 0x20))
 
 bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
@@ -342,7 +351,8 @@ bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m,
     return mem_atomic(w, in, m, arg, &comparand, &value, dst);
 }
 
-/* Copies the dword at byte `from` of each lane's access to byte `at` of LDS, with its validity. */
+/* Copies the dword at byte `from` of each lane's access, and whether it is defined, to byte `at` of
+ * its access of LDS. Accesses of less than a dword are extended. */
 static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, struct lane_mem *to,
                          unsigned at, uint32_t arg)
 {
@@ -360,9 +370,8 @@ static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, stru
     mem_mark(w, to, at, 4, valid);
 }
 
-/* Returns the LDS offset of a load to LDS. M0 has the base in bytes, a multiple of four, in 16 bits
- * (18 on CDNA4 with its 160 KiB). The instruction's offset is added (CDNA3 ISA, "Memory buffer load
- * to LDS"). */
+/* Returns the LDS byte offset of a load to LDS: M0[15:2] * 4, or M0[17:2] * 4 on CDNA4 with its 160
+ * KiB, plus the instruction's offset (CDNA3 ISA, "Memory buffer load to LDS"). */
 static uint32_t lds_offset(const struct wave *w, const struct inst *in)
 {
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Translates lane addresses to host bytes for the three memories that a kernel sees: global (any
- * device allocation), LDS of the workgroup, private segments. Usually all lanes of a wave are in
- * one allocation, and one range check covers them.
+ * Translates lane addresses to host pointers for the three memories of a kernel: global (any device
+ * allocation), LDS of the workgroup, private segments. Usually all lanes of a wave are in one
+ * allocation, and one range check suffices for all.
  *
  * Alignment: ROCm runs compute waves with SH_MEM_CONFIG.alignment_mode = UNALIGNED. Clang relies on
  * it: it merges byte accesses of packed structures into unaligned dword and 128-bit accesses of
@@ -17,10 +17,12 @@
 #include "spin.h"
 #include "wait.h"
 
-/* Last slot that a host thread looked up; slots are never moved or unmapped. */
+/* The last slot of memory that a host thread has found; slots are never moved or unmapped. */
 static _Thread_local struct hipsim_mem_cursor cursor;
 
-#define SCAN_MAX 8192 /* maximum bytes of shadow for which one scan is cheaper than 64 look-ups */
+#define SCAN_MAX \
+    8192 /* largest span in bytes for which one scan of the shadow is cheaper than 64
+                         look-ups */
 
 static const char *access_name(enum mem_direction direction)
 {
@@ -42,8 +44,9 @@ static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
     memcpy(a->addr, m->addr, sizeof(a->addr));
 }
 
-/* Reports a performance hint for misaligned loads and stores of 8 and 16 bytes. They work at any
- * address, but vector memory and LDS need a multiple of the size to serve them at once. */
+/* Reports a performance hint for misaligned loads and stores of 8 and 16 bytes. Any address works,
+ * but vector memory and LDS serve only multiples of the size at once. False if the report ends the
+ * wave. */
 static bool hint_wide(struct wave *w, const struct inst *in, const struct lane_mem *m,
                       unsigned bytes, enum mem_direction direction)
 {
@@ -101,9 +104,9 @@ static bool report_global(struct wave *w, const struct inst *in, const struct la
 }
 
 /*
- * Returns the verdict on one lane's access. Clang implements 8- and 16-bit atomics on the aligned
- * dword around them. That dword may extend past the end of an allocation into bytes that belong to
- * no other.
+ * Returns the verdict on one lane's access. Clang implements 8- and 16-bit atomics by one of the
+ * aligned dword that contains them. That dword may exceed an allocation's end, into bytes of no
+ * other allocation.
  */
 static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool is_store)
 {
@@ -114,8 +117,9 @@ static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool
     return hipsim_mem_check(&cursor, address, 1, is_store) == HIPSIM_MEM_OK ? HIPSIM_MEM_OK : v;
 }
 
-/* Resolves each lane separately, after the check of the whole range has failed. If the launch goes
- * on, lanes outside of memory read zero and store nothing. */
+/* Checks each lane separately, after the check of the whole range has failed. Lanes outside of
+ * memory move to m->dropped if the launch goes on: they read zero and store nothing. False after a
+ * report that ends the wave. */
 static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                           enum mem_direction direction)
 {
@@ -166,15 +170,15 @@ static bool resolve_global(struct wave *w, const struct inst *in, struct lane_me
     return resolve_lanes(w, in, m, bytes, direction);
 }
 
-/* True if the workgroup has allocated all LDS of a compute unit, so that nothing is after its end.
- * MIOpen's Winograd kernels use such addresses for lanes that must not store. */
+/* True if the workgroup has allocated all LDS of a compute unit. MIOpen's Winograd kernels use
+ * addresses after its end for lanes that must not store. */
 static bool owns_lds(const struct wave *w)
 {
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
-/* Resolves the lanes of the access as lane_loops()->resolve() does for all. Returns the highest
- * address. */
+/* Sets the pointers of m->lanes, as lane_loops()->resolve() does for all 64 lanes. Returns the
+ * highest address. */
 static uint64_t resolve_some(struct lane_mem *m, uint8_t *base, uint64_t stride)
 {
     uint64_t low = UINT64_MAX, top = 0, bits = 0;
@@ -192,8 +196,9 @@ static uint64_t resolve_some(struct lane_mem *m, uint8_t *base, uint64_t stride)
     return top;
 }
 
-/* Resolves LDS and private segments, which are arrays. A lane past the end reads zero and stores
- * nothing (CDNA3 ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
+/* Sets the pointers of m->lanes to LDS or private segments, which are arrays. A lane past the end
+ * is reported, reads zero and stores nothing (CDNA3 ISA, 3.6.1 "Out-of-Range behavior"). False if
+ * the report ends the wave. */
 static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                           enum mem_direction direction)
 {
@@ -242,8 +247,8 @@ static inline __attribute__((always_inline)) void join_states(struct lane_states
     s->all &= pattern | (bytes < 8 ? UINT64_MAX << 8 * bytes % 64 : 0);
 }
 
-/* Returns the states of all lanes' bytes in LDS or private segments. Common sizes are
- * specialised. */
+/* Returns the states of all lanes' bytes in LDS or private segments. Common sizes have loops of
+ * their own. */
 static struct lane_states states_of(const struct wave *w, const struct lane_mem *m)
 {
     struct lane_states s = {.all = UINT64_MAX};
@@ -280,7 +285,8 @@ static struct lane_states states_of(const struct wave *w, const struct lane_mem 
 
 static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
 
-/* Reports that the lanes `early` use bytes of LDS without waiting for their load. */
+/* Reports that the lanes `early`, a mask, access bytes of LDS before a wait for the load that
+ * writes them. True if the launch goes on. */
 static bool report_early(struct wave *w, const struct inst *in, const struct lane_mem *m,
                          uint64_t early, enum mem_direction direction)
 {
@@ -300,7 +306,8 @@ static bool report_early(struct wave *w, const struct inst *in, const struct lan
                         load ? (long long)(load->in->offset - entry) : 0, wave);
 }
 
-/* True if every load to the LDS bytes of the access has been waited for. Reports the others. */
+/* True if the waves have waited for every load to the LDS bytes of the access. Otherwise reports
+ * it; true if the launch goes on. */
 static bool check_waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
                          enum mem_direction direction)
 {
@@ -322,16 +329,16 @@ static bool check_waited(struct wave *w, const struct inst *in, const struct lan
     return report_early(w, in, m, early, direction);
 }
 
-/* True for kernel arguments, which are read only, and hostcall buffers, which the host
- * synchronises. */
+/* True if the access is to kernel arguments, which are read-only, or to hostcall buffers, which the
+ * host synchronises. */
 static bool is_runtime_memory(const struct lane_mem *m)
 {
     return m->space == MEM_GLOBAL && m->span && cursor.slot &&
            (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
 }
 
-/* True if EXEC is defined in all lanes of a store to global memory, or for other accesses. Reports
- * the undefined lanes; false if the report stops the wave. */
+/* True if EXEC is defined in all lanes, or the access is no vector access to global memory.
+ * Otherwise reports the lanes; true if the launch goes on. */
 static bool exec_defined(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     const uint64_t bad = w->lanes & ~sgpr_valid64(w, SGPR_EXEC);
@@ -400,7 +407,8 @@ static bool all_written(const struct wave *w, const struct lane_mem *m)
     return true;
 }
 
-/* True if a lane's dword, or the access's part of it, holds an initialised byte. */
+/* True if any of bytes [first, first + bytes) of lane l's access, at most a dword, is
+ * initialised. */
 static bool dword_written(const struct wave *w, const struct lane_mem *m, unsigned l,
                           unsigned first, unsigned bytes)
 {
@@ -438,7 +446,8 @@ uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsign
     return bits;
 }
 
-/* Returns the state for undefined bytes that the wave stores. */
+/* Returns the state of undefined bytes that the wave stores to LDS. It names the wave's early
+ * register read, if any, as their cause. */
 static int undefined_state(struct wave *w)
 {
     if (!w->stale.any)
@@ -463,7 +472,7 @@ void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigne
     }
 }
 
-/* Copies the cause of undefined LDS bytes to the reading wave: another wave may have stored a
+/* Copies the cause of undefined LDS bytes to the reading wave, as another wave may have stored a
  * register that it had read too early. */
 static void inherit_stale_read(struct wave *w, const struct lane_mem *m)
 {
@@ -514,14 +523,15 @@ static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes
     }
 }
 
-/* Sets or clears the defined state of bytes and keeps their state of loads. */
+/* Sets whether bytes of LDS are defined (`is`), and keeps their state of loads in flight. */
 static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes, int is)
 {
     for (unsigned i = 0; i < bytes; i++)
         state[i] = (uint8_t)((state[i] & ~(LDS_DEFINED | LDS_STALE)) | is);
 }
 
-/* Sets the states of each lane's bytes to defined in the lanes `valid`, else to `undefined`. */
+/* Sets the states of bytes [first, first + bytes) of each lane: defined in the lanes `valid`,
+ * `undefined` in the others. */
 static inline __attribute__((always_inline)) void set_states(const struct wave *w,
                                                              const struct lane_mem *m,
                                                              unsigned first, unsigned bytes,
@@ -560,7 +570,7 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
         lane_loops()->mark(w->wg->lds_valid + first, m->addr, bytes, LDS_DEFINED);
         return;
     }
-    switch (bytes) { /* constant sizes need no call of memset() */
+    switch (bytes) { /* constant sizes avoid a call of memset() */
     case 2: set_states(w, m, first, 2, valid, undefined); break;
     case 4: set_states(w, m, first, 4, valid, undefined); break;
     case 8: set_states(w, m, first, 8, valid, undefined); break;

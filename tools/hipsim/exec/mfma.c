@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix instructions: layouts, the exact fused step, and the selection of kernels. */
+/* Matrix instructions: layouts of operands, one exact fused step, and the choice of kernels. */
 #include "mfma.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
 
 /* -- the fused step ---------------------------------------------------------------------------- */
 
-/* Returns floor(log2 |x|), at least the minimum normal exponent of binary32, also for zero. */
+/* Returns floor(log2 |x|), but -126 (binary32's least normal exponent) for subnormals and zero. */
 static int exponent_of(float x)
 {
     uint32_t field = bits_from_float(x) >> 23 & 255;
@@ -42,12 +42,12 @@ static int exponent_of(float x)
 }
 
 struct partial {
-    double sum; /* in units of 2^(exponent - 24) */
+    double sum; /* sum of products, in units of 2^(exponent - 24) */
     int exponent;
 };
 
-/* Adds the products `first`, first + step, ... after aligning them to the largest exponent and
- * truncating them to 24 fractional bits. */
+/* Returns the sum of the products `first`, first + step, ... below n. They are aligned to their
+ * largest exponent and truncated to 24 fractional bits. */
 static struct partial add_products(const double *product, const int *exponent, unsigned n,
                                    unsigned first, unsigned step)
 {
@@ -64,7 +64,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
                       bool two_stage)
 {
     double total = c;
-    bool above = false, below = false; /* products out of binary32's range */
+    bool above = false, below = false; /* some product is above, below binary32's range */
 
     for (unsigned k = 0; k < n; k++) {
         double p = ldexp(product[k], scale);
@@ -88,8 +88,8 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     }
     s.exponent += scale;
     int ec = exponent_of(c), e = s.exponent > ec ? s.exponent : ec;
-    double sum = floor(ldexp(s.sum, 7 + s.exponent - e)); /* units of 2^(e - 31) */
-    double addend = floor(ldexp(c, 24 - e));              /* units of 2^(e - 24) */
+    double sum = floor(ldexp(s.sum, 7 + s.exponent - e)); /* in units of 2^(e - 31) */
+    double addend = floor(ldexp(c, 24 - e));              /* in units of 2^(e - 24) */
     if (two_stage && ec < e - 25)
         addend = 0;
     return (float)ldexp(sum + 128 * addend, e - 31);
@@ -115,7 +115,7 @@ void mfma_run(const struct mfma_job *job)
         run(job);
         return;
     }
-    /* mfma_clamp() needs A, B and C again, and D may overlap them. */
+    /* mfma_clamp() reads A, B and C after the run, and D may overlap them. */
     _Alignas(64) uint32_t d[32][MFMA_LANES];
     const struct mfma_shape *s = &job->shape;
     struct mfma_job aside = *job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix instructions as pure functions over register rows: no wave, no validity, no faults.
- * tools/hipsim/docs/hipsim-matrix.md describes the arithmetic and its sources.
+ * Matrix instructions as pure functions of register rows. They see no wave, no undefined values and
+ * report no faults. tools/hipsim/docs/hipsim-matrix.md describes the arithmetic and its sources.
  */
 #ifndef HIPSIM_MFMA_H
 #define HIPSIM_MFMA_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MFMA_LANES 64
-#define MFMA_MAX_PER_LANE 32 /* elements of A or B per lane */
+#define MFMA_MAX_PER_LANE 32 /* most elements of A or B per lane */
 
 enum mfma_format {
     FORMAT_F64,
@@ -20,61 +20,69 @@ enum mfma_format {
     FORMAT_BF16,
     FORMAT_I8,
     FORMAT_FP8_FNUZ,
-    FORMAT_BF8_FNUZ, /* e4m3, e5m2 of CDNA3 */
+    FORMAT_BF8_FNUZ, /* FORMAT_FP8_FNUZ is e4m3, FORMAT_BF8_FNUZ e5m2, both of CDNA3 */
     FORMAT_FP8,
-    FORMAT_BF8, /* OCP e4m3, e5m2 */
+    FORMAT_BF8, /* FORMAT_FP8 is OCP e4m3, FORMAT_BF8 OCP e5m2 */
     FORMAT_FP6,
-    FORMAT_BF6, /* OCP e2m3, e3m2 */
+    FORMAT_BF6, /* FORMAT_FP6 is OCP e2m3, FORMAT_BF6 OCP e3m2 */
     FORMAT_FP4, /* OCP e2m1 */
     FORMAT_COUNT,
 };
 
-/* Shape m x k by k x n, `blocks` times. Sparse: A holds two of every four k. */
+/* Shape of a product: m x k by k x n, in `blocks` independent blocks. Sparse: A has two of every
+ * four k. */
 struct mfma_shape {
     uint8_t m, n, k, blocks;
     bool sparse;
 };
 
 /*
- * The lane and the element that hold A[i][k], B[k][j] and D[i][j] (AMD matrix instruction
- * calculator; ROCm blog "Matrix core programming on AMD CDNA3 and CDNA4"): with E = k * m * blocks
- * / 64 elements per lane, lane = block * m + i + m * blocks * (k / E) and element k % E. 8-bit
- * operands of 32 elements per lane are two halves of 16: k = 16 * lane group + element % 16 +
- * (element / 16) * K / 2. D of 32-bit elements has 4 consecutive rows in 4 registers, then the next
- * lanes.
+ * A matrix instruction with its operands.
+ *
+ * Elements are in lanes as follows (AMD matrix instruction calculator; ROCm blog "Matrix core
+ * programming on AMD CDNA3 and CDNA4"). A lane has E = k * m * blocks / 64 elements of A. A[i][k]
+ * is element k % E of lane block * m + i + m * blocks * (k / E); B[k][j] likewise. Operands of 32
+ * elements of 8 bits per lane are two halves of 16: element e has k = 16 * lane group + e % 16 + (e
+ * / 16) * K / 2, where K is the shape's k. D[i][j] of 32 bits: four consecutive rows are in four
+ * registers, and the next four rows in the next lanes.
  */
 struct mfma_job {
     struct mfma_shape shape;
     uint8_t a_format, b_format;      /* enum mfma_format */
-    const uint32_t (*a)[MFMA_LANES]; /* register rows of the operands */
+    const uint32_t (*a)[MFMA_LANES]; /* registers of the operand, a row of lanes each */
     const uint32_t (*b)[MFMA_LANES];
-    const uint32_t (*c)[MFMA_LANES]; /* the same rows as d, or no row of d */
+    const uint32_t (*c)[MFMA_LANES]; /* either the same rows as d, or rows that share none with d */
     uint32_t (*d)[MFMA_LANES];
-    uint8_t cbsz, abid, blgp;          /* broadcast controls; 0 if they encode a format */
-    uint8_t negate;                    /* f64: bit 0 negates A, bit 1 B, bit 2 C; else 0 */
-    const uint32_t *index;             /* sparse: row with two bits per stored element of A */
-    uint8_t index_shift;               /* bit of the dword at which a lane's indices begin */
-    const uint32_t *scale_a, *scale_b; /* E8M0 exponents, in lane i + m * (k / 32), or NULL */
+    uint8_t cbsz, abid, blgp;          /* broadcast controls of the instruction; 0 for formats that
+                                          encode other things in these bits */
+    uint8_t negate;                    /* bit 0 negates A, bit 1 B, bit 2 C; f64 only, otherwise
+                                          0 */
+    const uint32_t *index;             /* row of lanes with two bits per stored element of A; sparse
+                                          only */
+    uint8_t index_shift;               /* number of the bit at which a lane's indices begin */
+    const uint32_t *scale_a, *scale_b; /* rows with an E8M0 exponent in lane i + m * (k / 32); NULL:
+                                          no scales */
     uint8_t scale_a_shift, scale_b_shift;
-    bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; ignored for f64 */
+    bool saturate; /* true: an overflow gives the largest number (MODE.FP16_OVFL); no effect on
+                      f64 */
 };
 
-/* Exponent that the hardware is assumed to use for a zero operand. */
+/* Exponent that this model uses for a zero operand; the hardware's is not published. */
 #define EXPONENT_OF_ZERO (-126)
 
-/* Codes of a small format that are infinities or NaNs. */
+/* Which codes of a small format are infinities or NaNs. */
 enum mfma_special {
     SPECIAL_NONE,
-    SPECIAL_TOP_FIELD,  /* the largest exponent, as in IEEE 754 */
-    SPECIAL_ALL_ONES,   /* S.1111.111, a NaN: OCP e4m3 */
-    SPECIAL_MINUS_ZERO, /* a NaN: the FNUZ formats */
+    SPECIAL_TOP_FIELD,  /* codes with the largest exponent, as in IEEE 754 */
+    SPECIAL_ALL_ONES,   /* codes S.1111.111 are NaNs: OCP e4m3 */
+    SPECIAL_MINUS_ZERO, /* the code of -0 is a NaN: FNUZ formats */
 };
 
 struct mfma_small {
     uint8_t exponent_bits, mantissa_bits, bias, special;
 };
 
-/** Returns the layout of a format of at most 16 bits, except bf16 and i8. */
+/** Returns the bits and the bias of a format of at most 16 bits; not for bf16 and i8. */
 static inline struct mfma_small mfma_small_format(enum mfma_format format)
 {
     switch (format) {
@@ -105,8 +113,8 @@ static inline unsigned mfma_element_bits(enum mfma_format format)
     }
 }
 
-/** Returns the elements of A per lane (stored ones if sparse); the function below does the same for
- *  B. */
+/** Return the number of elements of A, and of B, that a lane holds. A sparse A's are the stored
+ * ones. */
 static inline unsigned mfma_a_per_lane(const struct mfma_shape *s)
 {
     return (unsigned)s->k * s->m * s->blocks / MFMA_LANES / (s->sparse ? 2 : 1);
@@ -117,8 +125,8 @@ static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
     return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
 }
 
-/** True if an operand of `per_lane` elements per lane has eight registers, whose k are two stripes
- *  of four registers in each lane group. Elements of 6 bits are contiguous instead. */
+/** True if a lane's `per_lane` elements are in eight registers, in two stripes of four: the second
+ * stripe is half of K after the first. Elements of 6 bits are not in stripes. */
 static inline bool mfma_is_striped(enum mfma_format format, unsigned per_lane)
 {
     unsigned bits = mfma_element_bits(format);
@@ -126,8 +134,8 @@ static inline bool mfma_is_striped(enum mfma_format format, unsigned per_lane)
     return bits >= 8 && per_lane == 2 * (128 / bits);
 }
 
-/** Returns the logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a
- *  sparse A, k counts the stored elements. */
+/** Returns the k of element `e` in a lane of group `group`, the lane number divided by m * blocks
+ * (B: n * blocks). For a sparse A it counts the stored elements. */
 static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a,
                               unsigned group, unsigned e)
 {
@@ -139,7 +147,7 @@ static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format forma
     return group * per_lane + e;
 }
 
-/** Returns the k of the `k`-th element that row i of a sparse A stores. */
+/** Returns the logical k of stored element `k` in row i of a sparse A. */
 static inline unsigned mfma_sparse_k(const struct mfma_job *job, unsigned i, unsigned k)
 {
     unsigned per_lane = mfma_a_per_lane(&job->shape);
@@ -148,7 +156,8 @@ static inline unsigned mfma_sparse_k(const struct mfma_job *job, unsigned i, uns
     return k / 2 * 4 + (bits >> (2 * (k % per_lane)) & 3);
 }
 
-/** Returns the number of k that a fused step adds; shapes with four k have steps of four. */
+/** Returns the number of k whose products a fused step adds. A shape with fewer has steps of its
+ * own k. */
 static inline unsigned mfma_step_size(enum mfma_format format)
 {
     switch (format) {
@@ -159,8 +168,8 @@ static inline unsigned mfma_step_size(enum mfma_format format)
     }
 }
 
-/** Finds the register, and the lane of column 0, that hold row i of C or D in a block. 64-bit
- *  elements use the register pair 2r, 2r + 1. */
+/** Sets *reg and *lane to the register and the lane of C or D that hold row i, column 0 of a block.
+ * Elements of 64 bits are in registers 2 * *reg and 2 * *reg + 1. */
 static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
                                 unsigned *reg, unsigned *lane)
 {
@@ -179,24 +188,26 @@ static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigne
     }
 }
 
-/** Returns c + the n products * 2^scale, summed as the hardware does. exponent[] has the products'
- *  exponents, without `scale`. With `two_stage` products of even and of odd index are summed
- *  separately first. Slow: vector kernels call it for cases that they cannot handle. */
+/** Returns c plus the sum of n products * 2^scale, rounded as the hardware does. exponent[] has the
+ * products' exponents, without `scale`. With `two_stage`, products with even and with odd index
+ * have separate sums, which are then added. Slow: kernels call it only for cases that vectors
+ * cannot compute. */
 float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
                       bool two_stage);
 
-/** Returns the block whose A is used for `block`: one A serves 2^CBSZ neighbours, ABID selects
- *  it. */
+/** Returns the block whose A block `block` uses: 2^CBSZ neighbouring blocks share one A, which ABID
+ * selects among theirs. */
 unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block);
 
-/** Returns the source lane of B for BLGP = 0 .. 7 (legacy broadcast controls). */
+/** Returns the lane of B that `lane` reads with BLGP 0 to 7, the broadcast controls of formats
+ * without a format field. */
 unsigned mfma_blgp_lane(unsigned lane, unsigned blgp);
 
-/** Runs the job with the kernels for host_isa(). */
+/** Computes the job with the kernels for host_isa(). */
 void mfma_run(const struct mfma_job *job);
 
 /** Replaces overflowed elements of `d`, the job's result, by the largest finite number of their
- *  sign; see mfma_saturate.c. The job's operands must be unchanged. */
+ * sign; see mfma_saturate.c. Requires that the job's operands are as before mfma_run(). */
 void mfma_clamp(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES]);
 
 void mfma_run_plain(const struct mfma_job *job);

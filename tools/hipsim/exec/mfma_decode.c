@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decodes register rows to operands: PART_COLS lanes at a time, one k after the other. */
+/* Decodes register rows to operands, PART_COLS lanes at a time, in the order of k. */
 #include "mfma_decode.h"
 
 #include <stddef.h>
@@ -7,17 +7,18 @@
 #include "mfma_vec.h"
 #include "smallfloat.h"
 
-/* The lanes of one register that hold the elements for one k. */
+/* The elements of one k in the lanes of a block, and where their decoded values go. */
 struct run {
-    const uint32_t *from;      /* words that hold the element */
-    const uint32_t *from_high; /* the following words, if it crosses a word boundary */
+    const uint32_t *from;      /* dwords of the lanes that hold the element, or its low bits */
+    const uint32_t *from_high; /* the dwords after those if the element crosses a dword's end;
+                                  otherwise NULL */
     unsigned shift;
     float *value;
-    uint32_t *ea; /* exactly one of ea and eb is used */
+    uint32_t *ea; /* exponents: ea for A, eb for B; the other is NULL */
     int8_t *eb;
 };
 
-/* Decoded values of a vector of codes. */
+/* Values that a vector of codes represents. */
 struct decoded {
     vec_f value;
     vec_i exponent, special; /* special: ~0 for infinities and NaNs, whose exponent is 0 */
@@ -34,7 +35,8 @@ static inline struct decoded decode_f32(vec_u bits)
     };
 }
 
-/* Decodes xf32, the upper 19 bits of a binary32. A NaN must stay a NaN. */
+/* Decodes xf32, the upper 19 bits of a binary32. Sets a mantissa bit of NaNs, since their low bits
+ * are cut. */
 static inline struct decoded decode_xf32(vec_u bits)
 {
     const vec_u nan = (vec_u)((vec_i)(bits & 0x7fffffff) > 0x7f800000);
@@ -43,7 +45,8 @@ static inline struct decoded decode_xf32(vec_u bits)
 }
 
 /* Decodes a format narrower than binary32 by moving its bits to binary32's positions. Subnormal
- * numbers are scaled as integers: the host multiplies subnormal floats a hundred times slower. */
+ * numbers are converted as integers: the host multiplies subnormal floats a hundred times
+ * slower. */
 static inline __attribute__((always_inline)) struct decoded decode_small(struct mfma_small f,
                                                                          vec_u code)
 {
@@ -85,8 +88,8 @@ static inline __attribute__((always_inline)) struct decoded decode(enum mfma_for
     }
 }
 
-/* Decodes a run. Returns the mask of infinities and NaNs. The arguments are constants where this is
- * inlined. */
+/* Decodes a run of `lanes` lanes of A (`is_a`) or B. Returns ~0 in lanes with an infinity or NaN.
+ * The arguments are constants where this is inlined. */
 static inline __attribute__((always_inline)) vec_i decode_run(const struct run *r,
                                                               enum mfma_format format, bool is_a,
                                                               unsigned lanes)
@@ -112,15 +115,15 @@ static inline __attribute__((always_inline)) vec_i decode_run(const struct run *
     return special;
 }
 
-/* The operand A or B of one block, in register rows. */
+/* Registers of A or B, and the block to decode. */
 struct operand {
     const struct mfma_shape *shape;
     const uint32_t (*rows)[MFMA_LANES];
     unsigned block;
 };
 
-/* Decodes elements first to first + count - 1 of the lane group that begins at `lane`, to lines k
- * and following. Returns ~0 in columns with an infinity or a NaN. */
+/* Decodes elements first to first + count - 1 of the lanes from `lane` on, to lines k and following
+ * of A (`is_a`) or B. Returns ~0 in columns with an infinity or NaN. */
 static inline __attribute__((always_inline)) vec_i decode_group(struct operands *o,
                                                                 const struct operand *from,
                                                                 enum mfma_format format, bool is_a,
@@ -146,7 +149,7 @@ static inline __attribute__((always_inline)) vec_i decode_group(struct operands 
             special |= decode_run(&r, format, is_a, LINE);
             continue;
         }
-        if (width < COLS) { /* a full vector would exceed the row */
+        if (width < COLS) { /* a full vector would exceed the row's end */
             memcpy(narrow, r.from, width * sizeof(*r.from));
             r.from = narrow;
         }

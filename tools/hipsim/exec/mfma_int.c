@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INT8 matrix kernels: exact sums that wrap at 32 bits. Compiled once per instruction set. */
+/* INT8 matrix kernels: exact sums modulo 2^32. Compiled once per host instruction set. */
 #include <string.h>
 
 #include "mfma_decode.h"
 #include "mfma_vec.h"
 
-/* A and B of a block: a line of rows or columns for each k. */
+/* Decoded A and B of a block: for each k, a line of rows of A or columns of B. */
 struct int_operands {
     int16_t a[MAX_K][LINE], b[MAX_K][LINE];
 };
 
-/* Decodes A (`is_a`) or B of a block to lines: out[k] has the 8-bit elements of k, widened to 16
+/* Decodes A (`is_a`) or B of a block: line out[k] has the 8-bit elements of k, extended to 16
  * bits. */
 static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool is_a,
                          unsigned block)
@@ -32,13 +32,14 @@ static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool 
     }
 }
 
-/* Two neighbouring k in the 16-bit halves of a dword, for instructions that multiply and add
- * both. */
+/* Decoded A and B: each dword has two neighbouring k in its halves, for instructions that multiply
+ * both and add the products. */
 struct pairs {
     uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
 };
 
-/* Decodes A or B of a block to pairs, from `rows` with B's lanes already rearranged by BLGP. */
+/* Decodes A (`is_a`) or B of a block to pairs, out[k / 2]. `rows` are the operand's registers; B's
+ * lanes already have BLGP's order. */
 static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool is_a,
                          unsigned block, const uint32_t (*rows)[MFMA_LANES])
 {
@@ -61,7 +62,7 @@ static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool
     }
 }
 
-/* Computes dense INT8 with 16 columns or more. */
+/* Computes dense shapes with 16 columns or more. */
 static void run_i8_dense(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -89,7 +90,7 @@ static void run_i8_dense(const struct mfma_job *job)
     }
 }
 
-/* Computes the 4x4 and the sparse INT8 shapes. */
+/* Computes the 4x4 and the sparse shapes. */
 static void run_i8(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

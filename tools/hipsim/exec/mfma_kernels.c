@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix kernels, compiled once per instruction set (ISA is plain, avx2, avx512).
+ * The matrix kernels, compiled once per host instruction set (ISA is plain, avx2, avx512).
  *
  * A fused step adds to C the products of 4, 8 or 16 values of k
  * (tools/hipsim/docs/hipsim-matrix.md). The products are aligned to their largest exponent e and
- * truncated to 24 fractional bits, summed, aligned with C, and rounded once. The order of k per
- * output element is the hardware's; vectors run along the columns.
+ * truncated to 24 fractional bits, summed, aligned with C, and rounded once. The order of k of a
+ * result is the hardware's; vectors extend along the columns.
  *
- * For speed, float instructions do the alignment. p * 2^(24 - e), converted with truncation, is the
- * aligned product as an integer; the sum of a step fits in 31 bits. C is added in units of 2^(e -
- * 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5. It then always fits, and bits
- * that the sum loses are rounded to odd. Conversion to float rounds the total. Exponents are
- * saturating bytes; exponents that matter are far from saturation. Steps with exponents that single
- * precision cannot scale go through mfma_fused_step(). Infinities and NaNs are summed separately
- * (settle_special()), at little extra cost.
+ * Float instructions do the alignment, which is fast. p * 2^(24 - e), converted with truncation, is
+ * the aligned product as an integer; the sum of a step fits in 31 bits. C is added in units of 2^(e
+ * - 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5. It then always fits, and
+ * bits that the sum loses are rounded to odd. Conversion to float rounds the total.
+ *
+ * Exponents are saturating bytes; exponents that matter are far from saturation. Steps with
+ * exponents that single precision cannot scale are computed by mfma_fused_step(). Infinities and
+ * NaNs are summed separately (settle_special()), at little extra cost.
  */
 #include <math.h>
 #include <stddef.h>
@@ -22,40 +23,40 @@
 #include "mfma_vec.h"
 #include "smallfloat.h"
 
-/* Range of a step's exponents in the vector path. */
+/* Range of a step's exponents that vectors can compute. */
 #define E_MIN (-100)
 #define E_MAX 122
-#define E_NEAR 24      /* up to this exponent no C is so small that the scale makes it zero */
-#define BIAS 132       /* bias of binary32, plus the 5 by which C's exponent may exceed e */
+#define E_NEAR 24      /* up to this exponent, scaling makes no C zero */
+#define BIAS 132       /* binary32's bias, plus the 5 by which C's exponent may exceed e */
 #define SCALE_NAN 1000 /* larger than any sum of exponents and another scale */
 
 /* -- one row of the result --------------------------------------------------------------------- */
 
-/* NaNs of a step without infinities: any product with a NaN is NaN, whatever the other factor
- * is. */
+/* NaNs of a step without infinities: each product with a NaN factor is NaN, whatever the other
+ * factor is. */
 struct nans {
-    uint32_t rows;        /* a bit per row of A */
-    vec_i columns[PARTS]; /* columns of B, from the step's first column on */
+    uint32_t rows;        /* rows of A that have a NaN, a bit each */
+    vec_i columns[PARTS]; /* ~0 for columns of B that have a NaN, from the step's first column on */
 };
 
-/* One fused step of a row: `count` lines of A (the pointers select the row) and of B. A sparse A
- * uses the lines of B in `lines`. */
+/* One fused step of a row: `count` lines of A, at the row's element, and of B. For a sparse A,
+ * `lines` has the numbers of B's lines. */
 struct step {
     const float *a;
     const uint32_t *ea;
-    const float *b;   /* points to the first of 16 columns */
-    const int8_t *eb; /* of all columns */
+    const float *b;   /* first of 16 columns */
+    const int8_t *eb; /* exponents of all columns, from column 0 on */
     const uint8_t *lines;
-    const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
+    const int16_t *scale; /* exponents to add in the 16 columns of b; NULL: no scales */
     unsigned count;
     bool two_stage;
-    bool far;                /* some exponents may exceed E_NEAR */
-    bool wide;               /* products of the formats may exceed binary32's range */
-    const struct nans *nans; /* NULL: there may be infinities */
+    bool far;                /* true: some exponents may exceed E_NEAR */
+    bool wide;               /* true: products of the formats may exceed binary32's range */
+    const struct nans *nans; /* NaNs of the operands; NULL: there may be infinities */
 };
 
-/* Exponents to which a row's products are aligned, plus BIAS. The two-stage formats have separate
- * ones for even and odd k. Values are clamped to [E_MIN, E_MAX + 1]. */
+/* The largest exponent of a row's products in each column, plus BIAS, within [E_MIN, E_MAX + 1].
+ * Two-stage formats have one for even and one for odd k. */
 struct exponents {
     _Alignas(BYTE_COLS) uint8_t e[BYTE_COLS], odd[BYTE_COLS];
 };
@@ -79,7 +80,8 @@ static inline __attribute__((always_inline)) vec_b largest_exponent(const struct
     return e;
 }
 
-/* Stores clamped exponents. If all products are zero, the sum is zero with any exponent. */
+/* Stores exponents, limited to [E_MIN, E_MAX + 1] and with BIAS added. If all products are zero,
+ * the sum is zero with any exponent. */
 static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, vec_b e)
 {
     const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){0} + E_MIN), (vec_b){0} + (E_MAX + 1));
@@ -88,7 +90,8 @@ static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, v
     memcpy(to, &biased, sizeof(biased));
 }
 
-/* First pass: finds the exponents. `least` and `most` track the exponents of all rows. */
+/* First pass: finds the exponents of a row's products. Widens the range *least to *most to include
+ * them. */
 static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
                                                                  struct exponents *x, vec_b *least,
                                                                  vec_b *most)
@@ -106,7 +109,7 @@ static inline __attribute__((always_inline)) void find_exponents(const struct st
     }
 }
 
-/* True if a row has columns in which all products may be below E_MIN, or some above E_MAX. */
+/* True if a row has columns in which all products may be below 2^E_MIN, or some above 2^E_MAX. */
 static bool out_of_range(const struct exponents *x, bool two_stage)
 {
     vec_b out = {0};
@@ -124,7 +127,7 @@ static bool out_of_range(const struct exponents *x, bool two_stage)
     return vec_any_b(out);
 }
 
-/* Returns a bit mask of the rows for which out_of_range() is true. */
+/* Returns a mask of the `rows` rows for which out_of_range() is true. */
 static uint32_t rows_out_of_range(const struct exponents *x, unsigned rows, bool two_stage)
 {
     uint32_t out = 0;
@@ -133,12 +136,12 @@ static uint32_t rows_out_of_range(const struct exponents *x, unsigned rows, bool
     return out;
 }
 
-/* Lines of B in registers, for steps in which all rows use the same lines. */
+/* 16 columns of a step's lines of B in vectors, for steps in which all rows use the same lines. */
 struct columns {
     vec_f b[16][PARTS];
 };
 
-/* Loads 16 columns of `count` lines of B, which begin at `b`. */
+/* Loads 16 columns of the `count` lines of B that begin at `b`. */
 static inline __attribute__((always_inline)) void load_columns(struct columns *c, const float *b,
                                                                unsigned count)
 {
@@ -147,13 +150,14 @@ static inline __attribute__((always_inline)) void load_columns(struct columns *c
             c->b[n][p] = load_f(b + n * LINE + p * PART_COLS);
 }
 
-/* Shifts biased exponents to binary32's exponent field; they stay below its sign. */
+/* Moves biased exponents to the position of binary32's exponent field; bit 31 stays 0. */
 static inline vec_i in_place(const uint8_t *e, unsigned part)
 {
     return vec_shl(widen_ub(e, part), 23);
 }
 
-/* Return 2^(exponent + e) and 2^(exponent - e) for biased e. */
+/* Return 2^(exponent + x) and 2^(exponent - x), where `e` is x with BIAS added, moved by
+ * in_place(). */
 static inline vec_f power(int exponent, vec_i e)
 {
     return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
@@ -164,8 +168,8 @@ static inline vec_f inverse_power(int exponent, vec_i e)
     return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);
 }
 
-/* Sums of the aligned products of 16 columns of a row, and their exponents, shifted like
- * in_place(). */
+/* Sums of the aligned products in 16 columns of a row, and the exponents to which they are aligned,
+ * in the form of in_place(). */
 struct sums {
     vec_i sum[PARTS], e[PARTS];
 };
@@ -190,7 +194,7 @@ static inline __attribute__((always_inline)) struct sums add_products(
     return w;
 }
 
-/* Second pass: sums the products of the 16 columns from j on. */
+/* Second pass: returns the sums of the row's products in the 16 columns from column j on. */
 static inline __attribute__((always_inline)) struct sums find_sums(const struct step *s,
                                                                    const struct columns *c,
                                                                    const struct exponents *x,
@@ -209,8 +213,8 @@ static inline __attribute__((always_inline)) struct sums find_sums(const struct 
     return even;
 }
 
-/* Returns floor(c * up), with up a power of two. The two-stage formats drop a C that is entirely
- * below the last bit. */
+/* Returns floor(c * up), where `up` is a power of two. Two-stage formats drop a C that is less than
+ * half of the last bit. `far`: the product may underflow to zero. */
 static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
 {
     const vec_f scaled = c * up;
@@ -224,12 +228,12 @@ static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
 }
 
 /*
- * Converts the sum to units 2^by times as large. The hardware keeps 2 more bits and floors there;
- * this function merges all lower bits into the last one, which is rounding to odd.
+ * Returns the sum in units that are 2^by times as large. The hardware keeps 2 more bits and rounds
+ * down there; this function merges all lower bits into the last one, which is rounding to odd.
  */
 static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 {
-    if (!two_stage) /* the two bits above it are unused */
+    if (!two_stage) /* the sum's two highest bits are unused */
         return vec_quarter_to_odd(vec_shr(vec_shl(sum, 2), by));
     vec_i more = by - 2, kept = 2 + (more & (more < 0));
     vec_i q = vec_shr(sum, more & ~(more < 0)), mask = kept + (kept >> 1);
@@ -238,10 +242,12 @@ static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 
 #define FIELD 0x7f800000
 
-/* Returns c + sum * 2^(e - 24), aligned and rounded like the hardware; c is finite. */
+/* Returns c + sum * 2^(x - 24), aligned and rounded like the hardware, where `e` is x in the form
+ * of in_place(). c is finite. */
 static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
 {
-    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5 */
+    const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5, as the bias 132
+                                                         makes it */
     const vec_u over = ((vec_u)top - (vec_u)e) >> 23;
 
     sum = lower_sum(sum, (vec_i)over, two_stage);
@@ -249,7 +255,7 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
            power(-24, top);
 }
 
-/* Computes column `i` of the 16 from `j` on exactly. */
+/* Returns the result of column j + i exactly, by mfma_fused_step(); s->b is at column j. */
 static __attribute__((noinline)) float step_exactly(const struct step *s, unsigned j, unsigned i,
                                                     float c)
 {
@@ -271,10 +277,10 @@ static inline vec_i scale_of(const struct step *s, unsigned p)
 }
 
 /*
- * Returns `result` with C in the columns whose products are below E_MIN (exponents `e`). C is right
- * in two cases. First, C is so large that the sum is less than half of its last bit. Second, all
- * products of the column are zero (`none`) and C loses no bits. Sets `odd` where neither holds, or
- * products exceed E_MAX. Products with scales do not come here.
+ * Returns `result` with C in columns whose products, of exponents `e`, are below 2^E_MIN. This is
+ * exact in two cases. First, C is so large that the sum is less than half of its last bit. Second,
+ * all products are zero (`none`) and C loses no bits. Sets `odd` in columns of neither case, and
+ * where products exceed 2^E_MAX. For steps without scales. /
  */
 static inline vec_f keep_c(vec_i e, vec_i none, vec_f c, vec_f result, vec_i *odd)
 {
@@ -286,9 +292,9 @@ static inline vec_f keep_c(vec_i e, vec_i none, vec_f c, vec_f result, vec_i *od
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/* Third pass: adds C. False if the row needs special handling. The result then goes to `aside`,
- * because d may overlap c. `none`: columns whose products are all zero, if products may be out of
- * range; else NULL. */
+/* Third pass: adds C and stores the row's 16 columns from column j on to `d`. Stores them to
+ * `aside` and returns false if the row needs look_again() (d may overlap c). `none` has the columns
+ * whose products are all zero if products may be out of range; otherwise it is NULL. */
 static inline __attribute__((always_inline)) bool find_result(
     const struct step *s, const struct columns *columns, const struct exponents *x, unsigned j,
     bool done, const vec_i *none, const uint32_t *c, float *d, float *aside)
@@ -321,10 +327,10 @@ static inline __attribute__((always_inline)) bool find_result(
 }
 
 /*
- * Computes what find_result() does for products that are all in range and finite. False if C has an
- * infinity or a NaN; nothing is stored then. C's exponent is rarely more than 5 above the exponent
- * of the products. If none is, C and the sum share the products' scale, and the sum keeps all of
- * its bits.
+ * Computes what find_result() does if all products are in range and finite. False if C has an
+ * infinity or a NaN; nothing is stored then. C's exponent is rarely more than 5 above the
+ * products'. If it is not in any column, C and the sum share the products' scale, and the sum keeps
+ * all of its bits.
  */
 static inline __attribute__((always_inline)) bool find_in_range(const struct step *s,
                                                                 const struct columns *columns,
@@ -355,7 +361,7 @@ static inline __attribute__((always_inline)) bool find_in_range(const struct ste
     return true;
 }
 
-/* Returns the mask of columns in which all products are zero. */
+/* Returns ~0 in the columns of vector `p` in which all products are zero. */
 static inline __attribute__((always_inline)) vec_i without_products(const struct step *s,
                                                                     unsigned p)
 {
@@ -368,9 +374,10 @@ static inline __attribute__((always_inline)) vec_i without_products(const struct
 }
 
 /*
- * Handles products below E_MIN (masked keys, padding). The result is C in two cases. First, C is so
- * large that the sum is less than half of its last bit. Second, all products are zero and C loses
- * no bits. Otherwise sets `lost`. `sum_e` is the exponent without the scale.
+ * Returns `result`, or C in columns of vector `p` whose products are below 2^E_MIN, as of masked
+ * keys and padding. C is exact in two cases: it is so large that the sum is less than half of its
+ * last bit, or all products are zero and C loses no bits. Sets `lost` in columns of neither case.
+ * `sum_e` is the exponent without the scale.
  */
 static inline __attribute__((always_inline)) vec_f add_low(const struct step *s, vec_i sum_e,
                                                            unsigned p, vec_f c, vec_f result,
@@ -388,7 +395,8 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/* Sums the infinities and NaNs among an element's products and C; sets `any` if there are any. */
+/* Returns the sum of the infinities and NaNs among C and the products in columns of vector `p`.
+ * Sets `any` to ~0 in columns that have some. */
 static inline __attribute__((always_inline)) vec_f add_special(const struct step *s, unsigned p,
                                                                vec_f c, vec_i *any)
 {
@@ -397,7 +405,7 @@ static inline __attribute__((always_inline)) vec_f add_special(const struct step
 
     for (unsigned k = 0; k < s->count; k++) {
         const vec_f a = vec_f_from(s->a[k * LINE]), b = load_f(s->b + line(s, k) + p * PART_COLS);
-        if (!s->wide) { /* finite sums stay finite */
+        if (!s->wide) { /* products and sums of finite factors are finite */
             sum += a * b;
             continue;
         }
@@ -411,8 +419,8 @@ static inline __attribute__((always_inline)) vec_f add_special(const struct step
 }
 
 /*
- * Handles elements with an infinity or NaN among products, C and scales: the sum of these decides.
- * Sets `settled` for such elements.
+ * Returns `result`, with infinities and NaNs in columns of vector `p` that have one among C, the
+ * products and scales of row `i`. Sets `settled` to ~0 in these columns.
  */
 static inline __attribute__((always_inline)) vec_f settle_special(const struct step *s, unsigned i,
                                                                   unsigned p, vec_f c, vec_f result,
@@ -436,8 +444,9 @@ static inline __attribute__((always_inline)) vec_f settle_special(const struct s
 }
 
 /*
- * Corrects `result`, which was computed as if everything were in range: for products below E_MIN,
- * infinities and NaNs, and cases that need step_exactly().
+ * Corrects `result` of a row's 16 columns from column j on, which was computed as if everything
+ * were in range: for products below 2^E_MIN, infinities and NaNs, and cases that need
+ * step_exactly().
  */
 static __attribute__((noinline)) void look_again(const struct step *s, const struct exponents *x,
                                                  unsigned row, unsigned j, const uint32_t *c,
@@ -472,7 +481,8 @@ static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
     return code == 255 ? SCALE_NAN : (int)code - 127;
 }
 
-/* Adds the scale exponents of row i and of the columns, for block `kb` of 32 k. */
+/* Sets scale[j] to the exponent of A's scale for row i plus B's for column j. `kb` is the number of
+ * the block of 32 k. */
 static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int16_t *scale)
 {
     const struct mfma_shape *s = &job->shape;
@@ -482,12 +492,12 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int1
         scale[j] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift, kb * s->n + j));
 }
 
-/* Data that the rows of a block share, besides A and B. */
+/* Registers and scales of the rows of a block. */
 struct rows {
-    const uint32_t *c[LINE]; /* from column 0 on */
+    const uint32_t *c[LINE]; /* C's row i in its register, from column 0 on */
     uint32_t *d[LINE];
-    uint8_t lines[LINE][MAX_K / 2]; /* sparse only */
-    int16_t scale[LINE][LINE];      /* scaled only: the current 32 k */
+    uint8_t lines[LINE][MAX_K / 2]; /* numbers of B's lines for each row; sparse only */
+    int16_t scale[LINE][LINE];      /* exponents of scales for the current 32 k; scaled only */
 };
 
 static inline __attribute__((always_inline)) void place_rows(const struct mfma_job *job,
@@ -506,7 +516,8 @@ static inline __attribute__((always_inline)) void place_rows(const struct mfma_j
 
 static bool infinite(float x) { return x - x != 0 && x == x; }
 
-/* Finds the NaNs in A's rows. False if there is an infinity. */
+/* Sets nans->rows to the rows of A that have a NaN in lines k to k + count - 1. False if they have
+ * an infinity. */
 static bool find_nan_rows(const struct operands *o, unsigned k, unsigned count, unsigned rows,
                           struct nans *nans)
 {
@@ -521,7 +532,8 @@ static bool find_nan_rows(const struct operands *o, unsigned k, unsigned count, 
     return true;
 }
 
-/* Finds the NaNs in B's columns at `b`. False if there is an infinity. */
+/* Sets nans->columns to the columns of B, from `b` on, that have a NaN in `count` lines. False if
+ * they have an infinity. */
 static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
 {
     vec_i infinity = {0};
@@ -536,7 +548,7 @@ static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
     return !vec_any_i(infinity);
 }
 
-/* Sets zero[] to all ones in the step's columns in which all of B is zero, else to 0. */
+/* Sets zero[] to ~0 in the step's columns in which all of B is zero, otherwise to 0. */
 static inline void find_zero_columns(const struct step *s, vec_i zero[PARTS])
 {
     for (unsigned p = 0; p < PARTS; p++) {
@@ -546,7 +558,7 @@ static inline void find_zero_columns(const struct step *s, vec_i zero[PARTS])
     }
 }
 
-/* True if all of the step's row of A is zero. */
+/* True if the step's part of the row of A is all zeros. */
 static inline bool is_zero_row(const struct step *s)
 {
     bool zero = true;
@@ -555,8 +567,8 @@ static inline bool is_zero_row(const struct step *s)
     return zero;
 }
 
-/* Computes the step `s` for all rows and the 16 columns from `j` on, with all products in range.
- * Returns a bit for each row that it skips, since C has an infinity or a NaN there. */
+/* Computes step `s` of all rows in the 16 columns from column j on, if all products are in range.
+ * Returns a mask of the rows that it skips, since their C has an infinity or a NaN. */
 static inline __attribute__((always_inline)) uint32_t run_in_range(
     const struct operands *o, const struct rows *r, const uint32_t *const *from, struct step *s,
     const struct columns *c, const struct exponents *x, unsigned rows, unsigned k, unsigned j)
@@ -574,8 +586,8 @@ static inline __attribute__((always_inline)) uint32_t run_in_range(
     return left;
 }
 
-/* Computes a step for all rows and columns. All arguments from `size` on are constants where this
- * is inlined. */
+/* Computes a step of `size` lines from line k on, for all rows and columns of a block. The
+ * arguments from `size` on are constants where this is inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
                                                            const struct rows *r, unsigned rows,
                                                            unsigned columns, unsigned k,
@@ -606,15 +618,15 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
         not_done = UINT32_MAX;
     else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
         not_done = rows_out_of_range(x, rows, two_stage);
-    /* Rows and columns of zeros, as of masked keys and padding, are common: keep_c() is faster than
-     * look_again(). */
+    /* Rows and columns of zeros, as of masked keys and padding, occur often. keep_c() computes them
+     * faster than look_again(). */
     const bool may_keep = not_done && !o->special && !sparse && !scaled;
     const bool in_range = !not_done && !sparse && !scaled;
     vec_i zero[PARTS] = {{0}}, every[PARTS];
     memset(every, 0xff, sizeof(every));
     const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
-        uint32_t again = 0, left = UINT32_MAX; /* rows */
+        uint32_t again = 0, left = UINT32_MAX; /* masks of rows */
         s.b = &o->b[sparse ? 0 : k][j];
         if (!sparse)
             load_columns(&c, s.b, size);
@@ -666,7 +678,7 @@ static inline __attribute__((always_inline)) void run_columns(const struct mfma_
     }
 }
 
-/* Computes the 4x4 shapes, which are too narrow for the vectors. */
+/* Computes the 4x4 shapes, whose rows are shorter than the vectors. */
 static void run_small(const struct mfma_job *job, const struct operands *o, unsigned block)
 {
     const struct mfma_shape *s = &job->shape;
@@ -713,7 +725,7 @@ static void run_fused(const struct mfma_job *job)
     }
 }
 
-/* Computes FP32: a chain of fused multiply-adds along k. */
+/* Computes FP32 shapes: a chain of fused multiply-adds along k. */
 static void run_f32(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -743,7 +755,7 @@ static double pair_f64(const uint32_t (*rows)[MFMA_LANES], unsigned pair, unsign
     return d;
 }
 
-/* Computes FP64: a chain of fused multiply-adds; BLGP negates A, B, C. */
+/* Computes FP64 shapes: a chain of fused multiply-adds along k. BLGP negates A, B, C. */
 static void run_f64(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix instructions with MODE.FP16_OVFL: "If set, F32 Result on overflow is clamped to +/- MAX".
- * The same holds for the 32 bits of integer results (CDNA4 ISA, 7.1.2, 7.1.5, 7.5). The kernels run
- * without it. A float element that overflows in some step is an infinity or NaN at the end. Only
- * such elements are computed again, one by one. An infinite step without an infinite input is then
- * clamped.
+ * Results of 32-bit integers are limited likewise (CDNA4 ISA, 7.1.2, 7.1.5, 7.5).
+ *
+ * The kernels run first, without the mode. A float element that overflows in some step is an
+ * infinity or NaN at the end. Only such elements are computed again, one by one, with each infinite
+ * step of finite inputs clamped.
  */
 #include <float.h>
 #include <math.h>
@@ -21,7 +22,7 @@ static float clamped(float r, bool finite)
     return finite && isinf(r) ? copysignf(FLT_MAX, r) : r;
 }
 
-/* An element of the result. */
+/* Row i, column j of the result. */
 struct element {
     const struct mfma_job *job;
     const struct operands *o;
@@ -37,8 +38,8 @@ static float chain(const struct element *e, float c)
     return c;
 }
 
-/* Sets *scale to the sum of the exponents of A's and B's scales; 0 without scales. Each scale
- * belongs to the block of 32 that has element k of the contraction. False if a scale is NaN. */
+/* Sets *scale to the sum of the exponents of A's and B's scales for the element; 0 without scales.
+ * The scales are of the block of 32 that includes `k`. False if a scale is NaN. */
 static bool scale_of(const struct element *e, unsigned k, int *scale)
 {
     const struct mfma_job *job = e->job;
@@ -131,7 +132,8 @@ static void decode_bytes(int8_t (*out)[LINE], const struct mfma_job *job, bool i
     }
 }
 
-/* True if C is so far from the ends of the 32-bit range that no sum of products can leave it. */
+/* True if no element of C is so near to the ends of the 32-bit range that a sum of products could
+ * leave it. */
 static bool far_from_ends(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

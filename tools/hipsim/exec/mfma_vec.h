@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Columns of a matrix as compiler vectors: bytes of 32 columns in SPANS vectors, 32-bit lanes of 16
- * columns in PARTS vectors of the machine's width. The results are bit-identical for every width,
- * because each operation is exact or rounds according to IEEE 754.
+ * Columns of a matrix as compiler vectors: bytes of 32 columns in SPANS vectors, 32-bit numbers of
+ * 16 columns in PARTS vectors of the machine's width. Results are the same for every width, because
+ * each operation is exact or rounds according to IEEE 754.
  */
 #ifndef HIPSIM_MFMA_VEC_H
 #define HIPSIM_MFMA_VEC_H
@@ -30,7 +30,8 @@
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
-typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* as many as a vec_i */
+typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* bytes, as many as a vec_i
+                                                                        has elements */
 typedef int16_t part_s __attribute__((vector_size(VEC_BYTES / 2)));
 
 #define BYTE_COLS 32
@@ -65,7 +66,8 @@ static inline vec_b load_b(const int8_t *p)
     return v;
 }
 
-/* Load elements PART_COLS * part onward of bytes, or of 16-bit numbers, widened to 32 bits. */
+/* Return elements from number PART_COLS * part on, extended to 32 bits; the first function reads
+ * bytes, the second 16-bit numbers. */
 static inline vec_i widen_ub(const uint8_t *p, unsigned part)
 {
     part_ub h;
@@ -114,7 +116,7 @@ static inline vec_b vec_min_b(vec_b a, vec_b b)
 #endif
 }
 
-/* Returns a + b, saturated to -128 .. 127. */
+/* Returns a + b, limited to -128 .. 127. */
 static inline vec_b vec_add_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
@@ -170,7 +172,7 @@ static inline bool vec_any_above(vec_i a, vec_i b)
 #endif
 }
 
-/* Repeats the four bytes of a dword over a vector. */
+/* Returns a vector that repeats the four bytes of a dword. */
 static inline vec_b vec_quad(uint32_t bytes)
 {
     typedef uint32_t quads __attribute__((vector_size(SPAN_COLS)));
@@ -178,7 +180,8 @@ static inline vec_b vec_quad(uint32_t bytes)
     return (vec_b)((quads){0} + bytes);
 }
 
-/* Shifts each lane of v right by `by` bits, arithmetically. 31 or more bits yield 0 or -1. */
+/* Returns each element of v shifted right by `by` bits, with its sign. 31 or more bits yield 0 or
+ * -1. */
 static inline vec_i vec_shr(vec_i v, vec_i by)
 {
 #if defined(__AVX512F__)
@@ -215,7 +218,7 @@ static inline vec_i vec_quarter_to_odd(vec_i v)
 #endif
 }
 
-/* Stores each lane as a byte at p. Lanes must be in -128 .. 127. */
+/* Stores each element of v as a byte at p. Elements must be in -128 .. 127. */
 static inline void narrow_b(int8_t *p, vec_i v)
 {
 #if defined(__AVX512F__)
@@ -230,7 +233,7 @@ static inline void narrow_b(int8_t *p, vec_i v)
 #endif
 }
 
-/* Copies the low byte of each lane to all four of its bytes. */
+/* Returns the low byte of each element in all four of its bytes. */
 static inline vec_u vec_four_times(vec_i v)
 {
 #if defined(__AVX512F__)
@@ -252,7 +255,8 @@ static inline vec_f vec_pick(vec_i mask, vec_f yes, vec_f no)
     return (vec_f)((mask & (vec_i)yes) | (~mask & (vec_i)no));
 }
 
-/* Returns x in every lane. Uses its bits, because the compiler would treat 0 + x as an addition. */
+/* Returns x in every element. Broadcasts its bits, because the compiler would treat 0 + x as an
+ * addition. */
 static inline vec_f vec_f_from(float x)
 {
     int32_t bits;
@@ -261,10 +265,10 @@ static inline vec_f vec_f_from(float x)
     return (vec_f)((vec_i){0} + bits);
 }
 
-/* Returns a + b modulo 2^32. Lanes whose results are unused may overflow. */
+/* Returns a + b modulo 2^32, so that unused elements may overflow. */
 static inline vec_i vec_add(vec_i a, vec_i b) { return (vec_i)((vec_u)a + (vec_u)b); }
 
-/* Returns, in each lane, low(a) * low(b) + high(a) * high(b) of signed 16-bit halves. */
+/* Returns, in each element, low(a) * low(b) + high(a) * high(b) of signed 16-bit halves. */
 static inline vec_i vec_dot_halves(vec_u a, vec_u b)
 {
 #if defined(__AVX512F__)
@@ -281,10 +285,10 @@ static inline vec_i vec_shl(vec_i v, int by) { return (vec_i)((vec_u)v << by); }
 
 static inline vec_f vec_to_f(vec_i v) { return __builtin_convertvector(v, vec_f); }
 
-/* Rounds toward zero. The values must be in the range of int32. */
+/* Returns v rounded toward zero. Elements must be in the range of int32. */
 static inline vec_i vec_to_i(vec_f v) { return __builtin_convertvector(v, vec_i); }
 
-/* Rounds toward minus infinity. The values must be in the range of int32. */
+/* Returns v rounded toward minus infinity. Elements must be in the range of int32. */
 static inline vec_i vec_floor(vec_f v)
 {
 #if defined(__AVX512F__)

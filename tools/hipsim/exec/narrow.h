@@ -12,11 +12,11 @@
 struct narrow {
     unsigned bits, mbits;
     int bias;
-    uint32_t max; /* code of the largest finite number */
-    uint32_t inf; /* code for infinity and overflow, without the sign */
+    uint32_t max; /* code of the largest finite number, without the sign */
+    uint32_t inf; /* code of infinity and of an overflow, without the sign */
     uint32_t nan;
-    bool fnuz;   /* NaN is the sign bit only; no negative zero */
-    bool finite; /* no infinity and no NaN: conversions saturate */
+    bool fnuz;   /* true: the only NaN is the code of -0 */
+    bool finite; /* true: no infinity and no NaN, so that conversions saturate */
 };
 
 static const struct narrow fp8_fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, true, false};
@@ -27,7 +27,7 @@ static const struct narrow fp6_mx = {6, 3, 1, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow bf6_mx = {6, 2, 3, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow fp4_mx = {4, 1, 1, 0x7, 0x7, 0x7, false, true};
 
-/* Returns the value of `code`, a number in format `f`, exactly. */
+/* Returns the exact value of `code`, a number in format `f`. */
 static inline float narrow_decode(const struct narrow *f, uint32_t code)
 {
     uint32_t sign = code >> (f->bits - 1) & 1;
@@ -38,7 +38,7 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
     const uint32_t subnormal = f32_bits((float)(int)m * unit);
     uint32_t u = e ? normal : subnormal;
-    if (f->fnuz) { /* ROCm's to_float() keeps the sign */
+    if (f->fnuz) { /* as in ROCm's to_float(), the NaN is negative */
         u = (mag | (sign ^ 1)) == 0 ? QUIET_NAN32 : u;
         return as_f32(u | sign << 31);
     }
@@ -49,8 +49,8 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     return as_f32(u | sign << 31);
 }
 
-/* Returns the code of x in format `f`. `r` is the code of its rounded magnitude, which may be above
- * f->max. Adds the sign, and handles overflow, infinities and NaNs. */
+/* Returns the code of x in format `f`, where `r` is the code of its rounded magnitude, possibly
+ * above f->max. Adds the sign and replaces overflow, infinities and NaNs. */
 static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r, bool saturate)
 {
     uint32_t u = f32_bits(x), sign = u >> 31, mag = u & 0x7fffffff;
@@ -64,17 +64,17 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
 }
 
 /*
- * Returns the code of x in format `f`, rounded to nearest even by an addition, like
- * f16_magnitude_nearest(). `saturate` is MODE.FP16_OVFL: overflow and infinity give the largest
- * number (CDNA4 ISA, 7.3).
+ * Returns the code of x in format `f`, rounded to nearest even by an addition, as
+ * f16_magnitude_nearest() does. `saturate` is MODE.FP16_OVFL: overflow and infinity give the
+ * largest number (CDNA4 ISA, 7.3).
  */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {
-    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* smallest normal number */
+    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* least normal number */
     const float scale = as_f32((uint32_t)f->bias << 23);         /* 2^(bias - 127) */
     float m = fabsf(x);
-    m = m < 0x1p20f ? m : 0x1p20f; /* larger than any format's range; NaNs too, which are handled
-                                    * last */
+    m = m < 0x1p20f ? m : 0x1p20f; /* larger than any format's range; also for NaNs, which
+                                      narrow_finish() replaces */
     const float top = as_f32(f32_bits(m < least ? least : m) & 0x7f800000);
     const float magic = top * as_f32((uint32_t)(127 + 23 - f->mbits) << 23 | 0x400000);
     const uint32_t r = f32_bits(((m + magic) - magic) * scale) >> (23 - f->mbits);
@@ -82,9 +82,9 @@ static inline uint32_t narrow_encode(const struct narrow *f, float x, bool satur
 }
 
 /*
- * Rounds the magnitude of x stochastically from `from` to `mbits` bits of mantissa. A subnormal
- * result's mantissa is shifted and truncated first. Then as many top bits of `random` as the
- * formats differ by are added, and the sum is truncated. ROCm's from_float_sr()
+ * Returns the code of x's magnitude with `mbits` bits of mantissa, rounded stochastically from
+ * `from` bits. A subnormal result's mantissa is shifted and truncated first. Then the top bits of
+ * `random`, from - mbits of them, are added, and the sum is truncated. ROCm's from_float_sr()
  * (amd_hip_ocp_host.hpp) does the same. The manual's pseudo-code lets the sum wrap within the
  * mantissa, which would change 1.99 to 1.0; here the carry reaches the exponent.
  */
@@ -108,7 +108,7 @@ static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsign
     return narrow_finish(f, x, stochastic_bits(x, from, f->mbits, f->bias, random), saturate);
 }
 
-/* Returns the next number of V_PRNG_B32's sequence. */
+/* Returns the number after `v` in V_PRNG_B32's sequence. */
 static inline uint32_t next_prng(uint32_t v) { return v << 1 ^ (v >> 31 ? 197u : 0u); }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The narrow float formats as binary32 values. All their values are exact in binary32, so decoding
+ * The narrow float formats as binary32 values. Binary32 holds all of their values, so decoding
  * never rounds. Formats: IEEE 754 binary16; bfloat16; OCP 8-bit E4M3 and E5M2 and their FNUZ
  * variants (no negative zero, one NaN, bias larger by 1: CDNA3 ISA, "FP8 and BF8 data formats");
  * OCP MX E2M3, E3M2, E2M1 and the scale E8M0.
@@ -30,7 +30,7 @@ static inline uint32_t bits_from_float(float f)
 
 static inline float f32_from_bf16(uint16_t h) { return float_from_bits((uint32_t)h << 16); }
 
-/** Returns the bits of f as bf16, rounded to nearest even. A NaN becomes a quiet NaN. */
+/** Returns f as bf16 bits, rounded to nearest even. A NaN becomes quiet. */
 static inline uint16_t bf16_from_f32(float f)
 {
     uint32_t u = bits_from_float(f);
@@ -52,8 +52,8 @@ static inline float f32_from_f16(uint16_t h)
     return sign ? -f : f;
 }
 
-/** Returns the bits of f as fp16, rounded to nearest even. Overflow yields infinity, a NaN becomes
- *  a quiet NaN. */
+/** Returns f as fp16 bits, rounded to nearest even. Overflow yields infinity; a NaN becomes
+ * quiet. */
 static inline uint16_t f16_from_f32(float f)
 {
     uint32_t u = bits_from_float(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
@@ -62,7 +62,7 @@ static inline uint16_t f16_from_f32(float f)
         return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x1ff));
     if (a >= 0x477ff000)
         return (uint16_t)(sign | 0x7c00);
-    if (a < 0x38800000) /* below 2^-14: units of 2^-24, which adding 0.5 moves to the low bits */
+    if (a < 0x38800000) /* below 2^-14: adding 0.5 moves the units of 2^-24 to the low bits */
         return (uint16_t)(sign | (bits_from_float(float_from_bits(a) + 0.5f) - 0x3f000000));
     a += 0xfff + (a >> 13 & 1);
     return (uint16_t)(sign | (a - 0x38000000) >> 13);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of op-row tables, with the best variant of the lane kernels for this CPU. */
+/* The list of op-row tables, with the lane kernels of the best instruction set that this CPU
+ * has. */
 #include <stddef.h>
 
 #include "lane_mem.h"
@@ -49,7 +50,7 @@ bool host_isa_supported(enum host_isa isa)
 
 enum host_isa host_isa(void)
 {
-    static _Atomic enum host_isa best; /* every matrix instruction and LDS access reads it */
+    static _Atomic enum host_isa best; /* read at every matrix instruction and LDS access */
 
     if (chosen != HOST_BEST)
         return chosen;

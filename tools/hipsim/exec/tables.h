@@ -8,25 +8,25 @@
 /* Instruction sets of the host for which the lane kernels are compiled. */
 enum host_isa { HOST_BEST, HOST_PLAIN, HOST_AVX2, HOST_AVX512 };
 
-/* True if this CPU can run the kernels of `isa`. */
+/* True if this CPU can execute the kernels of `isa`. */
 bool host_isa_supported(enum host_isa isa);
 
 /*
- * Makes all later decoding use the kernels of `isa`, which this CPU must support. For tests and
+ * Selects the kernels of `isa`, which this CPU must support, for all later decoding. For tests and
  * benchmarks; call it before the process's first row_find() or code_create().
  */
 void host_isa_force(enum host_isa isa);
 
-/* Returns the host instruction set whose kernels later decoding uses. */
+/* Returns the host instruction set whose kernels decoding selects. */
 enum host_isa host_isa(void);
 
 /*
- * Returns all tables of op rows. A table ends with a row whose name is NULL, the list with NULL.
- * Files of lane kernels are compiled once per host instruction set; the list has the best variant
- * for this CPU.
+ * Returns the list of all tables of op rows. A table ends with a row whose name is NULL, and the
+ * list with NULL. Files of lane kernels are compiled once per host instruction set; the list has
+ * the variants of host_isa().
  */
 const struct op_row *const *exec_tables(void);
-/* Executes straight-line code with the lane kernels for host_isa(). */
+/* Executes `n` instructions of straight-line code with the lane kernels of host_isa(). */
 void exec_straight(struct wave *w, const struct inst *const *in, unsigned n);
 
 extern const struct row_alias exec_aliases[];

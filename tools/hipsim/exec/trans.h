@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exp2, log2, sin and cos in double. They have no branches, so that lane loops vectorise, and no
- * fused operations, so that every host computes the same bits. Relative error below 2^-48.
+ * exp2, log2, sin and cos in double, with a relative error below 2^-48. They have no branches, so
+ * that lane loops vectorise, and no fused operations, so that every host computes the same bits.
  */
 #ifndef HIPSIM_TRANS_H
 #define HIPSIM_TRANS_H
 
 #include "lanes.h"
 
-/* Rounds to the nearest integer, ties to even. |a| >= 2^51 is returned as it is: a is a widened
- * binary32 value, so an integer. */
+/* Returns a rounded to the nearest integer, ties to even. |a| >= 2^51 is returned unchanged: a is a
+ * widened binary32 value, thus already an integer. */
 static inline double nearest(double a)
 {
     const double magic = 0x1.8p52, r = (a + magic) - magic;
@@ -34,7 +34,7 @@ static inline double exp2_fraction(double f)
     return p * t + 1.0;
 }
 
-/* Returns 2^x; overflows to infinity, and to zero far below f32's smallest subnormal. */
+/* Returns 2^x. Overflow gives infinity; far below f32's least subnormal the result is zero. */
 static inline double exp2_wide(double x)
 {
     double c = x > 1000.0 ? 1000.0 : x;
@@ -42,13 +42,13 @@ static inline double exp2_wide(double x)
     c = c == c ? c : 0.0;
     double n = nearest(c);
     double p = exp2_fraction(c - n);
-    /* n + magic has n in its low mantissa bits. */
+    /* The low mantissa bits of n + magic are n. */
     uint64_t exponent = (f64_bits(n + 0x1.8p52) & 0xfff) << 52;
     double r = as_f64(f64_bits(p) + exponent);
     return x < INFINITY ? r : x; /* NaN or infinity, which no mode changes to the largest f16 */
 }
 
-/* Returns log2 x; zero gives -inf, negative numbers NaN. x is an f32 or an f16 widened. */
+/* Returns log2 x, where x is a widened f32 or f16. Zero gives -inf, negative numbers NaN. */
 static inline double log2_wide(double x)
 {
     uint64_t u = f64_bits(x);
@@ -74,8 +74,7 @@ static inline double log2_wide(double x)
     return x < 0 || x != x ? NAN : r;
 }
 
-/* Returns sin(2 pi r) for |r| <= 0.25. The ends are exact, for halves that MODE rounds towards
- * zero. */
+/* Returns sin(2 pi r) for |r| <= 0.25. Exact at +-0.25, for halves that MODE rounds toward zero. */
 static inline double sin_quarter(double r)
 {
     double t = r * 0x1.921fb54442d18p+2; /* 2 pi */
@@ -92,7 +91,7 @@ static inline double sin_quarter(double r)
     return fabs(r) == 0.25 ? copysign(1.0, r) : p * z * t + t;
 }
 
-/* Returns r with |r| <= 0.25 and sin(2 pi r) = sin(2 pi x). */
+/* Returns an r with |r| <= 0.25 and sin(2 pi r) = sin(2 pi x). */
 static inline double fold_turns(double x)
 {
     double r = x - nearest(x);
@@ -101,8 +100,8 @@ static inline double fold_turns(double x)
 }
 
 /*
- * Return sin(2 pi x) and cos(2 pi x), for V_SIN and V_COS. x has any magnitude; infinities yield
- * NaN (CDNA4 ISA, V_SIN_F32).
+ * Return sin(2 pi x) and cos(2 pi x), for V_SIN and V_COS. x may have any magnitude; infinities
+ * yield NaN (CDNA4 ISA, V_SIN_F32).
  */
 static inline double sin_turns(double x)
 {
@@ -118,8 +117,9 @@ static inline double cos_turns(double x)
 }
 
 /*
- * Shorter forms for results that are rounded to binary32. Their relative errors are below 2^-43,
- * whether the host fuses their operations or not. The polynomials interpolate at Chebyshev points.
+ * Shorter polynomials, for results that are rounded to binary32. Their relative errors are below
+ * 2^-43, whether the host fuses multiplications and additions or not. The polynomials interpolate
+ * at Chebyshev points.
  */
 #ifdef __FMA__
 #    define FUSED(a, b, c) fma(a, b, c)
@@ -127,7 +127,7 @@ static inline double cos_turns(double x)
 #    define FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Nonzero if y may round wrongly to binary32: it is within 2^12 units of its last place of the
+/* Nonzero if rounding y to binary32 may be wrong: y is within 2^12 units of its last place of the
  * middle of two neighbours. Not for subnormal results. */
 static inline uint32_t next_to_middle(double y)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * VOPC: compares of every type in every relation, their v_cmpx forms, which also write EXEC, and
- * v_cmp_class (CDNA3 ISA, VOPC section). A kernel's result is 0 or ~0 per lane.
+ * v_cmp_class (CDNA3 ISA, VOPC section). A kernel's result is 0 or ~0 in each lane.
  */
 #include "lanes.h"
 
@@ -25,12 +25,12 @@
 #define GETF32(s) as_f32(s[i])
 #define GETF64(s) as_f64(row64(s, i))
 
-/* Relations of the integers: F LT EQ LE GT NE GE T. */
+/* Relations of integers: always false, <, =, <=, >, !=, >=, always true. */
 #define INT_RELATIONS(R, ty) \
     R(f, ty, false) R(lt, ty, a < b) R(eq, ty, a == b) R(le, ty, a <= b) \
     R(gt, ty, a > b) R(ne, ty, a != b) R(ge, ty, a >= b) R(t, ty, true)
 
-/* Relations of the floats; the n.. forms are true for unordered operands. */
+/* Relations of floats; those whose names begin with n, and u, are true if an operand is NaN. */
 #define FLOAT_RELATIONS(R, ty) \
     R(f, ty, false) R(lt, ty, a < b) R(eq, ty, a == b) R(le, ty, a <= b) \
     R(gt, ty, a > b) R(lg, ty, a < b || a > b) R(ge, ty, a >= b) R(o, ty, a == a && b == b) \
@@ -57,8 +57,8 @@
 ALL_COMPARES(KERNEL)
 
 /*
- * V_CMP_CLASS: bits of S1 for signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0,
- * +subnormal, +normal, +inf.
+ * V_CMP_CLASS: returns the bit of S1 that tests for a number's class. From bit 0 on: signalling
+ * NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, +subnormal, +normal, +inf.
  */
 static inline uint32_t class_bit(bool negative, bool nan, bool quiet, bool inf, bool zero, bool sub)
 {

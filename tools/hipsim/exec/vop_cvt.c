@@ -32,7 +32,7 @@ static inline uint32_t to_u32(double a)
     return (uint32_t)(int64_t)c;
 }
 
-/* Converts to a small range: truncates and saturates. */
+/* Converts to an integer in [low, high]: truncates and saturates. */
 static inline uint32_t to_range(double a, int low, int high)
 {
     double c = a == a ? a : 0.0;
@@ -41,7 +41,7 @@ static inline uint32_t to_range(double a, int low, int high)
 }
 
 
-/* Converts to 0 .. 255, rounded by the host's mode. */
+/* Converts to 0 .. 255, rounded by the host's rounding mode and saturated. */
 static inline uint32_t rounded_u8(double a)
 {
     double c = a > 0.0 ? a : 0.0;
@@ -49,7 +49,7 @@ static inline uint32_t rounded_u8(double a)
     return (uint32_t)(int32_t)((c + 0x1.8p52) - 0x1.8p52);
 }
 
-/* Converts [-1, 1] to signed, [0, 1] to unsigned 16 bits, rounded to nearest even. */
+/* Convert [-1, 1] to signed, and [0, 1] to unsigned 16-bit numbers, rounded to nearest even. */
 static inline uint32_t to_snorm(double a)
 {
     double c = a == a ? a : 0.0;
@@ -86,7 +86,7 @@ CVT(u32_f32, d[i] = to_u32((double)A32))
 CVT(f64_i32, set_row64(d, i, f64_bits((double)(int32_t)s0[i])))
 CVT(f64_u32, set_row64(d, i, f64_bits((double)s0[i])))
 CVT(f32_i32, d[i] = f32_bits((float)(int32_t)s0[i]))
-/* Two exact halves: only the last addition rounds. */
+/* Two halves that are exact: only their addition rounds. */
 CVT(f32_u32, d[i] = f32_bits((float)(int32_t)(s0[i] >> 16) * 65536.0f
                              + (float)(int32_t)(s0[i] & 0xffff)))
 CVT(f32_f64, d[i] = f32_bits((float)A64))
@@ -94,10 +94,10 @@ CVT(f64_f32, uint32_t u = s0[i]; uint64_t q = f64_bits((double)as_f32(u));
     set_row64(d, i, nan32(u) ? q | QUIET64 : q))
 CVT(f16_f32, d[i] = f32_to_f16(A32, mode))
 CVT(f32_f16, d[i] = f16_widened(s0[i] & 0xffff, quiet32(x)))
-/* The sum is exact; MODE's rounding is ignored (CDNA4 ISA, V_CVT_RPI_I32_F32). */
+/* The sum is exact; MODE's rounding has no effect (CDNA4 ISA, V_CVT_RPI_I32_F32). */
 CVT(rpi, d[i] = to_i32(floor((double)A32 + 0.5)))
 CVT(flr, d[i] = to_i32((double)floorf(A32)))
-/* Sixteenths from -0.5: 0 .. 7 are 0 .. 0.4375, 8 .. 15 are -0.5 .. -0.0625. */
+/* Multiples of 1/16: codes 0 .. 7 are 0 .. 0.4375, codes 8 .. 15 are -0.5 .. -0.0625. */
 CVT(off_f32_i4, d[i] = f32_bits((float)((int32_t)(s0[i] << 28) >> 28) * 0.0625f))
 CVT(ubyte0, d[i] = f32_bits((float)(int32_t)(s0[i] & 0xff)))
 CVT(ubyte1, d[i] = f32_bits((float)(int32_t)(s0[i] >> 8 & 0xff)))
@@ -132,7 +132,8 @@ CVT(pk_u8, uint32_t at = 8 * (s1[i] & 3);
 CVT(pk_bf16, d[i] = f32_to_bf16(A32) | f32_to_bf16(B32) << 16)
 CVT(f32_bf16, d[i] = s0[i] << 16)
 
-/* Rounds stochastically to 16 bits, overflow to `over`; op_sel selects the half. */
+/* Rounds f32 bits `u` stochastically to 16 bits, with `mbits` bits of mantissa and exponent bias
+ * `bias`. An infinity becomes `inf`, and an overflow `over`. */
 static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits, int bias,
                                     uint32_t inf, uint32_t over)
 {
@@ -145,7 +146,7 @@ static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits,
 CVT(sr_f16, d[i] = stochastic16(s0[i], s1[i], 10, 15, 0x7c00, saturate ? 0x7bff : 0x7c00))
 CVT(sr_bf16, d[i] = stochastic16(s0[i], s1[i], 7, 127, 0x7f80, 0x7f80))
 
-/* fp8 and bf8: FNUZ on gfx942, OCP on gfx950. */
+/* Kernels of fp8 and bf8, whose formats are FNUZ on gfx942 and OCP on gfx950. */
 #define FP8_KERNELS(suffix, fp8, bf8) \
     CVT(f32_fp8_##suffix, d[i] = f32_bits(narrow_decode(&fp8, s0[i] & 0xff))) \
     CVT(f32_bf8_##suffix, d[i] = f32_bits(narrow_decode(&bf8, s0[i] & 0xff))) \

@@ -4,7 +4,7 @@
 
 static inline float rint_even32(float a)
 {
-    /* Adding and subtracting 2^23 rounds to an integer; larger values are integers. */
+    /* Adding and subtracting 2^23 rounds to an integer; numbers above it are integers already. */
     float magic = copysignf(0x1p23f, a);
     float sum = a + magic;
     float r = copysignf(sum - magic, a);
@@ -19,11 +19,11 @@ static inline double rint_even64(double a)
     return fabs(a) < 0x1p52 ? r : a;
 }
 
-/* Returns S0 - floor(S0), kept below 1: a tiny negative value plus 1 would round up to 1. */
+/* Returns S0 - floor(S0), kept below 1: the sum of a tiny negative number and 1 rounds to 1. */
 static inline float fract32(float a)
 {
     float r = a - floorf(a);
-    r = r == 0 ? 0.0f : r; /* not -0, in any rounding mode */
+    r = r == 0 ? 0.0f : r; /* +0 in any rounding mode */
     return r >= 1.0f ? 0x1.fffffep-1f : r;
 }
 
@@ -35,8 +35,8 @@ static inline double fract64(double a)
 }
 
 /*
- * V_MED3_F32: with a NaN it is V_MIN3. Otherwise it is the larger of the two sources that are not
- * the maximum.
+ * V_MED3_F32: returns the median, which is the larger of the two sources that are not the maximum.
+ * With a NaN it returns the minimum, as V_MIN3 does.
  */
 static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c, bool ieee)
 {
@@ -48,7 +48,7 @@ static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c, bool ieee)
     return nan32(a) | nan32(b) | nan32(c) ? min3 : r;
 }
 
-/* IEEE 754-2019 minimum, maximum: a NaN wins and becomes quiet. */
+/* IEEE 754-2019 minimum, with `max` maximum: a NaN wins and becomes quiet. */
 static inline uint32_t minimum32(uint32_t a, uint32_t b, bool max)
 {
     uint32_t r = (order32(a) < order32(b)) != max ? a : b;
@@ -56,14 +56,14 @@ static inline uint32_t minimum32(uint32_t a, uint32_t b, bool max)
     return nan32(a) ? a | QUIET32 : r;
 }
 
-/* Returns the mantissa in [0.5, 1); the next function returns its exponent. Zero has exponent
+/* Return the mantissa, in [0.5, 1), and the exponent of an f32 with bits u. Zero has exponent
  * zero. */
 static inline uint32_t frexp_mant32(uint32_t u)
 {
     uint32_t mag = u & 0x7fffffff, sign = u & 0x80000000;
     if (mag == 0 || mag >= 0x7f800000)
         return nan32(u) ? u | QUIET32 : u;
-    if (mag < 0x800000) /* normalise */
+    if (mag < 0x800000) /* subnormal: moved to the position of a normal number's mantissa */
         mag <<= __builtin_clz(mag) - 8;
     return sign | 0x3f000000 | (mag & 0x7fffff);
 }
@@ -101,7 +101,7 @@ static inline int clamp_exponent(int32_t e, int limit)
     return e < -limit ? -limit : e > limit ? limit : e;
 }
 
-/* Returns S0 * 2 ** S1: exact in double, then rounded by the host's mode. */
+/* Returns S0 * 2^S1: exact in double, then rounded by the host's rounding mode. */
 static inline uint32_t ldexp32(uint32_t u, int32_t e)
 {
     const int c = clamp_exponent(e, 600);
@@ -114,7 +114,8 @@ static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
     (void)w;
     if (nan64(u))
         return u | QUIET64;
-    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200))); /* libm rounds by the host's mode */
+    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200))); /* libm rounds by the host's
+                                                                   rounding mode */
 }
 
 static inline int exponent32(uint32_t u)
@@ -128,16 +129,16 @@ static inline int exponent64(uint64_t u)
 }
 
 /*
- * V_DIV_FIXUP: a is the quotient, b the denominator, c the numerator. A NaN quotient of two numbers
- * comes from an intermediate overflow: tools/hipsim/docs/hipsim.md, "Division".
+ * V_DIV_FIXUP: a is the quotient, b the denominator, c the numerator. A quotient of two numbers
+ * that is NaN comes from an intermediate overflow: tools/hipsim/docs/hipsim.md, "Division".
  */
 static inline uint32_t div_fixup32(uint32_t a, uint32_t b, uint32_t c)
 {
     uint32_t sign = (b ^ c) & 0x80000000, mb = b & 0x7fffffff, mc = c & 0x7fffffff;
     const uint32_t inf = 0x7f800000;
     uint32_t r = sign | (nan32(a) ? inf : a & 0x7fffffff);
-    r = exponent32(b) == 255 ? sign | inf : r; /* overflow */
-    r = exponent32(c) - exponent32(b) < -150 ? sign : r; /* underflow */
+    r = exponent32(b) == 255 ? sign | inf : r; /* the quotient overflows */
+    r = exponent32(c) - exponent32(b) < -150 ? sign : r; /* the quotient underflows */
     r = mb == inf || mc == 0 ? sign : r;
     r = mb == 0 || mc == inf ? sign | inf : r;
     r = (mb == inf && mc == inf) || (mb == 0 && mc == 0) ? 0xffc00000 : r;
@@ -159,7 +160,7 @@ static inline uint64_t div_fixup64(uint64_t a, uint64_t b, uint64_t c)
     return nan64(c) ? c | QUIET64 : r;
 }
 
-/* Cube-map face selection: z wins ties over y, y over x. */
+/* True if z selects the face of a cube map: z wins ties with y, and y wins ties with x. */
 static inline bool z_major(float x, float y, float z)
 {
     return fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y);
@@ -197,7 +198,8 @@ static inline float cube_ma(float x, float y, float z)
     return fabsf(y) >= fabsf(x) ? y * 2.0f : x * 2.0f;
 }
 
-/* The fraction of 2/pi, 1201 bits, most significant first; the last dword's low bits are unused. */
+/* 1201 bits of 2/pi after the point, most significant first; the last dword's low bits are
+ * unused. */
 static const uint32_t two_over_pi[38] = {
     0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab, 0xdebbc561,
     0xb7246e3a, 0x424dd2e0, 0x06492eea, 0x09d1921c, 0xfe1deb1c, 0xb129a73e, 0xe88235f5, 0x2ebb4484,
@@ -206,7 +208,7 @@ static const uint32_t two_over_pi[38] = {
     0x3d0739f7, 0x8a5292ea, 0x6bfb5fb1, 0x1f8d5d08, 0x56033046, 0xfc7b6bab,
 };
 
-/* V_TRIG_PREOP_F64: 53 bits of 2/pi from bit `shift` on, scaled to their position. */
+/* V_TRIG_PREOP_F64: returns 53 bits of 2/pi from bit `shift` on, scaled to their position. */
 static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 {
     int e = exponent64(a);
@@ -228,8 +230,8 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         (void)s0, (void)s1, (void)s2;
 
-/* Defines an f32 kernel. If a result is a NaN, which is rare, fix_nan32() chooses the operand whose
- * NaN it is. */
+/* Defines an f32 kernel. NaN results are rare; fix_nan32() then selects the operand whose NaN is
+ * the result. */
 #define F32_KERNEL(op, n, load, expr) \
     HEAD(op) \
         uint32_t nan = 0; \
@@ -274,7 +276,7 @@ static inline int32_t pick(int32_t a, int32_t b, bool max)
     return (a < b) != max ? a : b;
 }
 
-/* Minimum and maximum are frequent and NaNs rare: without NaNs, an integer comparison suffices. */
+/* Defines a minimum or maximum. If no source is NaN, as usual, an integer comparison suffices. */
 #define ORDER_KERNEL(op, max, load, any, ordered, general) \
     HEAD(op) \
         const bool ieee = ieee_mode(x); \
@@ -360,7 +362,7 @@ static inline int32_t pick(int32_t a, int32_t b, bool max)
 #define E3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F64, T_F64, T_F64, T_F64)
 #define L2(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
 #define L64(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, ROW_ROUNDS, t, t0, t1)
-/* gfx1250's v_fma_f64 with a constant of 64 bits. */
+/* Row of gfx1250's v_fma_f64 with a literal of 64 bits as source `at`. */
 #define FUSED64(n, at) \
     {.name = n, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_v_fma_f64, .arg = at, \
      .flags = ROW_VALU | ROW_ROUNDS | ROW_LITERAL_K, .dst = T_F64, .src = {T_F64, T_F64, T_F64}, \

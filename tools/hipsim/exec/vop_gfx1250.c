@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector operations that only gfx1250 has (CDNA5 ISA, VOP1, VOP2, VOP3 and VOP3P sections). Minimum
- * and maximum "num" favour a number over any NaN; the others favour a NaN. bf16 arithmetic keeps
- * denormals and rounds to nearest whatever MODE says.
+ * Vector operations that only gfx1250 has (CDNA5 ISA, VOP1, VOP2, VOP3 and VOP3P sections).
+ * Operations "minimum_num" and "maximum_num" prefer a number to any NaN; "minimum" and "maximum"
+ * prefer a NaN. bf16 arithmetic keeps denormals and rounds to nearest in any MODE.
  */
 #include "lanes.h"
 #include "narrow.h"
@@ -23,7 +23,8 @@
 
 /* -- fp8 and bf8 ------------------------------------------------------------------------------- */
 
-/* Returns the byte that OP_SEL names: the high half by bit 0, the high byte of a half by bit 1. */
+/* Returns the number of the byte that OP_SEL selects: bit 0 selects the high half, bit 1 the high
+ * byte of a half. */
 static inline unsigned selected_byte(const struct lanes *x)
 {
     return (x->in->op_sel & 1) * 2 + (x->in->op_sel >> 1 & 1);
@@ -64,7 +65,8 @@ static inline uint32_t ieee32(uint32_t a, uint32_t b, bool max)
     return snan32(a) ? a | QUIET32 : r;
 }
 
-/* V_MED3_NUM: with a NaN it is the minimum, else the larger of the two that are not the maximum. */
+/* V_MED3_NUM: returns the larger of the two sources that are not the maximum; with a NaN the
+ * minimum. */
 static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c)
 {
     const float max = as_f32(num32(num32(a, b, true), c, true));
@@ -95,8 +97,8 @@ static inline uint64_t ieee64(uint64_t a, uint64_t b, bool max)
     return snan64(a) ? a | QUIET64 : r;
 }
 
-/* Returns the minimum or maximum "num" of two 16-bit floats, whose infinity is `inf`. In the upper
- * half of a dword they have the order of f32. */
+/* Returns the minimum_num, with `max` maximum_num, of two 16-bit floats whose format has infinity
+ * `inf`. In the upper half of a dword they have the order of f32. */
 static inline uint32_t num16(uint32_t a, uint32_t b, bool max, uint32_t inf)
 {
     const bool na = (a & 0x7fff) > inf, nb = (b & 0x7fff) > inf;
@@ -167,7 +169,8 @@ KERNEL(minimummaximum_f16, d[i] = ieee16(ieee16(HA, HB, false), HC, true))
 
 /* -- packed ------------------------------------------------------------------------------------ */
 
-/* Applies an expression of the halves a, b, c to both halves; it has 16 bits. */
+/* Defines a packed operation: applies expression e, of 16 bits, to the low and the high halves a,
+ * b, c. */
 #define PACKED(op, t, e)                                                                      \
     KERNEL(                                                                                   \
         op, uint32_t half[2]; const uint32_t *third = s2 ? s2 : s1;                           \
@@ -187,15 +190,16 @@ static inline int32_t clamped(int32_t v, int32_t low, int32_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-/* Returns v, or 0 if the clamp bit is set and v is negative. */
+/* Returns v, or 0 if `clamp` and v is negative. */
 static inline int32_t relu(int32_t v, bool clamp) { return clamp && v < 0 ? 0 : v; }
 
-/* Rounds a double that is exact, or odd if inexact, to bf16. */
+/* Returns r as bf16 bits, rounded to nearest. r is exact, or has an odd last bit if it is
+ * inexact. */
 static inline uint32_t f64_to_bf16(double r)
 {
     float f = (float)r;
     uint32_t u = f32_bits(f);
-    if ((double)f != r && f == f) { /* to f32 with an odd last bit: the next rounding is right */
+    if ((double)f != r && f == f) { /* as f32 with an odd last bit, which the next rounding needs */
         u -= fabs((double)f) > fabs(r) ? 1 : 0;
         u |= 1;
     }
@@ -230,7 +234,8 @@ PACKED(pk_add_max_i16, int16_t, relu(larger(clamped(a + b, INT16_MIN, INT16_MAX)
 PACKED(pk_add_min_u16, uint16_t, smaller(clamped(a + b, 0, UINT16_MAX), c))
 PACKED(pk_add_max_u16, uint16_t, larger(clamped(a + b, 0, UINT16_MAX), c))
 
-/* V_DOT4_I32_IU8, V_DOT8_I32_IU4: NEG says which factors are signed. */
+/* V_DOT4_I32_IU8, V_DOT8_I32_IU4: returns the dot product of elements of `width` bits. Bits of
+ * `is_signed` (NEG) say which source is signed. */
 static inline int64_t dot_iu(uint32_t a, uint32_t b, unsigned width, unsigned is_signed)
 {
     int64_t sum = 0;
@@ -311,14 +316,14 @@ KERNEL(cvt_pk_i16_f32, const float a = as_f32(A), b = as_f32(B);
 KERNEL(cvt_pk_u16_f32, const float a = as_f32(A), b = as_f32(B);
        d[i] = (uint32_t)(a > 0 ? fminf(a, 65535.0f) : 0.0f);
        d[i] |= (uint32_t)(b > 0 ? fminf(b, 65535.0f) : 0.0f) << 16)
-/* V_BITOP2, in pairs only: the truth table with a third source of zero. */
+/* V_BITOP2, which occurs only in VOPD: V_BITOP3 with a third source of zero. */
 KERNEL(bitop2_b32, const uint32_t t = x->in->bitop3; const uint32_t a = A; const uint32_t b = B;
        d[i] = (t & 1 ? ~a & ~b : 0) | (t & 4 ? ~a & b : 0) | (t & 16 ? a & ~b : 0) |
               (t & 64 ? a & b : 0))
 
 /* -- transcendentals --------------------------------------------------------------------------- */
 
-/* Returns tanh x to about 2^-40; below 2^-10 it is x (CDNA5 ISA, V_TANH_F32). */
+/* Returns tanh x with an error of about 2^-40; below 2^-10 it is x (CDNA5 ISA, V_TANH_F32). */
 static inline double tanh_of(double x)
 {
     const double m = fabs(x), t = exp2_wide(m * 0x1.71547652b82fep+1); /* 2 log2 e */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * f16 arithmetic in single precision; vop_half.def has the operations. Products of halves are exact
- * in single precision, and sums are rounded to odd. The final rounding, in any mode, is then the
- * only one.
+ * in single precision, and sums are rounded to odd. Only the final rounding, in any mode, therefore
+ * changes a result.
  */
 #include "lanes.h"
 
@@ -92,14 +92,15 @@ static inline float through_f16(float a, enum rounding mode)
     return f16_to_f32(f32_to_f16(a, mode));
 }
 
-/* Corrects the sign of a zero sum: addends of unlike signs give -0 when rounding down (IEEE 754,
- * 6.3). */
+/* Returns `sum` with the sign of a zero corrected: addends a and b of unlike signs give -0 if the
+ * mode rounds down (IEEE 754, 6.3). */
 static inline float signed_zero(float sum, float a, float b, enum rounding mode)
 {
     return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0f : sum;
 }
 
-/* Adds halves. For round to nearest, 24 bits suffice to make double rounding harmless. */
+/* Returns a + b for halves. For rounding to nearest, 24 bits suffice to make the second rounding
+ * right. */
 static inline float sum16(float a, float b, enum rounding mode)
 {
     return signed_zero(mode == ROUND_NEAREST ? a + b : add_to_odd32(a, b), a, b, mode);
@@ -115,7 +116,7 @@ static inline float flushed16(float a)
     return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
 }
 
-/* Computes a * b + c with two roundings, for V_MAD_F16 and related instructions. These always flush
+/* Returns a * b + c with two roundings, for V_MAD_F16 and related instructions. These always flush
  * denormals (LLVM, SITargetLowering::isFMADLegal()). */
 static inline float unfused(float a, float b, float c, enum rounding mode)
 {
@@ -133,17 +134,18 @@ static inline float fract16(float a)
 {
     float r = a - floorf(a);
     r = r == 0 ? 0.0f : r;
-    return r > 0x1.ffcp-1f ? 0x1.ffcp-1f : r; /* stays below 1 when rounded */
+    return r > 0x1.ffcp-1f ? 0x1.ffcp-1f : r; /* less than 1 also after rounding */
 }
 
-/* Scales by 2^e, exactly: the smallest half is 2^-24. */
+/* Returns a * 2^e, exactly: the least half is 2^-24. */
 static inline float scale_f16(float a, int e)
 {
     e = e < -100 ? -100 : e > 100 ? 100 : e;
     return a * as_f32((uint32_t)(127 + e) << 23);
 }
 
-/* Returns the NaN of a half operation, by the rules of fix_nan32(). `product` is a * b. */
+/* Returns r, or if it is NaN the NaN of a half operation by the rules of fix_nan32(). `product` is
+ * a * b; `quiet` has the bit that makes a NaN quiet. */
 static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c, float product,
                                   uint32_t quiet)
 {
@@ -153,7 +155,7 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
     return nan16(r) ? n : r;
 }
 
-/* Selects the NaN results in both halves of a row. */
+/* Replaces the NaN results in both halves of a row, as fix_nan32() does. */
 static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 {
     const uint32_t quiet = quiet16(x);
@@ -179,13 +181,14 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
         const uint32_t quiet = quiet16(x); \
         (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee, (void)quiet;
 
-/* Declares a source half; `sh` is its bit position. */
+/* Declares a half of source k, from bit `sh` on, as bits and as float. */
 #define HALF(name, k, sh) \
     uint32_t name##_bits = s##k[i] >> (sh) & 0xffff; \
     float name = f16_to_f32(name##_bits);
 #define RAW(name, k, sh) uint32_t name = s##k[i] >> (sh) & 0xffff;
 
-/* Applies the same expression to both halves of the rows; `keep` masks the halves of the result. */
+/* Defines a kernel that applies expression e to both halves of the rows; `keep` is the mask of
+ * result bits. */
 #define FLOAT_KERNEL(op, n, keep, e) \
     HEAD(op) \
         alignas(64) float f[3][ROW_HALVES], r[ROW_HALVES]; \
@@ -260,7 +263,7 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 #define PH3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
 #define PG2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16)
 #define PG3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_PKF16, T_PKF16, T_PKF16, T_PKF16)
-/* gfx1250's short forms of v_fma_f16. */
+/* Row of gfx1250's v_fma_f16 with a literal as source `at`. */
 #define FUSED(n, fl, at) \
     {.name = n, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_v_fma_f16, .arg = at, \
      .flags = ROW_VALU | (fl), .dst = T_F16, .src = {T_F16, T_F16, T_F16}, .targets = GFX1250},

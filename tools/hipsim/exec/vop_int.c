@@ -18,8 +18,8 @@ static inline uint32_t popcount32(uint32_t v)
     return v * 0x01010101 >> 24;
 }
 
-/* V_FFBH_I32: distance from the top to the first bit that differs from the sign, -1 if there is
- * none. */
+/* V_FFBH_I32: returns the distance from the top to the first bit that differs from the sign; -1 if
+ * none does. */
 static inline uint32_t sign_run(uint32_t v)
 {
     uint32_t u = v ^ (uint32_t)((int32_t)v >> 31);
@@ -88,8 +88,8 @@ static inline uint32_t field_i32(uint32_t v, uint32_t offset, uint32_t width)
 }
 
 /*
- * V_PERM_B32 on { high, low }: selectors 0 .. 7 are bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12
- * zero, larger ones 0xff.
+ * V_PERM_B32: returns four bytes of { high, low }, one for each byte of `select`. Values 0 .. 7
+ * select a byte, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12 zero, larger ones 0xff.
  */
 static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t select)
 {
@@ -106,13 +106,14 @@ static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t selec
     return r;
 }
 
-/* Executes V_PERM_B32 if all selectors are numbers of bytes, 0 to 7, as is usual. False if others
- * occur, or the host has no AVX2. */
+/* Executes V_PERM_B32 if all selectors are 0 to 7, as is usual. False if others occur, or the host
+ * has no AVX2. */
 static inline bool permute_rows(const struct lanes *x)
 {
 #if defined(__AVX2__)
     const __m256i first = _mm256_set_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0, 0x0c0c0c0c,
-                                           0x08080808, 0x04040404, 0); /* byte of each lane */
+                                           0x08080808, 0x04040404, 0); /* number of a lane's first
+                                                                          byte */
     __m256i any = _mm256_setzero_si256();
     for (unsigned i = 0; i < WAVE_LANES; i += 8)
         any = _mm256_or_si256(any, _mm256_loadu_si256((const void *)(x->s[2] + i)));
@@ -125,7 +126,8 @@ static inline bool permute_rows(const struct lanes *x)
         const __m256i at = _mm256_or_si256(_mm256_and_si256(select, _mm256_set1_epi8(3)), first);
         const __m256i result =
             _mm256_blendv_epi8(_mm256_shuffle_epi8(low, at), _mm256_shuffle_epi8(high, at),
-                               _mm256_slli_epi32(select, 5)); /* bit 2 of each byte to its bit 7 */
+                               _mm256_slli_epi32(select, 5)); /* bit 2 of each byte moved to its bit
+                                                                 7 */
         _mm256_storeu_si256((void *)(x->d + i), result);
     }
     return true;
@@ -178,7 +180,7 @@ static inline uint32_t sad_u8(uint32_t a, uint32_t b)
     return sum;
 }
 
-/* V_MSAD_U8: like V_SAD_U8, but ignores bytes that are zero in b. */
+/* V_MSAD_U8: returns a plus V_SAD_U8's sum, without the bytes that are zero in b. */
 static inline uint32_t msad_u8(uint32_t a, uint32_t b)
 {
     uint32_t sum = 0;
@@ -195,14 +197,15 @@ static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c)
     return r;
 }
 
-/* Returns an f16 with a signalling NaN made quiet, as V_PACK_B32_F16 does with its halves: LLVM
- * selects it if they are known to be canonical. */
+/* Returns f16 bits with a signalling NaN made quiet, as V_PACK_B32_F16 does: LLVM selects it for
+ * halves that it knows to be canonical. */
 static inline uint32_t quiet_f16(uint32_t h)
 {
     return (h & 0x7fff) > 0x7c00 ? h | 0x200 : h;
 }
 
-/* V_BITOP3: bit (a << 2 | b << 1 | c) of the table. */
+/* V_BITOP3: each result bit is bit (a << 2 | b << 1 | c) of a truth table. table[k] is bit k in all
+ * bits of a dword. */
 static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t *table)
 {
     return (~a & ~b & ~c & table[0]) | (~a & ~b & c & table[1]) | (~a & b & ~c & table[2])
@@ -210,7 +213,7 @@ static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t
         | (a & b & ~c & table[6]) | (a & b & c & table[7]);
 }
 
-/* Bit k of the table, broadcast to a dword. */
+/* Bit k of the truth table in all bits of a dword. */
 #define SPREAD(k) (0u - (x->in->bitop3 >> (k) & 1u))
 
 #define KERNEL(op, load, expr) \

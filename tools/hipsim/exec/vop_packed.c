@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * VOP3P: packed 16-bit integers, packed f32, mixed-precision fma and dot products, and moves to and
- * from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). The driver has applied op_sel and neg to packed
- * operands; the mix instructions interpret them here.
+ * from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). exec_valu.c applies op_sel and neg to packed
+ * operands; the mix instructions, which encode other things in them, read them here.
  */
 #include <fenv.h>
 
@@ -28,7 +28,7 @@ static inline uint32_t sat16u(int64_t v, bool clamp)
     return (uint32_t)(clamp ? c : v) & 0xffff;
 }
 
-/* Applies one expression to both halves; a, b, c are int64_t of the given 16-bit type. */
+/* Declares a half of each source, from bit `sh` on, as int64_t with the value of 16-bit type t. */
 #define HALVES(t, sh) \
     int64_t a = (t)(s0[i] >> (sh)); \
     int64_t b = (t)(s1[i] >> (sh)); \
@@ -60,7 +60,8 @@ PACK(pk_min_i16, int16_t, (uint32_t)(a < b ? a : b))
 PACK(pk_max_u16, uint16_t, (uint32_t)(a >= b ? a : b))
 PACK(pk_min_u16, uint16_t, (uint32_t)(a < b ? a : b))
 
-/* Packed f32: two rows, each with the scalar operation's NaN selection. */
+/* Defines a packed f32 operation: two rows of results, each with the scalar operation's NaN
+ * selection. */
 #define PK_F32(op, n, expr) \
     HEAD(op) \
         for (unsigned half = 0; half < 2; half++) { \
@@ -84,7 +85,7 @@ PK_F32(pk_fma_f32, 3, fmaf(a, b, c))
 PK_F32(pk_mul_f32, 2, a * b)
 PK_F32(pk_add_f32, 2, a + b)
 
-/* The low result is a dword of S0, the high one of S1; op_sel selects them. */
+/* The low result is a dword of S0, the high result a dword of S1, which op_sel selects. */
 HEAD(pk_mov_b32)
     s0 += x->in->op_sel & 1 ? WAVE_LANES : 0;
     s1 += x->in->op_sel & 2 ? WAVE_LANES : 0;
@@ -100,11 +101,11 @@ HEAD(mov)
 }
 
 /*
- * Mixed-precision fma: a source is an f16 or, as row->arg says, a bf16 if op_sel_hi is set, and
- * op_sel selects its half. neg_hi means abs. A 16-bit result is the result of the f32 fma, rounded
- * again. bf16 keeps denormals.
+ * Mixed-precision fma. A source whose op_sel_hi is set is an f16, or a bf16 if row->arg says so, in
+ * the half that op_sel selects; other sources are f32. neg_hi means abs. A 16-bit result is the
+ * result of the f32 fma, rounded again. bf16 keeps denormals.
  */
-/* Returns a half's value as f32 bits. */
+/* Returns the value of an f16, or with `bf16` of a bf16, as f32 bits. */
 static uint32_t widened(uint32_t half, bool bf16)
 {
     return bf16 ? half << 16 : f32_bits(f16_to_f32(half));
@@ -143,11 +144,13 @@ static void mix(struct lanes *x, uint32_t *d)
 static void k_fma_mix_f32(struct lanes *x)
 {
     mix(x, x->d);
-    if (!(x->w->mode & 0x20)) /* ROW_NO_FLUSH: f16 sources have their own flush bit */
+    if (!(x->w->mode & 0x20)) /* the row is ROW_NO_FLUSH, since f16 sources have a flush bit of
+                                 their own */
         EACH_LANE x->d[i] = x->d[i] & 0x7f800000 ? x->d[i] : x->d[i] & 0x80000000;
 }
 
-/* Clamps and flushes in f16, because the row's result is a merged register. */
+/* Clamps and flushes the low or `high` half of the result as f16; exec_valu.c cannot, since the row
+ * is a merged register. */
 static void mix_half(struct lanes *x, bool high)
 {
     uint32_t r[WAVE_LANES];
@@ -156,7 +159,7 @@ static void mix_half(struct lanes *x, bool high)
     bool flush = !(x->w->mode & 0x80);
     enum rounding mode = round_f16_mode(x->w);
     mix(x, r);
-    fesetround(FE_TONEAREST); /* f32_to_f16() rounds by itself */
+    fesetround(FE_TONEAREST); /* f32_to_f16() needs it and rounds as MODE says */
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         uint32_t h = f32_to_f16(as_f32(r[i]), mode);
         bool nan = (h & 0x7fff) > 0x7c00;
@@ -169,7 +172,8 @@ static void mix_half(struct lanes *x, bool high)
     }
 }
 
-/* Clamps the f32 result and rounds it to bf16, in the low or high half; the other half stays. */
+/* Clamps the f32 result and rounds it to bf16, in the low or `high` half; the other half keeps its
+ * value. */
 static void mix_brain(struct lanes *x, bool high)
 {
     uint32_t r[WAVE_LANES];
@@ -203,8 +207,8 @@ static void k_fma_mixhi_f16(struct lanes *x)
     mix_half(x, true);
 }
 
-/* Dot products: products are exact in f32, sums round in the manual's order. Float dot products
- * round to nearest and flush denormals regardless of MODE (CDNA4 ISA, 6.4). */
+/* Dot products: products are exact in f32, and sums round in the manual's order. Float dot products
+ * round to nearest and flush denormals in any MODE (CDNA4 ISA, 6.4). */
 static inline float half_at(uint32_t u, unsigned shift)
 {
     uint32_t h = u >> shift & 0xffff;

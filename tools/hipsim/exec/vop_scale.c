@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * V_CVT_SCALEF32_*: conversions between f32, f16, bf16 and the narrow formats with a block scale
+ * V_CVT_SCALEF32_*: conversions between f32, f16 or bf16 and the narrow formats with a block scale
  * (CDNA4 ISA, VOP3 section). The scale is the exponent field of an f32 operand, an E8M0 number.
  * Narrowing divides by it, widening multiplies. A scale of 255 is NaN.
  *
- * A row's `lanes` is a struct scale_op; there is one kernel per shape of operands.
+ * op_row.lanes is a struct scale_op; there is one kernel per shape of operands.
  */
 #include <float.h>
 
@@ -19,7 +19,7 @@ struct scale_op {
     bool stochastic;
 };
 
-/* Returns element `e` of an operand of packed wide numbers as f32, which is exact. */
+/* Returns the exact value of element `e` of lane `i` in an operand of packed elements of type t. */
 static inline float wide_get(const uint32_t *rows, unsigned i, unsigned e, enum wide_type t)
 {
     if (t == WIDE_F32)
@@ -40,8 +40,9 @@ static inline void wide_put(uint32_t *rows, unsigned i, unsigned e, enum wide_ty
 }
 
 /*
- * Returns v * 2^(scale - 127), or divides by it, in f32. Rounds only if f32's range is exceeded. A
- * quotient that exceeds it stays finite and overflows in the narrow format.
+ * Returns v * 2^(scale - 127) or, with `divide`, v / 2^(scale - 127), in f32. Rounds only if the
+ * result exceeds f32's range. A quotient that exceeds it stays finite and overflows in the narrow
+ * format.
  */
 static inline float scaled(float v, uint32_t scale, bool divide)
 {
@@ -75,9 +76,9 @@ static void put_bits(uint32_t *d, unsigned at, unsigned width, uint32_t value)
 }
 
 /*
- * Converts two elements to a word (fp8) or byte (fp4) that op_sel selects. f32 sources are S0 and
- * S1, or the pair S0 in the stochastic form; 16-bit ones are the halves of S0. x->s[3] is the old
- * destination.
+ * Converts two elements to the word (fp8) or byte (fp4) that op_sel selects. Sources of f32 are S0
+ * and S1, or in the stochastic form the register pair S0. Sources of 16 bits are the halves of S0.
+ * x->s[3] is the old destination.
  */
 static void k_narrow_pair(struct lanes *x)
 {
@@ -98,7 +99,8 @@ static void k_narrow_pair(struct lanes *x)
     }
 }
 
-/* Converts one element to the byte that op_sel[3:2] selects; S1 has random bits, S2 the scale. */
+/* Converts one element to the byte that op_sel[3:2] selects. S1 has the random bits, S2 the
+ * scale. */
 static void k_narrow_one(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -112,7 +114,7 @@ static void k_narrow_one(struct lanes *x)
     }
 }
 
-/* Converts two elements from a word (fp8, op_sel[0]) or byte (fp4, op_sel[1:0]) of S0. */
+/* Converts two elements from the word (fp8, op_sel[0]) or byte (fp4, op_sel[1:0]) of S0. */
 static void k_widen_pair(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -125,7 +127,8 @@ static void k_widen_pair(struct lanes *x)
     }
 }
 
-/* Converts one element from the byte that op_sel[1:0] selects; an f16 goes to half op_sel[3]. */
+/* Converts one element from the byte that op_sel[1:0] selects; a result of 16 bits is in half
+ * op_sel[3]. */
 static void k_widen_one(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -142,7 +145,7 @@ static void k_widen_one(struct lanes *x)
     }
 }
 
-/* Returns 6-bit element `e` of 192 bits. */
+/* Returns 6-bit element `e` of six dwords. */
 static uint32_t six_get(const uint32_t *words, unsigned e)
 {
     unsigned bit = 6 * e, word = bit / 32, at = bit % 32;
@@ -160,7 +163,8 @@ static void six_put(uint32_t *words, unsigned e, uint32_t code)
         words[word + 1] |= code >> (32 - at);
 }
 
-/* Converts 32 elements to 6 bits each; the 2xpk16 forms interleave S0 and S1. */
+/* Converts 32 elements to 6 bits each. The 2xpk16 forms take elements from S0 and S1
+ * alternately. */
 static void k_narrow_32(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -179,7 +183,8 @@ static void k_narrow_32(struct lanes *x)
     }
 }
 
-/* Reads the whole source before the result is written, since they may overlap. */
+/* Converts 32 elements of 6 bits. Reads the whole source before it writes a result, since they may
+ * overlap. */
 static void k_widen_32(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -193,16 +198,18 @@ static void k_widen_32(struct lanes *x)
 }
 
 /*
- * gfx1250's V_CVT_SCALE_PK* convert 8 elements, or 16 of 6 bits, in each lane (CDNA5 ISA, 7.6.3).
- * Lanes n and n + 16 have elements of one row of a matrix. A lane of the scale's register has four
- * E8M0 numbers for a row. op_sel selects the lane, n or n + 16, and the number (tables 36 and 37).
+ * gfx1250's V_CVT_SCALE_PK* convert 8 elements in each lane, or 16 of 6 bits (CDNA5 ISA, 7.6.3).
+ * Lanes n and n + 16 have elements of one row of a matrix. Each lane of the scale's register has
+ * four E8M0 numbers for one row. op_sel selects the lane, n or n + 16, and the number (tables 36
+ * and 37).
  */
 
-/* Returns the number of elements of a lane. */
+/* Returns the number of elements that a lane converts. */
 static unsigned elements(const struct scale_op *op) { return op->format->bits == 6 ? 16 : 8; }
 
-/* Finds a lane's scale: it is in lane *from of the scale's register, from bit *at on. Elements of 4
- * and 6 bits are 32 in a lane of a matrix, so that lanes 16 to 31 have the next block. */
+/* Sets *from to the lane of the scale's register that has the scale of `lane`, and *at to the
+ * scale's first bit. With elements of 4 and 6 bits, lanes 16 to 31 have the next block of 32
+ * elements, with its own scale. */
 static void find_scale(unsigned op_sel, unsigned bits, unsigned lane, unsigned *from, unsigned *at)
 {
     *from = lane % 16 + 16 * (op_sel & 1);
@@ -210,7 +217,7 @@ static void find_scale(unsigned op_sel, unsigned bits, unsigned lane, unsigned *
                     : 8 * (lane / 16 % 2 + 2 * (op_sel >> 1 & 1));
 }
 
-/* Converts a lane's narrow elements to f32, f16 or bf16, times the scale. */
+/* Converts a lane's narrow elements to f32, f16 or bf16 and multiplies them by the scale. */
 static void k_widen_many(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -230,8 +237,8 @@ static void k_widen_many(struct lanes *x)
     }
 }
 
-/* Converts a lane's wide elements to narrow ones; the scale is an f32. An infinity becomes NaN
- * where overflow saturates (CDNA5 ISA, 7.6.2). */
+/* Converts a lane's wide elements to narrow ones; the scale is an f32. Where overflow saturates, an
+ * infinity becomes NaN (CDNA5 ISA, 7.6.2). */
 static void k_narrow_many(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -270,7 +277,8 @@ FORMAT_OPS(bf6, &bf6_mx)
      .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX950, \
      .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL | (fl)},
 #define KEEP ROW_DST_IS_SRC
-/* Operand types: sources before the scale, then the scale, then the old destination. */
+/* Rows with the types of their operands: sources before the scale, the scale, the old
+ * destination. */
 #define PAIR_ROWS(n) \
     ROW(pk_##n##_f32, narrow_pair, n##_f32, KEEP, T_B32, T_F32, T_F32, T_F32, T_B32) \
     ROW(pk_##n##_f16, narrow_pair, n##_f16, KEEP, T_B32, T_PKF16, T_F32, 0, T_B32) \
@@ -295,7 +303,7 @@ FORMAT_OPS(bf6, &bf6_mx)
     ROW(pk32_f32_##n, widen_32, n##_f32, 0, T_B1024, T_B192, T_F32) \
     ROW(pk32_f16_##n, widen_32, n##_f16, 0, T_B512, T_B192, T_F32) \
     ROW(pk32_bf16_##n, widen_32, n##_bf16, 0, T_B512, T_B192, T_F32)
-/* gfx1250: operand types of the narrow elements, `b`, of f32, `f`, and of 16-bit elements, `h`. */
+/* Rows of gfx1250. Suffix b is the narrow elements' type, f is f32, h is 16-bit elements. */
 #define MANY(op, fn, rec, t, s) \
     {.name = "v_cvt_scale" op, .exec = LOCAL(exec_lanes), .dst = t, .src = {s, T_B32}, \
      .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX1250, \

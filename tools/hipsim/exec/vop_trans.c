@@ -3,7 +3,7 @@
  * Transcendental operations. The manual guarantees 1 ulp and does not specify the bits. Here they
  * are computed in double with an error of about 2^-48 and rounded once to nearest. Results are
  * correctly rounded except for about 1 in 10^6, and the same on every host. As the manual says, the
- * f32 forms except V_SIN and V_COS flush denormal sources and results regardless of MODE.
+ * f32 forms except V_SIN and V_COS flush denormal sources and results in any MODE.
  */
 #include "lanes.h"
 #include "trans.h"
@@ -18,15 +18,16 @@ static inline uint32_t keep32(uint32_t u)
     return u;
 }
 
-/* Returns the NaN of a one-source operation. */
+/* Returns r, or for a NaN the NaN of an operation with one source. `quiet` has the bit that makes a
+ * NaN quiet. */
 static inline uint32_t nan_of(uint32_t source, uint32_t r, uint32_t quiet)
 {
     r = nan32(r) ? DEFAULT_NAN32 : r;
     return nan32(source) ? source | quiet : r;
 }
 
-/* Computes exp2_wide() with all but the polynomial in single precision, where it is exact as well.
- * Subnormal results are flushed, so the mantissa can be rounded before it is scaled. */
+/* Computes exp2_wide() in single precision, where it is exact, apart from the polynomial. Subnormal
+ * results are flushed, so the mantissa can be rounded before it is scaled. */
 static inline uint32_t exp_f32(uint32_t u)
 {
     const float x = as_f32(u), magic = 0x1.8p23f;
@@ -71,9 +72,9 @@ static inline uint32_t cos_f32(uint32_t u)
 }
 
 /*
- * Computes the same with shorter polynomials, accurate to 2^-43. Rounded, the result is the same
- * unless it is near the middle of two numbers. Then *doubt is set, about once in 2^16, and the row
- * is computed again. Subnormal sources count as zero.
+ * Computes exp_f32() with shorter polynomials, accurate to 2^-43. The rounded result is the same
+ * unless it is near the middle of two numbers. Sets *doubt then, about once in 2^16, so that the
+ * row is computed again. Subnormal sources count as zero.
  */
 static inline uint32_t short_exp_f32(uint32_t u, uint32_t *doubt)
 {
@@ -100,8 +101,9 @@ static inline uint32_t short_log_f32(uint32_t u, uint32_t *doubt)
     return (int32_t)(u & 0x7fffffff) < 0x00800000 ? 0xff800000 : r;
 }
 
-/* Computes the sine of u revolutions in double. Sets *doubt to nonzero where the rounding to
- * binary32 may be wrong, and where the result may be subnormal: those are computed elsewhere. */
+/* Returns the sine of u revolutions from a shorter polynomial. Sets *doubt to nonzero if the
+ * rounding to binary32 may be wrong or the result may be subnormal; the caller then computes the
+ * row exactly. */
 static inline uint32_t short_sin_f32(uint32_t u, uint32_t *doubt)
 {
     const double y = short_sin_quarter(fold_turns((double)as_f32(u)));
@@ -166,8 +168,8 @@ TRANS64(rcp_f64, 1.0 / a)
 TRANS64(sqrt_f64, sqrt(a))
 TRANS64(rsq_f64, 1.0 / sqrt(a))
 
-/* f16 operations: the double result is rounded once, to nearest. rocjitsu has measured that MODE's
- * rounding has no effect and that FP16_OVFL applies to the reciprocal of zero. */
+/* Defines an f16 operation: the double result is rounded once, to nearest. rocjitsu has measured
+ * that MODE's rounding has no effect and that FP16_OVFL applies to the reciprocal of zero. */
 #define TRANS16(op, expr) \
     static void k_##op(struct lanes *x) \
     { \
@@ -193,7 +195,7 @@ TRANS16(cos_f16, cos_turns(a))
 
 /* -- gfx1250: a scalar source and result (CDNA5 ISA, V_S_*) ---------------------------------- */
 
-/* Returns source 0 with its modifiers. `sign` is the sign bit of its type. */
+/* Returns source 0 with abs and neg applied. `sign` is the sign bit of its type. */
 static uint32_t scalar_source(const struct wave *w, const struct inst *in, uint32_t sign)
 {
     uint32_t u = (uint32_t)src_scalar(w, &in->src[0]) & (sign | (sign - 1));
@@ -201,7 +203,7 @@ static uint32_t scalar_source(const struct wave *w, const struct inst *in, uint3
     return in->src[0].neg ? u ^ sign : u;
 }
 
-/* Writes a scalar result. It is defined if the source is. */
+/* Writes the scalar result `r`. It is defined if the source is. */
 static void write_scalar(struct wave *w, const struct inst *in, uint32_t r)
 {
     if (in->clamp || in->omod)

@@ -27,14 +27,14 @@ WIDE(mov_b64, set_row64(d, i, row64(s0, i)))
 WIDE(lshlrev_b64, set_row64(d, i, row64(s1, i) << (s0[i] & 63)))
 WIDE(lshrrev_b64, set_row64(d, i, row64(s1, i) >> (s0[i] & 63)))
 WIDE(ashrrev_i64, set_row64(d, i, (uint64_t)((int64_t)row64(s1, i) >> (s0[i] & 63))))
-/* "The design treats unsupported shift counts as a shift of zero": counts above 4. */
+/* "The design treats unsupported shift counts as a shift of zero": 5, 6 and 7. */
 WIDE(lshl_add_u64, uint32_t by = s1[i] & 7;
      set_row64(d, i, (row64(s0, i) << (by > 4 ? 0 : by)) + row64(s2, i)))
 
-/* Returns S1 if the lane's mask bit is set, else S0. */
+/* Returns S1 in lanes whose mask bit (S2) is set, otherwise S0. */
 WIDE(cndmask, d[i] = s2[i] ? s1[i] : s0[i])
 
-/* Additions with a lane mask as carry out (second result) and carry in. */
+/* Additions with a lane mask as carry out (second result), some with a carry in. */
 WIDE(add_co, uint32_t a = s0[i]; uint32_t r = a + s1[i]; uint32_t c = r < a ? ~0u : 0;
      d2[i] = c; d[i] = clamp && c ? ~0u : r)
 WIDE(sub_co, uint32_t a = s0[i]; uint32_t b = s1[i]; uint32_t c = b > a ? ~0u : 0;
@@ -48,14 +48,14 @@ WIDE(subb_co, uint64_t a = s0[i]; uint64_t b = (uint64_t)s1[i] + (s2[i] & 1);
 WIDE(subbrev_co, uint64_t a = s1[i]; uint64_t b = (uint64_t)s0[i] + (s2[i] & 1);
      uint32_t c = b > a ? ~0u : 0; d2[i] = c; d[i] = clamp && c ? 0 : (uint32_t)(a - b))
 
-/* { D1, D0 } = S0 * S1 + S2 in 65 bits. */
+/* { D1, D0 } = S0 * S1 + S2, with bit 64 of the sum as second result. */
 WIDE(mad_u64_u32, uint64_t c = row64(s2, i); uint64_t r = (uint64_t)s0[i] * s1[i] + c;
      d2[i] = r < c ? ~0u : 0; set_row64(d, i, clamp && r < c ? UINT64_MAX : r))
 WIDE(mad_i64_i32, int64_t c = (int64_t)row64(s2, i);
      int64_t p = (int64_t)(int32_t)s0[i] * (int32_t)s1[i];
      uint64_t r = (uint64_t)p + (uint64_t)c;
      bool over = (p < 0) == (c < 0) && ((int64_t)r < 0) != (p < 0);
-     bool sign = over ? p < 0 : (int64_t)r < 0; /* bit 64 of the exact sum */
+     bool sign = over ? p < 0 : (int64_t)r < 0; /* sign of the exact sum, which has 65 bits */
      d2[i] = sign ? ~0u : 0;
      set_row64(d, i, clamp && over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
 
@@ -103,8 +103,8 @@ static void k_mqsad_u32_u8(struct lanes *x)
 
 /*
  * V_DIV_SCALE: a is the operand to scale (numerator or denominator), b the denominator, c the
- * numerator. If only one of them is scaled, VCC makes V_DIV_FMAS scale the quotient back. The
- * manual's "== DENORM" of a quotient is a comparison of exponents: tools/hipsim/docs/hipsim.md,
+ * numerator. If only one of them is scaled, VCC makes V_DIV_FMAS scale the quotient back. Where the
+ * manual has "== DENORM" of a quotient, exponents are compared: tools/hipsim/docs/hipsim.md,
  * "Division".
  */
 static inline int exp32(float f)
@@ -118,13 +118,14 @@ static inline int exp64(double f)
 }
 
 struct div_limits {
-    int far;       /* exponent difference from which the quotient needs scaling, in either
-                    * direction */
+    int far;       /* least difference of exponents, in either direction, with which the quotient
+                      needs scaling */
     int bias;
-    int numerator; /* maximum exponent of a tiny numerator */
+    int numerator; /* largest exponent of a numerator that counts as tiny */
 };
 
-/* Returns the direction in which S0 is scaled: 1 up, -1 down, 0 none. */
+/* Returns how S0 is scaled: 1 up, -1 down, 0 not. Sets *flag if the quotient must be scaled back.
+ * `eb` and `ec` are the exponents of denominator and numerator; `is_b`: S0 is the denominator. */
 static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, uint32_t *flag)
 {
     const bool tiny = ec - eb <= -l->far;
@@ -136,7 +137,7 @@ static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_
     if (eb == 0)
         return 1;
     *flag = tiny ? ~0u : 0;
-    if (eb >= 2 * l->bias - 1) /* the manual's +64 would overflow such a denominator */
+    if (eb >= 2 * l->bias - 1) /* the manual's scaling by 2^64 would overflow such a denominator */
         return tiny && !is_b ? 0 : -1;
     return tiny ? !is_b : ec <= l->numerator;
 }
@@ -180,10 +181,10 @@ static void k_div_scale_f64(struct lanes *x)
 }
 
 /*
- * V_DIV_FMAS: undoes V_DIV_SCALE. The factor is 2^64 (2^128 in double), not the manual's 2^32: up
- * if S2, the scaled quotient, is at least 2, else down. The result is rounded once; otherwise
- * subnormal quotients would not be the nearest numbers. Subnormal sources count regardless of MODE,
- * which is why the types are plain bits.
+ * True if V_DIV_SCALE has scaled any lane's quotient, which V_DIV_FMAS undoes. The factor is 2^64
+ * (2^128 in double), not the manual's 2^32. It scales up if S2, the scaled quotient, is at least 2,
+ * otherwise down. The result is rounded once; otherwise subnormal quotients would not be the
+ * nearest numbers. Subnormal sources count in any MODE, so the types are plain bits.
  */
 static bool any_scaled(const struct lanes *x)
 {
@@ -217,7 +218,7 @@ static void k_div_fmas_f32(struct lanes *x)
     LOCAL(fix_nan32)(x, 3);
 }
 
-/* Returns a * b + c rounded to odd, for a long double wider than double. */
+/* Returns a * b + c rounded to odd, if long double is wider than double. */
 static long double fused_to_odd(double a, double b, double c)
 {
     double product = a * b, rest = fma(a, b, -product);
