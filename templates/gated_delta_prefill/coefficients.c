@@ -21,6 +21,7 @@ struct lengths {
     struct tir_value r, s;
 };
 
+/* Returns the bytes of a strip in LDS: 16 rows of K elements. */
 static int strip_bytes(const struct delta *d) { return DELTA_BLOCK * d->v->head_dim * DELTA_ELEM; }
 
 void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip)
@@ -30,6 +31,7 @@ void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value st
 
 /* ---- Products of strips ---- */
 
+/* Loads a strip from LDS address `at` as a right operand of products over K. */
 static struct tir_value load_right(struct delta *d, struct tir_value at)
 {
     return tir_tile_lds_load(&d->b, at, d->t.right, &d->map.strip);
@@ -62,6 +64,8 @@ static struct tir_value inverse_lengths(struct delta *d, struct tir_value square
     return tir_select(b, tir_cmp_gt(b, sum, none), inverse, none);
 }
 
+/* Returns the factors of the wave's keys and queries from their strips k and q, and stores both
+ * lines to LDS. Without l2_norm the keys' factors are 1. */
 static struct lengths find_lengths(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct tir_builder *b = &d->b;
@@ -87,7 +91,8 @@ static struct tir_value block_index(struct delta *d, struct tir_value j)
     return tir_add(b, tir_shr(b, twice, tir_i32(b, 1)), j);
 }
 
-/* Stores block [wave][j] of N or P to LDS, or to the chunk's record for another launch. */
+/* Stores block [wave][j] of the key products N or the query products P to LDS, or to the chunk's
+ * record for another launch. */
 static void store_block(struct delta *d, enum delta_part part, struct tir_value j,
                         struct tir_value transpose)
 {
@@ -102,13 +107,15 @@ static void store_block(struct delta *d, enum delta_part part, struct tir_value 
     tir_tile_lds_store(b, tir_add(b, region, att_times(b, index, BLOCK_BYTES)), a, &d->map.block);
 }
 
+/* Returns the 16 x 16 tile `a` with each column multiplied by its number in `cols`, 1 x 16. */
 static struct tir_value times_columns(struct delta *d, struct tir_value a, struct tir_value cols)
 {
     return tir_mul(&d->b, a, tir_broadcast(&d->b, cols, d->t.block));
 }
 
-/* Stores this wave's blocks in column j, before the diagonal: of N, negated, and of P. k and q
- * are the transposed products of keys and queries with the keys of block j. */
+/* Stores the wave's blocks left of the diagonal in block column j: of the key products N, negated,
+ * and of the query products P. k and q are the transposed products of the wave's keys and queries
+ * with the keys of block j. */
 static void store_before(struct delta *d, const struct lengths *l, struct tir_value j,
                          struct tir_value k, struct tir_value q)
 {
@@ -117,9 +124,9 @@ static void store_before(struct delta *d, const struct lengths *l, struct tir_va
     store_block(d, DELTA_P, j, times_columns(d, q, l->s));
 }
 
-/* Stores this wave's blocks of M and P on the diagonal. k and q are the transposed products of
- * keys and queries with the block's own keys. Elements of k on and below its diagonal are
- * ignored. */
+/* Stores the wave's blocks on the diagonal: of the inverse M and of the query products P. k and q
+ * are the transposed products of keys and queries with the block's own keys. Elements of k on and
+ * below its diagonal are ignored. */
 static void store_diagonal(struct delta *d, const struct lengths *l, struct tir_value k,
                            struct tir_value q)
 {
@@ -176,6 +183,7 @@ static struct tir_value load_shared(struct delta *d, bool queries, struct tir_va
     return load_right(d, tir_add(b, region, att_times(b, i, strip_bytes(d))));
 }
 
+/* Computes and stores the wave's coefficients where all channels of a head share a decay. */
 static void coefficients_of_head(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -194,7 +202,7 @@ static void coefficients_of_head(struct delta *d)
 
 /* ---- A decay for each channel ---- */
 
-/* This wave's keys and queries as operands. */
+/* Keys and queries of the wave's 16 tokens as operands of matrix products. */
 struct pair {
     struct tir_value k, q;
 };
@@ -210,6 +218,7 @@ static struct tir_value through_scratch(struct delta *d, struct tir_value strip)
     return right;
 }
 
+/* Returns the strips k and q as operands of products, by way of the wave's scratch in LDS. */
 static struct pair operands(struct delta *d, struct tir_value k, struct tir_value q)
 {
     struct pair p;
@@ -218,6 +227,7 @@ static struct pair operands(struct delta *d, struct tir_value k, struct tir_valu
     return p;
 }
 
+/* Returns the wave's keys and queries times 2^exponent (16 x K, f32), as operands of products. */
 static struct pair decayed(struct delta *d, const struct delta_rows *rows,
                            struct tir_value exponent)
 {
@@ -241,6 +251,7 @@ static struct tir_value to_middle(struct delta *d, struct tir_value sums, unsign
     return tir_stack(b, tir_sub(b, middle, upper), tir_sub(b, lower, middle));
 }
 
+/* Computes and stores the wave's blocks left of the diagonal, with a decay for each channel. */
 static void coefficients_before(struct delta *d, const struct delta_rows *rows,
                                 const struct lengths *l)
 {
@@ -258,6 +269,7 @@ static void coefficients_before(struct delta *d, const struct delta_rows *rows,
     tir_end_for(b, &loop, &between, 1);
 }
 
+/* Computes and stores all coefficients of the wave, with a decay for each channel. */
 static void coefficients_of_channels(struct delta *d, const struct delta_rows *rows)
 {
     struct tir_builder *b = &d->b;

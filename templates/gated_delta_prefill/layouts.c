@@ -16,19 +16,23 @@ static const struct tir_waves one_wave;
  * rows of the state are numbered so that it has eight keys side by side: a lane reads as many from
  * LDS at once. The value elements of 32 columns are numbered so that it has two side by side. */
 
+/* Returns layout `l` with its rows numbered so that a lane has eight adjacent keys of the state. */
 static struct tir_layout order_keys(const struct delta *d, const struct tir_layout *l)
 {
     static const uint8_t fours[] = {0, 1, 3, 4, 2, 5, 6}, eights[] = {0, 1, 2, 3, 4, 5, 6};
     return tir_layout_permute_rows(l, tir_lanes(d->m) == 2 * DELTA_BLOCK ? eights : fours);
 }
 
-/* Numbers the value elements that are the rows of a layout. */
+/* Returns layout `l`, whose rows are value elements, with rows numbered so that a lane has two
+ * adjacent ones. */
 static struct tir_layout order_values(const struct delta *d, const struct tir_layout *l)
 {
     static const uint8_t pairs[] = {1, 2, 3, 4, 0}, single[] = {0, 1, 2, 3};
     return tir_layout_permute_rows(l, d->values == 2 * DELTA_BLOCK ? pairs : single);
 }
 
+/* Returns layout `l`, whose columns are value elements, with columns numbered so that a lane has
+ * two adjacent ones. */
 static struct tir_layout order_value_columns(const struct delta *d, const struct tir_layout *l)
 {
     const struct tir_layout transposed = tir_layout_transpose(l),
@@ -38,18 +42,22 @@ static struct tir_layout order_value_columns(const struct delta *d, const struct
 
 /* ---- Types ---- */
 
+/* Returns the type of a tile of rows x cols elements of `dtype` in layout `l`. */
 static struct tir_type tile(struct delta *d, unsigned dtype, unsigned rows, unsigned cols,
                             struct tir_layout l)
 {
     return tir_tile(d->b.f, dtype, rows, cols, &l);
 }
 
+/* Returns the f32 type of one row (axis 0) or one column (axis 1) of type `t`, in the lanes that
+ * hold it there. */
 static struct tir_type slice(struct delta *d, struct tir_type t, int axis)
 {
     return tile(d, TIR_F32, axis ? t.rows : 1, axis ? 1 : t.cols,
                 tir_layout_slice(tir_layout_of(d->b.f, t), axis));
 }
 
+/* Sets the types of strips: as loaded, as f32 keys, and as both operands of products over K. */
 static void choose_strips(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
@@ -67,6 +75,7 @@ static void choose_strips(struct delta *d)
         tile(d, d->dtype, DELTA_BLOCK, key, tir_mma_right(mma, DELTA_BLOCK, &d->keys, one_wave));
 }
 
+/* Sets the types of 16 x 16 blocks, of their rows and columns, and of a number for each token. */
 static void choose_blocks(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->by_block];
@@ -81,6 +90,7 @@ static void choose_blocks(struct delta *d)
         tile(d, d->dtype, DELTA_BLOCK, DELTA_BLOCK, tir_mma_left(mma, DELTA_BLOCK, &k, one_wave));
 }
 
+/* Sets the types of 16 or 32 tokens at the wave's value elements, and of products over tokens. */
 static void choose_values(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_tokens];
@@ -132,6 +142,7 @@ static void choose_wide(struct delta *d)
     d->map.v_block = tir_row_major(DELTA_BLOCK, d->values);
 }
 
+/* Sets the types of the state as result, as operand and transposed, and of its factors. */
 static void choose_state(struct delta *d)
 {
     const struct tir_mma *const mma = &d->m->mma[d->over_keys];
@@ -156,6 +167,7 @@ static void choose_state(struct delta *d)
 
 /* ---- LDS ---- */
 
+/* Sets the address maps of all tiles in LDS. */
 static void choose_maps(struct delta *d)
 {
     const unsigned key = (unsigned)d->v->head_dim;
@@ -176,16 +188,20 @@ static void choose_maps(struct delta *d)
 enum { BLOCK_BYTES = DELTA_BLOCK * DELTA_BLOCK * DELTA_ELEM };
 enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT };
 
+/* Returns the LDS bytes of 64 rows of keys or of queries. */
 static unsigned rows_bytes(const struct att_variant *v)
 {
     return (unsigned)(DELTA_CHUNK * v->head_dim * DELTA_ELEM);
 }
 
+/* Returns the LDS bytes of the blocks' total decays by channel; 0 if a head has one decay. */
 static unsigned totals_bytes(const struct att_variant *v)
 {
     return v->decay == ATT_DECAY_CHANNEL ? (unsigned)(DELTA_BLOCKS * v->head_dim * DELTA_FLOAT) : 0;
 }
 
+/* Returns the LDS bytes of one wave's lines of enum delta_line; by channel betas are the only
+ * line. */
 static unsigned sums_bytes(const struct att_variant *v)
 {
     return (v->decay == ATT_DECAY_CHANNEL ? 1 : DELTA_LINES) * LINE_BYTES;
@@ -202,6 +218,8 @@ static unsigned factors_bytes(const struct att_variant *v)
     return v->decay == ATT_DECAY_HEAD ? 0 : (EARLY + DELTA_WAVES) * rows_bytes(v) / DELTA_BLOCKS;
 }
 
+/* Returns the LDS bytes of the triangles of N and P; 0 in the launch that stores them to
+ * records. */
 static unsigned triangles_bytes(const struct att_variant *v)
 {
     return v->stage == ATT_STAGE_CHUNKS ? 0 : 2 * DELTA_TRIANGLE * BLOCK_BYTES;

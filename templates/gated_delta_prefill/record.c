@@ -15,6 +15,7 @@ enum { LINE_BYTES = DELTA_CHUNK * DELTA_FLOAT, ROWS_BYTES = DELTA_BLOCK * DELTA_
 enum { FOUR = 4 /* tokens of a block that a lane has */, PACK = 2 * FOUR };
 enum { FLOATS = 4 /* of 16 bytes, so that all parts are aligned to these */ };
 
+/* Returns the bytes of a part of a chunk's record; 0 if the variant has no such part. */
 static int part_bytes(const struct att_variant *v, enum delta_part part)
 {
     const bool channels = v->decay == ATT_DECAY_CHANNEL;
@@ -72,7 +73,8 @@ void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n
                    tir_split_blocks(b, a, FOUR));
 }
 
-/* Loads blocks n and n + 1 of N or P, which lie side by side in a record. */
+/* Loads blocks n and n + 1 of the triangle N or P, which are adjacent in a record, to blocks[n] and
+ * blocks[n + 1]. */
 static void load_pair(struct delta *d, enum delta_part part, int n, struct tir_value *blocks)
 {
     struct tir_builder *b = &d->b;

@@ -30,6 +30,7 @@ static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct 
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
 }
 
+/* Returns view_of() for the rows that the sequence has: the chunk's `loaded` ones. */
 static struct tir_view rows_view(struct delta *d, struct att_tensor t, int size,
                                  struct tir_value token, struct tir_value row,
                                  struct tir_value element, int row_bytes)
@@ -66,6 +67,8 @@ static struct tir_value head_element(struct delta *d, struct tir_value head, con
     return tir_mul(&d->b, att_wide(&d->b, head), tir_arg(&d->b, stride, TIR_I64));
 }
 
+/* Loads the gates and betas of the chunk whose first token is `token`: gates by channel for the
+ * wave's rows, else one for each of the 64 tokens. */
 static void load_gates(struct delta *d, struct tir_value token, struct delta_rows *rows)
 {
     const bool given = d->v->gates == ATT_GATES_GIVEN;
@@ -127,6 +130,7 @@ void delta_load_values(struct delta *d, struct delta_rows *rows)
 
 /* ---- Value heads ---- */
 
+/* Returns the value head's number (f32) in the argument array `arg`; 0 if that is NULL. */
 static struct tir_value head_float(struct delta *d, const char *arg)
 {
     struct tir_builder *b = &d->b;
@@ -217,12 +221,14 @@ static struct tir_value sums_of(struct delta *d, struct tir_value x)
     return tir_transpose(b, tir_row_prefix_sum(b, tir_transpose(b, x)));
 }
 
+/* Stores x, a number for each of the 64 tokens, to the wave's line `line` in LDS. */
 static void store_line(struct delta *d, enum delta_line line, struct tir_value x)
 {
     const struct tir_value at = att_plus(&d->b, d->lds.sums, line * DELTA_CHUNK * DELTA_FLOAT);
     tir_tile_lds_store(&d->b, at, x, &d->map.line);
 }
 
+/* Computes the lines of decays from raw gates, one for each token, and sets d->decay. */
 static void gates_of_head(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;
@@ -237,6 +243,7 @@ static void gates_of_head(struct delta *d, struct tir_value raw)
 
 struct tir_value delta_total(struct delta *d) { return delta_last_row(d, d->local); }
 
+/* Computes d->local from raw gates by channel, and stores the total of the wave's block to LDS. */
 static void gates_of_channels(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->b;

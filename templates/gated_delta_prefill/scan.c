@@ -48,12 +48,14 @@ struct rest {
     struct tir_value n[DELTA_TRIANGLE], p[DELTA_TRIANGLE], last[DELTA_BLOCKS];
 };
 
+/* Loads the numbers of the 16 tokens of block i from the LDS line at address `line`. */
 static struct tir_value load_rows(struct delta *d, struct tir_value line, int i)
 {
     return tir_tile_lds_load(&d->b, att_plus(&d->b, line, i * ROWS_BYTES), d->t.value_rows,
                              &d->map.rows);
 }
 
+/* Returns the LDS address (i32) of a line of the wave's numbers. */
 static struct tir_value line_of(struct delta *d, enum delta_line line)
 {
     return att_plus(&d->b, d->lds.sums, line * LINE_BYTES);
@@ -74,6 +76,7 @@ static struct strip load_strip(struct delta *d, int n)
     return s;
 }
 
+/* Loads block n of a triangle at LDS address `region`, as a left operand. */
 static struct tir_value load_block(struct delta *d, struct tir_value region, int n)
 {
     return tir_tile_lds_load(&d->b, att_plus(&d->b, region, n * BLOCK_BYTES), d->t.coefficients,
@@ -88,6 +91,8 @@ static struct tir_value load_transposed(struct delta *d, int half)
                              d->t.transposed, &d->map.transposed);
 }
 
+/* Loads all blocks of N and P from LDS, and with one decay for a head the decays to the chunk's
+ * last token. */
 static void load_rest(struct delta *d, struct rest *r)
 {
     for (int n = 0; n < DELTA_TRIANGLE; n++) {

@@ -25,11 +25,13 @@ static struct att_variant kept(const struct delta *d)
     return v;
 }
 
+/* Returns the bytes of a state in `segments`: K x V floats. */
 static int state_bytes(const struct delta *d)
 {
     return d->v->head_dim * d->v->head_dim_v * DELTA_FLOAT;
 }
 
+/* Returns the bytes of a transition in `segments`: K x K elements of 16 bits. */
 static int transition_bytes(const struct delta *d)
 {
     return d->v->head_dim * d->v->head_dim * DELTA_ELEM;
@@ -46,6 +48,7 @@ static struct tir_value row_at(struct delta *d, struct tir_value row)
     return tir_add(b, tir_arg(b, ARG_SEGMENTS, TIR_I64), tir_mul(b, number, bytes));
 }
 
+/* Loads the wave's part of the state in a row (i32) of `segments`. */
 static struct tir_value load_kept(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
@@ -53,6 +56,7 @@ static struct tir_value load_kept(struct delta *d, struct tir_value row)
     return att_product_state_load(b, &v, row_at(d, row), d->first, tir_bool(b, true), d->t.state);
 }
 
+/* Stores the wave's part of `state` to a row (i32) of `segments`. */
 static void keep(struct delta *d, struct tir_value row, struct tir_value state)
 {
     struct tir_builder *b = &d->b;
@@ -96,6 +100,8 @@ static struct tir_value identity(struct delta *d, struct tir_value first)
     return tir_select(b, tir_cmp_eq(b, tir_row_index(b, t), col), one, zero);
 }
 
+/* Computes and stores the segment's transition A, from columns of the identity. Where `seen` is
+ * true, computes and stores B, the state made of state 0, instead. */
 static void make_followed(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -122,11 +128,13 @@ void delta_make_segment(struct delta *d)
 
 /* ---- Use ---- */
 
-/* A of a segment before the workgroup's, and B of it (`made`). */
+/* The transition A of an earlier segment, and the state B (`made`) that it makes of state 0. */
 struct followed {
     struct tir_value a, made;
 };
 
+/* Loads the transition A of a row (i32) of `segments`, and the state B that the segment makes of
+ * state 0. */
 static struct followed load_followed(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;

@@ -31,6 +31,7 @@ static struct tir_value own_numbers(struct delta *d, struct tir_value line)
     return tir_tile_lds_load(&d->b, delta_own(d, line, ROWS_BYTES), d->t.cols, &d->map.cols);
 }
 
+/* Stores the numbers of the wave's 16 tokens to a line of the chunk's record. */
 static void record_numbers(struct delta *d, enum delta_number line, struct tir_value numbers)
 {
     struct tir_builder *b = &d->b;
@@ -107,6 +108,8 @@ struct scan_rows {
 
 enum { SCAN_ROWS = sizeof(struct scan_rows) / sizeof(struct tir_value) };
 
+/* Returns the number of tiles in struct scan_rows that loads set. By channel the factors of W are
+ * unset. */
 static unsigned scan_count(const struct delta *d)
 {
     return delta_by_channel(d) ? SCAN_ROWS - DELTA_BLOCKS : SCAN_ROWS;
@@ -123,6 +126,7 @@ static void load_strips(struct delta *d, bool queries, struct tir_value *strips)
         strips[i] = tir_tile_load(b, view, tir_i32(b, i * DELTA_BLOCK), d->t.left);
 }
 
+/* Loads the state's decay over the chunk from the record: one number, or K x 1 by channel. */
 static struct tir_value load_fade(struct delta *d)
 {
     struct tir_builder *b = &d->b;
@@ -141,6 +145,7 @@ static void load_keys(struct delta *d, struct scan_rows *r)
     r->fade = load_fade(d);
 }
 
+/* Loads the chunk's blocks of N, and with one decay for a head the factors of W. */
 static void load_triangle(struct delta *d, struct scan_rows *r)
 {
     delta_load_blocks(d, DELTA_N, r->n);
@@ -148,6 +153,7 @@ static void load_triangle(struct delta *d, struct scan_rows *r)
         r->of_w[i] = delta_load_numbers(d, DELTA_OF_W, i);
 }
 
+/* Loads the chunk's keys as columns, in two halves of 32 tokens. */
 static void load_transposed(struct delta *d, struct scan_rows *r)
 {
     for (int half = 0; half < 2; half++)
@@ -162,7 +168,7 @@ static void record_state(struct delta *d, struct tir_value operand)
                    tir_transpose(b, operand));
 }
 
-/* Stores W of block j in the record, for the launch of outputs. */
+/* Stores the updates W of block j's tokens in the record, for the launch of outputs. */
 static void record_w(struct delta *d, int j, struct tir_value w)
 {
     struct tir_builder *b = &d->b;
@@ -171,6 +177,7 @@ static void record_w(struct delta *d, int j, struct tir_value w)
     tir_tile_store(b, view, d->first, tir_transpose(b, w));
 }
 
+/* Returns `state` times its decay over a chunk, `fade`: one number, or K x 1 by channel. */
 static struct tir_value faded(struct delta *d, struct tir_value state, struct tir_value fade)
 {
     struct tir_builder *b = &d->b;

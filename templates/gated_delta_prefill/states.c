@@ -6,6 +6,7 @@
 #include "templates/linear/blocks.h"
 #include "templates/linear/product_state.h"
 
+/* Returns the address (i64) of the value head's state in slot `slot` (i32) of the pool. */
 static struct tir_value state_at(struct delta *d, struct tir_value slot)
 {
     struct tir_builder *b = &d->b;
@@ -16,6 +17,8 @@ static struct tir_value state_at(struct delta *d, struct tir_value slot)
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, size);
 }
 
+/* Returns the slot (i32) of the state that the sequence begins with; negative: padding of a
+ * batch. */
 static struct tir_value slot_to_read(struct delta *d)
 {
     return att_strided_entry(&d->b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,

@@ -47,6 +47,8 @@ static void store_decayed(struct delta *d, const struct delta_rows *rows)
     delta_sync(d);
 }
 
+/* Computes and stores the outputs of the chunk with the loaded `rows`. Returns the state after
+ * it. */
 static struct tir_value visit_chunk(struct delta *d, const struct delta_rows *rows,
                                     struct tir_value state)
 {

@@ -7,7 +7,7 @@
 
 enum { ELEM = 2 };
 
-/* Returns the number of adjacent channels that a lane has. */
+/* Returns the number of adjacent channels that one lane holds. */
 static unsigned lane_channels(const struct att_conv_shape *s)
 {
     return ATT_CONV_CHANNELS / s->lanes;
@@ -43,6 +43,7 @@ struct att_conv_shape att_conv_shape(struct tir_builder *b, const struct att_var
     return s;
 }
 
+/* Converts `a` to f32. */
 static struct tir_value widen(struct tir_builder *b, struct tir_value a)
 {
     return tir_convert(b, a, TIR_F32);
@@ -50,6 +51,8 @@ static struct tir_value widen(struct tir_builder *b, struct tir_value a)
 
 /* ---- Weights ---- */
 
+/* Returns the address (i64) of the weights of the wave's first channel: rows of `taps` elements of
+ * 16 bits. */
 static struct tir_value weight_base(struct tir_builder *b, const struct att_conv *c)
 {
     const int step = c->v->taps * ELEM;

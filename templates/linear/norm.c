@@ -5,6 +5,7 @@
 
 #include <float.h>
 
+/* Returns the variant's activation of `z` (f32): its sigmoid or its SiLU. */
 static struct tir_value gate_of(struct tir_builder *b, const struct att_variant *v,
                                 struct tir_value z)
 {

@@ -5,6 +5,7 @@
 
 enum { FOUR = 4, COLUMNS = 0xffff /* TIR_RC: any bit of a column */ };
 
+/* Returns the dtype of states in memory: enum tir_dtype. */
 static unsigned dtype_of(const struct att_variant *v)
 {
     return v->state_dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
@@ -12,6 +13,7 @@ static unsigned dtype_of(const struct att_variant *v)
                                                     : TIR_F16;
 }
 
+/* Returns the bytes of a state's element in memory. */
 static int size_of(const struct att_variant *v)
 {
     return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;

@@ -21,6 +21,8 @@ static void begin(struct att_recurrence *r, unsigned rows, int waves)
 
 /* ---- Addresses: what tokens share comes first, so that loops need not keep its parts ---- */
 
+/* Returns the address (i64) of a token's head `head` (i32) in tensor `t`, whose elements have 16
+ * bits. */
 static struct tir_value head_at(struct att_recurrence *r, struct att_tensor t,
                                 struct tir_value token, struct tir_value head)
 {
@@ -156,6 +158,7 @@ static void load_next(struct att_recurrence *r, struct tir_value token, const st
     tir_end_if(b, &more, next);
 }
 
+/* Stores a token's output, rows x 1, to its value head of `out`. */
 static void store_out(struct att_recurrence *r, struct tir_value token, struct tir_value out)
 {
     struct tir_builder *b = &r->b;
@@ -163,6 +166,9 @@ static void store_out(struct att_recurrence *r, struct tir_value token, struct t
     att_state_store_values(b, at, tir_bool(b, true), tir_convert_short(b, out, r->dtype));
 }
 
+/* Loops over the sequence's tokens: advances the state, stores outputs and states. carried[] has
+ * the loaded vectors of the first token, then the state before it; at the end, the state after the
+ * last token. */
 static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
 {
     struct tir_builder *b = &r->b;

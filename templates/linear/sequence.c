@@ -23,6 +23,8 @@ static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value inde
     return flag;
 }
 
+/* Sets s's first token, end and count from cu_seqlens, or from max_seqlen tokens for every sequence
+ * if cu_seqlens is NULL. */
 static void read_tokens(struct tir_builder *b, struct att_sequence *s)
 {
     const struct tir_value most = tir_arg(b, ARG_MAX_SEQLEN, TIR_I32);
@@ -32,6 +34,7 @@ static void read_tokens(struct tir_builder *b, struct att_sequence *s)
     s->count = tir_sub(b, s->end, s->start);
 }
 
+/* Sets s->has_state from the sequence's byte of the argument has_state. */
 static void read_has_state(struct tir_builder *b, struct att_sequence *s)
 {
     s->has_state = tir_cmp_ne(b, flag_or_set(b, s->index), tir_i32(b, 0));

@@ -6,6 +6,7 @@
 
 enum { ACCESS = 16 /* bytes a lane */, LINE_LANES = 8, FOUR = 4 };
 
+/* Returns the enum tir_dtype of a state's dtype in the description. */
 static unsigned dtype_of(enum att_state_dtype dtype)
 {
     return dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
@@ -51,18 +52,21 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_state
  * With bits of columns and rows named from the lowest on, memory is [row: k / 4][column: k % 4, v].
  * Its transpose as one row has columns k / 4, k % 4, v; rows of K columns of that are the state. */
 
+/* Returns a state, rows x `key`, from a tile in K_FOURS order of memory. */
 static struct tir_value from_fours(struct tir_builder *b, struct tir_value memory, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tir_transpose(b, memory), 1);
     return tir_split_blocks(b, line, (unsigned)key);
 }
 
+/* Returns a tile in K_FOURS order of memory from a state, rows x `key`. */
 static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, int key)
 {
     const struct tir_value line = tir_join_blocks(b, tile, 1);
     return tir_transpose(b, tir_split_blocks(b, line, (unsigned)key / FOUR));
 }
 
+/* Returns the layout of from_fours()'s result for a tile of layout `memory`. */
 static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsigned key)
 {
     const struct tir_layout transposed = tir_layout_transpose(memory);
@@ -70,6 +74,7 @@ static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsi
     return tir_layout_split_blocks(&line, 1, key);
 }
 
+/* Returns the layout of to_fours()'s result for a state of layout `tile`. */
 static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned key)
 {
     const struct tir_layout line = tir_layout_join_blocks(tile, 1, key);
@@ -88,6 +93,8 @@ static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, un
 
 /* ---- The state ---- */
 
+/* Sets s->memory, the type of a load of the state, by its order in memory. Returns the layout that
+ * a loaded state has as rows x K. */
 static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *s)
 {
     const unsigned key = (unsigned)s->key;
@@ -105,6 +112,8 @@ static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *
                                                 : layout_from_fours(l, key);
 }
 
+/* Returns the description of `rows` value elements of a `key` x `value` state, without its
+ * types. */
 static struct att_state state_of(const struct att_variant *v, int key, int value, unsigned rows)
 {
     return (struct att_state){
@@ -208,6 +217,8 @@ void att_state_store(struct tir_builder *b, const struct att_state *s, struct ti
 
 /* ---- Vectors ---- */
 
+/* Returns a view of one row of `count` elements of `dtype` at `base` (i64); an empty view where
+ * `there` (i1) is false. */
 static struct tir_view line_view(struct tir_builder *b, struct tir_value base,
                                  struct tir_value there, unsigned dtype, unsigned count)
 {

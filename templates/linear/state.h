@@ -13,7 +13,8 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/** The part of a head's state [V, K] that a wave holds, and the types of its operands. */
+/* The part of a value head's state [V, K] that one wave holds, and the types of tiles that are
+ * combined with it. */
 struct att_state {
     enum att_state_layout order;
     unsigned dtype;                    /* in memory */

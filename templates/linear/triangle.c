@@ -13,6 +13,7 @@ int att_triangle_instr(const struct tir_machine *m)
     return tir_find_mma(m, ATT_TRIANGLE, ATT_TRIANGLE, STEP, TIR_F32);
 }
 
+/* Returns f32 zeros in the type of `like`. */
 static struct tir_value zeros(struct tir_builder *b, struct tir_value like)
 {
     return tir_float_like(b, like, 0);
