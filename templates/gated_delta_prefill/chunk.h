@@ -78,7 +78,7 @@ struct delta_maps {
     struct tir_layout v, v_block;  /* 64 and 16 x value elements of 16 bits */
 };
 
-/* Addresses in LDS (i32) of the regions that the waves share. */
+/** Addresses in LDS (i32) of the regions that the waves share. */
 struct delta_lds {
     struct tir_value k, q, transposed; /* 64 rows of keys, of queries; keys as columns */
     struct tir_value n, p;             /* blocks of N and P up to the diagonal; on the diagonal n
@@ -182,7 +182,7 @@ unsigned delta_lds_bytes(const struct att_variant *v);
  * `bytes` bytes. */
 struct tir_value delta_own(struct delta *d, struct tir_value region, int bytes);
 
-/* Emits a barrier of the workgroup, after which stores to LDS before it can be read. */
+/** Emits a barrier of the workgroup, after which stores to LDS before it can be read. */
 void delta_sync(struct delta *d);
 
 /* ---- rows.c ---- */
@@ -238,7 +238,7 @@ struct tir_value delta_spread(struct delta *d, struct tir_value keys);
 /** Stores a strip, 16 x K, at LDS address `at`. */
 void delta_store_strip(struct delta *d, struct tir_value at, struct tir_value strip);
 
-/* Computes the wave's 16 rows of the inverse M, the key products N and the query products P, and
+/** Computes the wave's 16 rows of the inverse M, the key products N and the query products P, and
  * the factors of keys and queries. Stores all to LDS, or to the chunk's record. */
 void delta_coefficients(struct delta *d, const struct delta_rows *rows);
 
@@ -275,11 +275,11 @@ struct tir_value delta_times_rows(struct delta *d, struct tir_value a, struct ti
 /** Returns the state, rounded, as the operand of products over keys. */
 struct tir_value delta_operand(struct delta *d, struct tir_value state);
 
-/* Returns V of a block minus `known`, the values that the state predicts: the product of the
+/** Returns V of a block minus `known`, the values that the state predicts: the product of the
  * block's keys with it. */
 struct tir_value delta_without(struct delta *d, struct tir_value v, struct tir_value known);
 
-/* Returns the state plus the product of `keys` with the updates w[] of two blocks, decayed up to
+/** Returns the state plus the product of `keys` with the updates w[] of two blocks, decayed up to
  * the chunk's end. `keys` are the columns of these 32 tokens. */
 struct tir_value delta_advance(struct delta *d, struct tir_value keys, const struct tir_value *w,
                                struct tir_value state);
@@ -352,11 +352,11 @@ void delta_set_record(struct delta *d, struct tir_value row);
  * of each row on. */
 struct tir_view delta_part(struct delta *d, enum delta_part part, int row_bytes, int byte);
 
-/* Stores `a`, block n (i32) of the triangle N or P, in the chunk's record. */
+/** Stores `a`, block n (i32) of the triangle N or P, in the chunk's record. */
 void delta_store_block(struct delta *d, enum delta_part part, struct tir_value n,
                        struct tir_value a);
 
-/* Loads all blocks of the triangle N or P from the record, as the left operands of products. */
+/** Loads all blocks of the triangle N or P from the record, as the left operands of products. */
 void delta_load_blocks(struct delta *d, enum delta_part part, struct tir_value *blocks);
 
 /** Stores the wave's strip of keys, transposed, in the record. */
@@ -370,7 +370,7 @@ struct tir_value delta_load_numbers(struct delta *d, enum delta_number line, int
 
 /* ---- stages.c ---- */
 
-/* Advances `state` over all chunks of the segment, and returns it. With `records` the state before
+/** Advances `state` over all chunks of the segment, and returns it. With `records` the state before
  * each chunk and the updates W are stored for the launch of outputs. */
 struct tir_value delta_scan_chunks(struct delta *d, struct tir_value state, bool records);
 

@@ -20,7 +20,7 @@ struct att_conv_args {
                                 slot has one window */
 };
 
-/* The channels that a wave convolves, and the names of the arguments that describe the tensors. */
+/** The channels that a wave convolves, and the names of the arguments that describe the tensors. */
 struct att_conv {
     const struct att_variant *v;
     struct att_conv_args args;
@@ -29,7 +29,7 @@ struct att_conv {
     struct tir_value step;    /* i32: number of the draft; not read if args.step_stride is NULL */
 };
 
-/* Types of tiles with C channels and the variant's dtype: `rows` x C, 1 x C, and C x 1. The last
+/** Types of tiles with C channels and the variant's dtype: `rows` x C, 1 x C, and C x 1. The last
  * one serves memory whose channels lie any distance apart. */
 struct att_conv_shape {
     unsigned lanes; /* lanes that share ATT_CONV_CHANNELS channels */

@@ -35,7 +35,8 @@ struct tir_value att_delta_load_beta(struct att_recurrence *r, struct tir_value 
  * member of a struct att_delta. */
 void att_delta_load_head(struct att_recurrence *r);
 
-/* Vectors of one token as loads return them; the elements of q and k are in the order of memory. */
+/** Vectors of one token as loads return them. The elements of q and k are in the order of
+ * memory. */
 struct att_delta_token {
     struct tir_value q, k, v, gate, beta;
 };

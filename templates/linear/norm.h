@@ -9,7 +9,7 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/* Most panels into which the columns of a row may be split. */
+/** Most panels into which the columns of a row may be split. */
 enum { ATT_NORM_PANELS = 16 };
 
 /** Returns the largest |x| of each row (`largest`), or the sum of its squares. A row is in n

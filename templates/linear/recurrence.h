@@ -33,7 +33,7 @@ struct att_recurrence {
     unsigned vectors; /* number of tiles that load() loads for a token */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
-    /* Advances the state by one token whose loaded vectors are raw[]. Returns the token's output,
+    /** Advances the state by one token whose loaded vectors are raw[]. Returns the token's output,
      * rows x 1. */
     struct tir_value (*advance)(struct att_recurrence *r, const struct tir_value *raw,
                                 struct tir_value *state);

@@ -13,7 +13,7 @@
 #include "templates/variant.h"
 #include "templates/workgroup/scalar.h"
 
-/* The part of a value head's state [V, K] that one wave holds, and the types of tiles that are
+/** The part of a value head's state [V, K] that one wave holds, and the types of tiles that are
  * combined with it. */
 struct att_state {
     enum att_state_layout order;

@@ -8,7 +8,7 @@
 
 #include "templates/template.h"
 
-/* Index in att_tile.own: number of elements of a state that a wave holds. */
+/** Index in att_tile.own: number of elements of a state that a wave holds. */
 enum { ATT_STATE_ELEMENTS };
 
 enum { ATT_STATE_TILES = 1 };

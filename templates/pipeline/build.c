@@ -11,6 +11,7 @@ const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
 const struct pipe_op pipe_barrier = {.name = "barrier", .kind = PIPE_BARRIER};
 const struct pipe_op pipe_part = {.name = "shared rows", .kind = PIPE_PART};
 
+/* Appends the ops of a row's step, or of the part of it that the row names. */
 static void build_step(const struct pipe_row *row, void *context)
 {
     if (row->op->build)
@@ -19,6 +20,7 @@ static void build_step(const struct pipe_row *row, void *context)
         row->op->build_part(context, row->part);
 }
 
+/* Appends the ops of one row: its step, wait or barrier. */
 static void build_row(struct tir_builder *b, const struct pipeline *p, const struct pipe_row *row,
                       void *context)
 {

@@ -42,6 +42,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct check *c, 
     return false;
 }
 
+/* Returns the name of the row's phase, for refusals. */
 static const char *phase_name(const struct check *c, const struct pipe_row *r)
 {
     return c->plan->of->phases[r->phase].name;
@@ -69,6 +70,7 @@ static bool runs_before(const struct pipe_row *a, const struct pipe_row *b)
     return a < b;
 }
 
+/* Returns when row r runs for tile 0, counted in phases of the loop. */
 static int time_of(const struct check *c, const struct pipe_row *r)
 {
     return (int)(r->stage * c->n_phases + r->phase);
@@ -83,6 +85,8 @@ static int write_time(const struct check *c, unsigned buffer, const struct pipe_
 
 /* ---- Limits of the pass ---- */
 
+/* Counts the phases, and checks that the plan has no more rows, phases and stages than
+ * lower_pipeline takes. */
 static bool check_limits(struct check *c)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -130,6 +134,7 @@ static bool check_carried(const struct check *c, const struct pipe_row *r, unsig
                   phase_name(c, w));
 }
 
+/* Checks that a value which row i of the plan reads from `slot` has been written by then. */
 static bool check_read(const struct check *c, unsigned i, unsigned slot)
 {
     const struct pipe_row *const r = &c->plan->row[i];
@@ -160,6 +165,7 @@ static bool check_write(const struct check *c, const struct pipe_row *r, unsigne
                   r->op->name, s->name, r->stage, c->plan->stages);
 }
 
+/* Checks the order of writes and reads of all slots. */
 static bool check_values(const struct check *c)
 {
     for (unsigned i = 0; i < c->plan->n_rows; i++) {
@@ -176,6 +182,8 @@ static bool check_values(const struct check *c)
 
 /* ---- Matrix phases ---- */
 
+/* Checks that row r is in a phase of its kind, and has no branch after matrix instructions of its
+ * group. */
 static bool check_phase(const struct check *c, const struct pipe_row *r)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -195,6 +203,7 @@ static bool check_phase(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
+/* Checks the phase of every row. */
 static bool check_phases(const struct check *c)
 {
     for (unsigned i = 0; i < c->plan->n_rows; i++)
@@ -282,11 +291,13 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
     return n;
 }
 
+/* True if the row waits for the wave's reads of LDS. */
 static bool waits_for_lds(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_RELEASE || r->op->kind == PIPE_AWAIT_STORES;
 }
 
+/* True if the row waits for copies or stores to a buffer. */
 static bool awaits(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES;
@@ -298,6 +309,7 @@ struct end {
     const struct pipe_row *row;
 };
 
+/* Returns the earlier of two ends; one that never comes is the later. */
 static struct end earlier(struct end a, struct end b)
 {
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
@@ -360,6 +372,8 @@ static struct end find_wait(const struct check *c, unsigned buffer, const struct
     return first;
 }
 
+/* Returns the groups of waves that share the buffer: pipeline.roles, or 0 if each wave reads only
+ * what it writes itself. */
 static int roles_of(const struct check *c, unsigned buffer)
 {
     return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
@@ -424,6 +438,8 @@ static uint8_t least_depth(const struct check *c, unsigned buffer, const struct 
     return PIPE_UNSAFE;
 }
 
+/* Checks one write of a buffer against one read of it, and raises plan->depth to what the pair
+ * needs. */
 static bool check_pair(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read)
 {
@@ -438,6 +454,8 @@ static bool check_pair(const struct check *c, unsigned buffer, const struct pipe
     return true;
 }
 
+/* Checks every write of a buffer against every read of it, and that a wait follows asynchronous
+ * copies. */
 static bool check_buffer(const struct check *c, unsigned buffer)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -462,6 +480,7 @@ static bool check_buffer(const struct check *c, unsigned buffer)
                   awaited ? "" : "not ", read ? "" : "not ");
 }
 
+/* Checks all accesses to LDS, and sets the depth of every buffer. */
 static bool check_lds(struct check *c)
 {
     const struct pipe_plan *const plan = c->plan;

@@ -17,12 +17,15 @@ struct line {
     unsigned n_rows;
 };
 
+/* Prints the prefix and `label`, and sets the column after them. */
 static void begin_line(struct line *l, const char *label)
 {
     l->column =
         (unsigned)fprintf(l->out, "%s%-*s", l->prefix, LABEL, label) - (unsigned)strlen(l->prefix);
 }
 
+/* Prints `text` as the next item of the list, on a new line if this one is full. `first`: no comma
+ * before it. */
 static void add_item(struct line *l, const char *text, bool first)
 {
     const unsigned width = (unsigned)strlen(text) + (first ? 0 : 2);
@@ -35,6 +38,7 @@ static void add_item(struct line *l, const char *text, bool first)
     l->column += (unsigned)fprintf(l->out, "%s%s", first ? "" : ", ", text);
 }
 
+/* Returns the number of parts into which the drawn rows cut the step `op`. */
 static unsigned count_parts(const struct line *l, const struct pipe_op *op)
 {
     unsigned n = 0;
@@ -44,6 +48,8 @@ static unsigned count_parts(const struct line *l, const struct pipe_op *op)
     return n;
 }
 
+/* Writes a row as the drawing shows it to `text`: name, part and stage, in parentheses if it
+ * depends on features. */
 static void describe_row(const struct pipeline *p, const struct line *l, const struct pipe_row *r,
                          char text[TEXT])
 {
@@ -92,6 +98,7 @@ static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
     fputc('\n', l->out);
 }
 
+/* Prints the buffers in LDS: who shares each, and how early it is written. */
 static void draw_buffers(const struct pipeline *p, struct line *l)
 {
     begin_line(l, "LDS");

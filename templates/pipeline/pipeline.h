@@ -51,7 +51,7 @@ enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
  * other pipelines of the same steps use has an empty name. */
 struct pipe_buffer {
     const char *name;
-    uint8_t queue; /* number of the queue of its asynchronous copies */
+    uint8_t queue; /* number of the wait queue that counts its asynchronous copies */
     uint8_t scope; /* enum pipe_scope */
     uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
     uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
@@ -63,7 +63,7 @@ struct pipe_buffer {
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
 struct pipe_slot {
     const char *name;
-    uint8_t carried; /* 1: an iteration begins with what the one before it left */
+    uint8_t carried; /* 1: loop-carried: an iteration starts with the value of the one before */
 };
 
 /** Kinds of ops: steps, and the waits of the pipeline itself. */

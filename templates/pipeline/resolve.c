@@ -10,6 +10,8 @@
 
 enum { SIMDS = 4 /* SIMDs of a compute unit */ };
 
+/* Sets the row's stage and phase by the moves of the table for which the kernel `has` all
+ * features. */
 static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
 {
     for (const struct pipe_move *m = p->moves; m && m->op; m++) {
@@ -46,6 +48,8 @@ unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_
     return append_rows(p->rows, (struct pipe_row){0}, 0, rows);
 }
 
+/* Copies the table's rows that the variant's features select to the plan, with their moves
+ * applied. */
 static void copy_rows(struct pipe_plan *plan, const struct pipe_variant *v)
 {
     struct pipe_row all[PIPE_MAX_ROWS];

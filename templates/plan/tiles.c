@@ -11,13 +11,14 @@
 
 enum { WORD = 4, GRAIN = 16 /* keys before the window are a multiple of it */ };
 
-/* 64 sequences: i32 of each. */
+/* The lengths and tiles of 64 sequences, a sequence in each lane; all i32. */
 struct sequences {
     struct tir_value number, q_start, q_end, keys;
     struct tir_value tiles; /* 0 after the last sequence */
     struct tir_value first; /* the number of its first tile */
 };
 
+/* Returns the scalar (i32) in every lane of a number for each of 64 sequences. */
 static struct tir_value splat(const struct att_scan *scan, struct tir_builder *b,
                               struct tir_value scalar)
 {
@@ -50,6 +51,7 @@ static void find_queries(const struct att_scan *scan, struct tir_builder *b, str
     s->q_end = tir_select(b, given, end, tir_add(b, same, each));
 }
 
+/* Returns queries, keys and number of tiles of the 64 sequences from number `first` (i32) on. */
 static struct sequences measure(const struct att_scan *scan, struct tir_builder *b,
                                 struct tir_value first)
 {

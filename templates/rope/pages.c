@@ -49,6 +49,8 @@ static struct rope_source all_heads(struct rope *p, const struct rope_source *of
     return s;
 }
 
+/* Loads the heads of token i (i32) of the run, and normalises and rotates them as the cache stores
+ * them. */
 static struct token_tile load_token(struct side *d, struct tir_value i)
 {
     struct rope *p = d->p;
@@ -70,6 +72,7 @@ static struct token_tile load_token(struct side *d, struct tir_value i)
     return t;
 }
 
+/* Stores the heads of token i (i32) of the run to its slot, and with keep_kv to their tensor. */
 static void store_token(struct side *d, struct tir_value i, const struct token_tile *t)
 {
     struct rope *p = d->p;
@@ -98,7 +101,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     struct tir_builder *b = &p->b;
     struct tir_value absmax = {0};
     for (int i = 0; i < d->kept; i++) {
-        /* After the end the last token again, which changes nothing. */
+        /* A wave beyond the end takes the last token again, which does not change the maximum. */
         const struct tir_value token =
             tir_min(b, att_plus(b, p->wave, i * p->waves), att_plus(b, d->n, -1));
         kept[i] = load_token(d, token);
@@ -173,6 +176,8 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
     return tir_tile_lds_load(b, inverses, rope_head_column(p, d->s.shape, TIR_F32), &dense);
 }
 
+/* Stores one tile of heads of all tokens of the run: computes their scales first, then
+ * quantises. */
 static void visit_tile(struct side *d)
 {
     struct rope *p = d->p;
@@ -192,6 +197,8 @@ static void visit_tile(struct side *d)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Stores the keys, or with `value` the values, of a run of tokens in one page. `lds` is the address
+ * of LDS for the maxima. */
 static void visit_run(struct rope *p, const struct rope_source *of, bool value,
                       const struct att_page_run *run, struct tir_value lds)
 {

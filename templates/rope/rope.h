@@ -233,7 +233,7 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
 
 /* store.c */
 
-/** The slot of the token in the cache of k or of v. */
+/** Addresses of the token's slot in the cache of k or of v. */
 struct rope_slot {
     struct att_cache cache;
     struct tir_value at;           /* i64: byte offset of the first head */
@@ -255,9 +255,11 @@ struct rope_slot rope_open_slot(struct rope *p, bool value);
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x,
                       const struct tir_value *raw);
-/** Store a tile of heads in a slot as the cache has them, and their scales. */
+/** Stores the heads of a tile from `row` on to slot t, already in the dtype of the cache:
+ * stored[]. */
 void rope_store_slot(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                      struct tir_value row, const struct tir_value *stored);
+/** Stores `scale`, rows x 1 f32, as the scales of the heads from `row` on in slot t. */
 void rope_store_scales(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                        struct tir_value row, struct tir_value scale);
 /** Stores the heads of a tile from `row` on, in the op's dtype, in a tensor at the token's row. */

@@ -55,6 +55,7 @@ static struct tir_value widen(struct rope *p, struct tir_value x)
     return rope_short_nan(p, rope_to_f32(p, x));
 }
 
+/* Loads the token's position (i64) number `stream`, 0 to 2, of those that mrope has. */
 static struct tir_value load_position(struct rope *p, int stream)
 {
     struct tir_builder *b = &p->b;
@@ -67,6 +68,7 @@ static struct tir_value load_position(struct rope *p, int stream)
     return tir_scalar_load(b, base, at, TIR_I64);
 }
 
+/* Returns the i32 argument `arg` in every element of the type of `like`. */
 static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_value like)
 {
     return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
@@ -120,6 +122,8 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
     of[2] = tir_and(b, third, less(p, pair, tir_mul(b, w, three)));
 }
 
+/* Loads cosines and sines of a piece of the pairs to p->cos and p->sin. With mrope each pair's
+ * angle is by the position that its section has. */
 static void find_piece(struct rope *p, unsigned piece, const struct tir_value position[3])
 {
     struct tir_value of[3], cos = widen(p, load_angles(p, position[0], piece, 0));

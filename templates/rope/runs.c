@@ -29,6 +29,7 @@ bool rope_gathers_values(const struct rope *p)
     return att_is_shuffled(p->v) && !p->by_pages && att_cache_run_elements(p->v, p->m) <= MOST;
 }
 
+/* Returns the scalar `a` in every element of the type of `like`. */
 static struct tir_value splat_like(struct rope *p, struct tir_value a, struct tir_value like)
 {
     return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
@@ -42,6 +43,8 @@ static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_val
     return tir_mul(b, wide, splat_like(p, step, wide));
 }
 
+/* Sets where the group's values are: tokens from `first_token` to `end_token`, heads from
+ * `first_head` on, in lanes. Tokens and heads beyond the end are marked. */
 static void locate(struct rope *p, const struct rope_source *s, struct tir_value first_token,
                    struct tir_value end_token, struct tir_value first_head, struct group *g)
 {
@@ -97,6 +100,7 @@ static void load(struct rope *p, const struct rope_source *s, const struct group
     }
 }
 
+/* Stores the group's values to the tensor of keep_kv, except for tokens beyond the end. */
 static void write_dense(struct rope *p, const struct rope_source *s, const struct group *g,
                         const struct tir_value *raw)
 {
@@ -143,6 +147,7 @@ static struct tir_value quantum(struct rope *p, const struct group *g, const str
     return att_cache_inverse(c, scale);
 }
 
+/* Stores the group's values to the cache: raw[], or x[] quantised for a cache with scales. */
 static void write_cache(struct rope *p, const struct group *g, struct tir_value *raw,
                         const struct tir_value *x)
 {
@@ -165,6 +170,8 @@ static void write_cache(struct rope *p, const struct group *g, struct tir_value 
     tir_end_if(b, &runs, NULL);
 }
 
+/* Loads the values of a group of tokens and heads, and stores them to the cache and with keep_kv to
+ * their tensor. */
 static void visit_group(struct rope *p, const struct rope_source *s, const struct group *g)
 {
     struct tir_value raw[ATT_CACHE_PANELS], x[ATT_CACHE_PANELS];

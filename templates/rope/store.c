@@ -94,6 +94,8 @@ static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
     return tir_or(b, at, tir_and(b, sign, tir_int_like(b, sign, INT64_MIN)));
 }
 
+/* Stores the spans raw[] of a tile of heads from `row` on to slot t, element by element as the
+ * cache's layout scatters them. */
 static void scatter(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                     struct tir_value row, const struct tir_value *raw)
 {

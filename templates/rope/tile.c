@@ -158,6 +158,7 @@ struct tir_value rope_short_nan(struct rope *p, struct tir_value x)
     return tir_select(b, tir_cmp_eq(b, x, x), x, tir_float_like(b, x, NAN));
 }
 
+/* Returns the type of x with `dtype` (enum tir_dtype) instead of its own. */
 static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned dtype)
 {
     return tir_with_dtype(tir_typeof(p->b.f, x), dtype);

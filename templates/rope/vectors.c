@@ -11,6 +11,7 @@
 
 enum { ROOM = 32768 /* bytes of LDS, so that two workgroups fit on a compute unit of 64 KiB */ };
 
+/* Returns the bytes of one row of type t. */
 static unsigned width_bytes(const struct tir_type *t)
 {
     return t->cols * tir_dtype_bits(t->dtype) / 8;
@@ -32,6 +33,7 @@ static struct tir_value address(struct rope *p, const struct rope_vectors *t,
     return tir_add(b, tir_add(b, t->lds, before), at);
 }
 
+/* Loads the vectors of the heads from `row` on from memory to raw[], in the form of memory. */
 static void load_global(struct rope *p, const struct rope_source *s, const struct rope_vectors *t,
                         struct tir_value row, struct tir_value *raw)
 {

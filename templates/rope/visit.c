@@ -14,6 +14,7 @@ void rope_fetch(struct rope *p, const struct rope_source *s, struct tir_value ro
     rope_load(p, s->shape, s->base, s->end, s->in.head_stride, row, false, raw);
 }
 
+/* Adds y's parts to x's, in place. */
 static void add(struct rope *p, const struct rope_shape *s, struct rope_parts *x,
                 const struct rope_parts *y)
 {
@@ -57,6 +58,7 @@ static void begin_walk(struct rope *p, const struct rope_source *s, const struct
     rope_fetch(p, s, att_plus(b, w->loop.index, p->rows), w->next);
 }
 
+/* Ends the loop over the tiles of heads, which carries the next tile's loaded spans. */
 static void end_walk(struct rope *p, struct walk *w)
 {
     tir_end_for(&p->b, &w->loop, w->next, w->s->shape->n_spans);

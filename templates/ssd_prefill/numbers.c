@@ -52,6 +52,8 @@ static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, st
     return tir_select(b, tir_cmp_lt(b, row, tir_splat(b, left, t)), a, tir_float_like(b, a, 0));
 }
 
+/* Stores `a`, a number for each of the 64 tokens, as line `which` of the numbers in LDS at address
+ * `chunk`. */
 static void store_numbers(struct tir_builder *b, struct tir_value chunk, enum ssd_number which,
                           struct tir_value a)
 {

@@ -11,6 +11,8 @@
 #include "templates/linear/blocks.h"
 #include "templates/ssd_prefill/ssd_prefill.h"
 
+/* Returns the sequence's entry (i32, a slot) of the argument array `arg`, whose entries are
+ * `stride` apart. */
 static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const char *stride)
 {
     return att_strided_entry(&s->b, arg, stride, s->sequence.index);
@@ -68,12 +70,15 @@ static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
                    tir_mul(b, number, tir_i64(b, SSD_FLOAT)));
 }
 
+/* Loads the workgroup's part of the state in a row (i32) of segment_states, N x values. */
 static struct tir_value load_entry(struct ssd_prefill *s, struct tir_value row)
 {
     return tir_transpose(&s->b,
                          att_state_load(&s->b, &s->entry, entry_at(s, row), s->first, s->real));
 }
 
+/* Loads the workgroup's part of the state that the sequence begins with, N x values; zeros if it
+ * has none. */
 static struct tir_value load_from_slot(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;

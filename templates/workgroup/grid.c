@@ -5,6 +5,7 @@
 
 enum { XCDS = ATT_XCDS, XCD_BITS = 3 };
 
+/* Returns `a` limited to the range from `low` to `high`. */
 static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct tir_value low,
                               struct tir_value high)
 {

@@ -8,8 +8,8 @@
 
 enum {
     ROWS = ATT_PRODUCT_ROWS,
-    TOKENS = 16,                   /* of a matrix instruction */
-    COLUMNS = ATT_PRODUCT_COLUMNS, /* of w and x in a load */
+    TOKENS = 16,                   /* tokens of one matrix instruction */
+    COLUMNS = ATT_PRODUCT_COLUMNS, /* columns of w and x that a load takes */
     MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS,
     ELEM = 2 /* bytes of bf16 and fp16 */
 };

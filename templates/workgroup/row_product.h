@@ -13,12 +13,13 @@
 #include "templates/workgroup/scalar.h"
 
 enum {
-    ATT_PRODUCT_ROWS = 16,    /* of w in a slice */
-    ATT_PRODUCT_COLUMNS = 64, /* of a load; w and x have a multiple of it */
+    ATT_PRODUCT_ROWS = 16,    /* rows of w in a slice */
+    ATT_PRODUCT_COLUMNS = 64, /* columns of a load; w and x have a multiple of it */
     ATT_PRODUCT_MOST = 512    /* most columns of w and x */
 };
 
-/** A product, and the tensors of the call that it reads and writes. */
+/** The product of each token's row x with a head's matrix w, and the arguments that name the
+ * tensors. */
 struct att_row_product {
     struct tir_builder *b;
     unsigned dtype;   /* of w and x, 16 bits: enum tir_dtype */

@@ -23,7 +23,7 @@ struct att_scan att_scan_begin(struct tir_builder *b);
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 
-/** Returns the sum of a over the rows before each row. */
+/** Returns for each row the sum of a's rows before it. */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a);
 
