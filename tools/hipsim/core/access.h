@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares a wave's memory access, lane by lane, and registers as rows of lanes. */
+/* A wave's memory access, lane by lane, and the registers of an operand as rows of lanes. */
 #ifndef HIPSIM_ACCESS_H
 #define HIPSIM_ACCESS_H
 
@@ -16,22 +16,24 @@ static inline enum mem_direction mem_direction_of(const struct inst *in)
     return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
 }
 
-/* Memory that the lanes of an access touch: each lane's bytes, and the range of all lanes. */
+/* The memory that an instruction accesses: each lane's bytes, and the range of all lanes. */
 struct lane_mem {
     enum mem_space space;
-    uint64_t lanes;            /* lanes that access memory */
-    uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
-    uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
-    uint8_t *ptr[WAVE_LANES];  /* host address of each lane's bytes; lanes in `lanes` only */
-    uint64_t low, span;        /* bytes of addr that all lanes together touch; span 0: unknown */
-    uint64_t bits;             /* LDS: bitwise OR of all lanes' addresses */
-    uint8_t bytes;             /* per lane, as passed to mem_resolve() */
-    bool tracked;              /* some bytes may be uninitialised */
-    bool scanned;              /* the initialised bits of all bytes were tested at once */
+    uint64_t lanes;            /* mask of the lanes that access memory */
+    uint64_t dropped;          /* mask of the lanes out of range: they load 0 and do not store */
+    uint64_t addr[WAVE_LANES]; /* device address, or byte offset in LDS or in the lane's private
+                                  segment */
+    uint8_t *ptr[WAVE_LANES];  /* host address of each lane's bytes; set for the lanes in `lanes` */
+    uint64_t low, span;        /* first address of all lanes together, and bytes from there to the
+                                  last; span 0: unknown */
+    uint64_t bits;             /* bitwise OR of all lanes' addresses; LDS only */
+    uint8_t bytes;             /* bytes of each lane's access, as passed to mem_resolve() */
+    bool tracked;              /* true: some bytes may be uninitialised */
+    bool scanned;              /* true: mem_written() has tested all bytes at once */
 };
 
-/* Prepares an access of `lanes`. Addresses and pointers keep their values: zeroing them would take
- * as long as a whole instruction. */
+/* Prepares an access of `lanes`, a mask. Addresses and pointers keep their old values: zeroing them
+ * would last as long as a whole instruction. */
 static inline void lane_mem_begin(struct lane_mem *m, enum mem_space space, uint64_t lanes)
 {
     m->space = space;
@@ -42,8 +44,8 @@ static inline void lane_mem_begin(struct lane_mem *m, enum mem_space space, uint
     m->tracked = m->scanned = false;
 }
 
-/* The registers of an operand in a wave: pointers to the first row, and to the masks of its lanes
- * in v_valid, v_copied and v_part of struct wave (a_* for AGPRs). */
+/* The registers of an operand: pointers to its first row, and to its masks of lanes in v_valid,
+ * v_copied and v_part of struct wave (a_* for AGPRs). */
 struct reg_rows {
     uint32_t (*row)[WAVE_LANES];
     uint64_t *valid, *copied, *part;

@@ -21,7 +21,7 @@ uint32_t bits_of_lane(const struct wave *w, const struct opnd *o, unsigned dword
 
 void bits_set(struct wave *w, const struct opnd *o, unsigned dword, unsigned l, uint32_t bits)
 {
-    if (!w->bits) /* out of memory: the lane counts as defined as a whole */
+    if (!w->bits) /* without memory, the whole lane counts as defined */
         w->bits = malloc((VGPR_FILE + AGPR_FILE) * sizeof(*w->bits));
     if (!w->bits)
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offload bundles, plain and compressed, and images in memory of unknown extent. */
+/* Offload bundles, plain and compressed, and images in memory whose size is not known. */
 #include "bundle.h"
 
 #include <elf.h>
@@ -59,8 +59,9 @@ static uint16_t read16(const uint8_t *p)
 
 /* -- images in memory -------------------------------------------------------------------------- */
 
-/* Copies the mapped part of [from, from + size) and returns its number of bytes. The kernel does
- * the copying, since it answers a bad address with a count instead of a signal. */
+/* Copies bytes of [from, from + size) up to the first that is not mapped. Returns their number. The
+ * kernel copies, since it returns a count for a bad address where the program would get a
+ * signal. */
 static size_t copy_mapped(void *to, const void *from, size_t size)
 {
     size_t done = 0;
@@ -76,7 +77,7 @@ static size_t copy_mapped(void *to, const void *from, size_t size)
             got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
         }
         if (got < 0 && (errno == ENOSYS || errno == EPERM)) {
-            /* a sandbox forbids the call: trust the caller's pointer */
+            /* a sandbox forbids the call, so the pointer is not checked */
             memcpy((char *)to + done, (const char *)from + done, want);
             got = (ssize_t)want;
         }
@@ -93,7 +94,7 @@ static void widen(uint64_t *extent, uint64_t offset, uint64_t size)
         *extent = offset + size;
 }
 
-/* Returns the size of an ELF file by its headers. */
+/* Returns the size in bytes of an ELF file, as its headers state it. */
 static uint64_t elf_extent(const uint8_t *start)
 {
     Elf64_Ehdr header;
@@ -159,9 +160,9 @@ static uint64_t bundle_extent(const uint8_t *start)
     return extent;
 }
 
-/* Header of a compressed bundle: versions 2 and 3 state the file's size in 32 and 64 bits. */
+/* Header of a compressed bundle. Version 2 states the file's size in 32 bits, version 3 in 64. */
 struct compressed_header {
-    uint64_t file_bytes; /* 0: not stated */
+    uint64_t file_bytes; /* size of the file in bytes; 0: not stated */
     uint64_t plain_bytes;
     unsigned method;
     unsigned header_bytes;
@@ -286,7 +287,7 @@ static enum code_object_status decompress(struct image *image, char *why, size_t
     if (end < header.header_bytes)
         return invalid(why, why_size, "the compressed bundle is truncated");
     size_t frame_bytes = ZSTD_findFrameCompressedSize(frame, end - header.header_bytes);
-    /* The size in the header counts only if the frame confirms it. */
+    /* The header's size must be the frame's own, since the buffer has that size. */
     if (ZSTD_isError(frame_bytes) ||
         ZSTD_getFrameContentSize(frame, frame_bytes) != header.plain_bytes)
         return invalid(why, why_size, "the compressed bundle is truncated or corrupt");
@@ -303,8 +304,8 @@ static enum code_object_status decompress(struct image *image, char *why, size_t
     return CODE_OBJECT_OK;
 }
 
-/* Ranks how well a bundle entry id such as "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-" fits;
- * 0: not at all. */
+/* Returns how well a bundle entry's id, of `bytes` bytes, fits the target: 0 not at all, more is
+ * better. An id is like "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-". */
 static int rank(const char *id, size_t bytes, enum gfx_target target)
 {
     char text[256];

@@ -12,21 +12,23 @@
 struct image {
     const uint8_t *data;
     size_t size;
-    uint8_t *owned; /* buffer that image_release() frees, or NULL */
+    uint8_t *owned; /* buffer that image_release() frees; NULL: none */
 };
 
-/** Copies an image of unknown size from memory; `image` owns the copy. The size follows from the
- *  image's headers. Never faults, even if the memory ends early. */
+/** Copies an image from memory; its size follows from the image's headers. `image` owns the copy.
+ * Never faults, even if the memory ends before the image does. On failure `why`, of `why_size`
+ * bytes, gets a sentence. */
 enum code_object_status image_from_memory(const void *pointer, struct image *image, char *why,
                                           size_t why_size);
 
-/** Reads a whole file into memory that `image` owns. On failure `why` holds a sentence. */
+/** Reads a whole file to memory that `image` owns. On failure `why`, of `why_size` bytes, gets a
+ * sentence. */
 enum code_object_status image_from_file(const char *path, struct image *image, char *why,
                                         size_t why_size);
 
-/** Narrows `image` to the code object that fits `target` best: the target itself with matching
- *  features, the target with any features, then its generic target. CODE_OBJECT_OTHER_TARGET if a
- *  bundle has none. */
+/** Replaces `image` by the code object in it that fits `target` best. The order is: the target with
+ * matching features, the target without features, its generic target. CODE_OBJECT_OTHER_TARGET if a
+ * bundle has none of these. */
 enum code_object_status image_select(struct image *image, enum gfx_target target, char *why,
                                      size_t why_size);
 

@@ -6,7 +6,7 @@
 #define FOR_CHECKS(i, c)                      \
     for (unsigned i = 0; i < CHECKS_MAX; i++) \
         for (const struct check *c = simulator_parts.checks[i]; c; c = NULL)
-/* Iterates over the checks that have a state in the workgroup. */
+/* Loops over the checks that watch the workgroup `wg`: i is the number of a check, c the check. */
 #define FOR_WATCHING(i, c, wg) FOR_CHECKS(i, c) if ((wg)->check[i])
 
 void checks_decoded(enum gfx_target target, struct inst *in)

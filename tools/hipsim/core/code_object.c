@@ -50,8 +50,8 @@ static struct kernel_descriptor read_descriptor(const uint8_t bytes[64])
     return d;
 }
 
-/* Returns the number of user SGPRs that the enabled properties take, AMDGPUUsage "Initial Kernel
- * Execution State". */
+/* Returns the number of user SGPRs that the descriptor's properties enable (AMDGPUUsage, "Initial
+ * Kernel Execution State"). */
 static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
 {
     static const struct {
@@ -71,9 +71,9 @@ static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
 }
 
 /*
- * Computes register counts and MODE from the descriptor. gfx90a and later: VGPRs are allocated in
+ * Computes a gfx9 kernel's register counts and MODE from its descriptor. VGPRs are allocated in
  * units of 8 from one file of 512; the first 4 * (ACCUM_OFFSET + 1) are architectural. SGPRs are
- * allocated in units of 16; the field is 2 * units - 2. AMDGPUUsage, compute_pgm_rsrc1 and
+ * allocated in units of 16; the field is 2 * units - 2. Source: AMDGPUUsage, compute_pgm_rsrc1 and
  * compute_pgm_rsrc3 for GFX90A and GFX940.
  */
 static void derive_gfx9(struct kernel *kernel)
@@ -90,7 +90,7 @@ static void derive_gfx9(struct kernel *kernel)
         kernel->vgprs = 256;
     kernel->sgprs = (field(d->rsrc1, 6, 4) / 2 + 1) * 16;
     kernel->user_sgprs = field(d->rsrc2, 1, 5);
-    kernel->mode = field(d->rsrc1, 12, 8); /* rounding and denormals, in the order of MODE */
+    kernel->mode = field(d->rsrc1, 12, 8); /* rounding and denormals, in MODE's order */
     if (field(d->rsrc1, 21, 1))
         kernel->mode |= MODE_DX10_CLAMP;
     if (field(d->rsrc1, 23, 1))
@@ -100,9 +100,9 @@ static void derive_gfx9(struct kernel *kernel)
 }
 
 /*
- * Computes register counts and MODE from the descriptor for GFX12: no AGPRs, all SGPRs. The user
- * SGPR count of gfx1250 has 6 bits, and the last of them is GFX9's trap handler bit. The two bits
- * of MODE that GFX9 can clear are set: GFX12 always clamps NaNs to 0 and makes signalling NaNs
+ * Computes a GFX12 kernel's register counts and MODE from its descriptor: no AGPRs, all SGPRs. The
+ * user SGPR count of gfx1250 has 6 bits; the last one is GFX9's bit for the trap handler. Two bits
+ * of MODE that GFX9 can clear are always 1: GFX12 always clamps NaNs to 0 and makes signalling NaNs
  * quiet.
  */
 static void derive_gfx12(struct kernel *kernel, const struct isa *isa)
@@ -119,7 +119,7 @@ static void derive_gfx12(struct kernel *kernel, const struct isa *isa)
         kernel->mode |= MODE_FP16_OVFL;
 }
 
-/* Returns why a descriptor cannot be launched; NULL if it can. */
+/* Returns the reason why a kernel with this descriptor cannot be launched; NULL if it can. */
 static const char *descriptor_problem(const struct kernel *kernel, const struct code *code)
 {
     const struct kernel_descriptor *d = &kernel->descriptor;
@@ -335,7 +335,7 @@ enum code_object_status code_object_load(const void *image_bytes, size_t size,
     enum code_object_status status;
 
     *object = NULL;
-    /* libelf needs aligned tables, but an image in a bundle may be unaligned. */
+    /* libelf needs aligned tables, but an image in a bundle may have any address. */
     if ((uintptr_t)image_bytes & 7) {
         aligned = malloc(size ? size : 1);
         if (!aligned)

@@ -19,16 +19,16 @@ enum code_object_status {
     CODE_OBJECT_OUT_OF_MEMORY,
 };
 
-/* The kernel descriptor's fields, AMDGPUUsage "Kernel Descriptor". */
+/* Fields of the kernel descriptor (AMDGPUUsage, "Kernel Descriptor"). */
 struct kernel_descriptor {
     uint32_t group_segment_bytes;
     uint32_t private_segment_bytes;
     uint32_t kernarg_bytes;
-    int64_t entry_offset; /* relative to the descriptor */
+    int64_t entry_offset; /* entry minus the descriptor's address, in bytes */
     uint32_t rsrc1, rsrc2, rsrc3;
     uint16_t properties;     /* enum kernel_code_properties */
-    uint8_t preload_dwords;  /* dwords of arguments that are loaded into user SGPRs */
-    uint16_t preload_offset; /* of the first one in the argument segment, in dwords */
+    uint8_t preload_dwords;  /* dwords of arguments that the hardware loads to user SGPRs */
+    uint16_t preload_offset; /* offset of the first of these in the argument segment, in dwords */
 };
 
 enum kernel_code_properties {
@@ -44,19 +44,20 @@ enum kernel_code_properties {
 };
 
 struct kernel {
-    char *name; /* symbol name without ".kd" */
+    char *name; /* the symbol's name without ".kd" */
     uint64_t descriptor_address;
     uint64_t entry; /* address of the first instruction */
     struct kernel_descriptor descriptor;
-    struct kernel_metadata metadata; /* only kernarg_bytes is set if the note lacks the kernel */
+    struct kernel_metadata metadata; /* metadata; only kernarg_bytes is set if the note lacks the
+                                        kernel */
     const struct code_object *object;
 
-    /* Derived from the descriptor. */
-    uint32_t vgprs; /* architectural VGPRs that are allocated */
+    /* The members that follow are derived from the descriptor. */
+    uint32_t vgprs; /* allocated architectural VGPRs */
     uint32_t agprs;
     uint32_t sgprs;
-    uint32_t named_barriers; /* number that a workgroup has; gfx1250 */
-    uint32_t mode;           /* initial MODE register */
+    uint32_t named_barriers; /* named barriers of a workgroup; gfx1250 only */
+    uint32_t mode;           /* initial value of the MODE register */
     uint32_t user_sgprs;
 };
 
@@ -68,27 +69,28 @@ struct global_variable {
 
 struct code_object {
     enum gfx_target target;
-    unsigned version; /* 4, 5, 6 */
+    unsigned version; /* code object version: 4, 5 or 6 */
     unsigned device;
-    uint8_t *base; /* in device memory */
+    uint8_t *base; /* beginning of the segments in device memory */
     uint64_t size;
-    struct code *code;      /* the executable segment */
+    struct code *code;      /* the executable segment, decoded on use */
     struct kernel *kernels; /* sorted by name */
     size_t nkernels;
     struct global_variable *variables; /* sorted by name */
     size_t nvariables;
-    bool has_metadata;        /* the object has a metadata note, even if it names no kernel */
-    struct metadata metadata; /* without the kernels: printf formats, target */
+    bool has_metadata;        /* true: the object has a metadata note, even if it names no kernel */
+    struct metadata metadata; /* printf formats and target; the kernels are in `kernels` */
 };
 
-/** Loads an ELF image of `size` bytes for `target` into memory of `device`. The image may be freed
- *  afterwards. On failure `*object` is NULL and `why` holds a sentence. */
+/** Loads an ELF image of `size` bytes for `target` into memory of `device` (its number). The image
+ * may be freed afterwards. On failure *object is NULL, and `why`, of `why_size` bytes, gets a
+ * sentence. */
 enum code_object_status code_object_load(const void *image, size_t size, enum gfx_target target,
                                          unsigned device, struct code_object **object, char *why,
                                          size_t why_size);
 void code_object_destroy(struct code_object *object);
 
-/** Returns the kernel of that name, or NULL. */
+/** Returns the kernel named `name`; NULL if there is none. */
 const struct kernel *code_object_kernel(const struct code_object *object, const char *name);
 const struct global_variable *code_object_variable(const struct code_object *object,
                                                    const char *name);

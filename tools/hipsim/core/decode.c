@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code ranges: decodes the instruction at an offset and finds its op row. LLVM's disassembler
- * provides the mnemonic and the length; decode_fields.c reads the operands from the raw dwords.
+ * provides the mnemonic and the length; decode_fields.c and decode_gfx12.c read the operands from
+ * the dwords.
  */
 #include "decode.h"
 
@@ -19,17 +20,17 @@
 #include "straight.h"
 
 #define TEXT_MAX 512
-/* Operand codes and opcodes that disassemble() must recognise. */
+/* Codes of operands and opcodes that decode.c tests before LLVM may disassemble the words. */
 enum {
     CODE_SDWA = 0xf9,
     CODE_LITERAL = 0xff,
     CODE_VGPR = 0x100,
     V_MADMK_F16 = 0x24,
-    V_MADAK_F16 = 0x25, /* VOP2 */
-    V_READLANE = 0x289, /* VOP3, and VOP3P from 0x380 */
+    V_MADAK_F16 = 0x25, /* opcode in VOP2 */
+    V_READLANE = 0x289, /* opcode in VOP3 */
     V_MFMA_16X16_F8F6F4 = 0x3ad,
     V_MFMA_32X32_F8F6F4 = 0x3ae,
-    VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction */
+    VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction, bits 31:16 */
 };
 
 struct code {
@@ -39,12 +40,13 @@ struct code {
     size_t size;
     uint64_t va;
     LLVMDisasmContextRef disasm;
-    pthread_mutex_t lock;    /* guards LLVM's context and the publication of slots */
-    _Atomic uint64_t *found; /* per slot: kinds of findings */
+    pthread_mutex_t lock;    /* locks LLVM's context and the publication of slots */
+    _Atomic uint64_t *found; /* findings at each slot: bits of enum fault_kind */
     struct inst *_Atomic slots[];
 };
 
-/* Open-addressed tables of op rows by mnemonic: one for each row of `isas`, filled at first use. */
+/* Hash tables of op rows by mnemonic, with open addressing: one for each row of `isas`. They are
+ * filled at first use. */
 #define ROW_SLOTS 8192
 struct row_slot {
     const char *name;
@@ -61,7 +63,7 @@ static uint32_t name_hash(const char *name, size_t length)
     return h;
 }
 
-/* Returns the slot of a name, or the free slot for it. */
+/* Returns the slot that has `name`, of `length` bytes, or the free slot in which to insert it. */
 static struct row_slot *slot_of(struct row_slot *slots, const char *name, size_t length)
 {
     uint32_t h = name_hash(name, length) % ROW_SLOTS;
@@ -81,8 +83,8 @@ static struct row_slot *slots_of(enum gfx_target target)
     return row_slots[isa_of(target) - isas];
 }
 
-/* Inserts the op rows that name one of `targets` (bits), and with `gfx9` rows that name no target.
- * A row replaces an earlier one of the same mnemonic. */
+/* Inserts the op rows that name one of `targets` (enum gfx_target bits), and with `gfx9` rows that
+ * name no target. A row replaces an earlier one with the same mnemonic. */
 static void collect(struct row_slot *slots, unsigned targets, bool gfx9)
 {
     for (const struct op_row *const *table = simulator_parts.rows(); *table; table++) {
@@ -94,7 +96,7 @@ static void collect(struct row_slot *slots, unsigned targets, bool gfx9)
     }
 }
 
-/* Inserts rows of gfx950 under GFX12's mnemonics. */
+/* Inserts gfx950's rows under GFX12's mnemonics. */
 static void collect_renamed(struct row_slot *slots)
 {
     struct row_slot *const gfx9 = slots_of(GFX950);
@@ -124,7 +126,7 @@ static void rows_collect(void)
     LLVMInitializeAMDGPUDisassembler();
 }
 
-/* Returns the length of a mnemonic without its encoding suffix. */
+/* Returns the length of a mnemonic without its suffix for the encoding, such as _e32. */
 static size_t base_length(const char *mnemonic)
 {
     static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
@@ -157,7 +159,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    /* Without real-true16 LLVM 22 does not decode V_MOV_B16, which later compilers emit. */
+    /* Without real-true16, LLVM 22 does not decode V_MOV_B16, which later compilers emit. */
     const char *features = code->isa->gfx12 ? "+real-true16" : "";
     code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, features, NULL,
                                                0, NULL, NULL);
@@ -172,7 +174,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     return code;
 }
 
-/* Frees an instruction, its variants and their halves. */
+/* Frees an instruction, its variants and the halves of a VOPD. */
 static void inst_free(struct inst *in)
 {
     while (in) {
@@ -197,7 +199,7 @@ void code_destroy(struct code *code)
     free(code);
 }
 
-/* found[] has a bit per recorded kind in its lower half, a bit per suppressed kind above. */
+/* In found[], bit k records a finding of kind k, and bit SUPPRESSED + k that it is suppressed. */
 #define SUPPRESSED 32
 
 static _Atomic uint64_t *found_at(const struct code *code, uint64_t offset)
@@ -235,9 +237,10 @@ struct code_slots code_slots(struct code *code)
 }
 
 /*
- * True for words that LLVM's disassembler accepts as instructions and then crashes on. These are
- * reserved SDWA selects (CDNA3 ISA, "SDWA"); a literal code if the encoding has no room for it, or
- * as scalar destination; and *_f8f6f4 sources other than vector registers.
+ * The functions below are true for words that LLVM's disassembler takes for instructions and then
+ * crashes on. Such words have reserved SDWA selects (CDNA3 ISA, "SDWA"), or a literal where the
+ * encoding has no room for one. Others have a literal as scalar destination, or *_f8f6f4 sources
+ * that are no vector registers. /
  */
 static bool reserved_sdwa(const uint32_t *w)
 {
@@ -263,14 +266,15 @@ static bool crashes_llvm(const uint32_t *w)
     switch (w[0] >> 26) {
     case 0x34: return impossible_vop3(w) || (w[0] >> 16 == VOP3PX && impossible_vop3(w + 2));
     case 0x38:
-    case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* MUBUF, MTBUF: soffset */
+    case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* soffset of MUBUF and MTBUF */
     default: return false;
     }
 }
 
 /*
- * Disassembles with the lock held. Returns the length in bytes, 0 if LLVM refuses. LLVM gets a copy
- * with room for any literal. It would crash on a literal after the end, and on the constant 255 of
+ * Disassembles the instruction at `offset` to `text`, of `bytes` bytes. The caller has locked
+ * code->lock. Returns the instruction's length in bytes; 0 if LLVM refuses it. LLVM gets a copy
+ * with room for any literal: it would crash on a literal after the end, and on the constant 255 of
  * v_madmk_f16 and v_madak_f16.
  */
 static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
@@ -300,8 +304,8 @@ static void fault_unsupported(struct wave *w, const struct inst *in)
     wave_fault(w, in, FAULT_DECODE, 0, "the simulator has no row for this instruction");
 }
 
-/* Returns the bits of MODE that keep denormals of sources (`bit` 0) or results (`bit` 1) of a type;
- * 0 if MODE does not affect it. */
+/* Returns the bit of MODE that keeps denormals of sources (`bit` 0) or results (`bit` 1) of a type;
+ * 0 if MODE does not affect the type. */
 static uint8_t denormal_mode(uint16_t type, unsigned bit)
 {
     switch (TYPE_CLASS(type)) {
@@ -314,15 +318,15 @@ static uint8_t denormal_mode(uint16_t type, unsigned bit)
     }
 }
 
-/* True if VOP3P's op_sel and neg leave all sources as they are. */
+/* True if VOP3P's op_sel and neg change no source. */
 static bool packs_nothing(const struct inst *in)
 {
     const unsigned all = (1u << in->nsrc) - 1;
     return !in->neg_lo && !in->neg_hi && !in->op_sel && (in->op_sel_hi & all) == all;
 }
 
-/* Sets in->plain and the members in->plain_*. Plain instructions execute with defined
- * sources only, so that the tracking of undefined bits does not matter here. */
+/* Sets in->plain and the members in->plain_*. Plain instructions execute with defined sources only,
+ * so which bits of a source are defined does not matter here. */
 static void find_plain(struct inst *in)
 {
     const uint32_t flags = in->row->flags;
@@ -402,7 +406,7 @@ const struct inst *code_inst(struct code *code, uint64_t offset)
     return in;
 }
 
-/* Returns the instruction among the variants of `in`, or NULL. */
+/* Returns the variant of `in` that is decoded for wave->vgpr_msb = `msb`; NULL if there is none. */
 static struct inst *find_variant(const struct inst *in, uint8_t msb)
 {
     struct inst *v = __atomic_load_n(&in->variant, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machine code ranges and their decoded instructions. */
+/* Ranges of machine code and their decoded instructions. */
 #ifndef HIPSIM_DECODE_H
 #define HIPSIM_DECODE_H
 
@@ -12,8 +12,9 @@ struct code;
 
 /*
  * Creates a code range for the `bytes` bytes at `bytes_at`, which kernels see at address `va`. The
- * simulator maps code in place, so va usually equals the pointer. The bytes are borrowed and must
- * outlive the range. NULL without memory or if LLVM lacks the AMDGPU disassembler.
+ * simulator maps code in place, so va usually equals the pointer. The caller owns the bytes and
+ * must not free them before the range. NULL without memory or if LLVM lacks the AMDGPU
+ * disassembler.
  */
 struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va);
 void code_destroy(struct code *code);
@@ -24,21 +25,21 @@ uint64_t code_address(const struct code *code);
 size_t code_size(const struct code *code);
 
 /*
- * Returns the instruction at byte `offset`, decoding it at the first call; safe from several
- * threads. NULL if `offset` is outside or misaligned. Undecodable words, such as data between
- * functions, yield an instruction with an `exec` that faults.
+ * Returns the instruction at byte `offset`. The first call decodes it; several threads may call at
+ * once. NULL if `offset` is outside or misaligned. Words that are no instruction, such as data
+ * between functions, yield one whose `exec` faults.
  */
 const struct inst *code_inst(struct code *code, uint64_t offset);
 
 /*
- * Returns the instruction `in` of `code`, which takes_msb, with its operands decoded for
- * wave->vgpr_msb = `msb`. Safe from several threads. NULL without memory.
+ * Returns the instruction `in` of `code` with its operands decoded for wave->vgpr_msb = `msb`. `in`
+ * must have takes_msb set. Several threads may call at once. NULL without memory.
  */
 const struct inst *code_variant(struct code *code, const struct inst *in, uint8_t msb);
 
 /*
- * The decoded instructions of a range, one slot per dword; NULL if code_inst() has not decoded it.
- * A fast path past code_inst() for the engine.
+ * The decoded instructions of a range, one slot per dword; NULL: code_inst() has not decoded it.
+ * The engine reads them directly, which is faster than code_inst().
  */
 struct code_slots {
     struct inst *_Atomic *slots;
@@ -48,22 +49,23 @@ struct code_slots {
 
 struct code_slots code_slots(struct code *code);
 
-/* Records a finding of this kind at byte `offset` of the code, and whether it is suppressed.
- * Returns true if none of this kind was recorded there before. */
+/* Records a finding of this kind at byte `offset` of the code, and whether it is suppressed. True
+ * if none of this kind was recorded there before. */
 bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed);
 
-/* The result of code_noted(): whether a finding of the kind was recorded at `offset`, and whether
- * it is suppressed. */
+/* The result of code_noted(): `any`, whether a finding of the kind was recorded at `offset`, and
+ * whether it is suppressed. */
 struct code_noted {
     bool any, suppressed;
 };
 struct code_noted code_noted(const struct code *code, uint64_t offset, enum fault_kind kind);
 
-/* Writes the disassembly of the instruction at `offset`, for reports. Returns `text`. */
+/* Writes the disassembly of the instruction at byte `offset` to `text`, of `bytes` bytes. Returns
+ * `text`. */
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes);
 
-/* Returns the row of a mnemonic, with or without encoding suffix, on `target`; NULL if there is
- * none. */
+/* Returns the op row of a mnemonic, with or without suffix for the encoding, on `target`. NULL if
+ * there is none. */
 const struct op_row *row_find(enum gfx_target target, const char *mnemonic);
 
 #endif

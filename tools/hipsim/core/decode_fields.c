@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes microcode formats: raw dwords to operands. The layouts follow the CDNA3 ISA manual,
- * chapter "Microcode Formats", and the CDNA4 manual for its additions.
+ * Decodes GFX9's microcode formats: dwords to operands. The layouts are those in the CDNA3 ISA
+ * manual, chapter "Microcode Formats", and the CDNA4 manual for its additions.
  */
 #include "decode_fields.h"
 
@@ -38,8 +38,8 @@ static enum encoding encoding_of(const struct inst *in)
     }
 }
 
-/* Returns the inline constants 240 .. 248 in a float format: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2
- * pi). */
+/* Returns the bits of inline constant `code`, 240 .. 248, in a float format of `dwords` dwords. The
+ * values are 0.5, -0.5, 1, -1, 2, -2, 4, -4 and 1/(2 pi). */
 static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned code)
 {
     static const uint16_t f16[9] = {
@@ -66,7 +66,7 @@ static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned 
     case CLASS_F64: return f64[code];
     case CLASS_F32:
     case CLASS_PK_F32:
-    case CLASS_INT16: /* low half of the f32, as in LLVM's getInlineEncodingV216() */
+    case CLASS_INT16: /* the low half of the f32, as in LLVM's getInlineEncodingV216() */
     case CLASS_PK_INT16: return f32[code];
     default: return dwords == 2 ? f64[code] : f32[code];
     }
@@ -88,8 +88,8 @@ uint64_t inline_constant(uint16_t type, unsigned code)
     return code <= 192 ? code - 128 : (uint64_t)(int64_t)(192 - (int)code);
 }
 
-/* Sets `o` to the operand of a 9-bit source field, `code`: scalar, constant or VGPR. False if the
- * code is invalid. */
+/* Sets `o` to the operand of a 9-bit source field with value `code`: scalar, constant or VGPR.
+ * False if the code is invalid. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type)
 {
     set_register(o, OPND_SGPR, code, type);
@@ -195,12 +195,13 @@ static void set_sdwa(struct inst *in, uint32_t w)
         o->sext = bits(f, 3, 3);
         o->neg = bits(f, 4, 4);
         o->abs = bits(f, 5, 5);
-        if (bits(f, 7, 7)) /* S: a scalar source */
+        if (bits(f, 7, 7)) /* bit S: a scalar source */
             o->kind = o->kind == OPND_NONE ? OPND_NONE : OPND_SGPR;
     }
 }
 
-/* Decodes the 32-bit forms of VOP1, VOP2 and VOPC with their literal, DPP or SDWA dword. */
+/* Decodes the 32-bit forms of VOP1, VOP2 and VOPC, with the literal, DPP or SDWA dword that may
+ * follow. */
 static bool decode_vop_short(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -226,7 +227,8 @@ static bool decode_vop_short(struct inst *in)
             set_register(&in->dst, OPND_VGPR, vdst, row->dst);
     }
     if (row->flags & ROW_LITERAL_K) {
-        /* v_fmamk: D = S0 * K + S1; v_fmaak: D = S0 * S1 + K. `arg` is the position of K. */
+        /* v_fmamk: D = S0 * K + S1; v_fmaak: D = S0 * S1 + K. row->arg is the source number of
+         * K. */
         in->literal = in->raw[1];
         if (row->arg == 1)
             in->src[2] = in->src[1];
@@ -287,8 +289,8 @@ static bool decode_vop3(struct inst *in)
 }
 
 /*
- * Shrinks a 64-bit source to one register: a packed f32 source if both results take the same dword,
- * and any source of v_pk_mov_b32. Clang broadcasts a scalar this way and leaves its neighbour
+ * Makes source `k` of 64 bits one register if both results read the same dword: packed f32, and any
+ * source of v_pk_mov_b32. Clang broadcasts a scalar this way and leaves the neighbouring register
  * undefined.
  */
 static void narrow_pair(struct inst *in, unsigned k)
@@ -317,7 +319,7 @@ static bool decode_vop3p(struct inst *in)
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
-        /* The mix instructions read an f16 (or f16 constant) if the source's op_sel_hi bit is
+        /* The mix instructions read a source as f16, or as an f16 constant, if its op_sel_hi bit is
          * set. */
         bool half = row->flags & ROW_OP_SEL && row->src[i] == T_B32 && in->op_sel_hi >> i & 1;
         uint16_t type = half ? T_F16 : row->src[i];
@@ -331,7 +333,8 @@ static bool decode_vop3p(struct inst *in)
     return true;
 }
 
-/* Decodes matrix instructions. Scaled ones are preceded by a VOP3P pair with the scales. */
+/* Decodes matrix instructions. A scaled one is preceded by a VOP3P pair of dwords with the
+ * scales. */
 static bool decode_mai(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -344,7 +347,7 @@ static bool decode_mai(struct inst *in)
     in->cbsz = (uint8_t)bits(w, 10, 8);
     in->abid = (uint8_t)bits(w, 14, 11);
     in->blgp = (uint8_t)bits(w1, 31, 29);
-    if (row->src[0] == T_B256) { /* *_f8f6f4: 8, 6 or 4 registers by format */
+    if (row->src[0] == T_B256) { /* *_f8f6f4: 8, 6 or 4 registers, as the format needs */
         static const uint8_t dwords[] = {8, 8, 6, 6, 4, 8, 8, 8};
         in->src[0].dwords = dwords[in->cbsz];
         in->src[1].dwords = dwords[in->blgp];
@@ -389,7 +392,7 @@ static bool decode_ds(struct inst *in)
     return true;
 }
 
-/* Decodes FLAT, GLOBAL and SCRATCH; bits 15:14 are the segment. */
+/* Decodes FLAT, GLOBAL and SCRATCH; bits 15:14 say which. */
 static bool decode_flat(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -402,7 +405,7 @@ static bool decode_flat(struct inst *in)
     in->sc1 = bits(w, 25, 25);
     unsigned saddr = bits(w1, 22, 16);
     bool has_saddr = segment && saddr != 0x7f;
-    bool has_vaddr = segment != 1 || bits(w, 13, 13); /* scratch: SVE */
+    bool has_vaddr = segment != 1 || bits(w, 13, 13); /* scratch: bit SVE */
     if (has_saddr)
         set_register(&in->src[2], OPND_SGPR, saddr, segment == 1 ? T_U32 : T_U64);
     if (has_vaddr)
@@ -433,7 +436,7 @@ static bool decode_mubuf(struct inst *in)
         in->sc1 = bits(w1, 21, 21);
         in->nt = bits(w1, 22, 22);
     }
-    if (!row->src[2]) /* cache control: no operands */
+    if (!row->src[2]) /* cache control has no operands */
         return true;
     if (in->offen || in->idxen)
         set_register(&in->src[0], OPND_VGPR, bits(w1, 7, 0),
@@ -448,8 +451,8 @@ static bool decode_mubuf(struct inst *in)
 }
 
 /*
- * Restricts SDWA selects to valid ones. V_CVT_F32_FP8 and _BF8 accept the byte selects,
- * V_CVT_PK_F32_FP8 and _BF8 the upper word. Any other select means the lowest byte or word
+ * Replaces SDWA selects that the instruction does not have. V_CVT_F32_FP8 and _BF8 have the byte
+ * selects, V_CVT_PK_F32_FP8 and _BF8 the upper word. Any other select means the lowest byte or word
  * (pseudo-code of CDNA3 ISA, VOP1).
  */
 static void limit_selects(struct inst *in)
@@ -463,7 +466,7 @@ static void limit_selects(struct inst *in)
         o->sel = SDWA_DWORD;
 }
 
-/* Adds the operands that no field encodes. */
+/* Adds the operands that no field of the encoding names. */
 static void set_implicit(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -472,7 +475,7 @@ static void set_implicit(struct inst *in)
         set_register(&in->dst2, OPND_SGPR, SGPR_VCC, row->dst2);
     if (is_short && row->src[2] == T_MASK)
         set_register(&in->src[2], OPND_SGPR, SGPR_VCC, T_MASK);
-    if (row->src[3] == T_MASK) /* v_div_fmas */
+    if (row->src[3] == T_MASK) /* v_div_fmas reads VCC */
         set_register(&in->src[3], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->flags & ROW_BRANCH && strncmp(row->name, "s_cbranch_vcc", 13) == 0)
         set_register(&in->src[0], OPND_SGPR, SGPR_VCC, T_MASK);
@@ -498,7 +501,8 @@ static bool track_operand(struct inst *in, const struct opnd *o, int vgprs, int 
     }
     if (last >= (o->kind == OPND_SGPR ? sgprs : vgprs))
         return false;
-    if (o->kind == OPND_SGPR && last >= SGPR_FLAT_SCRATCH) /* always allocated */
+    if (o->kind == OPND_SGPR && last >= SGPR_FLAT_SCRATCH) /* registers from there on are always
+                                                              allocated */
         return true;
     if (last > *max)
         *max = (int16_t)last;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decodes GFX12's microcode formats, gfx1201's and gfx1250's: raw dwords to operands. The layouts
- * follow the CDNA5 ISA manual, chapter 14 "Microcode Formats", and the RDNA4 manual's chapter 15.
- * Which of gfx1250's upper VGPR bits an operand takes follows 3.3.2.3 "Waves with up to 1024 VGPRs"
- * and LLVM's AMDGPULowerVGPREncoding. Lane masks take one SGPR, since waves have 32 lanes.
+ * Decodes GFX12's microcode formats, of gfx1201 and gfx1250: dwords to operands. The layouts are
+ * those in the CDNA5 ISA manual, chapter 14 "Microcode Formats", and the RDNA4 manual's chapter 15.
+ * Section 3.3.2.3 "Waves with up to 1024 VGPRs" and LLVM's AMDGPULowerVGPREncoding say which
+ * operands have which of gfx1250's upper VGPR bits. A lane mask is one SGPR, since waves have 32
+ * lanes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "decode.h"
 #include "decode_fields.h"
 
-/* Encoded operands that differ from gfx9's. */
+/* Codes of operands that differ from GFX9's. */
 enum {
     CODE_NULL = 124,
     CODE_M0 = 125,
@@ -22,7 +23,7 @@ enum {
     CODE_LITERAL32 = 255,
 };
 
-/* Positions in wave->vgpr_msb. */
+/* Index of an operand's two bits in wave->vgpr_msb; MSB_NONE: it has none. */
 enum msb_of { MSB_SRC0, MSB_SRC1, MSB_SRC2, MSB_DST, MSB_NONE };
 
 static enum encoding encoding_of(const struct inst *in)
@@ -52,7 +53,8 @@ static enum encoding encoding_of(const struct inst *in)
     }
 }
 
-/* Makes `o` a VGPR with the encoded number and the upper bits of its position. */
+/* Makes `o` a VGPR: `code` has the lower 8 bits of its number, in->vgpr_msb the bits above for
+ * index `at`. */
 static void set_vgpr(struct inst *in, struct opnd *o, unsigned code, uint16_t type, enum msb_of at)
 {
     const unsigned upper = at == MSB_NONE ? 0 : in->vgpr_msb >> 2 * at & 3u;
@@ -60,7 +62,7 @@ static void set_vgpr(struct inst *in, struct opnd *o, unsigned code, uint16_t ty
     in->takes_msb |= at != MSB_NONE;
 }
 
-/* Makes `o` a scalar register of the encoded number; NULL reads as zero. */
+/* Makes `o` the scalar register with code `code`. NULL becomes the constant 0. */
 static void set_sgpr(struct opnd *o, unsigned code, uint16_t type)
 {
     set_register(o, OPND_SGPR, code == CODE_M0 ? (unsigned)SGPR_M0 : code, type);
@@ -70,7 +72,8 @@ static void set_sgpr(struct opnd *o, unsigned code, uint16_t type)
         o->kind = OPND_IMM;
 }
 
-/* Makes `o` a scalar destination; what goes to NULL is never read. */
+/* Makes `o` the scalar destination with code `code`. Writes to NULL go to a register that is never
+ * read. */
 static void set_sgpr_dst(struct opnd *o, unsigned code, uint16_t type)
 {
     set_sgpr(o, code, type);
@@ -92,8 +95,8 @@ static bool set_literal(struct inst *in, struct opnd *o, bool wide)
     return true;
 }
 
-/* Sets `o` to the operand of a 9-bit source field, `code`: scalar, constant or VGPR. False if the
- * code is invalid. */
+/* Sets `o` to the operand of a 9-bit source field with value `code`: scalar, constant or VGPR. `at`
+ * names a VGPR's upper bits. False if the code is invalid. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type,
                        enum msb_of at)
 {
@@ -138,7 +141,7 @@ static bool decode_salu(struct inst *in)
         set_sgpr_dst(&in->dst, bits(w, 22, 16), row->dst);
     switch (in->encoding) {
     case ENC_SOP2:
-        if (row->flags & ROW_LITERAL_K) { /* s_fmaak, s_fmamk: `arg` is the position of K */
+        if (row->flags & ROW_LITERAL_K) { /* s_fmaak, s_fmamk: row->arg is the source number of K */
             if (in->ndwords < 2 || !scalar_source(in, 0, bits(w, 7, 0)) ||
                 !scalar_source(in, row->arg == 1 ? 2 : 1, bits(w, 15, 8)))
                 return false;
@@ -190,8 +193,8 @@ static void set_dpp8(struct inst *in, uint32_t word, bool fetch_inactive)
     in->bank_mask = in->row_mask = 0xf;
 }
 
-/* Reads the DPP dword of `code`, source 0 of an encoding of `size` dwords. Returns the code of the
- * VGPR, or the given code if it is not DPP. */
+/* Reads the DPP dword if `code`, the field of source 0, says that there is one after `size` dwords.
+ * Returns the code of source 0's VGPR, or `code` if there is none. */
 static unsigned read_dpp(struct inst *in, unsigned code, unsigned size)
 {
     if (code != CODE_DPP8 && code != CODE_DPP8_FI && code != CODE_DPP16)
@@ -201,7 +204,7 @@ static unsigned read_dpp(struct inst *in, unsigned code, unsigned size)
         struct opnd kept[2] = {in->src[0], in->src[1]};
         set_dpp(in, word);
         in->fetch_inactive = bits(word, 18, 18);
-        if (size == 2) { /* VOP3 has modifiers of its own */
+        if (size == 2) { /* VOP3 has its own abs and neg */
             in->src[0] = kept[0];
             in->src[1] = kept[1];
         }
@@ -211,8 +214,8 @@ static unsigned read_dpp(struct inst *in, unsigned code, unsigned size)
     return 256 + (word & 0xff);
 }
 
-/* Makes a VGPR operand of a short encoding mean 16 bits of v[number & 127]: the upper half if bit 7
- * of the number is set. */
+/* Makes a VGPR operand of 16 bits in a short encoding a half of v[number & 127]. Bit 7 of the
+ * number selects the upper half, which sets op_sel bit `bit`. */
 static void select_half(struct inst *in, struct opnd *o, unsigned bit)
 {
     if (o->kind != OPND_VGPR || !is_half(o->type))
@@ -222,7 +225,7 @@ static void select_half(struct inst *in, struct opnd *o, unsigned bit)
     o->reg &= (uint16_t)~0x80;
 }
 
-/* Keeps abs and neg, which DPP has set, across `set_source`. */
+/* Sets source `k` as set_source() does, but keeps abs and neg, which DPP has set. */
 static bool short_source(struct inst *in, unsigned k, unsigned code, enum msb_of at)
 {
     const bool neg = in->src[k].neg, abs = in->src[k].abs;
@@ -233,7 +236,7 @@ static bool short_source(struct inst *in, unsigned k, unsigned code, enum msb_of
     return true;
 }
 
-/* Decodes the constant of v_fmamk and v_fmaak; `arg` is its position. */
+/* Sets the literal constant of v_fmamk and v_fmaak; row->arg is its source number. */
 static bool set_constant_k(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -274,7 +277,7 @@ static bool decode_vop_short(struct inst *in)
         select_half(in, &in->src[k], k);
     select_half(in, &in->dst, 3);
     if (in->op_sel)
-        in->encoding = ENC_VOP3; /* the encoding that has op_sel */
+        in->encoding = ENC_VOP3; /* the encoding with op_sel */
     if (row->dst2)
         set_sgpr(&in->dst2, SGPR_VCC, row->dst2);
     if (row->src[2] == T_MASK)
@@ -310,15 +313,15 @@ static bool decode_vop3(struct inst *in)
         set_sgpr_dst(&in->dst2, bits(w, 14, 8), row->dst2);
     else
         in->op_sel = (uint8_t)bits(w, 14, 11);
-    if (row->src[3] == T_MASK) /* v_div_fmas */
+    if (row->src[3] == T_MASK) /* v_div_fmas reads VCC */
         set_sgpr(&in->src[3], SGPR_VCC, T_MASK);
     if (row->flags & ROW_BITOP3)
         set_bitop3(in, w, w1);
     return true;
 }
 
-/* A scalar or constant source of packed f32 operations is one dword for both results (CDNA5 ISA,
- * 7.7.1). A pair of registers is one if both results take the same dword. */
+/* Makes source `k` of a packed f32 operation one register if both results read the same dword.
+ * Scalars and constants are one dword for both results (CDNA5 ISA, 7.7.1). */
 static void narrow_pair(struct inst *in, unsigned k)
 {
     struct opnd *o = &in->src[k];
@@ -352,7 +355,8 @@ static bool decode_vop3p(struct inst *in)
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
-        /* The mix instructions read row->arg, f16 or bf16, if the source's op_sel_hi bit is set. */
+        /* The mix instructions read a source as row->arg, f16 or bf16, if its op_sel_hi bit is
+         * set. */
         const bool half = row->flags & ROW_OP_SEL && row->src[i] == T_B32 && in->op_sel_hi >> i & 1;
         unsigned code = bits(w1, 9 * i + 8, 9 * i);
         if (i == 0 && in->ndwords > 2)
@@ -368,8 +372,8 @@ static bool decode_vop3p(struct inst *in)
     return true;
 }
 
-/* Decodes WMMA. A scaled one is preceded by a VOP3P pair with the scales, which take no upper
- * bits. */
+/* Decodes WMMA. A scaled one is preceded by a VOP3P pair of dwords with the scales, whose registers
+ * have no upper bits. */
 static bool decode_wmma(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -384,7 +388,8 @@ static bool decode_wmma(struct inst *in)
             !set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), row->src[i], (enum msb_of)i))
             return false;
     set_vgpr(in, &in->dst, bits(w, 7, 0), row->dst, MSB_DST);
-    if (row->src[1] == T_B512 && row->flags & ROW_OP_SEL) { /* f8f6f4: registers by format */
+    if (row->src[1] == T_B512 && row->flags & ROW_OP_SEL) { /* f8f6f4: as many registers as the
+                                                               format needs */
         static const uint8_t dwords[8] = {16, 16, 12, 12, 8, 16, 16, 16};
         in->src[0].dwords = dwords[in->op_sel];
         in->src[1].dwords = dwords[in->op_sel_hi];
@@ -395,7 +400,7 @@ static bool decode_wmma(struct inst *in)
 
 /* -- two instructions in one ------------------------------------------------------------------- */
 
-/* Rows of the opcodes of VOPD and VOPD3 (CDNA5 ISA, tables 100 to 104). */
+/* Mnemonics of the opcodes of VOPD and VOPD3 (CDNA5 ISA, tables 100 to 104). */
 static const char *const dual_rows[64] = {
     [0] = "v_fmac_f32",     [1] = "v_fmaak_f32",        [2] = "v_fmamk_f32",
     [3] = "v_mul_f32",      [4] = "v_add_f32",          [5] = "v_sub_f32",
@@ -408,8 +413,8 @@ static const char *const dual_rows[64] = {
     [35] = "v_max_num_f64", [36] = "v_min_num_f64",
 };
 
-/* Returns the row of an opcode, NULL if there is none. gfx1201 has V_DUAL_AND_B32 where gfx1250 has
- * V_DUAL_BITOP2_B32 (RDNA4 ISA, 7.8). */
+/* Returns the op row of a VOPD opcode; NULL if there is none. gfx1201 has V_DUAL_AND_B32 where
+ * gfx1250 has V_DUAL_BITOP2_B32 (RDNA4 ISA, 7.8). */
 static const struct op_row *dual_row(enum gfx_target target, unsigned op)
 {
     enum { LOGIC = 18 };
@@ -418,7 +423,7 @@ static const struct op_row *dual_row(enum gfx_target target, unsigned op)
     return name ? row_find(target, name) : NULL;
 }
 
-/* The encoded fields of one of the two instructions. */
+/* Encoded fields of one of the two instructions of a VOPD. */
 struct half_fields {
     unsigned op, src0, vsrc1, vsrc2, vdst, neg;
 };
@@ -438,7 +443,8 @@ static struct half_fields half_of(const struct inst *in, bool three, bool second
                   : (struct half_fields){bits(w, 25, 22), bits(w, 8, 0), bits(w, 16, 9), 0, x, 0};
 }
 
-/* Fills in the sources of one of the two instructions. */
+/* Sets the sources of one of the two instructions from its fields; `three`: VOPD3. False if a code
+ * is invalid. */
 static bool half_sources(struct inst *half, const struct half_fields *f, bool three)
 {
     const struct op_row *row = half->row;
@@ -484,7 +490,7 @@ static struct inst *decode_half(const struct inst *in, bool three, bool second)
     return half;
 }
 
-/* Decodes the two instructions of a VOPD, and lists the operands of both in `in` for the checks. */
+/* Decodes the two instructions of a VOPD. Lists the operands of both in `in` for the checks. */
 static bool decode_dual(struct inst *in)
 {
     const bool three = bits(in->raw[0], 31, 24) == 0xcf;
@@ -531,13 +537,14 @@ static bool decode_ds(struct inst *in)
     return true;
 }
 
-/* True if the instruction delivers data to registers: atomics do if TH says so. */
+/* True if the instruction writes registers. An atomic does if its TH field says so. */
 static bool returns(const struct inst *in)
 {
     return !(in->row->flags & ROW_LOAD && in->row->flags & ROW_STORE) || in->sc0;
 }
 
-/* Sets the counter of vector memory: stores and atomics that return nothing have their own. */
+/* Selects the counter: loads to LDS have ASYNCcnt, and stores and atomics without a result
+ * STOREcnt. */
 static void choose_counter(struct inst *in)
 {
     const uint32_t flags = in->row->flags;
@@ -547,7 +554,8 @@ static void choose_counter(struct inst *in)
         in->counter[0] = WAIT_STORE;
 }
 
-/* Sets sc1, gfx9's name for the bit, at device scope or more. Such accesses count as atomic. */
+/* Sets sc1, GFX9's bit for device scope, if the scope is at least the device. Such accesses count
+ * as atomic. */
 static void choose_scope(struct inst *in)
 {
     enum { SCOPE_DEV = 2 };
@@ -564,10 +572,10 @@ static bool decode_flat(struct inst *in)
     const bool has_saddr = bits(w, 6, 0) != CODE_NULL;
     in->imm_offset = sign_extend(bits(w2, 31, 8), 24);
     in->scale_offset = bits(w1, 16, 16);
-    in->sc0 = atomic && bits(w1, 20, 20); /* TH_ATOMIC_RETURN */
+    in->sc0 = atomic && bits(w1, 20, 20); /* bit TH_ATOMIC_RETURN */
     choose_counter(in);
     choose_scope(in);
-    if (!row->src[0]) /* cache control: no operands */
+    if (!row->src[0]) /* cache control has no operands */
         return true;
     if (has_saddr)
         set_sgpr(&in->src[2], bits(w, 6, 0), scratch ? T_U32 : T_U64);
@@ -575,7 +583,7 @@ static bool decode_flat(struct inst *in)
         set_vgpr(in, &in->src[0], bits(w2, 7, 0), scratch || has_saddr ? T_I32 : T_U64, MSB_SRC0);
     if (row->src[1])
         set_vgpr(in, &in->src[1], bits(w1, 30, 23), row->src[1], MSB_SRC1);
-    if (row->flags & ROW_LDS_DMA) /* the VGPR of the LDS address */
+    if (row->flags & ROW_LDS_DMA) /* vdst is the VGPR with the LDS address */
         set_vgpr(in, &in->src[3], row->flags & ROW_STORE ? bits(w1, 30, 23) : bits(w1, 7, 0), T_U32,
                  row->flags & ROW_STORE ? MSB_SRC1 : MSB_DST);
     if (row->dst && returns(in))
@@ -604,7 +612,7 @@ static bool decode_buffer(struct inst *in)
     return true;
 }
 
-/* Decodes the tensor data mover's instructions: groups of SGPRs. */
+/* Decodes the tensor data mover's instructions, whose operands are groups of SGPRs. */
 static bool decode_tensor(struct inst *in)
 {
     static const uint16_t types[4] = {T_B128, T_B256, T_B128, T_B128};
@@ -618,7 +626,7 @@ static bool decode_tensor(struct inst *in)
 
 /* ---------------------------------------------------------------------------------------------- */
 
-/* Adds the operands that no field encodes. */
+/* Adds the operands that no field of the encoding names. */
 static void set_implicit(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -630,15 +638,16 @@ static void set_implicit(struct inst *in)
         set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);
         o->neg = o->abs = false;
         if (in->op_sel & 8 && in->encoding == ENC_VOP3 && is_half(o->type))
-            in->op_sel |= (uint8_t)(1 << k); /* v_fmac_f16: the same half */
+            in->op_sel |= (uint8_t)(1 << k); /* v_fmac_f16: source and destination are the same
+                                                half */
     }
     if (is_half(in->dst.type) && in->dst.kind == OPND_VGPR && row->flags & ROW_VALU)
         in->form |= FORM_HALF;
 }
 
-/* Sets unused bits in the three encodings in which AMD's and LLVM's assemblers differ: TENSOR_*
- * (DIM, DMASK, VADDR4), the scale prefix of WMMA (its third source), and V_WMMA_F32_32X16X128_F4
- * (bit 14, which is part of B's format elsewhere). */
+/* Sets unused bits in the three encodings in which AMD's and LLVM's assemblers differ. These are
+ * TENSOR_* (DIM, DMASK, VADDR4), the scale prefix of WMMA (its third source), and
+ * V_WMMA_F32_32X16X128_F4 (bit 14, which other WMMAs have for B's format). */
 void decode_complete_gfx1250(uint32_t *w)
 {
     const bool scales =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens AMDGPU ELF files. libelf reads the tables. It trusts section headers, so this file checks
- * every offset into the image or into device memory.
+ * Opens AMDGPU ELF files with libelf, which reads the tables. It does not check section headers, so
+ * this file checks every offset into the image or into device memory.
  *
  * Numbers are from LLVM's AMDGPUUsage, "ELF Code Object": header, note and relocation records.
  */
@@ -21,7 +21,7 @@ enum { ABI_V4 = 2, ABI_V6 = 4 };
 
 enum flags {
     FLAG_MACH = 0xff,
-    FLAG_XNACK = 0x300, /* 0x100 any, 0x200 off, 0x300 on */
+    FLAG_XNACK = 0x300, /* field of e_flags: 0x100 any, 0x200 off, 0x300 on */
     FLAG_XNACK_ON = 0x300,
     FLAG_SRAMECC = 0xc00,
     FLAG_SRAMECC_OFF = 0x800,
@@ -38,9 +38,9 @@ enum relocation {
     R_RELATIVE64 = 13
 };
 
-/* EF_AMDGPU_MACH values that `isas` does not have. Columns: value, name, targets that
- * can run it. Only names that users are likely to meet are listed; other values are printed as
- * numbers. */
+/* Values of EF_AMDGPU_MACH that are not in `isas`: value, name, targets that can run the code (enum
+ * gfx_target bits). Only names that users are likely to meet are listed; messages print other
+ * values as numbers. */
 static const struct {
     uint32_t value;
     const char *name;
@@ -180,8 +180,8 @@ static bool find_section(const struct elf_image *image, uint32_t type, GElf_Shdr
     return false;
 }
 
-/* Checks the section headers, by which symbols and relocations are found. Without them no kernel
- * would be found, and addresses in data would stay as they are. */
+/* Checks the section headers, from which symbols and relocations are found. Without them no kernel
+ * would be found, and addresses in data would not be relocated. */
 static enum code_object_status check_sections(const struct elf_image *image)
 {
     GElf_Shdr section;
@@ -233,8 +233,7 @@ void elf_image_copy(const struct elf_image *image, uint8_t *base)
     }
 }
 
-/* Returns the contents of a section, checked against the file size. NULL if the section holds no
- * bytes. */
+/* Returns the contents of a section that is inside the file. NULL if the section has no bytes. */
 static const void *section_bytes(const struct elf_image *image, const GElf_Shdr *section)
 {
     if (section->sh_type == SHT_NOBITS || section->sh_offset > image->size ||
@@ -349,7 +348,7 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
 
     symbol_table(image, &table);
     while ((section = elf_nextscn(image->elf, section))) {
-        /* Only dynamic relocations apply at load time; relocations of debug sections belong to the
+        /* Only dynamic relocations apply at load time. Relocations of debug sections are for the
          * linker. */
         if (!gelf_getshdr(section, &header) || header.sh_type != SHT_RELA ||
             !(header.sh_flags & SHF_ALLOC))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs dispatches: host threads take workgroups in order. One thread runs all waves of a workgroup,
- * alternating between them (time_slice.c).
+ * Runs dispatches: host threads start workgroups in the order of their numbers. One thread runs all
+ * waves of a workgroup, alternating between them (time_slice.c).
  */
 #include "engine.h"
 
@@ -22,25 +22,26 @@
 /*
  * A host thread and its resident workgroups. Normally a host runs one workgroup at a time.
  * Workgroups of a cooperative launch are all resident, since they wait for each other. A workgroup
- * that waits, or that has run for very long, may need another workgroup to progress. The host then
- * adds further workers and alternates between them.
+ * that waits, or that has run for very long, may need another one to progress. The host then adds
+ * workers and alternates between their workgroups.
  */
 struct host {
     struct engine *engine;
     struct worker **workers;
     uint32_t n;
-    bool alone;       /* only the first thread of the launch runs so far */
-    double alone_for; /* CLOCK_MONOTONIC in seconds; the others start then */
-    /* 1 + engine.changes at the start of the latest round, if all workgroups only waited in that
-     * round. 0: some progressed; UINT64_MAX: the host has finished. */
+    bool alone;       /* true: the launch's other threads have not been started */
+    double alone_for; /* CLOCK_MONOTONIC, in seconds, after which they are started */
+    /* 1 + engine.changes at the start of the latest round, if all workgroups only waited in it. 0:
+     * some progressed; UINT64_MAX: the host has finished. */
     _Atomic uint64_t waits;
-    double waits_since; /* CLOCK_MONOTONIC at which all hosts were first found waiting; 0: they
-                         * are not */
+    double waits_since; /* CLOCK_MONOTONIC, in seconds, since which all hosts have been found
+                           waiting; 0: they are not */
 };
 
-#define ALONE_SECONDS 40e-6 /* cost of starting and joining a thread */
-#define CLUSTER_MAX 16u     /* workgroups of a cluster (CDNA5 ISA, 2.3) */
-#define RESIDENTS_MAX 256u  /* per host thread, unless the launch is cooperative */
+#define ALONE_SECONDS 40e-6 /* seconds that starting and joining a thread costs */
+#define CLUSTER_MAX 16u     /* most workgroups of a cluster (CDNA5 ISA, 2.3) */
+/* Most resident workgroups of a host thread, except in cooperative launches. */
+#define RESIDENTS_MAX 256u
 
 void counters_add(struct counters *sum, const struct counters *c)
 {
@@ -91,8 +92,8 @@ static bool begin_next(struct worker *k)
     return true;
 }
 
-/* Reports a grid barrier that cannot open. Called if no wave has executed an instruction in a
- * round. */
+/* Reports a grid barrier that cannot open, after a round in which no wave executed an
+ * instruction. */
 static void report_grid_deadlock(struct host *h)
 {
     for (uint32_t i = 0; i < h->n; i++) {
@@ -118,8 +119,8 @@ static double seconds(void)
 
 static void start_others(struct host *first);
 
-/* Returns the number of workgroups that a GPU can hold. A compute unit of gfx9 has 32 waves (CDNA3
- * ISA, 3.1). */
+/* Returns the number of workgroups that the GPU can hold, limited by its wave slots. A compute unit
+ * of gfx9 has 32 (CDNA3 ISA, 3.1). */
 static uint32_t residents_of_hardware(const struct launch *l)
 {
     const struct gfx_part *part = l->part ? l->part : gfx_part_of(code_target(l->code));
@@ -139,13 +140,13 @@ static bool all_wait(const struct engine *e, uint64_t changes)
     return atomic_load(&e->changes) == changes;
 }
 
-/* Handles a round in which all workgroups of this host only waited since `changes` was read. True
- * if the dispatch is in deadlock. */
+/* Handles a round in which all workgroups of this host only waited. `changes` is engine.changes at
+ * the round's start. True if the dispatch is in deadlock. */
 static bool wait_for_others(struct host *h, uint64_t changes)
 {
     struct engine *e = h->engine;
     if (atomic_load(&e->next) < e->last && h->n < residents_of_hardware(e->launch)) {
-        add_worker(h); /* one that may produce what the others wait for */
+        add_worker(h); /* the others may wait for this workgroup */
         atomic_store(&h->waits, 0);
         return false;
     }
@@ -163,8 +164,8 @@ static bool wait_for_others(struct host *h, uint64_t changes)
     return false;
 }
 
-/* Runs a worker for one time slice. Clears `waits` if the worker progressed. False if the dispatch
- * ends. */
+/* Runs a worker for one time slice, or without other threads until its workgroup ends. Clears
+ * *waits if the worker progressed. False if the dispatch must end. */
 static bool run_slice(struct host *h, struct worker *k, bool *waits)
 {
     struct engine *e = h->engine;
@@ -185,7 +186,7 @@ static bool run_slice(struct host *h, struct worker *k, bool *waits)
     return true;
 }
 
-/* Runs each resident workgroup for one time slice. False if nothing is left to do. */
+/* Runs each resident workgroup for one time slice. False if no workgroup is left. */
 static bool run_round(struct host *h)
 {
     struct engine *e = h->engine;
@@ -242,8 +243,8 @@ static int refuse(struct launch *l, const char *why)
     return -1;
 }
 
-/* Starts the host threads after the first one. A thread that cannot be started is left out, since
- * threads only save time. */
+/* Starts the host threads after the first one. Threads only save time, so the launch runs without
+ * those that cannot be started. */
 static void start_others(struct host *first)
 {
     struct engine *e = first->engine;
@@ -262,9 +263,9 @@ static void start_others(struct host *first)
 }
 
 /*
- * Runs the launch on up to `threads` threads; the caller is the first. The others start once the
- * launch has taken longer than starting them does. They start at once for a seeded wave order,
- * which must not depend on the clock.
+ * Runs the launch on up to `threads` threads, including the caller's. The others start when the
+ * launch has lasted longer than starting them would. With a seeded wave order they start at once,
+ * since its result must not depend on time.
  */
 static int run_hosts(struct engine *e, uint32_t threads)
 {
@@ -295,7 +296,7 @@ static int run_hosts(struct engine *e, uint32_t threads)
     return runs ? 0 : -1;
 }
 
-/* Checks the clusters of a launch and creates their barriers. False with the reason in
+/* Checks the clusters of a launch and creates their barriers. On failure returns false and sets
  * launch->fault. */
 static bool prepare_clusters(const struct engine *e, struct launch *l)
 {
@@ -326,7 +327,7 @@ static bool prepare_clusters(const struct engine *e, struct launch *l)
     return true;
 }
 
-/* Checks the launch and prepares its engine. Returns 0, or -1 with the reason in launch->fault. */
+/* Checks the launch and prepares its engine. Returns 0; on failure -1 with launch->fault set. */
 static int prepare(struct engine *e, struct launch *l)
 {
     *e = (struct engine){.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -347,7 +348,8 @@ static int prepare(struct engine *e, struct launch *l)
     if (l->nvgpr > VGPR_FILE || l->nagpr > AGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
     l->checks &= code_isa(l->code)->checks;
-    if (items > 16 * code_isa(l->code)->lanes) /* check_race.c has 16 bits for waves */
+    if (items > 16 * code_isa(l->code)->lanes) /* check_race.c has 16 bits for a workgroup's
+                                                  waves */
         l->checks &= ~(uint32_t)CHECK_RACE;
     for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime initialises them */
         l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
@@ -380,7 +382,7 @@ static void finish(struct engine *e)
 
 static uint64_t cores(void)
 {
-    static _Atomic uint64_t known; /* cached, since the query takes longer than a short launch */
+    static _Atomic uint64_t known; /* number of cores; a query takes longer than a short launch */
     if (!known)
         known = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     return known;
@@ -404,10 +406,10 @@ int engine_run(struct launch *l)
     return l->fault.kind == FAULT_NONE ? 0 : -1;
 }
 
-/* A workgroup that the caller steps: a worker without a thread. */
+/* A workgroup that the caller steps: a worker that no host thread runs. */
 struct engine_group {
     struct engine own;
-    struct engine *engine; /* its own, or the engine of another group of the launch */
+    struct engine *engine; /* the group's own engine, or the engine of the group passed as `with` */
     struct worker worker;
 };
 

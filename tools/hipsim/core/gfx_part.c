@@ -5,7 +5,7 @@
 
 #include "code_object.h"
 
-/* Facts of each target's first part. */
+/* Facts of each target's first part, from targets/facts. */
 enum {
 #include "gfx_facts.inc"
 };

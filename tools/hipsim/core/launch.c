@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the initial state of a dispatch. Section names in comments are AMDGPUUsage's. */
+/* Builds the initial state of a dispatch. Names of sections in comments are from AMDGPUUsage. */
 #include "launch.h"
 
 #include <stdio.h>
@@ -13,13 +13,15 @@
 #define PACKET_BYTES 64
 #define GRID_SYNC_BYTES 48
 #define GRID_SYNC_WORKGROUPS 40
-#define STACK_MIN 16384u /* reserved by LLVM for calls of unknown depth before code object v5 */
+/* Bytes that LLVM reserves for calls of unknown depth before code object v5. */
+#define STACK_MIN 16384u
 
-/* Words of amd_queue_t that code reads through the queue pointer to build flat addresses. */
+/* Byte offsets of two words in amd_queue_t, from which code builds flat addresses. */
 #define QUEUE_GROUP_APERTURE_HI 0x40
 #define QUEUE_PRIVATE_APERTURE_HI 0x44
 
-/* Returns the number of workgroups; UINT64_MAX if the product of the three sizes overflows. */
+/* Returns the number of workgroups in the grid; UINT64_MAX if the product of the three sizes
+ * overflows. */
 static uint64_t workgroups(const struct dispatch_request *r)
 {
     uint64_t count = 1;
@@ -70,7 +72,7 @@ static enum dispatch_status check_shape(const struct dispatch_request *r, char *
     return DISPATCH_OK;
 }
 
-/* Checks that all waves of a workgroup fit on a compute unit together. */
+/* Checks that a compute unit can hold all waves of a workgroup at once. */
 static enum dispatch_status check_resources(const struct dispatch_request *r, char *why,
                                             size_t why_size)
 {
@@ -107,7 +109,7 @@ static void *device_block(const struct dispatch_request *r, size_t size, enum hi
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
-/* Returns the value of a hidden argument, AMDGPUUsage "Hidden arguments". */
+/* Returns the value of a hidden argument (AMDGPUUsage, "Hidden arguments"). */
 static uint64_t hidden_value(const struct dispatch_request *r, const struct dispatch *d,
                              enum argument_kind kind)
 {
@@ -116,7 +118,7 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     case ARG_BLOCK_COUNT_Y:
     case ARG_BLOCK_COUNT_Z: {
         unsigned i = kind - ARG_BLOCK_COUNT_X;
-        return r->grid[i] / r->block[i]; /* partial workgroups do not count */
+        return r->grid[i] / r->block[i]; /* a partial workgroup does not count */
     }
     case ARG_GROUP_SIZE_X:
     case ARG_GROUP_SIZE_Y:
@@ -136,7 +138,7 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     case ARG_MULTIGRID_SYNC: return (uintptr_t)d->grid_sync;
     default:
         /* HIP has no global offsets and no device-side queues. The heap is for runtimes that
-         * support malloc() in kernels; this one does not. Kernels that print into a buffer were
+         * support malloc() in kernels, which hipsim does not. Kernels that print to a buffer were
          * refused earlier. */
         return 0;
     }
@@ -189,7 +191,7 @@ static void write_packet(const struct dispatch_request *r, struct dispatch *d)
     uint8_t *p = d->packet;
 
     put16(p, header);
-    put16(p + 2, 3); /* dimensions */
+    put16(p + 2, 3); /* number of dimensions */
     for (unsigned i = 0; i < 3; i++) {
         put16(p + 4 + 2 * i, r->block[i]);
         put32(p + 12 + 4 * i, r->grid[i]);
@@ -201,10 +203,10 @@ static void write_packet(const struct dispatch_request *r, struct dispatch *d)
     hipsim_mem_mark((uintptr_t)p, PACKET_BYTES);
 }
 
-/* Adds the record with which workgroups of a cooperative launch synchronise if the device libraries
- * do not use GWS (their struct mg_info, ROCm 5.7 or later). It has a pair of counters that begin at
- * 0, then the number of workgroups. Fields for several devices stay 0, as in HIP's runtime. It is
- * plain memory: its atomics order the workgroups. */
+/* Adds the record through which workgroups of a cooperative launch synchronise if the device
+ * libraries do not use GWS (their struct mg_info, ROCm 5.7 or later). It has a pair of counters
+ * that begin at 0, and the number of workgroups. Members for several devices are 0, as in HIP's
+ * runtime. Kernels access it by plain atomics, which order the workgroups. */
 static bool add_grid_sync(const struct dispatch_request *r, struct dispatch *d)
 {
     if (!r->cooperative)
@@ -240,9 +242,10 @@ static void push64(struct launch *launch, uint32_t *at, uint64_t value)
 }
 
 /*
- * Writes the user SGPRs in "SGPR Register Set Up Order". gfx942 and gfx950 have architected flat
- * scratch, so the buffer resource and the flat scratch words need no address: hipsim's private
- * memory has none. They read as zero, and a buffer access through a zero resource is out of bounds.
+ * Writes the user SGPRs in the order of "SGPR Register Set Up Order". gfx942 and gfx950 have
+ * architected flat scratch. The buffer resource and the flat scratch words need no address, since
+ * hipsim's private memory has none. They are zero, and a buffer access through a zero resource is
+ * out of bounds.
  */
 static void write_user_sgprs(const struct dispatch_request *r, struct dispatch *d)
 {
@@ -278,13 +281,13 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
 {
     const struct kernel *kernel = r->kernel;
     uint32_t rsrc2 = kernel->descriptor.rsrc2;
-    /* GFX12 has the workgroup's number in trap temporaries. */
+    /* GFX12 has the workgroup's number in trap temporaries, not in SGPRs. */
     const bool gfx9 = !isa_of(kernel->object->target)->gfx12;
 
     launch->code = kernel->object->code;
     launch->kernel = kernel->name;
-    /* "Preloaded Kernel Arguments": firmware that preloads skips the first 256 bytes. Those load
-     * the arguments on other firmware. GFX12 has no such code. */
+    /* "Preloaded Kernel Arguments": a kernel's first 256 bytes load the arguments where the
+     * firmware does not preload them. Firmware that does skips them. GFX12 has no such code. */
     launch->entry_pc = kernel->entry;
     launch->entry_skip = gfx9 && kernel->descriptor.preload_dwords ? 256 : 0;
     for (unsigned i = 0; i < 3; i++) {

@@ -20,9 +20,10 @@
 #define PAGE UINT64_C(4096)
 
 /*
- * 0x200000000000 is above AddressSanitizer's shadow (up to 0x10007fff8000 on x86-64) and far below
- * the region that the kernel uses for mmap(). A fixed address makes runs repeatable.
- * ThreadSanitizer allows only three narrow windows, so the kernel chooses the address there.
+ * Address at which the arena is wanted. It is above AddressSanitizer's shadow (up to 0x10007fff8000
+ * on x86-64) and far below the region that the kernel uses for mmap(). A fixed address makes runs
+ * repeatable. ThreadSanitizer allows only three narrow windows, so the kernel chooses the address
+ * there.
  */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #    define ARENA_HINT UINT64_C(0)
@@ -37,15 +38,15 @@
 #define MAX_REGISTERED 65536u
 #define MAX_DEVICES 256
 
-/* A freed slot is reusable after this many further frees in its size class. */
+/* Number of later frees in a freed slot's size class after which the slot is reused. */
 #define QUARANTINE 64
 #define NO_SLOT UINT32_MAX
 
-/* Minimum size at which a quarantined slot returns its pages and its shadow to the host. 64 slots
- * of every smaller class hold 50 MiB at most. */
+/* Least bytes of a quarantined slot that returns its pages and its shadow to the host. 64 slots of
+ * every smaller class have 50 MiB at most. */
 #define RETURNED_BYTES UINT64_C(65536)
 
-/* Eight size classes per power of two. */
+/* Number of size classes: eight per power of two. */
 #define CLASSES (48 * 8)
 
 struct queue {
@@ -58,16 +59,17 @@ struct hipsim_arena hipsim_arena;
 
 static struct {
     pthread_mutex_t lock;
-    struct hipsim_mem_slot *slots; /* ascending addresses */
+    struct hipsim_mem_slot *slots; /* slots of the arena, by address */
     _Atomic uint32_t slot_count;
-    struct hipsim_mem_slot *registered; /* in the order of registration */
+    struct hipsim_mem_slot *registered; /* registrations of host memory, in the order of their
+                                           creation */
     _Atomic uint32_t registered_count;
-    uint64_t mapped; /* readable and writable bytes of the arena */
+    uint64_t mapped; /* bytes of the arena that are readable and writable */
     uint64_t last_serial;
     struct queue freed[CLASSES];
     _Atomic uint64_t in_use[MAX_DEVICES];
     uint64_t arena_size;
-    _Atomic uint64_t *readable; /* a bit per granule of the arena; used for reservations only */
+    _Atomic uint64_t *readable; /* a bit per granule of the arena; only for reservations */
     _Atomic uint64_t *writable;
     bool ready;
 } mem = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena_size = ARENA_SIZE};
@@ -106,7 +108,8 @@ static bool reserve_all(void)
     return true;
 }
 
-/* The arena is a multiple of the memory, since freed memory is quarantined before reuse. */
+/* The arena is a multiple of the memory, since freed memory is in quarantine before it is
+ * reused. */
 void hipsim_mem_expect(uint64_t bytes)
 {
     const uint64_t resting = 256;
@@ -132,7 +135,8 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
     return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* Rounds a span up to its size class, in steps of one eighth of a power of two, and returns it. */
+/* Returns `span` rounded up to its size class, in steps of one eighth of a power of two. Sets
+ * *class to the class's number. */
 static uint64_t class_span(uint64_t span, unsigned *class)
 {
     unsigned log = 63 - (unsigned)__builtin_clzll(span);
@@ -144,7 +148,8 @@ static uint64_t class_span(uint64_t span, unsigned *class)
     return span;
 }
 
-/* Makes the first `end` bytes of the arena, and their shadow, usable. */
+/* Makes the first `end` bytes of the arena and their shadow accessible. False if the host
+ * refuses. */
 static bool map_up_to(uint64_t end)
 {
     if (end <= mem.mapped)
@@ -156,7 +161,7 @@ static bool map_up_to(uint64_t end)
     char *shadow = (char *)hipsim_arena.shadow;
     if (mprotect(arena + mem.mapped, grown - mem.mapped, PROT_READ | PROT_WRITE) != 0)
         return false;
-    /* One extra page, because a mask that ends at the last byte reads the next word. */
+    /* one more page, since a mask that ends at the last byte reads the next word */
     if (mprotect(shadow, grown / 8 + PAGE, PROT_READ | PROT_WRITE) != 0)
         return false;
     mem.mapped = grown;
@@ -167,7 +172,7 @@ static struct hipsim_mem_slot *append_slot(uint64_t span, uint64_t alignment)
 {
     uint32_t index = atomic_load_explicit(&mem.slot_count, memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_relaxed);
-    /* The first page stays empty, so that every allocation has a redzone before it. */
+    /* The first page has no slot, so that the first allocation also has a redzone before it. */
     const uint64_t first = hipsim_arena.base + (used ? used : PAGE);
     uint64_t begin = align_up(first, alignment) - hipsim_arena.base;
 
@@ -220,7 +225,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         return NULL;
     if (alignment == 0)
         alignment = size >= PAGE ? PAGE : 256;
-    /* The redzone grows with the allocation, to catch a stride that is off by one row. */
+    /* The redzone grows with the allocation, to detect a stride that is wrong by one row. */
     uint64_t redzone = size < 1024 ? 256 : size < 4 * 65536 ? size / 4 : 65536;
     uint64_t span = class_span(align_up(size + redzone, 256), &class);
 
@@ -240,7 +245,8 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         slot->text_end = slot->base + size;
         if (atomic_load_explicit(&slot->serial, memory_order_relaxed))
             hipsim_mem_unmark(slot->base, size);
-        if (size & 3) /* the rest of the last dword: see check_lane() */
+        if (size & 3) /* bytes to the end of the last dword count as initialised, see
+                         check_lane() */
             hipsim_mem_mark(slot->base + size, 4 - (size & 3));
         atomic_store_explicit(&slot->serial, ++mem.last_serial, memory_order_relaxed);
         if (counts)
@@ -253,7 +259,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     return slot ? (void *)(uintptr_t)slot->base : NULL;
 }
 
-/* Returns the slot of the live allocation that starts at `pointer`. */
+/* Returns the slot of the live allocation that begins at `pointer`; NULL if there is none. */
 static struct hipsim_mem_slot *live_slot(const void *pointer)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search((uintptr_t)pointer);
@@ -429,7 +435,8 @@ bool hipsim_mem_unregister(const void *pointer)
 
 /* -- looking up -------------------------------------------------------------------------------- */
 
-/* Finds a registration. Dead ones may overlap live ones; the live one has priority. */
+/* Returns the registration that contains `address`; NULL if there is none. Removed registrations
+ * may overlap a live one, which has priority. */
 static const struct hipsim_mem_slot *search_registered(uint64_t address)
 {
     const struct hipsim_mem_slot *dead = NULL;
@@ -542,7 +549,7 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
     uint64_t offset = address - hipsim_arena.base;
 
     if (slot && slot->kind != HIPSIM_MEM_REGISTERED) {
-        /* Inside a redzone, the next allocation may be nearer. */
+        /* In a redzone, the next allocation may be nearer. */
         const struct hipsim_mem_slot *next = hipsim_mem_search(slot->limit);
         uint64_t end = slot->base + hipsim_mem_slot_size(slot);
         if (next && address >= end && next->base - address < address - end)
@@ -562,7 +569,7 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
 
 /* -- shadow ------------------------------------------------------------------------------------ */
 
-/* Limits the range to the part in the arena. False if it is empty. */
+/* Limits the range to its part in the arena. False if that is empty. */
 static bool clip(uint64_t *address, uint64_t *size)
 {
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_acquire);
@@ -606,7 +613,8 @@ void hipsim_mem_mark(uint64_t address, uint64_t size) { set_range(address, size,
 
 void hipsim_mem_unmark(uint64_t address, uint64_t size)
 {
-    /* Whole shadow pages are returned to the host, so that a huge allocation costs nothing. */
+    /* Whole pages of the shadow are returned to the host, so that a huge allocation costs
+     * nothing. */
     const uint64_t covered = PAGE * 8;
 
     if (!clip(&address, &size))

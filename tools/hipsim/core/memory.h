@@ -2,17 +2,18 @@
 /*
  * The simulated device memory.
  *
- * One arena of address space is reserved for the whole process and shared by all simulated devices.
- * A device pointer is a host virtual address inside it, so a checked access is a plain load or
- * store. Pages are backed when first touched, so an allocation of many GiB costs nothing.
+ * One arena of address space is reserved for the whole process, and all simulated devices share it.
+ * A device pointer is a host virtual address in the arena, so a checked access is a plain load or
+ * store. The host adds a page when it is first accessed, so an allocation of many GiB costs
+ * nothing.
  *
- * The arena is a sequence of *slots*, in ascending address order and never moved. A slot holds at
- * most one allocation, followed by a redzone. A freed slot is quarantined before reuse, to detect
- * use after free. The slot table only grows, and the state of a slot is one atomic word. Lookups
- * therefore take no lock and may run while other threads allocate and free.
+ * The arena is a sequence of *slots* by address, which never move. A slot has at most one
+ * allocation, followed by a redzone. A freed slot is in quarantine before it is reused, to detect
+ * use after free. The table of slots only grows, and the state of a slot is one atomic word.
+ * Lookups therefore need no lock and may run while other threads allocate and free.
  *
- * A shadow holds one bit per byte of the arena: 1 if the byte has been written. Registered host
- * memory lies outside the arena: it can be looked up and checked, but has no shadow. Memory that
+ * A shadow has one bit per byte of the arena: 1 if the byte has been written. Registered host
+ * memory is outside of the arena: it can be looked up and checked, but has no shadow. Memory that
  * the host may write directly (pinned, managed, registered) counts as initialised.
  */
 #ifndef HIPSIM_MEMORY_H
@@ -24,42 +25,45 @@
 #include <stdint.h>
 
 enum hipsim_mem_kind {
-    HIPSIM_MEM_DEVICE,     /* hipMalloc and pools */
-    HIPSIM_MEM_MANAGED,    /* hipMallocManaged: plain memory that the host may touch */
-    HIPSIM_MEM_HOST,       /* hipHostMalloc: pinned memory inside the arena */
-    HIPSIM_MEM_REGISTERED, /* hipHostRegister: the caller's memory, outside the arena */
+    HIPSIM_MEM_DEVICE,     /* memory of hipMalloc and of pools */
+    HIPSIM_MEM_MANAGED,    /* hipMallocManaged: memory that the host may access too */
+    HIPSIM_MEM_HOST,       /* hipHostMalloc: pinned host memory, which is in the arena */
+    HIPSIM_MEM_REGISTERED, /* hipHostRegister: the caller's memory, outside of the arena */
     HIPSIM_MEM_CODE,       /* a loaded code object; kernels may not store to its text */
-    HIPSIM_MEM_KERNARG,    /* kernel arguments, dispatch packets: kernels may not store to it */
-    HIPSIM_MEM_RUNTIME,    /* hostcall and printf buffers */
-    HIPSIM_MEM_SCRATCH,    /* backing of private segments */
+    HIPSIM_MEM_KERNARG,    /* kernel arguments and dispatch packets; kernels may not store to
+                              them */
+    HIPSIM_MEM_RUNTIME,    /* buffers of hostcalls and printf */
+    HIPSIM_MEM_SCRATCH,    /* memory of private segments */
     HIPSIM_MEM_RESERVED,   /* hipMemAddressReserve: addresses, and memory where some is mapped */
-    HIPSIM_MEM_OPENED,     /* hipIpcOpenMemHandle: another process's */
+    HIPSIM_MEM_OPENED,     /* hipIpcOpenMemHandle: memory of another process */
 };
 
-/* State of a slot: the low bits of its state word. */
+/* State of a slot, in the low two bits of its state word. */
 enum hipsim_mem_state {
     HIPSIM_MEM_EMPTY,
     HIPSIM_MEM_LIVE,
     HIPSIM_MEM_FREED,
-    HIPSIM_MEM_PARTIAL, /* live; only the granules set by hipsim_mem_permit() are accessible */
+    HIPSIM_MEM_PARTIAL, /* live; only the granules that hipsim_mem_permit() allows are accessible */
 };
 
-/* Granule in which access to reservations is permitted. */
+/* Bytes of a granule, the unit in which hipsim_mem_permit() allows access. */
 #define HIPSIM_MEM_GRANULE UINT64_C(4096)
 
 struct hipsim_mem_slot {
-    uint64_t base;           /* first byte; constant once published */
-    uint64_t limit;          /* first byte of the next slot; constant once published */
-    _Atomic uint64_t state;  /* size << 2 | enum hipsim_mem_state */
-    _Atomic uint64_t serial; /* allocations are numbered from 1 in order of creation */
-    uint64_t text_begin;     /* HIPSIM_MEM_CODE: range that a kernel may not write */
+    uint64_t base;           /* address of the first byte; constant once published */
+    uint64_t limit;          /* address of the next slot's first byte; constant once published */
+    _Atomic uint64_t state;  /* bytes of the allocation << 2 | enum hipsim_mem_state */
+    _Atomic uint64_t serial; /* number of the allocation, from 1 in the order of creation */
+    uint64_t text_begin;     /* range that kernels may not write; HIPSIM_MEM_CODE only */
     uint64_t text_end;
-    uint32_t next_free; /* quarantine queue, guarded by the allocator's lock */
+    uint32_t next_free; /* index of the next slot in the quarantine's queue; needs the allocator's
+                           lock */
     uint8_t kind;       /* enum hipsim_mem_kind */
     uint8_t device;
-    uint8_t host_visible; /* the host writes it directly, so it counts as initialised */
-    uint8_t read_only;    /* for kernels */
-    uint32_t flags;       /* flags of the API call */
+    uint8_t host_visible; /* true: the host writes it directly, so all of it counts as
+                             initialised */
+    uint8_t read_only;    /* true: kernels may not write it */
+    uint32_t flags;       /* flags of the API call that allocated it */
 };
 
 static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
@@ -70,70 +74,71 @@ static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
 struct hipsim_arena {
     uint64_t base;
     uint64_t size;
-    _Atomic uint64_t *shadow; /* a bit per byte, 1: initialised; word i: bytes [64 i, 64 i + 64) */
-    _Atomic uint64_t used;    /* bytes handed out to slots; all of them are mapped */
-    _Atomic uint64_t untracked_serial; /* allocations with serials up to this one count as
-                                        * initialised */
+    _Atomic uint64_t *shadow; /* a bit per byte, 1: initialised; word i is for bytes [64 i, 64 i +
+                                 64) */
+    _Atomic uint64_t used;    /* bytes of the arena that are in slots; all of them are mapped */
+    _Atomic uint64_t untracked_serial; /* largest serial of the allocations that count as
+                                          initialised without a shadow */
 };
 
-/** The process's arena. All zero before hipsim_mem_init(). */
+/** The process's arena. All members are 0 before hipsim_mem_init(). */
 extern struct hipsim_arena hipsim_arena;
 
-/** Limits the arena to what devices with `bytes` of memory in total need; valgrind needs time in
- *  proportion to it. No effect after hipsim_mem_init(). */
+/** Limits the arena to what devices with `bytes` bytes of memory in total need. Valgrind's time is
+ * proportional to it. No effect after hipsim_mem_init(). */
 void hipsim_mem_expect(uint64_t bytes);
 
-/** Reserves the arena; later calls do nothing. Thread-safe. False with errno set if the address
- *  space is not available. */
+/** Reserves the arena; later calls do nothing. Thread-safe. On failure false, with errno set. */
 bool hipsim_mem_init(void);
 
 struct hipsim_mem_request {
-    uint64_t size;      /* bytes; 0 is refused */
-    uint64_t alignment; /* power of two; 0: the guarantee of hipMalloc */
+    uint64_t size;      /* bytes of the allocation; 0 is refused */
+    uint64_t alignment; /* a power of two; 0: as hipMalloc guarantees it */
     enum hipsim_mem_kind kind;
     unsigned device;
-    uint32_t flags; /* kept in the slot for the caller */
+    uint32_t flags; /* flags that the slot records for the caller */
 };
 
-/** Allocates without touching the pages. The bytes count as uninitialised unless the host may write
- *  them. NULL if the arena or the slot table is exhausted. Thread-safe. */
+/** Allocates memory and returns its address. Does not access the pages. The bytes count as
+ * uninitialised unless the host may write them. NULL if the arena or the slot table is full.
+ * Thread-safe. */
 void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
 
-/** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
+/** Frees the allocation that begins at `pointer`. False if there is none. Thread-safe. */
 bool hipsim_mem_free(const void *pointer);
 
 /** Sets whether kernels may read and write the granules in [address, address + size) of a
- *  reservation. Whole granules only. Thread-safe. */
+ * reservation. Both ends must be multiples of a granule. Thread-safe. */
 void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes);
 
-/** Adds `bytes` to the device's memory in use, for memory that has no slot or whose slot is
- *  free. */
+/** Adds `bytes`, possibly negative, to the device's memory in use, for memory that no live slot
+ * counts. */
 void hipsim_mem_account(unsigned device, int64_t bytes);
 
-/** Zeroes bytes of the arena; whole pages are returned to the host instead. */
+/** Sets `size` bytes of the arena to zero. Returns whole pages to the host instead. */
 void hipsim_mem_clear(void *pointer, uint64_t size);
 
-/** Makes [begin, end) of a code allocation read-only for kernels. */
+/** Makes the addresses [begin, end) of a code allocation read-only for kernels. */
 void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end);
 
-/** Makes host memory of the caller accessible to the device. False if it overlaps the arena or
- *  another registration, or if the table is full. */
+/** Makes host memory of the caller accessible to kernels of `device`. False if it overlaps the
+ * arena or another registration, or if the table is full. */
 bool hipsim_mem_register(void *pointer, uint64_t size, unsigned device, uint32_t flags);
 
-/** Removes the registration that starts at `pointer`. False if there is none. */
+/** Removes the registration that begins at `pointer`. False if there is none. */
 bool hipsim_mem_unregister(const void *pointer);
 
-/** Returns the bytes of live allocations that count against the memory of `device`. */
+/** Returns the bytes of the live allocations that use memory of `device`. */
 uint64_t hipsim_mem_in_use(unsigned device);
 
 /* -- lookup and checks: lock-free, for use while kernels run ----------------------------------- */
 
-/* The last slot that a thread has hit. Zero-initialise; one per thread. */
+/* The slot that a thread found last. Zero-initialise it; one per thread. */
 struct hipsim_mem_cursor {
     const struct hipsim_mem_slot *slot;
 };
 
-/** Returns the slot whose span (allocation and redzone) holds `address`, or NULL. */
+/** Returns the slot whose allocation or redzone contains `address`; NULL if none does. */
 const struct hipsim_mem_slot *hipsim_mem_search(uint64_t address);
 
 static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cursor *cursor,
@@ -151,19 +156,19 @@ static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cu
 
 enum hipsim_mem_verdict {
     HIPSIM_MEM_OK,
-    HIPSIM_MEM_OUT_OF_BOUNDS, /* in or across the redzone of an allocation */
+    HIPSIM_MEM_OUT_OF_BOUNDS, /* the access is in a redzone or reaches into one */
     HIPSIM_MEM_USE_AFTER_FREE,
-    HIPSIM_MEM_NOT_MAPPED, /* no allocation has ever been at this address */
-    HIPSIM_MEM_READ_ONLY,  /* a store to code or to kernel arguments */
+    HIPSIM_MEM_NOT_MAPPED, /* there has never been an allocation at this address */
+    HIPSIM_MEM_READ_ONLY,  /* a store to code or kernel arguments */
 };
 
-/** Slow path of hipsim_mem_check(): looks the address up again. */
+/** Checks an access that the cursor's slot does not allow, for hipsim_mem_check(). Searches the
+ * slot of `address`. */
 enum hipsim_mem_verdict hipsim_mem_check_again(struct hipsim_mem_cursor *cursor, uint64_t address,
                                                uint64_t size, bool is_store);
 
-/** Checks a kernel's access of `size` bytes at `address`. Only HIPSIM_MEM_OK and
- *  HIPSIM_MEM_READ_ONLY guarantee that the bytes can be touched; see hipsim_mem_mapped() for the
- *  others. */
+/** Checks a kernel's access of `size` bytes at `address`. The host can access the bytes if the
+ * verdict is HIPSIM_MEM_OK or HIPSIM_MEM_READ_ONLY. For other verdicts see hipsim_mem_mapped(). */
 static inline enum hipsim_mem_verdict hipsim_mem_check(struct hipsim_mem_cursor *cursor,
                                                        uint64_t address, uint64_t size,
                                                        bool is_store)
@@ -180,8 +185,8 @@ static inline enum hipsim_mem_verdict hipsim_mem_check(struct hipsim_mem_cursor 
     return hipsim_mem_check_again(cursor, address, size, is_store);
 }
 
-/** True if [address, address + size) can be touched without a fault, allocated or not: everything
- *  below the arena's high-water mark. The only test when the checks are off. */
+/** True if the host can access [address, address + size) without a fault, whether the bytes are
+ * allocated or not. With the checks off this is the only test. */
 static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
 {
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_acquire);
@@ -190,14 +195,15 @@ static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
     return offset < used && size <= used - offset;
 }
 
-/** Writes a sentence about `address` and the nearest allocation, such as "16 bytes past the end of
- *  the 4096 B allocation #3 at 0x200000001000 (hipMalloc)". */
+/** Writes a sentence about `size` bytes at `address` and the nearest allocation to `text`, of
+ * `length` bytes. An example: "16 bytes past the end of the 4096 B allocation #3 at 0x200000001000
+ * (hipMalloc)". */
 void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t length);
 
 /* -- the shadow of initialised bytes ----------------------------------------------------------- */
 
-/** Returns a mask with bit i set if byte address + i is initialised. `bytes` <= 32. `address` must
- *  be inside the arena. */
+/** Returns a mask with bit i set if the byte at address + i is initialised; `bytes` is at most 32.
+ * `address` must be in the arena. */
 static inline uint32_t hipsim_mem_written_mask(uint64_t address, unsigned bytes)
 {
     uint64_t offset = address - hipsim_arena.base;
@@ -210,7 +216,7 @@ static inline uint32_t hipsim_mem_written_mask(uint64_t address, unsigned bytes)
     return (uint32_t)(bits & ((UINT64_C(1) << bytes) - 1));
 }
 
-/** True if the slot's allocation keeps a shadow; false if all of it counts as initialised. */
+/** True if the slot's allocation has a shadow; false if all of it counts as initialised. */
 static inline bool hipsim_mem_tracked(const struct hipsim_mem_slot *slot)
 {
     return !slot->host_visible &&
@@ -218,8 +224,8 @@ static inline bool hipsim_mem_tracked(const struct hipsim_mem_slot *slot)
                atomic_load_explicit(&hipsim_arena.untracked_serial, memory_order_relaxed);
 }
 
-/** Sets the shadow bits in `mask` of the 64-byte line that holds `address` (`address` & 63 must be
- *  0). Safe against other threads' bits of the same line. */
+/** Sets the shadow bits in `mask` for the 64 bytes at `address`, a multiple of 64. Other threads
+ * may set other bits of the same line at the same time. */
 static inline void hipsim_mem_mark_line(uint64_t address, uint64_t mask)
 {
     _Atomic uint64_t *word = hipsim_arena.shadow + ((address - hipsim_arena.base) >> 6);
@@ -228,7 +234,8 @@ static inline void hipsim_mem_mark_line(uint64_t address, uint64_t mask)
         atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
 }
 
-/** Marks up to 64 bytes at any address inside the arena as initialised. */
+/** Marks `bytes` bytes at `address` as initialised; at most 64 bytes, at any address in the
+ * arena. */
 static inline void hipsim_mem_mark_small(uint64_t address, unsigned bytes)
 {
     unsigned shift = (address - hipsim_arena.base) & 63;
@@ -239,19 +246,20 @@ static inline void hipsim_mem_mark_small(uint64_t address, unsigned bytes)
         hipsim_mem_mark_line(address - shift + 64, mask >> (64 - shift));
 }
 
-/** Marks any range as initialised or uninitialised. Parts outside the arena are ignored. */
+/** Mark `size` bytes at `address` as initialised, and as uninitialised. Parts outside of the arena
+ * are ignored. */
 void hipsim_mem_mark(uint64_t address, uint64_t size);
 void hipsim_mem_unmark(uint64_t address, uint64_t size);
 
-/** Copies the shadow of a copied range, so that copying uninitialised memory is allowed and using
- *  it is still detected. A source outside the arena counts as initialised. */
+/** Copies the shadow of `size` copied bytes, so that copying uninitialised memory is allowed and
+ * its use is still detected. A source outside of the arena counts as initialised. */
 void hipsim_mem_copy_marks(uint64_t destination, uint64_t source, uint64_t size);
 
-/** True if every byte is initialised or in memory without a shadow. */
+/** True if all `size` bytes are initialised or in memory without a shadow. */
 bool hipsim_mem_is_written(struct hipsim_mem_cursor *cursor, uint64_t address, uint64_t size);
 
 /** Makes all existing allocations count as initialised. Called before a kernel runs with the checks
- *  off, since its stores are not marked. */
+ * off, since its stores are not marked. */
 void hipsim_mem_trust_existing(void);
 
 #endif

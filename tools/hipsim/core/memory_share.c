@@ -16,14 +16,14 @@
 
 #define PAGE UINT64_C(4096)
 
-struct range { /* shared pages, by their offset in the arena */
+struct range { /* pages that are shared: byte offsets in the arena */
     uint64_t begin, end;
     struct range *next;
 };
 
 static struct {
     pthread_mutex_t lock;
-    int file; /* file descriptor + 1; 0: not created yet */
+    int file; /* file descriptor + 1; 0: the file does not exist yet */
     struct range *ranges;
     _Atomic bool used;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -54,7 +54,8 @@ static bool make_file(void)
     return true;
 }
 
-/* Copies to the file all pages that were ever touched: present or swapped according to proc(5). */
+/* Copies to the file all pages of the range that were ever accessed: the ones that proc(5) calls
+ * present or swapped. `begin` and `end` are byte offsets in the arena. False if a write fails. */
 static bool save(uint64_t begin, uint64_t end)
 {
     const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -88,7 +89,8 @@ static bool share_pages(uint64_t begin, uint64_t end)
     return true;
 }
 
-/* Shares the pages of the range that are not shared yet. The caller holds the lock. */
+/* Shares the pages of the range that are not shared yet; its ends are byte offsets in the arena.
+ * The caller has locked the list. False on failure. */
 static bool share_missing(uint64_t begin, uint64_t end)
 {
     bool ok = make_file();
@@ -138,7 +140,7 @@ bool hipsim_mem_share(uint64_t address, struct hipsim_mem_place *place)
     return ok;
 }
 
-/* Replaces a mapping with zeroed private pages, the arena's original state. */
+/* Replaces the pages at `address` by private ones of zeros, the arena's original state. */
 static void map_private(uint64_t address, uint64_t size)
 {
     if (size)
@@ -146,7 +148,8 @@ static void map_private(uint64_t address, uint64_t size)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* Removes [begin, end) from the list of shared pages. Splitting a range uses another entry. */
+/* Removes [begin, end), byte offsets in the arena, from the list of shared pages. A range with both
+ * ends outside becomes two entries. */
 static void cut(uint64_t begin, uint64_t end)
 {
     for (struct range **link = &shared.ranges; *link;) {
@@ -171,7 +174,7 @@ static void cut(uint64_t begin, uint64_t end)
     }
 }
 
-/* Pages that contain bytes of other allocations stay shared: their owners need the contents. */
+/* Pages that also contain bytes of other allocations remain shared. */
 void hipsim_mem_unshare(uint64_t address)
 {
     const struct hipsim_mem_slot *slot = live(address);

@@ -4,7 +4,7 @@
  *
  * A process has one sparse memory file, as large as its arena. A shared page is a mapping of that
  * file, at the page's offset in the arena, until its allocation is freed. All other pages are
- * private. Another process opens the file through /proc and maps the part.
+ * private. Another process opens the file through /proc and maps the shared part.
  */
 #ifndef HIPSIM_MEMORY_SHARE_H
 #define HIPSIM_MEMORY_SHARE_H
@@ -13,31 +13,32 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* A range of bytes in another process. */
+/* Bytes in another process's memory file. */
 struct hipsim_mem_place {
     pid_t process;
     int file;        /* file descriptor in that process */
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* byte offset in the file */
     uint64_t size;
 };
 
-/** Shares the bytes from `address` to the end of its allocation, and sets *place to them. The bytes
- *  count as written, since other processes may write them. False with errno set on failure. */
+/** Shares the bytes from `address` to the end of its allocation. Sets *place to where another
+ * process can open them. The bytes count as initialised, since other processes may write them. On
+ * failure false, with errno set. */
 bool hipsim_mem_share(uint64_t address, struct hipsim_mem_place *place);
 
-/** Makes all pages of the allocation around `address` private again. Call it before freeing the
- * allocation. */
+/** Makes the pages of the allocation that contains `address` private again. Call it before freeing
+ * the allocation. */
 void hipsim_mem_unshare(uint64_t address);
 
-/** Maps another process's bytes as memory of `device`, without using up memory of the device. NULL
- *  with errno set on failure. */
+/** Maps another process's bytes as memory of `device`. They do not count as memory in use. On
+ * failure NULL, with errno set. */
 void *hipsim_mem_open(const struct hipsim_mem_place *place, unsigned device);
 
-/** Unmaps what hipsim_mem_open() has mapped. */
+/** Unmaps the memory that hipsim_mem_open() has returned. */
 void hipsim_mem_close(void *pointer);
 
-/** True if this process shares memory or has opened another's. Memory that a kernel polls may then
- *  change at any time. */
+/** True if this process shares memory or has opened another's. Memory that a kernel polls may
+ * change at any time then. */
 bool hipsim_mem_is_shared(void);
 
 #endif

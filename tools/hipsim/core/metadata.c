@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads kernel metadata from MessagePack. The input is untrusted, so all sizes are bounded here. */
+/* Reads kernel metadata from MessagePack. The input is untrusted, so this file limits all sizes. */
 #include "metadata.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include <msgpack.h>
 
-/* Kernel argument segments are small on real devices; no compiler comes near this limit. */
+/* Largest kernel argument segment; compilers' are far smaller. */
 #define MAX_KERNARG_BYTES (64u * 1024)
 #define MAX_DOCUMENT_BYTES (64u * 1024 * 1024)
 
@@ -20,8 +20,8 @@ static const char *const hidden_names[ARG_KINDS] = {
 /* -- the document ------------------------------------------------------------------------------ */
 
 struct item {
-    uint64_t children; /* items that follow inside this one */
-    uint64_t bytes;    /* header and payload */
+    uint64_t children; /* items inside this one, which follow it */
+    uint64_t bytes;    /* bytes of the header and of a payload without items */
 };
 
 static uint64_t big_endian(const uint8_t *p, unsigned bytes)
@@ -33,12 +33,13 @@ static uint64_t big_endian(const uint8_t *p, unsigned bytes)
     return value;
 }
 
-/* Finds the extent of the MessagePack item at `p`, with `left` bytes to the end; see the format
- * table of the MessagePack specification. Returns false if the header does not fit or the tag is
- * unknown. */
+/* Sets *item to the extent of the MessagePack item at `p`, with `left` bytes to the document's end;
+ * see the format table of the MessagePack specification. False if the header does not fit or the
+ * tag is unknown. */
 static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
 {
-    /* Tags 0xc0 .. 0xdf: bytes of the length field, fixed payload, and what the length counts. */
+    /* By tag, from 0xc0: bytes of the length field, bytes of a fixed payload, and whether the
+     * length counts bytes or items. */
     static const struct {
         uint8_t length, fixed;
         enum { PAYLOAD, ARRAY, MAP, BAD } counts;
@@ -46,7 +47,7 @@ static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
         [32] =
             {
                 {0, 0, PAYLOAD}, {0, 0, BAD},      {0, 0, PAYLOAD},
-                {0, 0, PAYLOAD},                                    /* nil, -, false, true */
+                {0, 0, PAYLOAD},                                    /* nil, unused, false, true */
                 {1, 0, PAYLOAD}, {2, 0, PAYLOAD},  {4, 0, PAYLOAD}, /* bin */
                 {1, 1, PAYLOAD}, {2, 1, PAYLOAD},  {4, 1, PAYLOAD}, /* ext */
                 {0, 4, PAYLOAD}, {0, 8, PAYLOAD},                   /* float */
@@ -85,8 +86,8 @@ static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
     return item->bytes <= left;
 }
 
-/* True if the rest of the document has room for all items that array headers announce. msgpack-c
- * allocates the announced number before it reads the elements. */
+/* True if the document is large enough for all items that its headers announce. msgpack-c allocates
+ * the announced number before it reads the items. */
 static bool is_plausible(const uint8_t *data, uint64_t size)
 {
     uint64_t pending = 1;
@@ -148,7 +149,7 @@ static enum argument_kind argument_kind(const msgpack_object *argument)
     for (unsigned i = ARG_DYNAMIC_LDS + 1; i < ARG_KINDS; i++)
         if (equals(value, hidden_names[i]))
             return (enum argument_kind)i;
-    /* Hidden arguments of unknown kinds are left unfilled. */
+    /* Hidden arguments of unknown kinds remain 0. */
     if (value->type == MSGPACK_OBJECT_STR && value->via.str.size >= 7 &&
         memcmp(value->via.str.ptr, "hidden_", 7) == 0)
         return ARG_NONE;
@@ -173,7 +174,7 @@ static bool read_arguments(const msgpack_object *list, struct kernel_metadata *k
             *problem = "an argument lies outside any kernel argument segment";
             return false;
         }
-        /* Runtimes do not compare the two, and hand-written metadata may be inconsistent. */
+        /* Runtimes do not compare the two sizes, and hand-written metadata may be inconsistent. */
         if (offset + size > kernel->kernarg_bytes)
             kernel->kernarg_bytes = (uint32_t)(offset + size);
         kernel->args[kernel->nargs++] = (struct kernel_argument){
@@ -212,7 +213,7 @@ static bool read_kernel(const msgpack_object *entry, struct kernel_metadata *ker
         *problem = "a kernel argument segment is absurdly large";
         return false;
     }
-    if (wave != 32 && wave != 64) { /* the descriptor says which of the two it is */
+    if (wave != 32 && wave != 64) { /* the kernel descriptor says which of the two it is */
         *problem = "a kernel's .wavefront_size is neither 32 nor 64";
         return false;
     }

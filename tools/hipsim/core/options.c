@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses option texts. */
+/* Parses the texts of options. */
 #include "options.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static const struct option table[] = {
 
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
-/* Ten times the instruction count of a wave in the largest known attention kernels. */
+/* ten times the instructions of a wave in the largest known attention kernels */
 #define DEFAULT_BUDGET UINT64_C(100000000)
 
 struct options options_default(void)
@@ -57,8 +57,8 @@ static bool parse_number(const char *text, uint64_t *value)
     return errno == 0 && *end == 0;
 }
 
-/* Parses a list of parts into TARGET_BITS bits each, the first in the lowest bits: 1 + index in
- * gfx_parts. */
+/* Parses a list of parts. *value has TARGET_BITS bits for each, the first in the lowest bits: 1 +
+ * index in gfx_parts. */
 static bool parse_targets(const char *text, uint64_t *value)
 {
     *value = 0;

@@ -9,7 +9,7 @@
 
 enum { DWORDS_SHOWN = 4 };
 
-/* Registers with names of their own. Columns: name, operand kind, number, dwords. */
+/* Registers with names: name, operand kind, number, dwords. */
 static const struct {
     const char *name;
     enum opnd_kind kind;
@@ -85,7 +85,7 @@ static bool read_dword(const struct wave *w, const struct opnd *o, unsigned dwor
     }
 }
 
-/* True if the kernel has allocated the operand's rows; others have no storage to read. */
+/* True if the kernel has allocated the operand's registers; others have no storage to read. */
 static bool has_storage(const struct wave *w, const struct opnd *o)
 {
     const struct launch *l = w->launch;

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes registers and operands as text, for reports and the debugger. */
+/* Writes registers and operands as text, for reports and for the debugger. */
 #ifndef HIPSIM_REGISTERS_H
 #define HIPSIM_REGISTERS_H
 
 #include "wave.h"
 
-/** Writes the operand's name as in assembly, such as "v[2:3]", "s5", "vcc". Returns `text`. */
+/** Writes the operand's name as in assembly, such as "v[2:3]", "s5" or "vcc", to `text` of `size`
+ * bytes. Returns `text`. */
 const char *register_name(const struct opnd *o, char *text, size_t size);
 
-/** Reads a register's name into `o`: v5, a[0:3], s[4:7], vcc, exec, m0, flat_scratch, xnack_mask,
- *  scc. False if there is no such register. */
+/** Sets *o to the register with this name: v5, a[0:3], s[4:7], vcc, exec, m0, flat_scratch,
+ * xnack_mask, scc. False if there is none. */
 bool register_find(const char *name, struct opnd *o);
 
-/** Writes the operand's value in `lane`, highest dword first; a dword that is undefined there is
- *  "?". Operands of more than 4 dwords end in "...", after the first 4. Returns `text`. */
+/** Writes the operand's value in `lane` to `text` of `size` bytes, the highest dword first. A dword
+ * that is undefined there is "?". After four dwords follows "...". Returns `text`. */
 const char *register_value(const struct wave *w, const struct opnd *o, unsigned lane, char *text,
                            size_t size);
 
-/** Returns the last instruction before `in` that wrote a register of the operand, among the wave's
- *  last WAVE_TRAIL ones. NULL: none of them did. */
+/** Returns the last instruction before `in` that wrote a register of the operand. Searches the
+ * wave's last WAVE_TRAIL instructions; NULL: none of them did. */
 const struct inst *register_writer(const struct wave *w, const struct inst *in,
                                    const struct opnd *o);
 
-/** Appends a line for each register that `in` reads: name, value in the first of `lanes` (0: of
- *  EXEC), and the instruction that wrote it last. */
+/** Appends a line to `text`, of `size` bytes, for each register that `in` reads: its name, its
+ * value in the first lane of the mask `lanes` (0: of EXEC), and the instruction that wrote it
+ * last. */
 void registers_describe(const struct wave *w, const struct inst *in, uint64_t lanes, char *text,
                         size_t size);
 

@@ -12,7 +12,8 @@ static int by_index(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Returns the index of corner `corner`, whose bit d selects the last workgroup of dimension d. */
+/* Returns the index of a corner of the grid. Bit d of `corner` selects the last workgroup of
+ * dimension d instead of the first. */
 static uint64_t corner_index(const uint32_t groups[3], unsigned corner)
 {
     uint64_t at[3];
@@ -21,7 +22,8 @@ static uint64_t corner_index(const uint32_t groups[3], unsigned corner)
     return (at[2] * groups[1] + at[1]) * groups[0] + at[0];
 }
 
-/* Adds up to `n` different corners, opposite ones in pairs. Returns their number. */
+/* Sets index[] to at most `n` different corners, each followed by the opposite one. Returns their
+ * number. */
 static uint64_t add_corners(const uint32_t groups[3], uint64_t n, uint64_t *index)
 {
     uint64_t taken = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Public structs begin with their size in bytes, which the caller sets to its own sizeof. So a
- * program and a library of different age agree: members that one of them lacks are left out, or 0.
+ * Public structs begin with their size in bytes, which the caller sets to its own sizeof. A program
+ * and a library of different versions therefore agree: a member that only one of them has is not
+ * copied, or 0.
  */
 #ifndef HIPSIM_SIZED_H
 #define HIPSIM_SIZED_H
@@ -10,9 +11,9 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies the members of `from`, a struct of `to_bytes` or any other size, that fit into the
- * `to_bytes` of `to`. Clears the rest of `to`, except for its size. Returns false, and writes
- * nothing, if either size is too small to be one. */
+/* Copies members of `from`, a struct of `from_bytes` bytes, to `to`, as far as both structs have
+ * them. Sets the rest of `to` to 0 and keeps its size member. False, without a write, if either
+ * size is less than a size member's. */
 static inline bool sized_copy(void *to, size_t to_bytes, const void *from, size_t from_bytes)
 {
     const size_t head = sizeof(size_t);

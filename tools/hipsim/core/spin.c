@@ -10,16 +10,16 @@
 
 enum { WRITES_MAX = 4 * WAVE_LANES, WRITE_BYTES = 16 };
 
-/* State of a wave at a backward branch. */
+/* State of a wave when it took a backward branch. */
 struct snapshot {
     bool saved, repeats;
     uint64_t pc, changes;
-    uint64_t executed; /* w->executed at that branch */
-    uint64_t begun;    /* w->executed at the start of the time slice */
-    uint64_t period;   /* instructions between that branch and the next branch with the same
-                        * state */
+    uint64_t executed; /* value of w->executed at that branch */
+    uint64_t begun;    /* value of w->executed at the start of the time slice */
+    uint64_t period;   /* instructions from that branch to the next one with the same state */
     uint64_t visits,
-        limit; /* the state is saved again after `limit` branches (Brent's algorithm) */
+        limit; /* visits: branches since the state was saved; limit: visits after which it is
+                * saved again (Brent's algorithm) */
     uint32_t sgpr[SGPR_FILE], mode;
     uint8_t scc;
     uint32_t *rows;
@@ -110,7 +110,7 @@ void spin_went_back(struct worker *k, struct wave *w)
 {
     struct spin *s = k->spin;
     struct snapshot *snapshot = &s->snapshot[w->id];
-    if (snapshot->repeats || w->held) /* held data would change registers on arrival */
+    if (snapshot->repeats || w->held) /* data held back would change registers when they arrive */
         return;
     if (is_as_seen(s, snapshot, w)) {
         snapshot->period = w->executed - snapshot->executed;
@@ -183,7 +183,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Returns the wave to name in a report: preferably a polling one, else a blocked one. */
+/* Returns the wave that a report names: a polling one, or else one that waits at a barrier. */
 static struct wave *waiting_wave(const struct worker *k)
 {
     struct wave *blocked = NULL;

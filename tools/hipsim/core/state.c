@@ -36,7 +36,7 @@ const char *fault_name(enum fault_kind kind)
     return kind < FAULT_KINDS ? fault_names[kind] : "?";
 }
 
-/* Appends to the report, truncating at its size. */
+/* Appends to the report's text, which is cut at its size. */
 static void append(struct fault *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void append(struct fault *f, const char *format, ...)
 {
@@ -47,11 +47,11 @@ static void append(struct fault *f, const char *format, ...)
     va_end(args);
 }
 
-/* Guards launch->fault and launch->first_finding. */
+/* Locks launch->fault and launch->first_finding. */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Returns the kind to report in place of `kind`: FAULT_WAIT for an undefined value of a register
- * that was read before the wait for its load. */
+/* Returns the kind to report: FAULT_WAIT in place of FAULT_UNINIT if the wave has read a register
+ * before the wait for its load; otherwise `kind`. */
 static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
 {
     return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
@@ -62,7 +62,8 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind foun
 {
     struct launch *l = w->launch;
     const enum fault_kind kind = cause(w, found);
-    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* see launch_faulted() */
+    __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* launch_faulted() reads it in other
+                                                           threads */
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
     f->lanes = lanes;
@@ -122,7 +123,7 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
     va_end(args);
 }
 
-/* Appends a copy of a finding to launch->first_finding. */
+/* Appends a copy of `fault` to launch->first_finding. Does nothing without memory. */
 static void keep(struct launch *l, const struct fault *fault)
 {
     struct finding *f = calloc(1, sizeof(*f));
@@ -147,8 +148,8 @@ static void count_finding(struct launch *l, enum fault_kind kind, bool suppresse
     __atomic_fetch_add(&l->found[kind], 1, __ATOMIC_RELAXED);
 }
 
-/* Handles the first finding of its kind at a place: tests whether it is suppressed, and records it
- * if the launch goes on. */
+/* True if the first finding of its kind at code offset `at` is suppressed. Records it if it is, or
+ * if the launch goes on (`go_on`). */
 static bool filter_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
                            uint64_t lanes, bool go_on, const char *format, va_list args)
 {
@@ -226,7 +227,7 @@ void wave_undefine_results(struct wave *w, const struct inst *in)
         w->scc_valid = 0;
 }
 
-/* Returns the value of a source after the scalar file, enum special_source. */
+/* Returns the value of a source with a code after the scalar file, enum special_source. */
 static uint64_t special_value(const struct wave *w, unsigned reg)
 {
     switch (reg) {
@@ -249,7 +250,7 @@ uint64_t src_scalar(const struct wave *w, const struct opnd *o)
     case OPND_SGPR: return o->dwords >= 2 ? sgpr_read64(w, o->reg) : w->sgpr[o->reg];
     case OPND_IMM: return o->dwords >= 2 ? o->imm : (uint32_t)o->imm;
     case OPND_SPECIAL: {
-        /* A 32-bit read of an aperture returns its high half; the low half is zero. */
+        /* A read of 32 bits of an aperture returns its high half; the low half is zero. */
         uint64_t value = special_value(w, o->reg);
         bool aperture = o->reg >= SPECIAL_SHARED_BASE && o->reg <= SPECIAL_PRIVATE_LIMIT;
         return o->dwords >= 2 ? value : (uint32_t)(aperture ? value >> 32 : value);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Straight-line code that is being collected, and the registers that it has written so far. */
+/* Straight-line code under construction, and the registers that it has written so far, a bit
+ * each. */
 struct collected {
     struct straight *s;
     uint64_t written_v[STRAIGHT_VGPRS / 64], written_a[STRAIGHT_VGPRS / 64];
@@ -16,7 +17,7 @@ static bool is_nop(const struct inst *in)
     return in->encoding == ENC_SOPP && strcmp(in->row->name, "s_nop") == 0;
 }
 
-/* True for scalar arithmetic, which writes an SGPR or VCC, and SCC, from SGPRs and constants. False
+/* True for scalar arithmetic: it writes an SGPR or VCC, and SCC, from SGPRs and constants. False
  * for conditional moves, which may leave an undefined destination unchanged. */
 static bool is_scalar(const struct inst *in)
 {
@@ -25,8 +26,8 @@ static bool is_scalar(const struct inst *in)
            in->dst2.kind == OPND_NONE && strncmp(in->row->name, "s_cmov", 6) != 0;
 }
 
-/* True if the operand is a constant, or registers that have bits in touched_* of struct
- * straight. */
+/* True if the operand is a constant, or registers that touched_* of struct straight have bits
+ * for. */
 static bool fits(const struct opnd *o)
 {
     switch (o->kind) {
@@ -39,7 +40,7 @@ static bool fits(const struct opnd *o)
     }
 }
 
-/* True if the instruction may be part of straight-line code. */
+/* True if straight-line code may contain the instruction. */
 static bool may_join(const struct inst *in)
 {
     if (!in->row || in->takes_msb || in->pair[0])
@@ -60,8 +61,8 @@ static void set_bits(uint64_t *bits, const struct opnd *o)
         bits[r / 64] |= UINT64_C(1) << r % 64;
 }
 
-/* Adds the registers of a source to `touched`, and to the list `reads` unless the code has written
- * them before. False if the list is full. */
+/* Adds the registers of a source to `touched`, and to the list `reads`, of *n entries, unless the
+ * code has written them. False if the list is full. */
 static bool add_reads(const struct opnd *o, const uint64_t *written, uint64_t *touched,
                       uint8_t *reads, uint8_t *n)
 {
@@ -78,7 +79,7 @@ static bool add_reads(const struct opnd *o, const uint64_t *written, uint64_t *t
     return true;
 }
 
-/* Adds the registers of source k to the code's. False if the code reads too many. */
+/* Adds the registers of source `k` to the code's. False if the code would read too many. */
 static bool add_source(struct collected *c, const struct inst *in, unsigned k)
 {
     struct straight *s = c->s;
@@ -103,7 +104,7 @@ static void add_result(struct collected *c, const struct opnd *o)
 
 static int16_t higher(int16_t a, int16_t b) { return a > b ? a : b; }
 
-/* Appends the instruction. False if it cannot be part of the code, which then ends before it. */
+/* Appends the instruction. False if the code cannot contain it and therefore ends before it. */
 static bool append(struct collected *c, const struct inst *in)
 {
     struct straight *s = c->s;
@@ -121,7 +122,7 @@ static bool append(struct collected *c, const struct inst *in)
     return true;
 }
 
-/* Empty code: its first instruction cannot be part of straight-line code. */
+/* Empty code, for instructions that straight-line code cannot contain. */
 static const struct straight nothing;
 
 const struct straight *straight_collect(struct code *code, const struct inst *in)
@@ -139,7 +140,7 @@ const struct straight *straight_collect(struct code *code, const struct inst *in
     if (__atomic_compare_exchange_n(slot, &none, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return s;
     straight_free(s);
-    return none; /* which another thread has collected */
+    return none; /* another thread has collected it */
 }
 
 void straight_free(struct straight *s)
@@ -148,7 +149,8 @@ void straight_free(struct straight *s)
         free(s);
 }
 
-/* True if all lanes of the registers in `reads` are defined. */
+/* True if all lanes of the `n` registers in `reads` are defined; `valid` has the masks of a
+ * file. */
 static bool all_defined(const uint64_t *valid, const uint8_t *reads, unsigned n)
 {
     uint64_t all = UINT64_MAX;
@@ -157,7 +159,8 @@ static bool all_defined(const uint64_t *valid, const uint8_t *reads, unsigned n)
     return all == UINT64_MAX;
 }
 
-/* True if the scalar registers that the code reads are defined, and SCC if it may read it. */
+/* True if the scalar registers that the code reads are defined, and also SCC if it has scalar
+ * instructions. */
 static bool scalars_defined(const struct wave *w, const struct straight *s)
 {
     uint32_t all = UINT32_MAX;
@@ -166,7 +169,7 @@ static bool scalars_defined(const struct wave *w, const struct straight *s)
     return all == UINT32_MAX && (!s->scalar || w->scc_valid);
 }
 
-/* True if an outstanding load writes a register that the code reads or writes. w->busy has AGPRs
+/* True if a load in flight writes a register that the code reads or writes. In w->busy, AGPRs are
  * after the VGPRs: a[i] is bit nvgpr + i. */
 static bool is_busy(const struct wave *w, const struct straight *s)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Schedules the waves of a workgroup. By default they behave as if they ran in parallel, each by
- * its own clock, which some hand-written kernels depend on. Other waves only see instructions with
- * ROW_SHARED. A wave therefore executes all other instructions ahead of time. It stops at a shared
- * one until no runnable wave is earlier (by clock, then id). The outcome is the same as stepping
- * all instructions in the order of the clocks, without switching waves at each.
+ * its own clock; some hand-written kernels depend on this. Other waves only see the effects of
+ * instructions with ROW_SHARED. A wave therefore executes all other instructions without regard to
+ * the others. Before a shared one it waits until no runnable wave is earlier (by clock, then id).
+ * The results are the same as if all instructions were executed in the order of the clocks. The
+ * waves change less often. /
  */
 #include "time_slice.h"
 
@@ -18,10 +19,11 @@
 
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
-#define LONG_SLICE 256u /* 1 M instructions, then a short slice that is watched */
+#define LONG_SLICE 256u /* 1 M instructions, followed by a short slice that is watched */
 #define SHORT_SLICE 16u
-#define STRAIGHT_RETRY 6u /* instructions executed one by one after run_straight() was false */
-#define SLICES_ALONE 64u  /* 32 M instructions: more than workgroups of attention kernels execute */
+/* Instructions that are executed one by one after run_straight() was false. */
+#define STRAIGHT_RETRY 6u
+#define SLICES_ALONE 64u /* 32 M instructions, more than workgroups of attention kernels execute */
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -31,7 +33,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Counts an instruction by its kinds, which worker_counters() adds up. */
+/* Counts an instruction by its kinds, from which worker_counters() computes the counts. */
 static void count(struct worker *k, const struct inst *in)
 {
     k->counters.instructions++;
@@ -56,7 +58,8 @@ static unsigned distinct_lanes(const struct mem_access *a)
     return n;
 }
 
-/* Counts the bytes of the wave's memory access. Accesses are recorded only for observers. */
+/* Adds the bytes of the wave's memory access to *c. Accesses are recorded only if there is an
+ * observer. */
 static void count_bytes(struct counters *c, const struct wave *w)
 {
     const struct mem_access *a = &w->access;
@@ -66,7 +69,7 @@ static void count_bytes(struct counters *c, const struct wave *w)
     c->store_bytes += a->is_store ? bytes : 0;
 }
 
-/* Reports a register that the kernel has not allocated. Returns false. */
+/* Reports a register that the kernel has not allocated. Always returns false. */
 static __attribute__((noinline)) bool report_register(struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
@@ -83,9 +86,9 @@ static __attribute__((noinline)) bool report_register(struct wave *w, const stru
 }
 
 /*
- * True if the kernel has allocated all registers of the instruction. The register file is unified:
- * v[nvgpr + i] is a[i], and hand-written kernels rely on it. Their rows are adjacent; validity is
- * kept per name.
+ * True if the kernel has allocated all registers of the instruction; reports others. The register
+ * file is unified: v[nvgpr + i] is a[i], and hand-written kernels rely on it. Their rows are
+ * adjacent. Each name has its own mask of defined lanes.
  */
 static inline bool registers_exist(struct wave *w, const struct inst *in)
 {
@@ -96,9 +99,9 @@ static inline bool registers_exist(struct wave *w, const struct inst *in)
 }
 
 /*
- * Applies s_set_gpr_idx_on: M0[15:12] selects vector operands to which M0[7:0] is added, including
- * the source of v_accvgpr_read, since the register file is unified. `moved` becomes `in` with the
- * indexed registers.
+ * Applies s_set_gpr_idx_on: adds M0[7:0] to the register numbers of the vector operands that
+ * M0[15:12] selects. The source of v_accvgpr_read is among them, since the register file is
+ * unified. Sets *moved to `in` with the new registers. False after a report.
  */
 static bool index_registers(struct wave *w, const struct inst *in, struct inst *moved)
 {
@@ -115,7 +118,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             continue;
         o->reg = (uint16_t)(o->reg + (m0 & 0xff));
         bool exists = o->reg + o->dwords <= (is_agpr ? nagpr : nvgpr + nagpr);
-        if (!is_agpr && o->reg + o->dwords > 256) { /* v256 and up have AGPR names only */
+        if (!is_agpr && o->reg + o->dwords > 256) { /* v256 and above have names of AGPRs only */
             exists &= o->reg >= nvgpr;
             o->kind = OPND_AGPR;
             o->reg = (uint16_t)(o->reg - nvgpr);
@@ -129,7 +132,8 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             return false;
         }
     }
-    if (in->row->flags & ROW_DST_IS_SRC) { /* the destination is also read, at its new register */
+    if (in->row->flags & ROW_DST_IS_SRC) { /* such instructions read the destination, now at its new
+                                              number */
         struct opnd *read = &moved->src[in->row->src[3] ? 3 : 2];
         read->kind = moved->dst.kind;
         read->reg = moved->dst.reg;
@@ -140,8 +144,8 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
 /* Instructions that S_SETVSKIP skips (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
-/* Advances the wave's clock by the instruction. A matrix instruction overlaps what follows, unless
- * that is another matrix instruction. */
+/* Adds the instruction's clocks to the wave's. A matrix instruction overlaps the ones after it,
+ * until the next matrix instruction. */
 static void advance(struct wave *w, const struct inst *in)
 {
     if (in->matrix_passes) {
@@ -157,15 +161,15 @@ static bool is_skipped(const struct wave *w, const struct inst *in)
     return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
 }
 
-/* Waits until the counters of `in` can count one more operation. Call it before the waves are
- * ordered and before `in` starts. */
+/* Waits until the counters of `in` can count one more operation. Call it before waves are compared
+ * by clock and before `in` starts. */
 static void make_room(struct wave *w, const struct inst *in)
 {
     if (w->outstanding && in->row && in->row->wait && !is_skipped(w, in))
         wave_make_room(w, in);
 }
 
-/* Calls the checks that look at each instruction. False if one has stopped the wave. */
+/* Calls the checks that have fetched(). False if one has stopped the wave. */
 static inline bool checks_fetched(struct wave *w, const struct inst *in)
 {
     for (unsigned left = w->wg->fetches; left; left &= left - 1) {
@@ -176,7 +180,7 @@ static inline bool checks_fetched(struct wave *w, const struct inst *in)
     return true;
 }
 
-/* Moves the wave past the instruction, which it executes next. */
+/* Moves the wave's pc, clock and trail past the instruction, which is executed next. */
 static inline void pass(struct wave *w, const struct inst *in)
 {
     w->pc += in->size;
@@ -184,8 +188,8 @@ static inline void pass(struct wave *w, const struct inst *in)
     advance(w, in);
 }
 
-/* True if slice_step() does no more for the instruction than step_alone(), unless it is observed:
- * it accesses no memory, and nothing in the wave's state changes how it is executed. */
+/* True if step_alone() suffices for the instruction unless it is observed: it accesses no memory,
+ * and nothing in the wave's state changes how it is executed. */
 static inline bool is_alone(const struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -202,14 +206,14 @@ static inline void step_alone(struct worker *k, struct wave *w, const struct ins
         simulator_parts.execute(w, in);
 }
 
-/* Returns how many of the first `n` instructions of `s` come before the first one in which a check
- * finds something. 0 if several checks look at instructions, or one without fetched_straight(). */
+/* Returns how many of the first `n` instructions of `s` precede the first one in which a check
+ * finds something. 0 if several checks have fetched(), or one has no fetched_straight(). */
 static unsigned checked_straight(struct wave *w, const struct straight *s, unsigned n)
 {
     for (unsigned left = w->wg->fetches; left; left &= left - 1) {
         const unsigned i = (unsigned)__builtin_ctz(left);
         const struct check *c = simulator_parts.checks[i];
-        /* A second check could stop earlier, after the first one has counted all instructions. */
+        /* A second check could end earlier, after the first one has counted all instructions. */
         if (left & (left - 1) || !c->fetched_straight)
             return 0;
         n = c->fetched_straight(w->wg->check[i], w, s, n);
@@ -217,11 +221,11 @@ static unsigned checked_straight(struct wave *w, const struct straight *s, unsig
     return n;
 }
 
-/* Counts the first `n` instructions of `s`, which the wave executes next, and moves it past
+/* Counts the first `n` instructions of `s`, which are executed next, and moves the wave past
  * them. */
 static void pass_straight(struct worker *k, struct wave *w, const struct straight *s, unsigned n)
 {
-    unsigned vector = 0; /* the others are scalar */
+    unsigned vector = 0; /* number of vector instructions; the others are scalar */
     uint64_t clocks = 0;
     for (unsigned i = 0; i < n; i++) {
         const struct inst *in = s->in[i];
@@ -237,8 +241,8 @@ static void pass_straight(struct worker *k, struct wave *w, const struct straigh
     w->pc += s->in[n - 1]->offset + s->in[n - 1]->size - s->in[0]->offset;
 }
 
-/* Executes the straight-line code that begins with `in`, if it ends within the time slice's step
- * and within `budget` executed instructions. False if nothing was executed. */
+/* Executes the straight-line code that begins with `in`, if it ends within the time slice's step.
+ * The wave may execute `budget` instructions in total. False if nothing was executed. */
 static bool run_straight(struct worker *k, struct wave *w, const struct inst *in, uint64_t budget)
 {
     const struct straight *s = straight_of(w->launch->code, in);
@@ -322,7 +326,7 @@ static bool before(const struct wave *a, const struct wave *b)
     return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
 }
 
-/* Returns the running wave with the earliest clock, except `not`. */
+/* Returns the running wave with the earliest clock, but never `not`; NULL if there is none. */
 static struct wave *earliest_wave(const struct workgroup *wg, const struct wave *not)
 {
     struct wave *best = NULL;
@@ -347,7 +351,7 @@ static struct wave *random_wave(struct worker *k)
             return &k->waves[i];
 }
 
-/* Returns the wave that runs next, NULL if none can run. */
+/* Returns the wave to run next; NULL if none can run. */
 static struct wave *next_wave(struct worker *k)
 {
     const bool seeded = k->wg.launch->order == ORDER_SEEDED;
@@ -356,7 +360,7 @@ static struct wave *next_wave(struct worker *k)
 
 /*
  * Runs `w` until it leaves the running state or reaches a shared instruction before which `other`
- * must run. In seeded order it stops after a random number of shared instructions.
+ * must run. In seeded order it stops after a random number of shared instructions instead.
  */
 static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
 {
@@ -366,14 +370,15 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     uint64_t budget = l->budget ? l->budget : UINT64_MAX;
     const uint64_t opened = w->wg->barriers;
     const bool observed = l->observer && l->observer->inst;
-    const bool tries = !observed && w->all == UINT64_MAX; /* straight-line code has 64 lanes */
-    uint64_t retry = 0; /* value of w->executed from which on straight-line code is tried */
+    const bool tries = !observed && w->all == UINT64_MAX; /* straight-line code needs waves of 64
+                                                             lanes */
+    uint64_t retry = 0; /* value of w->executed at which straight-line code is tried again */
     while (w->state == WAVE_RUNNING) {
         const struct inst *in = fetch(&k->code, w);
         if (!in)
             return;
         if (w->wg->barriers != opened && in->row && in->row->flags & ROW_SHARED)
-            return; /* w has opened a barrier, and a wave that it resumed may be earlier */
+            return; /* w has opened a barrier, and a wave that it resumed may be earlier than w */
         if (in->row && in->row->flags & ROW_SHARED && other) {
             make_room(w, in);
             if (seeded ? shared_left-- == 0 : before(other, w))
@@ -403,8 +408,8 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     }
 }
 
-/* True if all work-items of the wave returned before they did anything: `if (i >= n) return;`. A
- * hardware barrier counts only waves that have not ended, so it allows that. */
+/* True if all work-items of the wave returned before they did anything, as in `if (i >= n)
+ * return;`. A hardware barrier counts only waves that have not ended, so it allows this. */
 static bool left_early(const struct wave *w) { return w->went_round && !w->acted; }
 
 static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
@@ -420,8 +425,8 @@ static void report_unequal(struct workgroup *wg, struct wave *first, const struc
                  (long long)(ended->pc - 4 - l->entry_pc));
 }
 
-/* True if the wave has signalled the workgroup's barrier and has not reached its wait: the barrier
- * need not wait for it. */
+/* True if the wave has signalled the workgroup's barrier and has not reached its wait. The barrier
+ * may open without it. */
 static bool has_signalled(const struct workgroup *wg, const struct wave *w)
 {
     return w->signalled && w->signalled_at == wg->opened && w->state != WAVE_AT_BARRIER &&
@@ -540,7 +545,7 @@ bool slice_run(struct worker *k, bool brief)
         spin_leave(k);
     while (k->steps_left > 0) {
         struct wave *w = next_wave(k);
-        if (!w) { /* a wave of this workgroup may have opened the cluster's barrier */
+        if (!w) { /* another workgroup may have opened the cluster's barrier since */
             slice_wait_for_grid(wg);
             w = next_wave(k);
         }

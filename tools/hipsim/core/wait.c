@@ -3,11 +3,12 @@
  * Memory operations in flight: the wait counters, the arrival of data in registers, and the check
  * that no register is used before its s_waitcnt.
  *
- * A load samples memory at issue. Its registers keep the old values until the data arrive some
+ * A load reads memory at issue. Its registers have the old values until the data arrive some
  * hundred clocks later, or until an s_waitcnt has waited for them. Hand-written kernels rely on
- * both. Correct programs cannot observe the difference, so handlers write the destination at once
- * and save the old values. A load becomes *held* only if an instruction touches its registers
- * before arrival: old and new values are exchanged, and the new ones are delivered on time.
+ * both. Correct programs cannot observe the difference, so instruction handlers write the
+ * destination at once, and the old values are saved. A load becomes *held* only if an instruction
+ * uses its registers before the arrival. The old and new values are then exchanged, and the new
+ * ones are written at the clock of arrival.
  *
  * Each wave has a clock that counts the issue costs of its instructions and its waits for data. It
  * is coarse, and does not depend on the timing model.
@@ -20,13 +21,14 @@
 
 /*
  * Clocks from issue to arrival without contention. LDS: 50 to 70 are measured (gfx942.def,
- * lds_latency). AITER's gfx942 dq_convert kernels store data 56 clocks after reading them, across a
- * barrier. Its gfx950 MLA kernels read old values 48 clocks after the fifth of six 128-bit reads.
- * Vector memory: between L2 and HBM. Scalars: a miss of the scalar cache.
+ * lds_latency). AITER's gfx942 dq_convert kernels store data 56 clocks after they have read them,
+ * across a barrier. Its gfx950 MLA kernels read old values 48 clocks after the fifth of six 128-bit
+ * reads. Vector memory: a value between L2 and HBM. Scalars: a miss of the scalar cache.
  */
 enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
 
-/* Returns the row of a register. The file is unified: a[i] is v[nvgpr + i]. */
+/* Returns the index of a register in the unified file, in which a[i] is v[nvgpr + i]. `kind` is an
+ * enum opnd_kind. */
 static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
 {
     return kind == OPND_AGPR ? w->launch->nvgpr + reg : reg;
@@ -93,7 +95,7 @@ void wave_keep(struct wave *w, const struct inst *in)
     memcpy(k->copied, (agpr ? w->a_copied : w->v_copied) + d->reg, d->dwords * sizeof(*k->copied));
 }
 
-/* Copies the masked bits of a word, or exchanges them if `swap`. */
+/* Copies the bits `bits` of *from to *to; with `swap`, exchanges them. */
 static void put_word(uint32_t *to, uint32_t *from, uint32_t bits, bool swap)
 {
     const uint32_t old = *to;
@@ -110,7 +112,7 @@ static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
         *from = (*from & ~lanes) | (old & lanes);
 }
 
-/* Returns a mask of the bits that the load `in` writes in its last register: 16 bits or all. */
+/* Returns a mask of the bits that the load `in` writes in its last register: one half, or all. */
 static uint32_t last_bits(const struct inst *in)
 {
     if (!(in->row->flags & ROW_PARTIAL))
@@ -118,7 +120,7 @@ static uint32_t last_bits(const struct inst *in)
     return strstr(in->row->name, "d16_hi") ? 0xffff0000 : 0x0000ffff;
 }
 
-/* Writes the saved data to the registers; `swap` exchanges the two. */
+/* Writes the saved values of load `p` to its registers; with `swap`, exchanges the two. */
 static void put(struct wave *w, const struct pending *p, bool swap)
 {
     struct kept *k = &w->kept[p->slot];
@@ -143,7 +145,7 @@ static void put(struct wave *w, const struct pending *p, bool swap)
     }
 }
 
-/* Restores the old register values and keeps the new ones for delivery. */
+/* Restores the old values of load `p`'s registers and saves the new ones until the arrival. */
 static void hold(struct wave *w, struct pending *p)
 {
     put(w, p, true);
@@ -151,7 +153,7 @@ static void hold(struct wave *w, struct pending *p)
     w->held++;
 }
 
-/* Returns the held load that arrives next; NULL if there is none. */
+/* Returns the held load that arrives first; NULL if there is none. */
 static struct pending *next_held(struct wave *w)
 {
     struct pending *next = NULL;
@@ -177,7 +179,8 @@ static void deliver(struct wave *w)
     }
 }
 
-/* Holds the loads that write registers of `o` and have not arrived: an instruction uses `o` now. */
+/* Holds the loads that write registers of `o` and have not arrived, since an instruction uses `o`
+ * now. */
 static void hold_loads_of(struct wave *w, const struct opnd *o)
 {
     for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
@@ -189,7 +192,7 @@ static void hold_loads_of(struct wave *w, const struct opnd *o)
     }
 }
 
-/* Makes `load` held if an earlier load that is held writes one of its registers. */
+/* Holds `load` if an earlier load to one of its registers is held. */
 static void hold_above(struct wave *w, struct pending *load)
 {
     const struct opnd o = {.kind = load->kind, .reg = load->first, .dwords = (uint8_t)load->count};
@@ -205,7 +208,7 @@ static void hold_above(struct wave *w, struct pending *load)
 
 /* -- counters ---------------------------------------------------------------------------------- */
 
-/* Returns the clocks that the transfer of `dwords` per lane takes. */
+/* Returns the clocks of the transfer of `dwords` dwords per lane. */
 static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
                                 enum wait_counter counter, unsigned dwords)
 {
@@ -223,8 +226,8 @@ static unsigned latency_of(const struct inst *in, enum wait_counter counter)
     return counter == WAIT_LGKM ? LDS_LATENCY : VECTOR_LATENCY;
 }
 
-/* Returns the clock at which the data arrive. Ordered operations of a counter arrive one after the
- * other. */
+/* Returns the clock at which the data arrive. Operations of a counter that are not `unordered`
+ * arrive one after the other. */
 static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_counter counter,
                            unsigned dwords, bool unordered)
 {
@@ -238,7 +241,7 @@ static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_coun
     return *last;
 }
 
-/* Stalls the wave until a full counter has room. */
+/* Waits until the counter can count one more operation. */
 static void make_room(struct wave *w, enum wait_counter counter)
 {
     wave_wait(w, counter, code_isa(w->launch->code)->counter_max[counter] - 1u);
@@ -307,8 +310,8 @@ uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first
     return p->arrival;
 }
 
-/* Returns a bit mask of the operations that must have returned if at most `left` are outstanding.
- * Ordered operations: all but the last `left` of them. Unordered ones have certainly returned only
+/* Returns a mask of the operations that must have returned if at most `left` are in flight. Of
+ * ordered operations these are all but the last `left`. Unordered ones have certainly returned only
  * if `left` is 0. */
 static uint64_t returned(const struct wave *w, enum wait_counter counter, unsigned left)
 {
@@ -394,9 +397,9 @@ static const struct pending *find_pending(const struct wave *w, const struct opn
     return NULL;
 }
 
-/* True if the write cannot race with outstanding loads. Loads of one counter return in order
- * (except scalar ones), so a load may overwrite an earlier one's destination: the later data
- * remain. AITER's gfx950 kernels discard reads that way. */
+/* True if the data of `in` arrive in `o` after the data of all loads in flight to its registers.
+ * Loads of one counter return in order (except scalar ones). AITER's gfx950 kernels overwrite, and
+ * so discard, loaded data like this. */
 static bool returns_after(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const struct op_row *row = in->row;
@@ -413,18 +416,18 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
     return true;
 }
 
-/* True if `o` is only the half register that the load `in` preserves. An earlier load writes that
- * half and returns first. */
+/* True if the load `in` keeps one half of register `o`, and the earlier load that writes that half
+ * returns first. */
 static bool kept_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg &&
            returns_after(w, in, &in->dst);
 }
 
-enum { STORED = 1 }; /* source of a store: its data */
+enum { STORED = 1 }; /* index of a store's data among its sources */
 
-/* Returns the bits that an instruction reads of a source register: a store of 16 or 8 bits reads
- * one half of its data. */
+/* Returns the mask of the bits that `in` reads of source `o`. A store of 16 or 8 bits reads one
+ * half of its data. */
 static uint32_t bits_used(const struct inst *in, const struct opnd *o)
 {
     static const char *const halves[] = {"_b16", "_b8", "_short", "_byte"};
@@ -440,9 +443,9 @@ static uint32_t bits_used(const struct inst *in, const struct opnd *o)
     return UINT32_MAX;
 }
 
-/* True if `o` is one half of a register, and the outstanding loads write only the other one. Such
- * loads and stores access 16 bits (RDNA4 ISA, 11.4). On gfx9 they may write the whole register:
- * with ECC, LLVM does not count on the other half. */
+/* True if `in` reads one half of register `o`, and the loads in flight write only the other. Such
+ * loads and stores access 16 bits (RDNA4 ISA, 11.4). On GFX9 they may write the whole register:
+ * with ECC, LLVM does not rely on the other half. */
 static bool other_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const uint32_t used = bits_used(in, o);
@@ -474,7 +477,7 @@ void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, ui
         note_margin(&m->after, w->clock - arrival, offset);
 }
 
-/* Records the distance between a use of `o` without a wait and the arrival of its data. */
+/* Records the clocks between a use of `o` without a wait and the arrival of its data. */
 static void note_margins(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     for (unsigned i = 0; i < w->npending[WAIT_LGKM]; i++) {

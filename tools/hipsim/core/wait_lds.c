@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads to LDS in flight. As with registers (wait.c), the data are written at issue and the old
- * bytes are saved. Only an access before the arrival exchanges the two.
+ * bytes are saved. An access before the arrival exchanges the two.
  *
- * The clock of the accessing wave decides, not the loading wave's: the data arrive for all waves at
- * one time, in whatever order the simulator runs them. It does not matter when the loading wave
+ * The clock of the accessing wave decides, not the loading wave's. The data arrive for all waves at
+ * one clock, in whatever order the simulator runs them. It does not matter when the loading wave
  * waits for its data. s_barrier synchronises the clocks of the waves.
  */
 #include <string.h>
 
 #include "wait.h"
 
-/* States that are exchanged together with the data. */
+/* States that belong to the data and are exchanged with them. */
 enum { OF_THE_DATA = LDS_DEFINED | LDS_STALE };
 
 static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
@@ -19,11 +19,12 @@ static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
 }
 
-/* Clears the bits `without` and sets the bits `with` in the states of an entry's bytes. */
+/* Clears the bits `without` and sets the bits `with` in the states of the load's bytes. */
 static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
 {
     const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
-    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* contiguous in most cases */
+    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* all lanes: one piece of
+                                                                      contiguous bytes */
     unsigned l;
     FOR_LANES(l, starts)
     {
@@ -33,7 +34,7 @@ static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without
     }
 }
 
-/* Writes the saved data of an entry to LDS; `swap` exchanges the two. */
+/* Writes the saved bytes of a load to LDS; with `swap`, exchanges the two. */
 static void put(struct workgroup *wg, struct late_lds *e, bool swap)
 {
     unsigned l;
@@ -58,8 +59,8 @@ static void hold(struct workgroup *wg, struct late_lds *e)
     e->held = true;
 }
 
-/* Completes the load to LDS of entry `n` of wg->late: LDS has its data from now on. Frees the
- * entry. Other entries that overlap it are marked late again. */
+/* Ends entry `n` of wg->late: LDS has its data from now on. Other entries with some of its bytes
+ * are marked late again. */
 static void deliver(struct workgroup *wg, unsigned n)
 {
     struct late_lds *e = wg->late[n];
@@ -110,8 +111,8 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
     unsigned l;
     if (!to->lanes)
         return NULL;
-    if (wg->nlate == LATE_LOADS * wg->nwaves) /* the oldest was waited for long ago, and not
-                                               * accessed since */
+    if (wg->nlate == LATE_LOADS * wg->nwaves) /* the waves waited for the oldest long ago, and have
+                                                 not accessed its bytes since */
         deliver(wg, 0);
     struct late_lds *e = wg->late[wg->nlate];
     e->lanes = to->lanes;

@@ -46,8 +46,8 @@ void worker_free(struct worker *k)
     checks_group_destroy(&k->wg);
 }
 
-/* Allocates the memory of a worker: worker.h. The 64 bytes after LDS let a lane kernel read a whole
- * vector at the end of LDS. */
+/* Allocates the memory of a worker. The 64 bytes after LDS let a lane kernel read a whole vector at
+ * the end of LDS. */
 bool worker_init(struct worker *k, struct engine *e)
 {
     const struct launch *l = e->launch;
@@ -85,9 +85,9 @@ bool worker_init(struct worker *k, struct engine *e)
 }
 
 /*
- * Initialises the trap temporaries that GFX12 has the workgroup's number in (CDNA5 ISA, 3.5.3):
- * x in TTMP9, y and z in TTMP7, the wave's number in TTMP8. In a cluster they have the cluster's
- * number, and TTMP6 the place in the cluster and its size (2.3.1).
+ * Sets the trap temporaries in which GFX12 has the workgroup's number (CDNA5 ISA, 3.5.3): x in
+ * TTMP9, y and z in TTMP7, the wave's number in TTMP8. In a cluster they have the cluster's number,
+ * and TTMP6 has the workgroup's position in the cluster and its size (2.3.1).
  */
 static void init_ttmps(struct wave *w)
 {
@@ -113,7 +113,7 @@ static void init_ttmps(struct wave *w)
     }
 }
 
-/* Initialises the SGPRs: user SGPRs, then the system SGPRs in the order of the AMDGPU ABI. */
+/* Sets the SGPRs: user SGPRs, then the system SGPRs, in the order of the AMDGPU ABI. */
 static void init_sgprs(struct wave *w)
 {
     const struct launch *l = w->launch;
@@ -138,8 +138,8 @@ static void init_sgprs(struct wave *w)
         init_ttmps(w);
 }
 
-/* Sets extent[] to the workgroup's size in work-items; the last workgroup of a dimension may be
- * partial. */
+/* Sets extent[] to the workgroup's work-items by dimension; the last workgroup of a dimension may
+ * be partial. */
 static void group_extent(const struct workgroup *wg, uint32_t extent[3])
 {
     const struct launch *l = wg->launch;
@@ -149,7 +149,7 @@ static void group_extent(const struct workgroup *wg, uint32_t extent[3])
     }
 }
 
-/* Initialises v0 with the work-item id: x, y, z of 10 bits each. */
+/* Sets v0 of the wave's `lanes` lanes to the work-item's id: x, y and z, of 10 bits each. */
 static void init_lanes(struct wave *w, uint32_t lanes)
 {
     uint32_t extent[3];
@@ -168,8 +168,8 @@ static void init_lanes(struct wave *w, uint32_t lanes)
     w->v_valid[0] = UINT64_MAX;
 }
 
-/* Zeroes the wave. Arrays for every VGPR are cleared for the registers that gfx9 can name and for
- * the `rows` allocated ones. */
+/* Sets the wave to its initial state. Masks of VGPRs are cleared for the registers that GFX9 can
+ * name and for the `rows` allocated ones. */
 static void clear_wave(struct wave *w, size_t rows)
 {
     const size_t first = offsetof(struct wave, v_valid), n = rows > 256 ? rows : 256;
@@ -239,7 +239,7 @@ void worker_begin(struct worker *k, uint64_t index)
     struct workgroup *wg = &k->wg;
     const uint32_t *groups = k->engine->groups;
     wg->index = index;
-    k->random = wg->launch->seed ^ index << 32; /* independent of the thread that runs it */
+    k->random = wg->launch->seed ^ index << 32; /* the same on every host thread */
     place(wg, groups);
     memset(wg->named, 0, sizeof(wg->named));
     wg->at_barrier = 0;
