@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of the hazard check for GFX12: missing instructions after WMMA and transcendentals.
+ * Rules of the hazard check for GFX12: which instructions must follow WMMA and transcendentals.
  *
- * On gfx1250 WMMA and transcendentals take several clocks beside the wave's next vector
+ * On gfx1250 WMMA and transcendentals execute for several clocks beside the wave's next vector
  * instructions, and the hardware does not detect dependences between them (CDNA5 ISA, 5.7.2).
- * Independent vector instructions, such as V_NOP, must come in between: one after a
- * transcendental, and after WMMA as many as 7.12.1 says. The published table is incomplete; the
- * numbers are what LLVM 22 inserts for gfx1250 (GCNHazardRecognizer,
- * checkWMMACoexecutionHazards).
+ * Independent vector instructions, such as V_NOP, must be in between: one after a transcendental,
+ * and after WMMA as many as 7.12.1 says. The published table is incomplete. The numbers here are
+ * what LLVM 22 inserts for gfx1250 (GCNHazardRecognizer, checkWMMACoexecutionHazards).
  *
  * gfx1201's hardware detects all dependences but one: a WMMA whose A, B or index is the result of
  * the WMMA before it needs one vector instruction in between (RDNA4 ISA, 7.12.1).
@@ -21,25 +20,27 @@
 
 enum {
     REMEMBERED = 16,
-    LONGEST = 9 /* the most that required() and required_strictly() return */
+    LONGEST = 9 /* most vector instructions that required() and required_strictly() return */
 };
 
-/* The last WMMAs and transcendentals that a wave issued; a ring. */
+/* A ring of the last WMMAs and transcendentals that a wave issued. */
 struct coexec {
     const struct inst *in[REMEMBERED];
     uint32_t at[REMEMBERED]; /* value of `valus` at issue */
-    uint32_t count;    /* entries written so far; the newest is count - 1, modulo REMEMBERED */
-    uint32_t valus;    /* vector instructions so far; a pause counts as pause() says */
-    uint32_t quiet_at; /* value of `valus` from which nothing in the ring requires a wait */
+    uint32_t count;    /* number of entries written so far; the newest is entry count - 1, modulo
+                          REMEMBERED */
+    uint32_t valus;    /* number of vector instructions so far, with each pause counted as pause()
+                          says */
+    uint32_t quiet_at; /* value of `valus` from which on no entry of the ring requires a wait */
 };
 
-/* True if both operands are VGPRs and share one. */
+/* True if both operands are VGPRs and have one in common. */
 static bool share_vgpr(const struct opnd *a, const struct opnd *b)
 {
     return a->kind == OPND_VGPR && opnd_overlap(a, b);
 }
 
-/* True if one of the first `sources` sources of the instruction has a register of the operand. */
+/* True if one of the instruction's first `sources` sources has a register of `o`. */
 static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
 {
     for (unsigned i = 0; i < in->nsrc && i < sources; i++)
@@ -48,8 +49,8 @@ static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
     return false;
 }
 
-/* True if the instruction writes a register of the operand. A pair has two destinations, a swap
- * writes its source, too. */
+/* True if the instruction writes a register of `o`. A VOPD has two destinations, and a swap writes
+ * its source too. */
 static bool writes(const struct inst *in, const struct opnd *o)
 {
     const bool swaps = strstr(in->row->name, "swap") != NULL;
@@ -59,21 +60,21 @@ static bool writes(const struct inst *in, const struct opnd *o)
 
 static bool is_wmma(const struct inst *in) { return in->row->flags & ROW_MFMA; }
 
-/* True for WMMA whose sources are narrower than f32. Products of f32 do not run beside other
+/* True for a WMMA with sources narrower than f32. Products of f32 do not overlap other
  * instructions. */
 static bool is_narrow(const struct inst *in) { return !strstr(in->row->name, "16x16x4_f32"); }
 
-/* Returns how many vector instructions LLVM inserts between a WMMA and a vector instruction that
- * uses its registers. Before another WMMA, LLVM inserts one more. Products of 8-bit integers take
- * twice the clocks of the others. */
+/* Returns the number of vector instructions that LLVM inserts between a WMMA and a vector
+ * instruction that uses its registers. Before another WMMA, LLVM inserts one more. Products of
+ * 8-bit integers have twice the clocks of the others. */
 static unsigned llvm_distance(const struct inst *wmma)
 {
     return strstr(wmma->row->name, "_iu8") ? 8 : 4;
 }
 
-/* Returns how many vector instructions the hardware needs between a WMMA and one that uses its
- * registers: LLVM's number except for fp8. AITER's kernels of latent attention read results of
- * products of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4), 16x16x128 after 3
+/* Returns the number of vector instructions that the hardware needs between a WMMA and one that
+ * uses its registers. It is LLVM's number except for fp8. AITER's kernels of latent attention read
+ * results of products of fp8 earlier: 16x16x64 after 2 (qh16_1tg_16mx4), 16x16x128 after 3
  * (qh128_1tg_16mx4). */
 static unsigned distance(const struct inst *wmma)
 {
@@ -83,27 +84,28 @@ static unsigned distance(const struct inst *wmma)
     return strstr(name, "16x16x64_") ? 2 : 3;
 }
 
-/* True if the WMMA `in` has the result of an earlier one as A or B. */
+/* True if `in` is a WMMA and reads the result of the WMMA `from` as A or B. */
 static bool multiplies(const struct inst *in, const struct inst *from)
 {
     return is_wmma(in) && is_narrow(in) &&
            (share_vgpr(&in->src[0], &from->dst) || share_vgpr(&in->src[1], &from->dst));
 }
 
-/* True for vector instructions that the hardware runs beside a WMMA of the same wave. */
+/* True for vector instructions that the hardware executes beside a WMMA of the same wave. */
 static bool runs_beside(const struct inst *in)
 {
     return !is_wmma(in) && !(in->row->flags & ROW_TRANS);
 }
 
-/* True if the WMMA `in` has the result of an earlier one as A, B or the index of a sparse A. */
+/* True if both are WMMAs and `in` reads the result of `from` as A, B or the index of a sparse A. */
 static bool takes(const struct inst *in, const struct inst *from)
 {
     const bool sparse = in->row->flags & ROW_DST_IS_SRC;
     return is_wmma(in) && is_wmma(from) && reads(in, &from->dst, sparse ? 3 : 2);
 }
 
-/* Returns how many vector instructions must be between `from` and `in`, for the check `hazard`. */
+/* Returns the number of vector instructions that check `hazard` requires between `from` and
+ * `in`. */
 static unsigned required(const struct inst *from, const struct inst *in)
 {
     if (isa_of((enum gfx_target)in->gfx)->wmma_hazards == HAZARDS_FACTORS)
@@ -116,11 +118,11 @@ static unsigned required(const struct inst *from, const struct inst *in)
     return runs_beside(in) && used ? distance(from) : 0;
 }
 
-/* Returns how many vector instructions LLVM inserts between `from` and `in`, for the check
- * `strict`. The manual requires the one after a transcendental, too. AITER's kernels lack them:
- * forward attention with sinks (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next
+/* Returns the number of vector instructions that LLVM inserts between `from` and `in`, for check
+ * `strict`. The manual also requires the one after a transcendental. AITER's kernels lack them.
+ * Forward attention with sinks (fmha_bf16_pertokenBf16_hd64) reads an exponential in the next
  * instruction. Sparse latent attention swaps registers that a WMMA two instructions before it
- * reads. LLVM inserts none before a pair (V_DUAL) that writes what a WMMA reads. */
+ * reads. LLVM inserts none before a VOPD that writes registers that a WMMA reads. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     if (isa_of((enum gfx_target)in->gfx)->wmma_hazards == HAZARDS_FACTORS)
@@ -137,7 +139,8 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
     return runs_beside(in) && used ? llvm_distance(from) : 0;
 }
 
-/* Checks `in` against the ring, newest entry first. False if a finding has stopped the wave. */
+/* Checks `in` against the entries of the ring, the newest first. False if a finding has stopped the
+ * wave. */
 static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
@@ -167,8 +170,8 @@ static bool check(const struct coexec *h, struct wave *w, const struct inst *in)
 }
 
 /* Returns the number of vector instructions that the pause `in` replaces; 0 if it is no pause.
- * S_NOP delays the wave by SIMM16 + 1 clocks, and S_WAIT_ALU with va_vdst 0 and S_WAIT_IDLE wait
- * for all vector instructions. gfx1201 requires a vector instruction, so there the result is 0
+ * S_NOP delays the wave by SIMM16 + 1 clocks. S_WAIT_ALU with va_vdst 0, and S_WAIT_IDLE, wait for
+ * all vector instructions. On gfx1201 the result is 0, since it requires a vector instruction
  * (RDNA4 ISA, 7.12.1). */
 static unsigned pause(const struct inst *in)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The diverge check: finds lanes that skipped a barrier and then act together with lanes that
- * passed it.
+ * The diverge check: reports lanes that skipped a barrier and then execute an instruction together
+ * with lanes that passed it.
  *
- * A lane that returned early never acts again, so it causes no finding. Neither does the other side
- * of a branch: its code runs only for the lanes that skipped the barrier. Private memory is
- * excluded, since compilers spill with EXEC all ones. Tensor copies are excluded, since they have
- * no lanes.
+ * A lane that returned early never executes again, so it causes no finding. Nor does the other side
+ * of a branch: its code is executed only for the lanes that skipped the barrier. Accesses to
+ * private memory are excluded, since compilers spill with EXEC all ones. Tensor copies are
+ * excluded, since they have no lanes.
  */
 #include "check_diverge.h"
 
@@ -14,7 +14,8 @@
 
 #include "decode.h"
 
-/* Returns a dummy state, which the core requires; the real state is in the wave. */
+/* Returns the address of a dummy state, since the core requires one; the real state is in the
+ * wave. */
 static void *create(const struct launch *l, void *launch_state)
 {
     (void)l;

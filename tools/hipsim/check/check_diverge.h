@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check for divergent barriers without a second barrier after them; exec_control.c compares two
- * barriers. */
+/* The diverge check, which needs no second barrier: lanes that skipped a barrier act again after
+ * it. exec_control.c compares the lanes at two barriers. */
 #ifndef HIPSIM_CHECK_DIVERGE_H
 #define HIPSIM_CHECK_DIVERGE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hazard check: finds missing wait states.
+ * The hazard check: reports missing wait states.
  *
  * A wait state is an issued instruction of the same wave; s_nop N counts as N + 1, a taken branch
- * as TAKEN_BRANCH. A matrix instruction waits while the matrix core is busy with the passes of the
+ * as TAKEN_BRANCH. A matrix instruction waits while the matrix core executes the passes of the
  * previous one.
  *
  * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
@@ -23,57 +23,61 @@
 #include "decode.h"
 #include "straight.h"
 
-#define LONGEST 20      /* maximum wait states after a matrix instruction (16 passes) */
-#define LONGEST_OTHER 5 /* maximum wait states after any other instruction */
-#define TAKEN_BRANCH 8  /* LLVM's SISchedModel, WriteBranch */
+/* Most wait states that a rule requires after a matrix instruction (of 16 passes). */
+#define LONGEST 20
+#define LONGEST_OTHER 5 /* most wait states that a rule requires after any other instruction */
+#define TAKEN_BRANCH 8  /* wait states of a taken branch (LLVM's SISchedModel, WriteBranch) */
 
-/* Number of instructions that the rules consider. */
+/* Number of last instructions that the rules consider. */
 #define HAZARD_HISTORY 32
 
-/* The last instructions that a wave issued; a ring. */
+/* A ring of the last instructions that a wave issued. */
 struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
     uint32_t at[HAZARD_HISTORY]; /* value of `states` at issue */
     uint32_t count, states;
-    uint32_t quiet_at;          /* `states` from which nothing in the ring requires a wait */
-    uint32_t quiet_for_most_at; /* the same for a TRAIT_ORDINARY instruction */
-    uint32_t matrix_free_at;    /* `states` at which the matrix core is free */
-    uint32_t matrix_quiet_at;   /* `states` from which no matrix instruction in the ring requires
-                                 * a wait */
-    uint64_t next_offset;       /* code offset that follows if no branch is taken */
-    uint32_t straight_at;       /* `states` at the last taken branch */
+    uint32_t quiet_at;          /* value of `states` from which on no entry of the ring requires a
+                                   wait */
+    uint32_t quiet_for_most_at; /* the same for a wait of a TRAIT_ORDINARY instruction */
+    uint32_t matrix_free_at;    /* value of `states` at which the matrix core is free */
+    uint32_t matrix_quiet_at;   /* value of `states` from which on no matrix instruction in the ring
+                                   requires a wait */
+    uint64_t next_offset;       /* code offset of the next instruction unless a branch is taken */
+    uint32_t straight_at;       /* value of `states` at the last taken branch */
 };
 
-/* The state of a workgroup. */
+/* State of the check for a workgroup. */
 struct hazard_state {
-    struct coexec *coexec;                  /* for GFX12's rules; NULL: GFX9's apply */
+    struct coexec *coexec;                  /* states for GFX12's rules; NULL: GFX9's rules apply */
     struct hazard_history waves[WAVES_MAX]; /* for GFX9's rules */
 };
 
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
-    TRAIT_XDL = 1 << 1, /* matrix, except f32 and f64, which write back one state earlier */
+    TRAIT_XDL = 1 << 1, /* a matrix instruction other than f32 and f64, whose results are one state
+                           later */
     TRAIT_DOT = 1 << 2,
-    TRAIT_LANE = 1 << 3,    /* reads or writes a lane selected by a scalar operand */
-    TRAIT_TO_SGPR = 1 << 4, /* v_readlane, v_readfirstlane */
+    TRAIT_LANE = 1 << 3,    /* reads or writes a lane that a scalar operand selects */
+    TRAIT_TO_SGPR = 1 << 4, /* v_readlane or v_readfirstlane */
     TRAIT_DIV_FMAS = 1 << 5,
     TRAIT_CALL = 1 << 6,
     TRAIT_NOP = 1 << 7,
-    TRAIT_SWAP = 1 << 8, /* v_permlane*_swap: reads and writes both registers */
+    TRAIT_SWAP = 1 << 8, /* v_permlane*_swap, which reads and writes both registers */
     TRAIT_FMA64 = 1 << 9,
     TRAIT_SETREG = 1 << 10,
     TRAIT_GETREG = 1 << 11,
-    TRAIT_M0 = 1 << 12,       /* reads M0 implicitly */
+    TRAIT_M0 = 1 << 12,       /* reads M0 without an operand for it */
     TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its destination */
     TRAIT_WIDE = 1 << 14,     /* stores more than 64 bits per lane */
-    TRAIT_ORDINARY = 1 << 15, /* vector; waits only after instructions with a hazard_reach */
+    TRAIT_ORDINARY = 1 << 15, /* a vector instruction that waits only after instructions with a
+                                 hazard_reach */
 };
 
-/* Roles of an instruction in the rules. */
+/* Which rules may apply to an instruction. */
 enum hazard_part {
     PART_WAITS = 1 << 0,  /* rules may require wait states before it */
     PART_STARTS = 1 << 1, /* rules may require wait states after it */
-    PART_MATRIX = 1 << 2, /* occupies the matrix core */
+    PART_MATRIX = 1 << 2, /* it occupies the matrix core */
 };
 
 static bool vector(const struct opnd *o) { return o->kind == OPND_VGPR || o->kind == OPND_AGPR; }
@@ -97,8 +101,8 @@ static bool named(const struct inst *in, const char *name)
     return strncmp(in->row->name, name, strlen(name)) == 0;
 }
 
-/* True if the instruction writes part of a register. Such results are forwarded too late for the
- * next instruction. */
+/* True if the instruction writes part of a register. The next instruction reads such a result too
+ * early. */
 static bool writes_part(const struct inst *in)
 {
     if (in->form & FORM_SDWA)
@@ -126,8 +130,8 @@ static bool zero_flag(const struct opnd *o)
     return o->kind == OPND_SPECIAL && (o->reg == SPECIAL_VCCZ || o->reg == SPECIAL_EXECZ);
 }
 
-/* True for plain vector instructions. Unlike those that read lanes, EXEC or scalar registers in
- * special ways, they must wait only after a few kinds of instructions. */
+/* True for vector instructions that must wait only after a few kinds of instructions. Others read
+ * lanes, EXEC or scalar registers in special ways. */
 static bool is_plain_valu(const struct inst *in)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
@@ -138,7 +142,8 @@ static bool is_plain_valu(const struct inst *in)
            !(in->hazard_traits & special);
 }
 
-/* Returns the maximum of required() for a TRAIT_ORDINARY instruction after this one. */
+/* Returns the most wait states that required() returns for a TRAIT_ORDINARY instruction after this
+ * one. */
 static uint8_t longest_wait(const struct inst *in)
 {
     if (in->row->flags & ROW_MFMA)
@@ -150,7 +155,7 @@ static uint8_t longest_wait(const struct inst *in)
     return in->hazard_traits & TRAIT_PART || in->row->flags & ROW_TRANS;
 }
 
-/* Returns the roles of an instruction, bits of enum hazard_part. */
+/* Returns the enum hazard_part bits of an instruction. */
 static uint8_t part_of(const struct inst *in)
 {
     const uint32_t flags = in->row->flags;
@@ -220,7 +225,7 @@ static bool reads_as_factor(const struct inst *in, const struct opnd *d)
            (in->row->flags & ROW_DST_IS_SRC && opnd_overlap(&in->src[2], d));
 }
 
-/* Returns the wait states between an f64 matrix instruction, 4x4x4 or 16x16x4, and `in`. */
+/* Returns the wait states that `in` needs after an f64 matrix instruction, 4x4x4 or 16x16x4. */
 static unsigned after_f64(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     const struct opnd *d = &from->dst;
@@ -245,20 +250,22 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
     return is(in, TRAIT_FMA64) ? 2 : 0;
 }
 
-/* True if the result of a matrix instruction of f32 or less is late by one state on gfx950. */
+/* True if the result of a matrix instruction other than f64 is one state later, as on gfx950. */
 static bool is_late(enum gfx_target target, const struct inst *from)
 {
     return is(from, TRAIT_XDL) && target == GFX950 && from->matrix_passes > 2;
 }
 
-/* Returns the wait states until others may use the result of a matrix instruction, not of f64. */
+/* Returns the wait states after which other instructions may use the result of a matrix instruction
+ * other than f64. */
 static unsigned until_result(enum gfx_target target, const struct inst *from)
 {
     return from->matrix_passes + (is(from, TRAIT_XDL) ? 3u : 2u) + is_late(target, from);
 }
 
-/* Returns the wait states between any other matrix instruction and `in`, which uses its result or
- * overwrites its addend. strict has the vector instructions that read the result. */
+/* Returns the wait states that `in` needs after a matrix instruction other than f64, if it uses its
+ * result or overwrites its addend. required_strictly() has the vector instructions that read the
+ * result. */
 static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     if (!vector(&from->dst))
@@ -303,8 +310,8 @@ static bool writes_exec(const struct inst *from)
     return from->row->flags & ROW_CMPX || opnd_overlap(&from->dst, &exec);
 }
 
-/* Returns the wait states after a dot product. Its result is only forwarded to the addend of the
- * same instruction. */
+/* Returns the wait states that `in` needs after a dot product, which forwards its result only to
+ * the addend of the same instruction. */
 static unsigned after_dot(const struct inst *from, const struct inst *in)
 {
     const struct opnd *d = &from->dst;
@@ -313,7 +320,8 @@ static unsigned after_dot(const struct inst *from, const struct inst *in)
     return reads(in, d) || writes(in, d) ? 3 : 0;
 }
 
-/* Returns the wait states of the vector instruction `in` after an instruction that wrote EXEC. */
+/* Returns the wait states that the vector instruction `in` needs after an instruction that wrote
+ * EXEC. */
 static unsigned after_exec(const struct inst *in)
 {
     if (in->form & FORM_DPP)
@@ -326,8 +334,8 @@ static unsigned after_exec(const struct inst *in)
 
 static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
-/* Returns the wait states between a vector instruction and another that reads or overwrites its
- * result `d`. */
+/* Returns the wait states that the vector instruction `in` needs after the vector instruction
+ * `from`, if it reads or overwrites its result `d`. */
 static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
 {
     const bool read = reads(in, d), part = is(from, TRAIT_PART);
@@ -345,7 +353,7 @@ static unsigned after_result(const struct inst *from, const struct opnd *d, cons
            (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
 }
 
-/* True if `in` reads VCCZ or EXECZ after a vector instruction that wrote VCC or EXEC. */
+/* True if `in` reads VCCZ or EXECZ, and the vector instruction `from` wrote VCC or EXEC. */
 static bool reads_zero_flag(const struct inst *from, const struct inst *in)
 {
     static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
@@ -358,7 +366,7 @@ static bool reads_zero_flag(const struct inst *from, const struct inst *in)
     return false;
 }
 
-/* Returns the wait states between a vector instruction and `in`. */
+/* Returns the wait states that `in` needs after the vector instruction `from`. */
 static unsigned after_valu(const struct inst *from, const struct inst *in)
 {
     uint32_t flags = in->row->flags;
@@ -395,8 +403,8 @@ static unsigned after_salu(const struct inst *from, const struct inst *in)
     return hands_m0(from, in) && !loads_to_lds(in) ? 1 : 0;
 }
 
-/* Returns the wait states after a wide store. A buffer store with an offset in a register reads its
- * data one state earlier. */
+/* Returns the wait states that `in` needs after the wide store `from`. A buffer store with an
+ * offset in a register reads its data one state earlier. */
 static unsigned after_store(const struct inst *from, const struct inst *in)
 {
     if (!(in->row->flags & (ROW_VALU | ROW_MFMA)) || !writes(in, &from->src[1]))
@@ -416,12 +424,12 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
     return after_store(from, in);
 }
 
-/* Returns the wait states for the check `strict`. LLVM inserts these as well, but kernels that are
- * known to work on hardware lack them. Composable Kernel's conditional loads have none between
- * v_cmpx and a buffer instruction (amd_buffer_addressing.hpp); the manual's table requires none
- * there. AITER's products of fp8 blocks (fp8gemm_bf16_blockscale, 12 objects) read the result of a
- * matrix instruction of 4 passes after 2 states. The manual's table has 7, so the hardware waits by
- * itself there. */
+/* Returns the wait states that `in` needs after `from` for check `strict`. LLVM inserts these too,
+ * but kernels that work on hardware lack them. Composable Kernel's conditional loads have none
+ * between v_cmpx and a buffer instruction (amd_buffer_addressing.hpp); the manual's table requires
+ * none there. AITER's products of fp8 blocks (fp8gemm_bf16_blockscale, 12 objects) read the result
+ * of a matrix instruction of 4 passes after 2 states. The manual's table has 7, so the hardware
+ * waits by itself there. */
 static unsigned required_strictly(enum gfx_target target, const struct inst *from,
                                   const struct inst *in)
 {
@@ -441,22 +449,22 @@ static unsigned required_strictly(enum gfx_target target, const struct inst *fro
     return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
 }
 
-/* True if the instruction only waits after instructions with a hazard_reach. Not for `strict`,
- * where every reader of a scalar register written by a vector instruction waits. */
+/* True if the instruction only waits after instructions with a hazard_reach. False with check
+ * `strict`, where every reader of a scalar register that a vector instruction wrote waits. */
 static bool waits_by_reach(const struct wave *w, const struct inst *in)
 {
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
 
-/* A hazard before an instruction. */
+/* Missing wait states before an instruction. */
 struct hazard {
     const struct inst *from; /* the earlier instruction, which requires wait states */
-    unsigned states, need;   /* wait states since `from`, and the number that it requires */
+    unsigned states, need;   /* wait states since `from`; wait states that it requires */
     enum fault_kind kind;
 };
 
-/* True if one of the wave's last instructions requires more wait states before `in`. `found` is
- * then the hazard of the latest such instruction. */
+/* True if one of the wave's last instructions requires more wait states before `in`. Sets *found to
+ * the hazard of the latest of them. */
 static bool find_hazard(const struct hazard_history *h, const struct wave *w, const struct inst *in,
                         struct hazard *found)
 {
@@ -485,7 +493,7 @@ static bool find_hazard(const struct hazard_history *h, const struct wave *w, co
     return false;
 }
 
-/* Reports a hazard before `in`. False if the wave was stopped. */
+/* Reports the hazard *found before `in`. False if the report stops the wave. */
 static bool report(struct wave *w, const struct inst *in, const struct hazard *found)
 {
     const struct launch *l = w->launch;
@@ -499,9 +507,9 @@ static bool report(struct wave *w, const struct inst *in, const struct hazard *f
 }
 
 /*
- * Like find_hazard(), memoised. The result for an instruction depends only on the last LONGEST wait
- * states, or LONGEST_OTHER without matrix instructions. That no hazard was found is cached if the
- * wave took no branch among them.
+ * Searches as find_hazard() does, with a cache. The result for an instruction depends only on the
+ * last LONGEST wait states, or LONGEST_OTHER without matrix instructions. That no hazard was found
+ * is cached if the wave took no branch in these states.
  */
 static bool find_once(const struct hazard_history *h, const struct wave *w, const struct inst *in,
                       struct hazard *found)
@@ -525,8 +533,8 @@ static bool find_once(const struct hazard_history *h, const struct wave *w, cons
     return false;
 }
 
-/* Adds to h->states the wait states that a taken branch before `in`, or the busy matrix unit,
- * causes. */
+/* Adds to h->states the wait states of a taken branch before `in`, and of a busy matrix core if
+ * `in` needs it. */
 static inline void arrive(struct hazard_history *h, const struct inst *in)
 {
     if (in->offset != h->next_offset) {
@@ -545,7 +553,7 @@ static inline bool may_wait(const struct hazard_history *h, const struct wave *w
     return in->hazard_part & PART_WAITS && h->states < quiet_at;
 }
 
-/* Adds `in` to the last instructions. */
+/* Adds `in` to the ring. */
 static inline void issue(struct hazard_history *h, const struct inst *in)
 {
     const unsigned part = in->hazard_part;
@@ -562,14 +570,15 @@ static inline void issue(struct hazard_history *h, const struct inst *in)
         h->matrix_free_at = h->states + in->matrix_passes;
         h->matrix_quiet_at = h->states + 1 + LONGEST;
     }
-    /* Compilers do not look across calls, which take longer than any hazard. */
+    /* Compilers insert no wait states across calls, which last longer than any hazard. */
     if (is(in, TRAIT_CALL))
         h->count = 0;
     h->states += in->hazard_states;
     h->next_offset = in->offset + in->size;
 }
 
-/* Checks `in` against the instructions that its wave issued last, and adds it to them. */
+/* Checks `in` against the instructions that its wave issued last, and adds it to them. False if a
+ * report has stopped the wave. */
 static bool step(void *state, struct wave *w, const struct inst *in)
 {
     struct hazard_state *s = state;
@@ -584,8 +593,8 @@ static bool step(void *state, struct wave *w, const struct inst *in)
     return true;
 }
 
-/* Checks at most `n` instructions of `s`, and adds those before the first hazard to the wave's last
- * instructions. Returns their number. */
+/* Checks at most `n` instructions of `s`, and adds those before the first hazard to the ring.
+ * Returns their number. */
 static unsigned step_straight(void *state, struct wave *w, const struct straight *s, unsigned n)
 {
     struct hazard_state *hazards = state;
@@ -597,7 +606,7 @@ static unsigned step_straight(void *state, struct wave *w, const struct straight
         const uint32_t states = h->states;
         arrive(h, s->in[i]);
         if (may_wait(h, w, s->in[i]) && find_once(h, w, s->in[i], &found)) {
-            h->states = states; /* step() calls arrive() for it again */
+            h->states = states; /* step() will call arrive() for it again */
             return i;
         }
         issue(h, s->in[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tracks the origin of undefined values, so that reports of `uninit` can name the
- * load. */
+/* The origin of undefined values, so that reports of `uninit` can name the load from which a value
+ * comes. */
 #include "check_origin.h"
 
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #include "check_slots.h"
 #include "row.h"
 
-/* For every register, the load that its undefined lanes come from: 1 + code offset, or 0 if
- * unknown. Rows as in wave->bits, then SGPRs, then SCC. */
+/* Number of registers with an origin: the rows of wave->bits, then SGPRs, then SCC. The origin is
+ * the load from which the register's undefined lanes come: 1 + its code offset; 0: unknown. */
 #define ORIGIN_ROWS (VGPR_FILE + AGPR_FILE + SGPR_FILE + 1)
 struct origins {
     uint32_t load[ORIGIN_ROWS];
 };
 
-/* Returns the first row of an operand; ORIGIN_ROWS if it is no register. */
+/* Returns the index of an operand's first register; ORIGIN_ROWS if it is no register. */
 static unsigned origin_row(const struct opnd *o)
 {
     switch (o->kind) {
@@ -77,8 +77,8 @@ void origins_follow(const struct wave *w, const struct inst *in)
     if (!of || (!of[w->id] && !(of[w->id] = calloc(1, sizeof(**of)))))
         return;
     struct origins *from = of[w->id];
-    /* Uses the sources' rows, which are still valid: if the destination is also a source, its own
-     * row still has its old origin. */
+    /* The sources' entries are read before the destination's are written, since a register may be
+     * both. */
     const uint32_t load =
         in->row->flags & ROW_LOAD ? (uint32_t)in->offset + 1 : load_of_sources(from, w, in);
     set_origin(from, w, &in->dst, load);

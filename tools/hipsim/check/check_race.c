@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The race check for LDS, and the parts it shares with the check of global memory.
+ * The race check for LDS, and parts that the check of global memory uses too.
  *
- * LDS has a cell per dword: its writers and readers since the last barrier. A cell carries its
- * epoch, the number of barriers, which continues across workgroups. An old epoch marks an empty
- * cell, so cells are never cleared. Reads are entered in the cells when a store needs them
- * (check_race_reads.h).
+ * LDS has a cell per dword: its writers and readers since the last barrier. A cell has its epoch,
+ * the number of barriers, which is never reset, not even for another workgroup. A cell with an old
+ * epoch counts as empty, so cells are never cleared. Reads are entered in the cells only when a
+ * store needs them (check_race_reads.h).
  */
 #include "check_race.h"
 
@@ -19,48 +19,50 @@
 #include "decode.h"
 #include "memory.h"
 
-#define WHOLE 0xf /* all bytes of a dword */
+#define WHOLE 0xf /* mask of all bytes of a dword */
 #define CONFLICTS_MAX (WAVE_LANES * 8)
-#define POLLS_KEPT 16u /* number of loads with a cached result of race_polls() */
+#define POLLS_KEPT 16u /* number of loads for which the result of race_polls() is cached */
 
 enum site_flags {
-    SITE_ATOMIC = 1 << 0,      /* only atomics have written */
-    SITE_MIXED = 1 << 1,       /* waves share the dword byte-wise: no longer tracked */
-    SITE_DS = 1 << 2,          /* last written by an LDS instruction, see `seq` */
-    SITE_READ_ATOMIC = 1 << 3, /* only atomics have read */
-    SITE_WRITE_TIME = 1 << 4,  /* write_time is set; otherwise the write precedes the first
-                                * release */
+    SITE_ATOMIC = 1 << 0,      /* only atomics have written it */
+    SITE_MIXED = 1 << 1,       /* several waves access parts of the dword: the check ignores it */
+    SITE_DS = 1 << 2,          /* the last write was an LDS instruction, see `seq` */
+    SITE_READ_ATOMIC = 1 << 3, /* only atomics have read it */
+    SITE_WRITE_TIME = 1 << 4,  /* write_time is set; if not, the write was before the first
+                                  release */
     SITE_READ_TIME = 1 << 5,
 };
 
-/* The part of a cell that every access uses. */
+/* Part of a cell that every access uses. */
 struct cell {
     uint32_t epoch;
-    uint32_t read_at; /* code offset */
+    uint32_t read_at; /* code offset of the last read */
     union {
         struct {
-            uint16_t writers, readers; /* bit per wave; all writers wrote the same bytes */
-            uint8_t written, read;     /* byte masks */
-            uint8_t last;              /* last wave that wrote */
+            uint16_t writers, readers; /* waves, a bit each; all writers wrote the same bytes */
+            uint8_t written, read;     /* masks of the bytes of the dword */
+            uint8_t last;              /* index of the last wave that wrote */
             uint8_t flags;
         };
-        uint64_t uses; /* these six members; the host is little-endian */
+        uint64_t uses; /* these six members as one word; the host is little-endian */
     };
 };
 
-/* Bit positions of the members in cell.uses; `writers` is at 0. */
+/* First bits of the members in cell.uses; `writers` begins at bit 0. */
 enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USES_FLAGS = 56 };
 
-/* The part of a cell for reports and for reads after the next barrier. */
+/* Part of a cell for reports, and for reads after the next barrier. */
 struct site {
-    uint32_t write_at;              /* code offset */
-    uint32_t seq;                   /* number of the last write among the wave's LGKM operations */
-    uint32_t write_time, read_time; /* clocks.now; the earliest of several waves */
-    uint32_t swap_epoch;            /* epoch of `swappers`, the waves that have swapped the value */
+    uint32_t write_at;              /* code offset of the last write */
+    uint32_t seq;                   /* number of that write among the wave's LGKM operations */
+    uint32_t write_time, read_time; /* values of clocks.now at the write and at the read; the
+                                       earliest if several waves did */
+    uint32_t swap_epoch;            /* epoch of `swappers`, the waves that have swapped the value by
+                                       an atomic, a bit each */
     uint16_t swappers;
 };
 
-/* A store to bytes that another wave uses. It is a race if it changed them. */
+/* A store to bytes that another wave uses. It is a race if it changes them. */
 struct conflict {
     struct race_other other;
     const uint8_t *p;
@@ -68,7 +70,7 @@ struct conflict {
 };
 
 struct race {
-    uint32_t base;   /* epoch at which the workgroup began */
+    uint32_t base;   /* epoch in which the workgroup began */
     uint32_t newest; /* largest epoch so far */
     struct cell *cells;
     struct site *sites;
@@ -77,28 +79,28 @@ struct race {
     struct race_spare spare;
     struct race_reads reads;
     struct {
-        uint32_t offset; /* code offset + 1 */
+        uint32_t offset; /* code offset + 1; 0: empty */
         bool polls;
     } loads[POLLS_KEPT];
     unsigned nconflicts;
     struct conflict conflicts[CONFLICTS_MAX];
 };
 
-/* One dword of one lane's access. */
+/* One dword of a lane's access. */
 struct probe {
     struct wave *w;
     const struct inst *in;
     struct race *race;
-    uint64_t address; /* of the dword */
+    uint64_t address; /* address of the dword */
     const uint8_t *p;
     uint32_t epoch;
     uint16_t self;
     uint8_t lane;
-    uint8_t mask; /* byte mask */
+    uint8_t mask; /* mask of the accessed bytes */
     enum mem_direction direction;
     bool atomic;
-    bool swap;    /* an atomic exchange or compare-and-swap, as locks use */
-    bool pending; /* another wave has outstanding LGKM operations */
+    bool swap;    /* true: an exchange or compare-and-swap, as locks use */
+    bool pending; /* true: another wave has LGKM operations in flight */
 };
 
 static void destroy(void *state)
@@ -126,7 +128,7 @@ static void *create(const struct launch *l, void *shadow)
     return NULL;
 }
 
-/* Clears the state of the previous workgroup. */
+/* Prepares the state for the workgroup `wg`. */
 static void begin(void *state, const struct workgroup *wg)
 {
     struct race *r = state;
@@ -160,7 +162,7 @@ static void grid_pass(void *state, struct wave *w)
     race_global_acquire(((struct race *)state)->global, w);
 }
 
-/* Writes the name of workgroup `index` to `text`; an empty text if it is `wg`. */
+/* Writes the name of workgroup `index` to `text`, of `size` bytes; nothing if it is `wg`. */
 static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
 {
     const struct launch *l = wg->launch;
@@ -235,7 +237,8 @@ static struct race_other other_of(const struct probe *a, const struct cell *c, c
     };
 }
 
-/* True if the last write of the dword, by another wave before the barrier, is still outstanding. */
+/* True if the last write of the dword is still in flight. Another wave made it before the
+ * barrier. */
 static inline bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
 {
     if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self || !c->writers ||
@@ -244,7 +247,7 @@ static inline bool outstanding(const struct probe *a, const struct cell *c, cons
     const struct wave *writer = a->w->wg->waves[c->last];
     if (!writer->npending[WAIT_LGKM] ||
         (int32_t)(s->seq - writer->pending[WAIT_LGKM][0].number) < 0)
-        return false; /* its oldest outstanding access is younger than the write */
+        return false; /* its oldest operation in flight is newer than the write */
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
@@ -273,15 +276,16 @@ static void note_read(const struct probe *a, struct cell *c, struct site *s)
     c->read_at = (uint32_t)a->in->offset;
 }
 
-/* True for the release of a lock: a plain store to a dword that only atomics write and that this
- * wave has swapped. */
+/* True for the release of a lock: a plain store to a dword that only atomics have written, this
+ * wave's swap among them. */
 static bool releases_lock(const struct probe *a, const struct cell *c, const struct site *s)
 {
     return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch &&
            s->swappers & a->self;
 }
 
-/* Records an access in its cell. True if it releases a lock. */
+/* Records an access in its cell. `shared`: another wave has used the cell in this epoch. True if
+ * the access releases a lock. */
 static bool note(const struct probe *a, struct cell *c, struct site *s, bool shared)
 {
     const struct race_clocks *k = &a->race->clocks;
@@ -311,7 +315,7 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
     return released;
 }
 
-/* Returns race_polls() of the load at `offset`, cached since it is slow. */
+/* Returns race_polls() of the load at code offset `offset`. Caches it, since it is slow. */
 static bool polls(const struct probe *a, uint32_t offset)
 {
     const unsigned i = offset / 4 % POLLS_KEPT;
@@ -322,7 +326,7 @@ static bool polls(const struct probe *a, uint32_t offset)
     return a->race->loads[i].polls;
 }
 
-/* True if the plain store releases a lock or sets a flag that others have polled. */
+/* True if the plain store releases a lock, or sets a flag that other waves poll. */
 static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
                       uint16_t readers)
 {
@@ -330,7 +334,7 @@ static bool sets_flag(const struct probe *a, const struct cell *c, const struct 
            (releases_lock(a, c, s) || (readers && polls(a, c->read_at)));
 }
 
-/* Releases the wave's accesses up to a store that sets a flag. */
+/* If `raised`, the store sets a flag: releases the accesses that the wave made before it. */
 static void release_by_flag(const struct probe *a, bool raised)
 {
     if (!raised)
@@ -340,9 +344,9 @@ static void release_by_flag(const struct probe *a, bool raised)
 }
 
 /*
- * True for intended conflicts: polling a value that another wave stores, which orders later
- * accesses, or a compare-and-swap, which detects the conflict itself. Plain stores: see
- * sets_flag().
+ * True for conflicts that a program intends. Polling reads a value that another wave stores, which
+ * orders later accesses. A compare-and-swap detects the conflict itself. sets_flag() has plain
+ * stores.
  */
 static bool is_intended(const struct probe *a, const struct cell *c, const struct site *s,
                         uint16_t writers)
@@ -364,8 +368,8 @@ static bool is_intended(const struct probe *a, const struct cell *c, const struc
             race_feeds_compare(a->w->launch, c->read_at));
 }
 
-/* Removes from *writers and *readers the waves whose accesses are ordered before this one. For a
- * store, removes them from the cell as well. */
+/* Removes from *writers and *readers the waves whose accesses are ordered before this one. If it is
+ * a store, removes them from the cell too. */
 static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
                          uint16_t *writers, uint16_t *readers)
 {
@@ -382,7 +386,7 @@ static void settle_order(const struct probe *a, struct cell *c, const struct sit
         c->read = 0;
 }
 
-/* Checks and records an access to one dword. False after a report that stops the wave. */
+/* Checks and records an access to one dword. False if a report stops the wave. */
 static bool touch(const struct probe *a, struct cell *c, struct site *s)
 {
     if (c->epoch != a->epoch) {
@@ -432,7 +436,8 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     return true;
 }
 
-/* Checks and records all dwords of a lane's access. */
+/* Checks and records all dwords of a lane's access, of `bytes` bytes from LDS byte `first` on. `p`
+ * is the host address. False if a report stops the wave. */
 static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsigned bytes)
 {
     struct race *r = a->race;
@@ -449,16 +454,16 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
     return true;
 }
 
-/* A cell as a vector of the host: epoch, read_at, and the two halves of `uses`. */
+/* A cell as a vector of the host: epoch, read_at, and the halves of `uses`. */
 typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
 
-/* Masks with which a read updates a cell that has the read's epoch and no writers. */
+/* Masks with which a read updates a cell of its own epoch that no wave has written. */
 struct again {
-    cell_words want, test; /* these apply to a cell that equals `want` in the bits of `test` */
-    cell_words kept, use;  /* bits of the old cell that stay; bits that the read sets */
+    cell_words want, test; /* a cell qualifies if it equals `want` in the bits of `test` */
+    cell_words kept, use;  /* bits of the cell that stay; bits that the read sets */
 };
 
-/* Returns the masks for a read by the probe's wave. */
+/* Returns the masks for a read by the wave of probe `a`. */
 static struct again again_of(const struct probe *a)
 {
     const uint32_t flags = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << (USES_FLAGS - 32);
@@ -471,8 +476,8 @@ static struct again again_of(const struct probe *a)
     };
 }
 
-/* Fast path of read_plain() for launches without the timing model: records a read of `n` dwords
- * that were read since the barrier, but not written. False if it does not apply. */
+/* Records a read of `n` dwords that were read and not written since the barrier, for launches
+ * without the timing model. False, with nothing recorded, if they are not all so. */
 static inline bool read_again(struct cell *cells, unsigned n, const struct again *g)
 {
     cell_words differs = {0}, c;
@@ -492,8 +497,8 @@ static inline bool read_again(struct cell *cells, unsigned n, const struct again
     return true;
 }
 
-/* Fast path: records a read of whole LDS dwords. Since the barrier no other wave has written them,
- * nor read those that the wave itself has written. False if it does not apply. */
+/* Records a read of whole LDS dwords. Since the barrier no other wave may have written them, nor
+ * read dwords that this wave has written. False if that is not so. */
 static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
 {
     if ((first | bytes) & 3)
@@ -519,16 +524,17 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
-/* The part of a store's record that write_plain() needs, the same for all lanes. */
+/* Values that write_plain() needs for a store; the same for all lanes. */
 struct plain_store {
-    uint32_t epoch, at, seq; /* cell.epoch, site.write_at, site.seq */
-    bool timed;              /* site.write_time is recorded */
-    uint64_t foreign;        /* bits of cell.uses that exclude the fast path */
+    uint32_t epoch, at, seq; /* values of cell.epoch, site.write_at and site.seq */
+    bool timed;              /* true: site.write_time is recorded */
+    uint64_t foreign;        /* bits of cell.uses that must be 0 */
     uint64_t kept;           /* bits of cell.uses that stay */
-    uint64_t use;            /* bits that the store sets, besides the written bytes */
+    uint64_t use;            /* bits of cell.uses that the store sets, without the mask of written
+                                bytes */
 };
 
-/* Returns the plain_store of the store that `a` probes. */
+/* Returns the values for the store of probe `a`. */
 static struct plain_store plain_store_of(const struct race *r, const struct probe *a)
 {
     const uint64_t others = (uint16_t)~a->self;
@@ -547,8 +553,8 @@ static struct plain_store plain_store_of(const struct race *r, const struct prob
     };
 }
 
-/* Fast path: records a store to LDS dwords that no other wave has used since the barrier, or to a
- * part of one. False if it does not apply. */
+/* Records a store to LDS dwords, or to a part of one, that no other wave has used since the
+ * barrier. False, with nothing recorded, if that is not so. */
 static inline bool write_plain(struct race *r, const struct plain_store *p, uint64_t first,
                                unsigned bytes)
 {
@@ -574,7 +580,7 @@ static inline bool write_plain(struct race *r, const struct plain_store *p, uint
     return true;
 }
 
-/* Enters a kept read of the current epoch in the cells. No store has met its dwords. */
+/* Enters a kept read of the current epoch in the cells. No store has accessed its dwords. */
 static void enter_read(struct race *r, const struct kept_read *k)
 {
     const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
@@ -590,8 +596,9 @@ static void enter_read(struct race *r, const struct kept_read *k)
     }
 }
 
-/* Keeps a read for later, and does not enter it in the cells. False where that could change a
- * report: a store of this epoch, or an outstanding one, may have met its bytes [first, end). */
+/* Keeps a read of LDS bytes [first, end) for later instead of entering it in the cells. False where
+ * that could change a report: a store of this epoch, or one in flight, may have written these
+ * bytes. */
 static bool keep_read(struct race *r, const struct wave *w, const struct inst *in,
                       const struct lane_mem *m, unsigned bytes, uint32_t first, uint32_t end)
 {
@@ -600,7 +607,7 @@ static bool keep_read(struct race *r, const struct wave *w, const struct inst *i
            !reads_unwaited(&r->reads, w) && reads_keep(&r->reads, w, in, m, bytes / 4, first, end);
 }
 
-/* Enters the kept reads that an access to [first, end) may meet. */
+/* Enters the kept reads that an access to LDS bytes [first, end) may conflict with. */
 static void enter_reads(struct race *r, uint32_t first, uint32_t end)
 {
     const unsigned n = reads_before(&r->reads, first, end);
@@ -610,7 +617,7 @@ static void enter_reads(struct race *r, uint32_t first, uint32_t end)
         reads_remove(&r->reads, n);
 }
 
-/* True for atomics that implement locks. */
+/* True for the atomics that locks use: exchange and compare-and-swap. */
 static bool swaps(const struct inst *in)
 {
     const char *name = in->row->name;
@@ -650,7 +657,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     {
         const uint64_t at = m->addr[l];
         a.lane = (uint8_t)l;
-        a.mask = WHOLE; /* touch_lane() leaves the mask of its last dword */
+        a.mask = WHOLE; /* touch_lane() has changed the mask for its last dword */
         if (repeats && at % 4 == 0 && read_again(r->cells + at / 4, bytes / 4, &again))
             continue;
         if (!atomic &&
@@ -662,15 +669,15 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     return true;
 }
 
-/* True for atomic accesses. Scope bits mark atomic loads and stores to global memory; LDS
- * instructions have none. */
+/* True for atomic accesses. Loads and stores of global memory are atomic if their scope bits say
+ * so; LDS loads and stores never are. */
 static bool is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
 {
     const bool scoped = !(in->row->flags & (ROW_LDS | (m->space == MEM_LDS ? ROW_LDS_DMA : 0)));
     return direction == MEM_MODIFY || (scoped && (in->sc0 || in->sc1));
 }
 
-/* Orders waves by an atomic that was already checked: a read acquires, a write releases. */
+/* Orders waves by an atomic that was already checked: its read acquires, its write releases. */
 static void synchronize(struct race *r, const struct wave *w, const struct inst *in,
                         const struct lane_mem *m, enum mem_direction direction)
 {
@@ -715,7 +722,7 @@ static void settle(void *state, struct wave *w, const struct inst *in)
     r->nconflicts = 0;
 }
 
-/* Begins a launch. A single wave cannot race, so it is not watched. */
+/* Begins a launch. Launches of a single wave are not watched, since it cannot race. */
 static void *launch_begin(const struct launch *l, uint64_t first, uint64_t last, bool *watches)
 {
     *watches = l->block[0] * l->block[1] * l->block[2] > code_isa(l->code)->lanes ||

@@ -4,12 +4,12 @@
  * memory. Nothing orders one before the other, at least one writes, and not both are atomic.
  * tools/hipsim/docs/hipsim-checks.md describes what orders accesses, and which races are ignored.
  *
- * A colliding store is recorded, not reported, when its address is resolved. settle() evaluates it
- * once its data are in memory, and ignores stores that changed no byte, since waves that repeat
- * another wave's copy are harmless.
+ * A store that conflicts with another access is recorded, not reported, when its address is
+ * resolved. settle() evaluates it when its data are in memory. It ignores stores that changed no
+ * byte, since a wave that repeats another wave's copy is harmless.
  *
  * One host thread uses a `struct race` for all workgroups that it runs, one after the other.
- * `struct race_shadow` is a launch's record of global memory, shared by its threads.
+ * `struct race_shadow` is a launch's record of global memory, which its threads share.
  */
 #ifndef HIPSIM_CHECK_RACE_H
 #define HIPSIM_CHECK_RACE_H
@@ -18,58 +18,62 @@
 
 extern const struct check check_race;
 
-/* Accesses of a launch to a page of global memory, one bit per byte. */
+/* Accesses of a launch to a page of global memory of RACE_PAGE bytes: a bit per byte. */
 #define RACE_PAGE 4096u
 struct race_page {
     uint64_t address;
     uint64_t read[RACE_PAGE / 64], written[RACE_PAGE / 64];
-    uint64_t atomic[RACE_PAGE / 64]; /* the part of both that only atomics have accessed */
+    uint64_t atomic[RACE_PAGE / 64]; /* bytes of both that only atomics have accessed */
 };
 
 /* -- internal to check_race*.c ---------------------------------------------------------------- */
 
 /* The other access of a race. */
 struct race_other {
-    uint64_t address; /* first address they share */
-    uint64_t group;   /* index of its workgroup */
-    uint32_t at;      /* code offset */
-    uint16_t readers; /* waves that repeat a load of the storing wave (check_race_later.h) */
+    uint64_t address; /* first address that both access */
+    uint64_t group;   /* index of its workgroup in the grid */
+    uint32_t at;      /* its code offset */
+    uint16_t readers; /* waves whose load repeats one of the storing wave, a bit each
+                         (check_race_later.h) */
     uint8_t wave, lane;
     bool wrote, lds;
-    bool unwaited; /* a write from before the barrier, without a wait for it */
+    bool unwaited; /* true: a write from before the barrier that no wait has completed */
 };
 
-/** Reports a race between `in` and `other`. Returns the result of wave_finding(). */
+/** Reports a race between `in`, which accesses memory in `direction`, and `other`. Returns the
+ * result of wave_finding(). */
 bool race_report(struct wave *w, const struct inst *in, const struct race_other *other,
                  enum mem_direction direction);
 
-/** Reports that the load `in` may see old bytes, since the instruction `missing` is not between it
- *  and the store `other`. Returns the result of wave_finding(). */
+/** Reports that the load `in` may read old bytes, since no instruction `missing` (its mnemonic) is
+ * between it and the store `other`. Returns the result of wave_finding(). */
 bool race_fence_report(struct wave *w, const struct inst *in, const struct race_other *other,
                        const char *missing);
 
-/** True if a compare-and-swap uses the value of the load at `offset` as its expected value. Clang
- *  begins atomics that the machine lacks with such a load. The swap detects intermediate changes
- *  itself. */
+/** True if a compare-and-swap has the value of the load at code offset `offset` as its expected
+ * value. Clang implements atomics that the machine lacks by such a load and a compare-and-swap,
+ * which detects intermediate changes itself. */
 bool race_feeds_compare(const struct launch *l, uint32_t offset);
 
-/** True if the load at `offset` is in a loop that stores nothing and carries only lane masks
- *  between iterations. Only another wave can end such a loop. */
+/** True if the load at code offset `offset` is in a loop that stores nothing and passes only lane
+ * masks between iterations. Only another wave can end such a loop. */
 bool race_polls(const struct launch *l, uint32_t offset);
 
-/** True if the store at code offset `store` may depend on the value of the load at `load`. */
+/** True if the store at code offset `store` may depend on the value of the load at code offset
+ * `load`. */
 bool race_reaches(const struct launch *l, uint32_t load, uint32_t store);
 
 /** A launch's record of global memory. race_shadow_begin() returns NULL without memory. */
 struct race_shadow;
 struct race_shadow *race_shadow_begin(void);
-/** Calls `tell` for all pages that the launch has accessed and that were tracked. */
+/** Calls tell(ctx, page) for all pages that the launch has accessed and the check has recorded. */
 void race_shadow_walk(struct race_shadow *shadow,
                       void (*tell)(void *ctx, const struct race_page *page), void *ctx);
-/** Ends the launch. True if it had too many accesses or outstanding stores to track all of them. */
+/** Ends the launch. True if it had more accesses, or more stores in flight, than the check could
+ * record. */
 bool race_shadow_end(struct race_shadow *shadow);
 
-/* A host thread's state for global memory. */
+/* State of a host thread for global memory. */
 struct race_global;
 struct race_clocks;
 struct race_spare;
@@ -77,20 +81,20 @@ struct race_global *race_global_create(struct race_shadow *shadow, const struct 
                                        struct race_spare *spare);
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
-/** Releases what the workgroup did before its last barrier and the wave since then. Returns the
- *  number (stamp) of the release. */
+/** Releases the accesses of the workgroup before its last barrier, and of the wave since. Returns
+ * the number (stamp) of the release. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
-/** Makes the wave acquire all releases so far. */
+/** Orders all accesses released so far before the wave's later ones. */
 void race_global_acquire(struct race_global *g, const struct wave *w);
 /** Records that the workgroup has executed `in`, a buffer_wbl2 or buffer_inv. */
 void race_global_cache(struct race_global *g, const struct inst *in);
-/** Merges what the workgroup's waves have acquired, when its barrier opens. */
+/** Gives all waves of the workgroup what one of them has acquired, when its barrier opens. */
 void race_global_barrier(struct race_global *g, const struct workgroup *wg);
-/** Checks an access to global memory: accessed() of the race check. */
+/** Checks an access to global memory, as accessed() of struct check. */
 bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
                         const struct lane_mem *m, unsigned bytes, enum mem_direction direction);
-/** Evaluates the wave's recorded stores to global memory, and reports the races among them:
- *  settle() of the race check. */
+/** Evaluates the wave's recorded stores to global memory and reports the races among them, as
+ * settle() of struct check. */
 void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in);
 
 #endif

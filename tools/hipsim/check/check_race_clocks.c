@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-#define RENEW (UINT32_C(1) << 31) /* reset the counter before it could wrap */
+/* Value of `now` at which the clock restarts, before it could wrap. */
+#define RENEW (UINT32_C(1) << 31)
 
 static void join(uint32_t *into, const uint32_t *from)
 {

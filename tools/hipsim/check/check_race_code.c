@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file analyses the code around a load: whether it prepares a compare-and-swap, and whether it
+/* Analyses the code around a load: whether a compare-and-swap uses its value, and whether it
  * polls. */
 #include <string.h>
 
@@ -7,8 +7,9 @@
 #include "check_registers.h"
 #include "decode.h"
 
-#define COMPARE_WITHIN 48 /* maximum instructions from a load to the swap it prepares */
-#define POLL_WITHIN 48    /* maximum instructions from a load to the end of its polling loop */
+/* Most instructions from a load to the compare-and-swap that uses its value. */
+#define COMPARE_WITHIN 48
+#define POLL_WITHIN 48 /* most instructions from a load to the end of its polling loop */
 
 bool race_feeds_compare(const struct launch *l, uint32_t offset)
 {
@@ -23,8 +24,8 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset)
     return false;
 }
 
-/* True for operations on lane masks. A polling loop may carry these between iterations: they are
- * the lanes that still wait. */
+/* True for operations on lane masks. A polling loop may pass these between iterations: they are the
+ * lanes that still wait. */
 static bool combines_masks(const struct inst *in)
 {
     static const char *const names[] = {"s_and", "s_or", "s_xor", "s_andn2", "s_orn2"};
@@ -34,8 +35,8 @@ static bool combines_masks(const struct inst *in)
     return false;
 }
 
-/* True if the loop from `first` to `last` stores nothing and carries nothing but lane masks between
- * iterations. */
+/* True if the loop between code offsets `first` and `last` stores nothing, and passes only lane
+ * masks between iterations. */
 static bool only_polls(const struct launch *l, uint32_t first, uint32_t last)
 {
     struct registers written = {0}, fresh = {0};
@@ -64,7 +65,7 @@ static bool only_polls(const struct launch *l, uint32_t first, uint32_t last)
     return true;
 }
 
-/* The load may precede the loop: compilers peel the first iteration. */
+/* The load may be before the loop, since compilers peel the first iteration. */
 bool race_polls(const struct launch *l, uint32_t offset)
 {
     const struct inst *load = code_inst(l->code, offset), *again = load;

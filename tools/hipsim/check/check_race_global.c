@@ -3,23 +3,23 @@
  * The race check for global memory, between the waves of a workgroup and between workgroups.
  *
  * Every 16 bytes of memory that a launch accesses have a cell: the last writer, and the readers
- * since. A cell splits into four of 4 bytes, and those into bytes, if waves share it in pieces. A
+ * since. A cell is split into four of 4 bytes, and these into bytes, if waves access parts of it. A
  * writer or reader is an *interval* plus a bit per wave. An interval is the accesses of a workgroup
  * between two of its barriers.
  *
  * Order: barriers order the waves of a workgroup. Atomics order all waves, and so do loads and
- * stores with sc1, the encoding of agent-scope atomic ones. One that writes is a release: of what
- * its wave has done, and of what the workgroup did before its last barrier. One that reads or
- * returns a value is an acquire. Releases draw stamps from one clock. A location remembers the
- * stamp of its last release. A wave remembers the largest stamp that it has acquired (`acquired`,
- * merged at barriers). An access is ordered before a wave's if its interval was released at or
- * before that stamp, by whatever wave: coarser than vector clocks.
+ * stores with sc1, the encoding of agent-scope atomic ones. One that writes is a release: of the
+ * wave's accesses, and of the workgroup's accesses before its last barrier. One that reads or
+ * returns a value is an acquire. Releases have increasing stamps from one clock. Each location has
+ * the stamp of its last release. Each wave has the largest stamp that it has acquired (`acquired`),
+ * which a barrier makes common to its workgroup. An access is ordered before a wave's if its
+ * interval was released at or before that stamp, by any wave. Vector clocks would be more exact.
  * check_race_shadow.c stores cells and intervals.
  *
- * The fence check uses the same record. Each XCD has an L2 of its own. It keeps plain stores until
+ * The fence check uses the same record. Each XCD has an L2 of its own. It holds plain stores until
  * buffer_wbl2 with sc1 writes them back, and loaded lines until buffer_inv with sc1 discards them
- * (LLVM, memory model gfx942). A load that is ordered after a store of another
- * workgroup, but lacks one of the two, may return old bytes.
+ * (LLVM, memory model gfx942). A load that is ordered after a store of another workgroup, but lacks
+ * one of the two, may return old bytes.
  */
 #include "check_race.h"
 
@@ -32,54 +32,55 @@
 #include "check_race_shadow.h"
 #include "check_race_stores.h"
 
-#define INTERVAL_CHUNK 64u /* number of intervals that a thread reserves at a time */
-#define RECENT 64u         /* pages that a thread finds without the hash table */
-#define OPEN_MAX 64u       /* maximum number of a workgroup's unreleased intervals */
+#define INTERVAL_CHUNK 64u /* number of intervals that a thread reserves at once */
+#define RECENT 64u         /* number of pages that a thread finds without the hash table */
+#define OPEN_MAX 64u       /* most unreleased intervals of a workgroup */
 #define COLLISIONS_MAX (2 * WAVE_LANES)
 
 /* Most locations that one instruction acquires. Swizzled buffers, formats and loads to LDS access
- * up to four dwords per lane separately. */
+ * up to four dwords per lane, each at an address of its own. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
 
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
     struct race_spare *spare;
-    uint32_t current; /* the workgroup's interval; 0: the next access begins one */
-    uint32_t epoch;   /* the workgroup's barriers until `current` began, which the next one ends */
-    uint32_t open, nopen;   /* list of unreleased intervals, and its length */
-    uint32_t dirty;         /* list of intervals that were not written back */
-    uint32_t invalidations; /* number of buffer_inv with sc1 in this workgroup */
+    uint32_t current; /* index of the workgroup's interval; 0: the next access begins one */
+    uint32_t epoch;   /* number of the workgroup's barriers when `current` began; the next barrier
+                         ends it */
+    uint32_t open, nopen;   /* first interval of the list of unreleased ones; length of the list */
+    uint32_t dirty;         /* first interval of the list of those that were not written back */
+    uint32_t invalidations; /* number of executed buffer_inv with sc1 in this workgroup */
     uint32_t chunk, chunk_end;
-    uint64_t held;                  /* bit mask of locked stripes */
-    uint64_t acquire[ACQUIRES_MAX]; /* locations that the current instruction acquires */
+    uint64_t held;                  /* locked stripes, a bit each */
+    uint64_t acquire[ACQUIRES_MAX]; /* addresses that the current instruction acquires */
     unsigned nacquire, ncollisions, nrepeats;
-    uint64_t acquired[WAVES_MAX]; /* by wave: releases up to this stamp are ordered before its
-                                   * accesses */
+    uint64_t acquired[WAVES_MAX]; /* stamp by wave: releases up to it are ordered before the wave's
+                                     accesses */
     struct {
         uint64_t number; /* number of the page + 1; 0: empty */
         uint32_t page;
     } recent[RECENT];
     struct collision collisions[COLLISIONS_MAX];
-    struct collision repeats[WAVE_LANES]; /* stores to cells that were read: old bytes */
-    struct cell *repeated[WAVE_LANES];    /* the cells of `repeats` */
-    struct race_stores stores;            /* gfx1250: stores without a wait so far */
+    struct collision repeats[WAVE_LANES]; /* old bytes of stores to cells that were read */
+    struct cell *repeated[WAVE_LANES];    /* cells of the entries of `repeats` */
+    struct race_stores stores;            /* gfx1250: stores that no wait has completed */
 };
 
-/* An access to one granule. */
+/* An access to one granule, the 16 bytes of a cell. */
 struct touch {
     struct race_global *g;
     struct wave *w;
     const struct inst *in;
     enum mem_direction direction;
-    uint32_t self;      /* interval, with ATOMIC or LOCAL */
-    uint16_t bit;       /* of the wave */
-    uint16_t bad;       /* result: colliding bytes */
-    bool named;         /* `other` is set, for the first colliding byte */
-    bool fences;        /* the launch has the fence check */
-    const char *fence;  /* result: the instruction that a load lacks; NULL: none */
-    uint64_t page;      /* number of the page of `cells`; its lock is held */
-    struct cell *cells; /* NULL: not tracked */
+    uint32_t self;      /* interval of the access, with flags ATOMIC or LOCAL */
+    uint16_t bit;       /* bit of the wave */
+    uint16_t bad;       /* result: mask of the bytes that conflict */
+    bool named;         /* true: `other` is set, for the first conflicting byte */
+    bool fences;        /* true: the launch has the fence check */
+    const char *fence;  /* result: mnemonic that a load lacks; NULL: none */
+    uint64_t page;      /* number of the page of `cells`, whose lock is held */
+    struct cell *cells; /* cells of the page; NULL: the page is not recorded */
     struct race_other other;
 };
 
@@ -122,7 +123,7 @@ static void unlock_all(struct race_global *g)
 }
 
 /* Returns the index of an address's page. NO_PAGE, or an index from PAGES_MAX on, means that the
- * page is not tracked. */
+ * page is not recorded. */
 static uint32_t page_of(struct race_global *g, uint64_t address)
 {
     uint64_t number = address / PAGE;
@@ -161,7 +162,8 @@ static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
     return g->chunk++;
 }
 
-/* Returns the workgroup's interval and adds `w` to it; 0 if no interval is left. */
+/* Returns the index of the workgroup's interval and adds `w` to its waves; 0 if no interval is
+ * left. */
 static uint32_t touch_interval(struct race_global *g, const struct wave *w)
 {
     if (!g->current || g->epoch != (uint32_t)w->wg->barriers) {
@@ -174,14 +176,15 @@ static uint32_t touch_interval(struct race_global *g, const struct wave *w)
     return g->current;
 }
 
-/* Returns the waves, as a bit mask, whose part of an interval `w` cannot release, since they have
- * not waited for their stores. */
+/* Returns the waves, a bit each, that have not waited for stores of interval `j`. `w` cannot
+ * release their part of it. */
 static uint16_t unwaited(struct race_global *g, const struct interval *j, const struct wave *w)
 {
     return g->stores.n ? stores_of(&g->stores, w->wg, j->epoch) & (uint16_t)~(1u << w->id) : 0;
 }
 
-/* Releases the part of an interval that `w` may release. True if nothing unreleased remains. */
+/* Releases the part of interval `j` that `w` may release, with stamp `stamp`. True if all of it is
+ * released. */
 static bool release_interval(struct race_global *g, struct interval *j, const struct wave *w,
                              uint64_t stamp)
 {
@@ -200,7 +203,7 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
     return past ? !late : j->touched == bit;
 }
 
-/* The wave's next access begins a new interval, so that it does not count as released. */
+/* Makes the wave's next access begin a new interval, since this release does not include it. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w)
 {
     struct race_shadow *s = g->shadow;
@@ -255,8 +258,8 @@ static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t
     }
 }
 
-/* True if the accesses of `waves` in interval `id` are ordered before those that `t`'s wave makes
- * now. */
+/* True if the accesses of `waves` in interval `id` are ordered before the accesses of the wave of
+ * `t` from now on. `time` is clocks.now at these accesses. */
 static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t time)
 {
     const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
@@ -278,7 +281,7 @@ void race_global_cache(struct race_global *g, const struct inst *in)
 {
     if (!in->sc1)
         return;
-    g->current = 0; /* what follows belongs to another interval */
+    g->current = 0; /* later accesses belong to another interval */
     if (strcmp(in->row->name, "buffer_inv") == 0) {
         g->invalidations++;
         return;
@@ -288,7 +291,7 @@ void race_global_cache(struct race_global *g, const struct inst *in)
 }
 
 /* True if the workgroup has loaded the cell before its present writer stored, and has not discarded
- * its cache lines since then. */
+ * its cache lines since. */
 static bool keeps_old(const struct touch *t, const struct cell *c)
 {
     const struct interval *j = &t->g->shadow->intervals[c->reader & NUMBER];
@@ -296,8 +299,8 @@ static bool keeps_old(const struct touch *t, const struct cell *c)
            j->invalidations == t->g->invalidations;
 }
 
-/* Returns the instruction that is missing between the store of another workgroup and the load that
- * is ordered after it. NULL: none. */
+/* Returns the mnemonic of the instruction that is missing between the store of another workgroup
+ * and this load, which is ordered after it. NULL: none. */
 static const char *missing_fence(const struct touch *t, const struct cell *c)
 {
     const struct interval *j = &t->g->shadow->intervals[c->writer & NUMBER];
@@ -337,7 +340,8 @@ static bool same_group(const struct touch *t, uint32_t id)
 }
 
 /* True for conflicts that are no race: two atomics within their scope, or a value that a
- * compare-and-swap verifies. */
+ * compare-and-swap verifies. `id` is the interval of the other access, `at` its code offset;
+ * `wrote`: it wrote. */
 static bool is_no_race(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
 {
     if ((id & t->self & ATOMIC) ||
@@ -348,8 +352,8 @@ static bool is_no_race(const struct touch *t, uint32_t id, uint32_t at, bool wro
     return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w->launch, at);
 }
 
-/* Returns the waves with a redundant load: another wave of their workgroup makes the same load and
- * stores to the location. 0: none. */
+/* Returns the waves whose load is redundant, a bit each: another wave of their workgroup makes the
+ * same load and stores to the location. 0: none. */
 static uint16_t repeats(const struct touch *t, const struct cell *c)
 {
     const bool loads = t->direction == MEM_READ;
@@ -360,7 +364,7 @@ static uint16_t repeats(const struct touch *t, const struct cell *c)
     return c->read_at == (uint32_t)t->in->offset && same_group(t, c->writer) ? t->bit : 0;
 }
 
-/* Returns the bytes of `mask` that race with the accesses in the cell. */
+/* Returns the bytes of `mask` that race with accesses in the cell, or lack a fence. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
     const bool harmless = t->direction == MEM_READ && c->quiet;
@@ -389,8 +393,8 @@ static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
     return 0;
 }
 
-/* Records a read. False if the cell must be split first, because it would cover bytes that were not
- * read. */
+/* Records a read of the bytes `mask`. False if the cell must be split first, since it would include
+ * bytes that were not read. */
 static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
 {
     const bool mine = c->reader == t->self && c->readers == t->bit && !c->other;
@@ -429,7 +433,7 @@ static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
     return true;
 }
 
-/* Saves the old bytes under a store that may write back what was read. */
+/* Saves the old bytes of a store that may write back the value that was read. */
 static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
 {
     struct race_global *g = t->g;
@@ -439,7 +443,7 @@ static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
     g->repeated[g->nrepeats++] = c;
 }
 
-/* Checks and records an access to the bytes `mask` of a cell that covers `bytes` bytes. Splits the
+/* Checks and records an access to the bytes `mask` of a cell, which has `bytes` bytes. Splits the
  * cell if needed. */
 static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask)
 {
@@ -469,7 +473,8 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
 
 /* -- accesses ---------------------------------------------------------------------------------- */
 
-/* Returns the cells of the granule's page and locks it; NULL if the page is not tracked. */
+/* Locks the page of the granule with index `granule`, and returns its cells. NULL if the page is
+ * not recorded. */
 static struct cell *enter_page(struct touch *t, uint64_t granule)
 {
     struct race_global *g = t->g;
@@ -480,14 +485,15 @@ static struct cell *enter_page(struct touch *t, uint64_t granule)
         return NULL;
     unsigned stripe = page % STRIPES;
     if (!(g->held >> stripe & 1)) {
-        unlock_all(g); /* only stores hold several locks, and they hold all they need */
+        unlock_all(g); /* only stores have several locks, and they already have all that they
+                          need */
         lock(g, stripe);
     }
     return t->cells = race_shadow_cells(g->shadow, page);
 }
 
-/* Fast path: records the access if nobody else has used the granule, or all have read the same
- * bytes. */
+/* Records the access if nobody else has used the granule, or all have read the same bytes. False
+ * otherwise, with nothing recorded. */
 static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t mask)
 {
     if (c->split || c->writer || (c->reader && (c->reader != t->self || c->read != mask)))
@@ -511,8 +517,8 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     return true;
 }
 
-/* Checks and records the bytes `mask` of a granule; `lane` accesses the first of them. False after
- * a report that stops the wave. */
+/* Checks and records the bytes `mask` of the granule with index `granule`; `lane` accesses the
+ * first of them. False if a report stops the wave. */
 static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsigned lane)
 {
     struct cell *c = granule / PAGE == t->page ? t->cells : enter_page(t, granule);
@@ -549,8 +555,8 @@ static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
     return (uint16_t)((1u << to) - (1u << from));
 }
 
-/* Checks and records the granules of an access. Neighbouring lanes in the same granule are
- * merged. */
+/* Checks and records the granules of an access, neighbouring lanes in the same granule together.
+ * False if a report stops the wave. */
 static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned bytes)
 {
     uint64_t granule = 0;
@@ -575,7 +581,7 @@ static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned byte
 }
 
 /*
- * Locks all stripes that a store needs, in ascending order to avoid deadlock. The locks are held
+ * Locks all stripes that a store needs, in ascending order to avoid deadlock. They stay locked
  * until the data are in memory, so that earlier stores of other waves can be compared.
  */
 static void lock_lanes(struct race_global *g, const struct lane_mem *m, unsigned bytes)
@@ -609,7 +615,8 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
         return false;
     if (atomic_load_explicit(&g->shadow->full, memory_order_relaxed))
         return true;
-    if (g->held) /* the previous part of an instruction that stores in several parts */
+    if (g->held) /* an earlier part of an instruction that stores in several parts has them
+                    locked */
         race_global_settle(g, w, in);
     if (atomic && direction & MEM_WRITE)
         release_at(g, m, race_global_release(g, w));

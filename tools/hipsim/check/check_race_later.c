@@ -31,7 +31,8 @@ void race_spare_begin(struct race_spare *s)
     s->lost = s->count = 0;
 }
 
-/* Returns the store `in` of wave `w` as the other access of the race, seen from the load `o`. */
+/* Returns the store `in` of wave `w` as the other access of a race, for the load that `o`
+ * describes. */
 static struct race_other writer_of(const struct wave *w, const struct inst *in,
                                    const struct race_other *o)
 {
@@ -43,7 +44,8 @@ static struct race_other writer_of(const struct wave *w, const struct inst *in,
     return writer;
 }
 
-/* Returns the index of the race in `kept`, or the next free one. */
+/* Returns the index of the race in `kept`, or of a free entry. `writer` is the code offset of the
+ * store. */
 static unsigned find(const struct race_spare *s, const struct inst *load, uint32_t writer)
 {
     unsigned i = 0;
@@ -52,7 +54,7 @@ static unsigned find(const struct race_spare *s, const struct inst *load, uint32
     return i;
 }
 
-/* True if one of the waves has executed a store that may depend on the load. */
+/* True if one of `waves` (a bit each) has executed a store that may depend on the load. */
 static bool has_stored(const struct race_spare *s, const struct launch *l, const struct inst *load,
                        uint16_t waves)
 {
@@ -89,7 +91,8 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
     return true;
 }
 
-/* Records that the wave has executed the store `in`. True if that was already recorded. */
+/* Records that the wave with bit `wave` has executed the store `in`. True if that was already
+ * recorded. */
 static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
 {
     const uint32_t at = (uint32_t)in->offset + 1;

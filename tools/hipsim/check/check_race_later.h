@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races in global memory that are decided later.
+ * Races in global memory that are decided after the access.
  *
- * Colliding stores are decided when their data are in memory: they race only if they have changed a
- * byte.
+ * Stores that conflict are decided when their data are in memory: they race only if they have
+ * changed a byte.
  *
  * Redundant loads are decided by their use. Triton lets all waves of a workgroup load data that
- * fewer lanes need, and masks the stores of the redundant ones. If the others store to the same
+ * fewer lanes need, and masks the stores of the redundant ones. If other waves store to the same
  * location, the redundant load conflicts with the store but is harmless. A race between a store and
- * a load that repeats one of the storing wave is therefore kept. It is reported when the loading
- * wave stores anything that may depend on the load (race_reaches()), and dropped if it never does.
+ * a load that repeats one of the storing wave is therefore recorded only. It is reported when the
+ * loading wave stores anything that may depend on the load (race_reaches()), and dropped if it
+ * never does.
  */
 #ifndef HIPSIM_CHECK_RACE_LATER_H
 #define HIPSIM_CHECK_RACE_LATER_H
@@ -22,25 +23,25 @@
 
 struct collision {
     struct race_other other;
-    uint16_t mask; /* byte mask within the granule */
+    uint16_t mask; /* mask of the bytes in the granule */
     uint8_t old[RACE_GRANULE];
 };
 
-/** Initialises *k for a store that collides with `other`: saves the bytes of the granule at
- *  `address`. `mask` has a bit per byte that the store writes. Call it before the store. */
+/** Sets *k for a store that conflicts with `other`: saves the bytes of the granule at `address`.
+ * `mask` has a bit per byte that the store writes. Call it before the store. */
 void collision_keep(struct collision *k, const struct race_other *other, uint64_t address,
                     uint16_t mask);
-/** True if the store has changed any of the saved bytes of `mask`. */
+/** True if the store has changed a saved byte of k->mask. */
 bool collision_changed(const struct collision *k);
 
-/* State of a workgroup. */
+/* State of the deferred races of a workgroup. */
 struct race_spare {
-    uint16_t lost; /* bit per wave: not all of its stores are in `stores` */
+    uint16_t lost; /* waves for which `stores` lacks stores, a bit each */
     uint16_t count;
     struct {
-        uint32_t at; /* code offset + 1 */
+        uint32_t at; /* code offset + 1; 0: empty */
         uint16_t waves;
-    } stores[STORES_KEPT]; /* hash table by the offset */
+    } stores[STORES_KEPT]; /* hash table by the code offset */
     struct {
         const struct inst *load;
         struct race_other writer;
@@ -50,13 +51,13 @@ struct race_spare {
 
 void race_spare_begin(struct race_spare *s);
 
-/** Reports a race like race_report(). If waves in `other->readers` have not stored anything that
- *  depends on the load, defers the report until they do. */
+/** Reports a race as race_report() does. If no wave of other->readers has stored a value that
+ * depends on the load, reports it when one does. True if the launch goes on. */
 bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *in,
                        const struct race_other *other, enum mem_direction direction);
 
-/** Records a store of the wave and reports the deferred races that it decides. False if the wave
- *  was stopped. */
+/** Records the store `in` of the wave, and reports the deferred races that it decides. False if a
+ * report stops the wave. */
 bool race_spare_stores(struct race_spare *s, struct wave *w, const struct inst *in);
 
 #endif

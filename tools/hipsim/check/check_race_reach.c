@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests whether a store can depend on the value of a load.
+ * Tests whether a store can depend on the value of a load.
  *
- * It propagates the set of dependent registers over instructions and branches until a fixed point.
- * Anything that cannot be tracked counts as a dependence: scalar operations, with which waves
- * decide branches and active lanes, calls, and long code.
+ * Propagates the set of dependent registers over instructions and branches until it no longer
+ * grows. Anything that this analysis does not model counts as a dependence: scalar operations, with
+ * which waves decide branches and active lanes, calls, and long code.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +13,29 @@
 #include "check_registers.h"
 #include "decode.h"
 
-#define WITHIN 8192u /* maximum instructions to read after the load */
+#define WITHIN 8192u /* most instructions to read after the load */
 #define JOINS 256u
 #define ROUNDS 16u
-#define DEPTH 8u /* maximum nesting of conditions */
+#define DEPTH 8u /* most nested conditions */
 
-struct join { /* target of a branch */
+struct join { /* state at the target of a branch */
     uint64_t target;
     struct registers set;
 };
 
 struct flow {
     const struct launch *launch;
-    struct registers set; /* registers that depend on the load at this point */
+    struct registers set; /* registers that depend on the load at this point of the code */
     unsigned njoins;
-    bool grown;                    /* a branch has added registers */
-    struct registers outer[DEPTH]; /* sets of the lanes that conditions have disabled */
+    bool grown;                    /* true: a branch has added registers to a target's set */
+    struct registers outer[DEPTH]; /* sets of the lanes that conditions have disabled, outermost
+                                      first */
     unsigned depth;
     struct join joins[JOINS];
 };
 
-/* Adds the current set to the set at the branch target. False if there are too many targets. */
+/* Adds the current set to the set at the branch target with code offset `target`. False if there
+ * are too many targets. */
 static bool carry(struct flow *f, uint64_t target)
 {
     unsigned i = 0;
@@ -55,7 +57,7 @@ static void merge_joins(struct flow *f, uint64_t at)
             registers_join(&f->set, &f->joins[i].set);
 }
 
-/* True if a branch leads to code after `at` with a non-empty set. */
+/* True if a branch leads to code after offset `at` with a set that is not empty. */
 static bool live_after(const struct flow *f, uint64_t at)
 {
     for (unsigned i = 0; i < f->njoins; i++)
@@ -64,8 +66,8 @@ static bool live_after(const struct flow *f, uint64_t at)
     return false;
 }
 
-/* True if the instruction reads a register of the set. v_div_fmas and branches read VCC implicitly;
- * no other implicit operand can be in the set. */
+/* True if the instruction reads a register of the set. v_div_fmas and branches read VCC without an
+ * operand for it; other registers of that kind cannot be in the set. */
 static bool depends(struct flow *f, const struct inst *in)
 {
     const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
@@ -80,15 +82,15 @@ static bool depends(struct flow *f, const struct inst *in)
     return any;
 }
 
-/* True if the instruction overwrites all of its destination in the active lanes. */
+/* True if the instruction overwrites its whole destination in the active lanes. */
 static bool replaces(const struct inst *in)
 {
     return !(in->row->flags & (ROW_DST_IS_SRC | ROW_PARTIAL)) &&
            !(in->form & (FORM_DPP | FORM_SDWA | FORM_OP_SEL));
 }
 
-/* Tracks disabled lanes: they keep their register values, which count again when the lanes are
- * enabled. */
+/* Models lanes that a condition disables: their registers keep their values, so their set applies
+ * again when the lanes are enabled. */
 static void follow_lanes(struct flow *f, const struct inst *in)
 {
     if (strstr(in->row->name, "saveexec")) {
@@ -101,7 +103,7 @@ static void follow_lanes(struct flow *f, const struct inst *in)
     }
 }
 
-/* Propagates the set over an instruction. False if it cannot be tracked any more. */
+/* Propagates the set over an instruction. False if the analysis cannot model it. */
 static bool pass(struct flow *f, const struct inst *in)
 {
     const bool any = depends(f, in);
@@ -119,7 +121,7 @@ static bool pass(struct flow *f, const struct inst *in)
     return true;
 }
 
-/* Propagates the set along a branch. False if it cannot be tracked. */
+/* Propagates the set along a branch. False if the analysis cannot model it. */
 static bool branch(struct flow *f, const struct inst *in)
 {
     static const char *const names[] = {"s_branch",        "s_cbranch_scc0",  "s_cbranch_scc1",
@@ -136,8 +138,8 @@ static bool branch(struct flow *f, const struct inst *in)
     return true;
 }
 
-/* Propagates the set over the code from offset `begin` on, once. True if the store may depend on
- * the load. */
+/* Propagates the set once over the code from offset `begin` on. True if the store may depend on the
+ * load; both are code offsets. */
 static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
 {
     uint64_t at = begin;

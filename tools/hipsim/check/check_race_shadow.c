@@ -8,7 +8,7 @@
 
 static_assert(PAGE_SLOTS >= 2 * PAGES_MAX, "a search ends soon");
 
-/* Shadow of the last launch, for reuse. */
+/* The last launch's shadow, for the next launch. */
 static struct race_shadow *_Atomic spare;
 
 static void *reserve(size_t bytes)
@@ -56,7 +56,7 @@ struct race_shadow *race_shadow_begin(void)
     if (!s)
         return NULL;
     s->launch++;
-    if (s->pages_used > PAGES_KEPT) { /* the last launches may have used other memory */
+    if (s->pages_used > PAGES_KEPT) { /* earlier launches may have used other memory */
         madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
         memset(s->key, 0, sizeof(s->key));
         memset(s->index, 0, sizeof(s->index));
@@ -79,7 +79,8 @@ bool race_shadow_end(struct race_shadow *s)
     return incomplete;
 }
 
-/* Adds the accesses in a cell, which covers `bytes` bytes from `first` on, to the page's bits. */
+/* Adds the accesses in cell `c` to the bits of *page. The cell has `bytes` bytes from byte `first`
+ * of the page on. */
 static void collect(const struct race_shadow *s, const struct cell *c, unsigned first,
                     unsigned bytes, struct race_page *page)
 {
@@ -111,7 +112,7 @@ void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struc
 }
 
 /* Creates a page at slot `i` of the hash table and returns its index, which is PAGES_MAX or more if
- * none are left. */
+ * no page is left. */
 static uint32_t new_page(struct race_shadow *s, uint32_t i)
 {
     uint32_t page = atomic_fetch_add(&s->pages_used, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares a launch's record of global memory: pages of cells with a hash table, blocks
- * of four cells for split ones, and intervals. check_race_global.c defines cells and intervals. All
- * of it is reserved address space that uses memory only when touched. The next launch reuses the
- * shadow of the last one.
+ * A launch's record of global memory: pages of cells with a hash table, blocks of four cells for
+ * split ones, and intervals. check_race_global.c explains cells and intervals. All of it is
+ * reserved address space that uses memory only where it is accessed. The next launch reuses the
+ * record.
  */
 #ifndef HIPSIM_CHECK_RACE_SHADOW_H
 #define HIPSIM_CHECK_RACE_SHADOW_H
@@ -13,71 +13,80 @@
 #include "check_race_later.h"
 
 #define PAGE RACE_PAGE
-#define PAGES_MAX 65536u  /* 256 MiB of memory, 640 MiB of cells */
-#define PAGES_KEPT 16384u /* limit for pages of earlier launches: leaves a launch 192 MiB or more */
+#define PAGES_MAX 65536u /* most pages: 256 MiB of memory, which have 640 MiB of cells */
+/* Pages of earlier launches above which they are dropped, so that a launch has 192 MiB or more. */
+#define PAGES_KEPT 16384u
 #define PAGE_SLOT_BITS 17
-#define PAGE_SLOTS (1u << PAGE_SLOT_BITS) /* size of the hash table */
+#define PAGE_SLOTS (1u << PAGE_SLOT_BITS) /* entries of the hash table */
 #define NO_PAGE UINT32_MAX
-#define SPLITS_MAX 524288u /* blocks of four cells: 64 MiB */
+#define SPLITS_MAX 524288u /* most blocks of four cells: 64 MiB */
 #define INTERVALS_MAX 4194304u
-#define STRIPES 64u     /* number of locks */
-#define LOCATIONS 4096u /* stamps of releases, by hash: a collision only adds order */
+#define STRIPES 64u /* number of locks */
+/* Entries of `location`, by hash; two addresses with the same entry only add order. */
+#define LOCATIONS 4096u
 
-#define ATOMIC (UINT32_C(1) << 31) /* flag in the number of an interval: atomic access */
-#define LOCAL (UINT32_C(1) << 30)  /* flag: atomic within the workgroup */
+#define ATOMIC (UINT32_C(1) << 31) /* flag in the number of an interval: the access was atomic */
+/* Flag in the number of an interval: atomic within the workgroup. */
+#define LOCAL (UINT32_C(1) << 30)
 #define NUMBER (LOCAL - 1)
-#define LOST UINT32_MAX /* value of cell.split: no cells were left */
+#define LOST UINT32_MAX /* value of cell.split: no cells were left for the split */
 
 struct interval {
-    uint32_t group, epoch;    /* constant once a cell refers to it */
-    uint16_t touched;         /* bit per wave: has accessed memory */
-    _Atomic uint16_t covered; /* bit per wave: released at `released` */
+    uint32_t group, epoch;    /* constant once a cell has the interval's number */
+    uint16_t touched;         /* waves that have accessed memory, a bit each */
+    _Atomic uint16_t covered; /* waves whose accesses were released at stamp `released`, a bit
+                                 each */
     _Atomic uint64_t released;
-    _Atomic uint64_t rest; /* stamp at which the other waves were released; 0: not yet */
-    uint32_t next;         /* next in the list of unreleased intervals */
-    /* For the fence check. */
-    uint32_t next_dirty;       /* next in the list of intervals that were not written back */
-    uint32_t invalidations;    /* of its workgroup before it */
-    _Atomic bool written_back; /* buffer_wbl2 with sc1 came after it */
+    _Atomic uint64_t rest; /* stamp at which the other waves' accesses were released; 0: not yet */
+    uint32_t next;         /* next interval in the list of unreleased ones; 0: none */
+    /* Members of the fence check. */
+    uint32_t next_dirty;       /* next interval in the list of those that were not written back; 0:
+                                  none */
+    uint32_t invalidations;    /* number of invalidations of its workgroup before it */
+    _Atomic bool written_back; /* true: a buffer_wbl2 with sc1 was executed after it */
 };
 
 struct cell {
-    uint32_t writer, reader;   /* intervals, with ATOMIC or LOCAL for such accesses; 0: none */
-    uint32_t other;            /* last reader from a workgroup other than `reader`'s */
-    uint16_t writers, readers; /* bit per wave */
-    uint16_t written, read;    /* byte masks */
-    uint32_t write_at : 31;    /* code offset */
-    bool quiet : 1;            /* the only store did not change any byte */
+    uint32_t writer, reader;   /* numbers of intervals, with flag ATOMIC or LOCAL for such accesses;
+                                  0: none */
+    uint32_t other;            /* last reading interval of another workgroup than `reader`'s; 0:
+                                  none */
+    uint16_t writers, readers; /* waves of these intervals, a bit each */
+    uint16_t written, read;    /* masks of the accessed bytes */
+    uint32_t write_at : 31;    /* code offset of the write */
+    bool quiet : 1;            /* true: the only store changed no byte */
     uint32_t read_at : 31;
-    bool read_before : 1;           /* `reader` loaded before the writer stored */
-    uint32_t write_time, read_time; /* clocks.now; the earliest of several waves */
-    uint32_t split;                 /* index of four cells; 0: not split */
+    bool read_before : 1;           /* true: `reader` loaded before the writer stored */
+    uint32_t write_time, read_time; /* values of clocks.now at the write and at the read; the
+                                       earliest if several waves did */
+    uint32_t split;                 /* index of the four cells of a split one; 0: not split */
 };
 
-/* Lock-free, except for the cells, which are guarded by the lock of their stripe. */
+/* The record. All members are accessed without locks except the cells, which the lock of their
+ * stripe protects. */
 struct race_shadow {
     uint32_t launch;
     _Atomic uint32_t pages_used, splits_used, intervals_used;
-    _Atomic bool full;     /* accesses are tracked no more */
-    _Atomic bool left_out; /* an outstanding store was not recorded */
+    _Atomic bool full;     /* true: accesses are no longer recorded */
+    _Atomic bool left_out; /* true: a store in flight was not recorded */
     _Atomic uint64_t clock;
     _Atomic uint64_t location[LOCATIONS];
     struct {
         _Alignas(64) _Atomic bool taken;
     } stripe[STRIPES];
-    _Atomic uint64_t key[PAGE_SLOTS];   /* page number + 1 */
-    _Atomic uint32_t index[PAGE_SLOTS]; /* into `pages`, + 1; 0: about to be set */
-    uint32_t tag[PAGES_MAX];            /* launch that the cells belong to */
+    _Atomic uint64_t key[PAGE_SLOTS];   /* number of the page + 1; 0: empty */
+    _Atomic uint32_t index[PAGE_SLOTS]; /* index in `pages` + 1; 0: about to be set */
+    uint32_t tag[PAGES_MAX];            /* launch to which the cells of a page belong */
     struct cell (*pages)[PAGE / RACE_GRANULE];
     struct cell (*splits)[4];
     struct interval *intervals;
 };
 
-/** Returns the index of page `number` (address / PAGE), creating it if needed. NO_PAGE, or an index
- *  from PAGES_MAX on, means that it is not tracked. */
+/** Returns the index of page `number` (address / PAGE), which it creates if needed. NO_PAGE, or an
+ * index from PAGES_MAX on, means that the page is not recorded. */
 uint32_t race_shadow_page(struct race_shadow *s, uint64_t number);
 
-/** Returns the cells of a page. The caller must hold the lock of its stripe. */
+/** Returns the cells of the page with index `page`. The caller must have locked its stripe. */
 struct cell *race_shadow_cells(struct race_shadow *s, uint32_t page);
 
 /** Splits a cell of `bytes` bytes into four. False if no cells are left. */

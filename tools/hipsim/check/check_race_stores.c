@@ -3,7 +3,8 @@
 
 #include "wait.h"
 
-/* Removes the stores that their waves have waited for. The end of a wave waits for none. */
+/* Removes the stores that their waves have waited for. A wave that ends does not wait for its
+ * stores. */
 static void remove_waited(struct race_stores *s, const struct workgroup *wg)
 {
     unsigned n = 0;
@@ -43,7 +44,7 @@ bool stores_add(struct race_stores *s, const struct wave *w, const struct inst *
     return true;
 }
 
-/* True if the bytes [address, address + bytes) are among the stored ones. */
+/* True if any of the bytes [address, address + bytes) was stored by `e`. */
 static bool stores(const struct late_store *e, uint64_t address, unsigned bytes)
 {
     unsigned l;

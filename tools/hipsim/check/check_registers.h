@@ -12,8 +12,8 @@ struct registers {
 
 enum registers_change { REGISTERS_ASK, REGISTERS_ADD, REGISTERS_REMOVE };
 
-/** Adds or removes the operand's registers, or only tests them. True if any of them was in the
- *  set. */
+/** Adds the operand's registers to the set, removes them, or only tests them. True if the set had
+ * any of them before. */
 static inline bool registers_of(struct registers *r, const struct opnd *o,
                                 enum registers_change change)
 {
@@ -35,7 +35,7 @@ static inline bool registers_of(struct registers *r, const struct opnd *o,
     return found;
 }
 
-/** Adds the registers of `from` to `to`. True if `to` has grown. */
+/** Adds the registers of `from` to `to`. True if that adds any. */
 static inline bool registers_join(struct registers *to, const struct registers *from)
 {
     bool grown = false;

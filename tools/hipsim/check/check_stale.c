@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stale check: a scalar load of bytes that changed after the workgroup had loaded them before.
+ * The stale check: a scalar load of bytes that have changed since the workgroup's earlier scalar
+ * load of them.
  *
- * The scalar cache keeps what it has loaded. Vector stores, atomics and other workgroups change
- * memory without changing it, until s_dcache_inv empties the cache (CDNA3 ISA, "Scalar Memory
- * Operations": the cache is not coherent with vector memory). The check keeps a copy of the bytes
+ * The scalar cache holds the lines that it has loaded. Vector stores, atomics and other workgroups
+ * change memory but not this cache, until s_dcache_inv invalidates it (CDNA3 ISA, "Scalar Memory
+ * Operations": the cache is not coherent with vector memory). The check has a copy of the bytes
  * that scalar loads of the workgroup have returned, and compares it with memory at the next load.
- * Only a value that has really changed is a finding. A line may have left the hardware's cache in
- * between; the program cannot rely on that.
+ * Only a value that has changed is a finding. The hardware's cache may have dropped the line
+ * meanwhile; the program cannot rely on that.
  */
 #include "check_stale.h"
 
@@ -17,18 +18,18 @@
 #include "decode.h"
 
 #define LINE 64u    /* bytes of a line of the scalar cache */
-#define LINES 1024u /* remembered lines, by address: four times the 16 KB of the cache */
+#define LINES 1024u /* recorded lines, by address: four times the 16 KB of the cache */
 
 struct line {
-    uint64_t address; /* of the line */
-    uint64_t loaded;  /* byte mask of `copy` */
+    uint64_t address; /* address of the line */
+    uint64_t loaded;  /* bytes of `copy` that are set, a bit each */
     uint64_t at;      /* code offset of the last load */
-    uint32_t epoch;   /* the entry is empty unless this is the current one */
+    uint32_t epoch;   /* epoch of the entry; it is empty unless this is the current one */
     uint8_t copy[LINE];
 };
 
 struct stale {
-    uint32_t epoch; /* number of times that the cache was emptied, plus 1 */
+    uint32_t epoch; /* number of invalidations of the cache, plus 1 */
     struct line lines[LINES];
 };
 
@@ -39,7 +40,7 @@ static void *create(const struct launch *l, void *launch_state)
     return calloc(1, sizeof(struct stale));
 }
 
-/* Empties the check's copy of the scalar cache. */
+/* Makes all entries empty. */
 static void empty(struct stale *s)
 {
     if (++s->epoch)
@@ -73,8 +74,9 @@ static struct line *line_of(struct stale *s, uint64_t address)
     return line;
 }
 
-/* Compares `bytes` bytes of memory at `p` with the copy from offset `at` on, and renews the copy.
- * Returns the number of bytes that have changed since the workgroup's last scalar load of them. */
+/* Compares `bytes` bytes of memory at `p` with the line's copy from byte `at` on, and updates the
+ * copy. Returns the number of bytes that have changed since the workgroup's last scalar load of
+ * them. */
 static unsigned refresh(struct line *line, unsigned at, const uint8_t *p, unsigned bytes)
 {
     unsigned changed = 0;
@@ -87,7 +89,7 @@ static unsigned refresh(struct line *line, unsigned at, const uint8_t *p, unsign
     return changed;
 }
 
-/* True for loads that the scalar cache may serve. With glc a load bypasses it. */
+/* True for loads that the scalar cache may serve. A load with glc bypasses it. */
 static bool is_cached(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
 {
     return in->row->flags & ROW_SMEM && direction == MEM_READ && m->space == MEM_GLOBAL && !in->sc0;

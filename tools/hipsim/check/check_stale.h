@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the stale check: scalar loads of lines that the scalar cache may have old. */
+/* The stale check: scalar loads of lines that the scalar cache may have an old copy of. */
 #ifndef HIPSIM_CHECK_STALE_H
 #define HIPSIM_CHECK_STALE_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tracks undefined bits through operations.
+ * Computes which bits of results are undefined.
  *
- * The defined bits of a result are found by running the operation with the undefined source bits as
- * zeros and as ones, in all combinations. A result bit that never changes is defined. A defined bit
- * is data if it changes with the defined bits of a source, whatever the undefined ones are; the
+ * The defined bits of a result are found by executing the operation with the undefined source bits
+ * as zeros and as ones, in all combinations. A result bit that never changes is defined. A defined
+ * bit is data if it changes with the defined bits of a source, whatever the undefined ones are; the
  * zeros that a mask leaves are not data.
  *
- * This works for operations with result bits that depend on at most one bit of each source. Carries
- * would be missed.
+ * This is right for operations whose result bits depend on at most one bit of each source. It does
+ * not find carries.
  */
 #include "check_uninit.h"
 
@@ -19,12 +19,12 @@
 #include "check_origin.h"
 #include "row.h"
 
-/* Columns: mnemonic; bit mask of the sources that select or count. If one of those is undefined, so
- * is the whole result. */
+/* Operations whose results are computed bit by bit: the mnemonic, and a mask of the sources that
+ * select or count. If one of these sources is undefined, so is the whole result. */
 static const struct bit_op {
     const char *name;
     uint8_t selectors;
-    bool moves; /* copies whole dwords within each lane */
+    bool moves; /* true: it copies whole dwords within each lane */
 } bit_ops[] = {
     {"v_mov_b32", 0, true},          {"v_mov_b64", 0, true},
     {"v_accvgpr_read_b32", 0, true}, {"v_accvgpr_write_b32", 0, true},
@@ -52,7 +52,7 @@ static const struct bit_op {
     {"v_cvt_f32_ubyte3", 0, false},
 };
 
-/* Sets in->bit_op; 0 for operations that are not tracked by bits. */
+/* Sets in->bit_op to 1 + the index in bit_ops; 0 for other operations. */
 static void classify(enum gfx_target target, struct inst *in)
 {
     (void)target;
@@ -70,13 +70,14 @@ const struct check check_uninit = {
     .origin = origins_find,
 };
 
-/* The tracked result of an instruction that is about to execute. */
+/* Masks of the result of an instruction that is about to execute. */
 struct traced {
-    uint64_t valid[2], part[2], copied[2]; /* lane masks, by dword */
+    uint64_t valid[2], part[2], copied[2]; /* masks of lanes, by dword */
     uint32_t bits[2][WAVE_LANES];
 };
 
-/* Returns the per-register rows of a vector operand, NULL for others. */
+/* Returns the masks of a vector operand's registers in the arrays of VGPRs (`v`) or AGPRs (`a`).
+ * NULL for other operands. */
 static uint64_t *lanes_of(const struct opnd *o, uint64_t *v, uint64_t *a)
 {
     return o->kind == OPND_VGPR ? v + o->reg : o->kind == OPND_AGPR ? a + o->reg : NULL;
@@ -102,11 +103,13 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
 /* A register that the operation reads. */
 struct piece {
     uint32_t *row;
-    unsigned n;      /* 64 lanes, or 1 for a scalar */
-    unsigned source; /* source number; SOURCE_DST: the destination, which the result partly keeps */
-    int slot;        /* its undefined bits become bit `slot` of `combination`; -1: it has none */
+    unsigned n; /* number of lanes: 64, or 1 for a scalar */
+    unsigned
+        source; /* index of the source; SOURCE_DST: the destination, whose bits the result partly keeps */
+    int slot; /* number of the bit of `combination` that replaces its undefined bits; -1: it
+                        has none */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
-    uint64_t data; /* lanes with data, not only the zeros of a mask */
+    uint64_t data; /* mask of the lanes with data, not only the zeros of a mask */
 };
 
 enum { SOURCE_DST = 3, PIECES_MAX = 8 };
@@ -116,7 +119,7 @@ struct trial {
     const struct inst *in;
     struct piece pieces[PIECES_MAX];
     unsigned npieces, slots;
-    unsigned dwords; /* dwords of the result */
+    unsigned dwords; /* number of dwords of the result */
     uint32_t *dst;
     uint32_t old[2][WAVE_LANES];
 };
@@ -142,7 +145,7 @@ static void add_piece(struct trial *t, const struct opnd *o, unsigned dword, uns
     if (p->slot < 0)
         return;
     p->slot = (int)t->slots;
-    for (unsigned i = 0; i + 1 < t->npieces; i++) /* the dwords of a source share a slot */
+    for (unsigned i = 0; i + 1 < t->npieces; i++) /* the dwords of a source have the same slot */
         if (t->pieces[i].source == source && t->pieces[i].slot >= 0)
             p->slot = t->pieces[i].slot;
     t->slots += p->slot == (int)t->slots;
@@ -174,8 +177,8 @@ static void put_back(const struct trial *t)
         memcpy(t->pieces[i].row, t->pieces[i].keep, t->pieces[i].n * sizeof(uint32_t));
 }
 
-/* Runs the operation with undefined bits set by `combination` and the defined bits of source
- * `flipped` inverted (-1: none). */
+/* Executes the operation and copies its result. Undefined bits of each piece are its bit of
+ * `combination`. The defined bits of source `flipped` are inverted (-1: of none). */
 static void run_with(const struct trial *t, unsigned combination, int flipped,
                      uint32_t result[2][WAVE_LANES])
 {
@@ -193,7 +196,7 @@ static void run_with(const struct trial *t, unsigned combination, int flipped,
     memcpy(result, t->dst, t->dwords * sizeof(result[0]));
 }
 
-/* Bits of the result that are defined, and bits that are data, by dword and lane. */
+/* Masks of the result's defined bits and of its data bits, by dword and lane. */
 struct outcome {
     uint32_t defined[2][WAVE_LANES], data[2][WAVE_LANES];
 };
@@ -234,7 +237,7 @@ static void try_all(const struct trial *t, uint8_t selectors, struct outcome *ou
 
 /* -- operations -------------------------------------------------------------------------------- */
 
-/* Returns the lanes in which all bits of an operand are defined. */
+/* Returns the mask of lanes in which all bits of an operand are defined. */
 static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
 {
     const uint64_t *valid = valid_rows(w, o), *part = part_rows(w, o);
@@ -246,8 +249,8 @@ static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
     return valid || src_scalar_valid(w, o) ? whole : 0;
 }
 
-/* True if all sources of a plain instruction are defined, in all lanes and bits. May be false for
- * such an instruction, too. Lanes are wholly defined or not at all while w->copies is false. */
+/* True if all sources of a plain instruction are defined, in all lanes and bits. May also be false
+ * then. While w->copies is false, each lane is defined as a whole or not at all. */
 static bool sources_whole(const struct wave *w, const struct inst *in)
 {
     uint64_t whole = UINT64_MAX;
@@ -268,7 +271,7 @@ static bool sources_whole(const struct wave *w, const struct inst *in)
     return whole == UINT64_MAX;
 }
 
-/* Returns the lanes in which an operand is defined or was copied from memory. */
+/* Returns the mask of lanes in which an operand is defined or was copied from memory. */
 static uint64_t whole_or_copied(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const uint64_t *copied = o->type == T_MASK ? NULL : copied_rows(w, o);
@@ -288,8 +291,8 @@ static uint64_t copied_lanes(struct wave *w, const struct inst *in)
     return all;
 }
 
-/* Traces the operation if an operand is not fully defined. True if it did; `traced` is then the
- * input of store_trace(). */
+/* Computes the result's masks if an operand is not fully defined, and returns true. *traced is then
+ * the input of store_trace(). */
 static bool trace_operation(struct wave *w, const struct inst *in, struct traced *traced)
 {
     const struct bit_op *op = &bit_ops[in->bit_op - 1];
@@ -300,7 +303,7 @@ static bool trace_operation(struct wave *w, const struct inst *in, struct traced
         return false;
     for (unsigned k = 0; k < in->nsrc; k++) {
         const uint64_t these = whole_lanes(w, &in->src[k]);
-        if (!these && in->src[k].kind == OPND_SPECIAL) /* no bits to vary */
+        if (!these && in->src[k].kind == OPND_SPECIAL) /* such sources have no bits to vary */
             return false;
         whole &= these;
         if (op->selectors >> k & 1)
@@ -350,7 +353,7 @@ static void store_trace(struct wave *w, const struct inst *in, const struct trac
     }
 }
 
-/* Tracks copies of undefined values through `in`, which was executed without store_trace(). */
+/* Records which results of `in` are copies of undefined values. Called if store_trace() is not. */
 static void track_copies(struct wave *w, const struct inst *in)
 {
     uint64_t *to = copied_rows(w, &in->dst);
@@ -382,7 +385,8 @@ void uninit_execute(struct wave *w, const struct inst *in)
     if (w->copies && in->row && in->row->flags & ROW_LOAD)
         bits_forget(w, &in->dst);
     in->exec(w, in);
-    if (w->copies && in->row && !in->pair[0]) { /* a pair was executed one by one */
+    if (w->copies && in->row && !in->pair[0]) { /* the instructions of a VOPD have been executed
+                                                   separately */
         track_copies(w, in);
         origins_follow(w, in);
     }
