@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported interface of hipsim_time.h: options and the last report, for the whole process. */
+/* Implements hipsim_time.h: options and the last report, for the whole process. */
 #include "time_api.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static struct {
     bool timed;
     struct hipsim_time_report last;
     struct hipsim_time_options options;
-    char *parameters, *trace_path, *annotate_path; /* copies that `options` points to */
+    char *parameters, *trace_path, *annotate_path; /* copies of the texts of `options` */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool refuse(char *why, size_t why_size, const char *text, const char *what)
@@ -30,7 +30,8 @@ static bool refuse(char *why, size_t why_size, const char *text, const char *wha
     return false;
 }
 
-/* True if the list sets the parameter at `text` (a position in the list) earlier as well. */
+/* True if the list `list` sets the parameter whose name begins at `text`, of `length` bytes, before
+ * that position too. */
 static bool is_set_before(const char *list, const char *text, size_t length)
 {
     for (; list < text; list += strcspn(list, ",") + 1)
@@ -39,7 +40,8 @@ static bool is_set_before(const char *list, const char *text, size_t length)
     return false;
 }
 
-/* Applies "name=value,name=value" to `params`. */
+/* Sets the parameters that `text` lists: "name=value,name=value". On failure false, with a sentence
+ * in `why`. */
 static bool set_parameters(struct time_params *params, const char *text, char *why, size_t why_size)
 {
     for (const char *list = text; text && *text;) {
@@ -122,8 +124,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
         pthread_mutex_unlock(&state.lock);
         return engine_run(launch);
     }
-    /* Times one launch at a time, since the output files belong to the process. Unset options are
-     * zero, which selects the defaults. */
+    /* Times one launch at a time, since the output files belong to the process. Options that are
+     * not set are zero, which selects the defaults. */
     struct time_config config = {
         .params = time_params_of_part(launch->part ? launch->part
                                                    : gfx_part_of(code_target(launch->code))),
@@ -144,8 +146,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
     return error;
 }
 
-/* Appends formatted text to text[0 .. size) at *used. Like the result of snprintf(), *used may
- * exceed size. */
+/* Appends formatted text to `text`, of `size` bytes, at position *used, and advances *used. Like
+ * snprintf()'s result, *used may exceed size. */
 static void add(char *text, size_t size, int *used, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void add(char *text, size_t size, int *used, const char *format, ...)

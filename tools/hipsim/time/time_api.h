@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing model's interface for the HIP side. */
+/* The timing model's interface for the implementation of HIP. */
 #ifndef HIPSIM_TIME_API_H
 #define HIPSIM_TIME_API_H
 
@@ -9,8 +9,9 @@
 bool time_enabled(void);
 
 /*
- * Runs the launch, timed if hipsim_time_enable() or `always` requests it. *microseconds is then the
- * modelled time at the power-limited clock, otherwise negative. Returns the value of engine_run().
+ * Runs the launch. It is timed if hipsim_time_enable() or `always` requests it; *microseconds is
+ * then the modelled time at the power-limited clock. Otherwise *microseconds is negative. Returns
+ * the value of engine_run().
  */
 int time_run(struct launch *launch, bool always, double *microseconds);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Doubles the length of the windows, and merges pairs of neighbours. */
+/* Doubles the length of the windows, adding each pair of neighbours. */
 static void widen(struct time_busy *b)
 {
     for (unsigned x = 0; x < HIPSIM_TIME_XCDS; x++) {
@@ -16,8 +16,7 @@ static void widen(struct time_busy *b)
     b->window *= 2;
 }
 
-/* Returns the clocks of [start, end) that lie in interval `i`, each interval being `length` clocks
- * long. */
+/* Returns the clocks of [start, end) in interval number `i`; intervals are `length` clocks long. */
 static double covered(unsigned i, double length, double start, double end)
 {
     return fmax(fmin(end, (i + 1) * length) - fmax(start, i * length), 0);

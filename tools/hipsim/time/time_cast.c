@@ -3,19 +3,19 @@
 
 #include <stdlib.h>
 
-#define CASTS 512  /* most loads that wait at a time; others complete as the wave's own load */
+#define CASTS 512  /* most loads that wait at once; further requests are loads of their own */
 #define MEMBERS 16 /* most workgroups of a cluster */
 
-/* A multicast load that some workgroups of its mask have requested. */
+/* A multicast load that workgroups of its mask have requested. */
 struct cast {
-    uint64_t cluster, line; /* number of the cluster; of the first line of 128 bytes */
+    uint64_t cluster, line; /* number of the cluster; number of the first line of 128 bytes */
     uint32_t n, mask;       /* number of lines; workgroups that share the load, a bit each */
     uint32_t requested; /* workgroups that have requested it, a bit each; 0: the entry is free */
     uint64_t data;      /* clock at which the lines have arrived for all these workgroups */
     uint64_t limit;     /* last clock at which other workgroups may join */
     struct time_cast_request by[MEMBERS];
-    uint64_t workgroup[MEMBERS]; /* numbers of the workgroups of by[] */
-    unsigned members;            /* entries of by[] */
+    uint64_t workgroup[MEMBERS]; /* indices in the grid of the workgroups of by[] */
+    unsigned members;            /* number of entries of by[] */
 };
 
 struct time_casts {
@@ -35,7 +35,7 @@ static uint32_t own_bit(const struct wave *w)
     return 1u << (at[0] + n[0] * (at[1] + n[1] * at[2]));
 }
 
-/* Returns the load that the request joins, NULL if there is none. */
+/* Returns the load that the request joins at clock `now`; NULL if there is none. */
 static struct cast *find(struct time_casts *casts, const struct time_cast_request *r, uint64_t now)
 {
     const struct tensor_lines *const t = r->lines;
@@ -49,7 +49,8 @@ static struct cast *find(struct time_casts *casts, const struct time_cast_reques
     return NULL;
 }
 
-/* Returns an entry that is free or whose load nobody can join, NULL if there is none. */
+/* Returns an entry that is free, or whose load nobody can join at clock `now`; NULL if there is
+ * none. */
 static struct cast *unused(struct time_casts *casts, uint64_t now)
 {
     for (unsigned i = 0; i < CASTS; i++)

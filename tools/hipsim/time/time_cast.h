@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Multicast loads of a cluster. Each workgroup of a mask makes the same request, and the first one
- * fetches the data. The requesters get them when all have made it, or after a timeout. A later
- * request is a load of its own (CDNA5 ISA, 10.7).
+ * loads the data. The requesters get them when all have made the request, or after a timeout. A
+ * later request is a load of its own (CDNA5 ISA, 10.7).
  */
 #ifndef HIPSIM_TIME_CAST_H
 #define HIPSIM_TIME_CAST_H
@@ -16,7 +16,7 @@ struct time_casts; /* loads that wait for requests of other workgroups */
 struct time_casts *time_casts_create(void);
 void time_casts_destroy(struct time_casts *casts);
 
-/* A request of a wave: operation `number`, from 0, of its counter. */
+/* A request of a wave. In its counter it is operation `number`, from 0. */
 struct time_cast_request {
     struct time_wave *wave;
     struct time_counter *counter;
@@ -27,7 +27,7 @@ struct time_cast_request {
 /*
  * Makes a request at clock `now`. Returns the clock at which its data have arrived, which later
  * requests may change. The last request of a load sets the completion times of the earlier ones,
- * and then `settled`.
+ * and sets *settled.
  */
 uint64_t time_cast(struct time_memory *m, uint64_t now, const struct time_cast_request *r,
                    bool *settled);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Per-code state of the timing model: the cost and the profile of each instruction, and the names
- * of stalls. The file also prepares a launch for compute units, and adds up their results. */
+/* The timing model's state of a code range: the cost and the profile of each instruction; and the
+ * names of stalls. This file also prepares a launch for compute units, and adds their results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result 
         sum->stall[i] += r->stall[i];
 }
 
-/* Empty callback: memory instructions report their accesses only while an observer is set. */
+/* Ignores the call. Memory instructions record their accesses only while an observer is set. */
 static void ignore(void *ctx, const struct wave *w, const struct inst *in,
                    const struct mem_access *access)
 {

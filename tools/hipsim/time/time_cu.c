@@ -23,8 +23,9 @@ struct simd {
 };
 
 struct lds_pair {
-    uint64_t bus_free[2];           /* buses from and to the LDS */
-    uint64_t started[LDS_FIFO_MAX]; /* start times of the latest requests in the FIFO; a ring */
+    uint64_t bus_free[2];           /* clocks at which the buses from and to the LDS are free */
+    uint64_t started[LDS_FIFO_MAX]; /* clocks at which the latest requests in the FIFO start; a
+                                       ring */
     uint64_t requests;
 };
 
@@ -36,25 +37,26 @@ struct time_cu {
     const struct isa *isa;
     struct engine_group **groups;
     unsigned ngroups;
-    unsigned *left;   /* waves that have not ended, by group */
-    uint64_t *opened; /* clock from which waves pass the group's barrier */
+    unsigned *left;   /* number of waves that have not ended, by group (slot of a workgroup) */
+    uint64_t *opened; /* clock from which waves pass the group's barrier, by group */
     unsigned waves_per_group;
-    struct time_wave *waves; /* group g has the entries from g * waves_per_group on */
+    struct time_wave *waves; /* waves; group g has those from g * waves_per_group on */
     unsigned nwaves;
-    struct time_wave *best; /* wave that issues next; NULL: unknown */
+    struct time_wave *best; /* wave that issues next; NULL: not computed */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
     uint64_t lds_free[LDS_SEGMENTS];
     struct time_memory memory;
     struct time_cache *icache;
-    uint64_t *line_ready; /* arrival in the instruction cache, by code line */
-    bool *fetched;        /* line was requested, by code line */
+    uint64_t *line_ready; /* clock at which a code line arrives in the instruction cache, by line */
+    bool *fetched;        /* true: the line was requested, by code line */
     size_t nfetched;
     bool warm_code;
     uint64_t end;
     const struct time_sink *sink;
-    struct tensor_lines lines; /* of the tensor copy that issues; n is 0 for other instructions */
-    bool settled;              /* the instruction has set completion times of other waves */
+    struct tensor_lines lines; /* cache lines of the tensor copy that issues; n is 0 for other
+                                  instructions */
+    bool settled;              /* true: the instruction has set completion times of other waves */
     struct time_cu_result result;
 };
 
@@ -112,7 +114,8 @@ static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t 
         raise_to(t, cause, time_counter_room(cu->isa, tw, WAIT_LGKM), HIPSIM_STALL_COUNTER);
         break;
     case UNIT_LDS:
-        if (op->wide_store) /* its data cannot leave during the wave's own matrix instruction */
+        if (op->wide_store) /* the data of a wide store cannot leave during the wave's own matrix
+                               instruction */
             raise_to(t, cause, tw->matrix_end, HIPSIM_STALL_MATRIX);
         if (tw->matrix_end && cu->p->matrix_lds_cycles > 0)
             raise_to(t, cause, tw->matrix_end + (uint64_t)cu->p->matrix_lds_cycles,
@@ -131,15 +134,15 @@ static void port_times(struct time_cu *cu, const struct time_wave *tw, uint64_t 
     }
 }
 
-/* Returns the cause of a stall in a wait for `counter`. */
+/* Returns the stall that a wait for `counter` (enum wait_counter) causes. */
 static enum hipsim_stall stall_of(unsigned counter)
 {
     return counter == WAIT_LGKM || counter == WAIT_KM ? HIPSIM_STALL_WAIT_LDS
                                                       : HIPSIM_STALL_WAIT_VMEM;
 }
 
-/* Returns the clock at which the wave's next instruction can issue, and what delays it in
- * `cause`. */
+/* Returns the clock at which the wave's next instruction can issue. Sets *cause to what delays
+ * it. */
 static uint64_t earliest(struct time_cu *cu, const struct time_wave *tw, enum hipsim_stall *cause)
 {
     const struct time_op *op = tw->op;
@@ -155,7 +158,8 @@ static uint64_t earliest(struct time_cu *cu, const struct time_wave *tw, enum hi
                 raise_to(&t, cause, time_counter_at(&tw->counters[c], op->wait[c]), stall_of(c));
         return t;
     }
-    if (op->kind == KIND_END) { /* stores drain before the workgroup's resources are free */
+    if (op->kind == KIND_END) { /* the workgroup's resources are free only when its stores are in
+                                   memory */
         raise_to(&t, cause, time_counter_at(&tw->counters[WAIT_VM], 0), HIPSIM_STALL_WAIT_VMEM);
         raise_to(&t, cause, time_counter_at(&tw->counters[WAIT_STORE], 0), HIPSIM_STALL_WAIT_VMEM);
     }
@@ -163,8 +167,8 @@ static uint64_t earliest(struct time_cu *cu, const struct time_wave *tw, enum hi
     return t;
 }
 
-/* True if the code line is in the instruction cache. With warm code, the first access to a line
- * also hits, as long as all accessed lines fit into the cache. */
+/* True if the code line is in the instruction cache. With warm code the first access also hits, as
+ * long as all accessed lines fit in the cache. */
 static bool has_code(struct time_cu *cu, uint64_t line)
 {
     if (time_cache_touch(cu->icache, line * FETCH_LINE))
@@ -175,7 +179,8 @@ static bool has_code(struct time_cu *cu, uint64_t line)
     return first && cu->warm_code && bytes <= cu->p->icache_bytes;
 }
 
-/* Fetches the code line of the next instruction; a miss also fetches the following line. */
+/* Loads the code line of the wave's next instruction at clock `now`; a miss also loads the next
+ * line. */
 static void fetch_line(struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     uint64_t line = tw->next->offset / FETCH_LINE;
@@ -189,8 +194,8 @@ static void fetch_line(struct time_cu *cu, struct time_wave *tw, uint64_t now)
     tw->fetched = cu->line_ready[line];
 }
 
-/* Fetches aligned windows into the wave's instruction buffer. An instruction that straddles two
- * windows waits for the second one. */
+/* Loads fetch windows into the wave's instruction buffer. An instruction in two windows waits for
+ * the second one. */
 static void fetch_window(struct time_cu *cu, struct time_wave *tw)
 {
     const uint64_t window = (uint64_t)cu->p->fetch_bytes;
@@ -217,7 +222,7 @@ static bool fetch_next(struct time_cu *cu, struct time_wave *tw, uint64_t now)
     return true;
 }
 
-/* Returns the LDS cost of the access; read2 and write2 count both addresses. */
+/* Returns the LDS cost of the access; for read2 and write2 of both addresses. */
 static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time_op *op,
                                      const struct mem_access *access, bool is_store)
 {
@@ -236,7 +241,7 @@ static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time
     return cost;
 }
 
-/* Returns the clock from which the LDS segment of an access is free. */
+/* Returns a pointer to the clock from which the LDS segment of an access is free. */
 static uint64_t *segment_of(struct time_cu *cu, const struct mem_access *access)
 {
     const bool known = access->space == ACCESS_LDS && access->lanes;
@@ -245,7 +250,8 @@ static uint64_t *segment_of(struct time_cu *cu, const struct mem_access *access)
     return &cu->lds_free[at / bytes % LDS_SEGMENTS];
 }
 
-/* Queues an LDS request in order of arrival, first on the banks, then on the SIMD pair's bus. */
+/* Queues an LDS request that arrives at clock `now`, on the banks and on the SIMD pair's bus.
+ * Returns the clock at which it completes. */
 static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint64_t now,
                             const struct mem_access *access)
 {
@@ -256,7 +262,7 @@ static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint
     if (access->space == ACCESS_LDS) {
         is_store = access->is_store && !access->is_load;
         cost = lds_cost(cu, tw->op, access, is_store);
-        if (access->is_store && access->is_load) { /* atomics read and write */
+        if (access->is_store && access->is_load) { /* an atomic reads and writes */
             cost.clocks *= 2;
             cost.floor *= 2;
         }
@@ -264,7 +270,7 @@ static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint
     double bus = cost.bus_bytes / cu->p->lds_pair_bytes;
     uint64_t *bus_free = &pair->bus_free[is_store];
     uint64_t start, done;
-    if (is_store) { /* store data cross the bus first */
+    if (is_store) { /* data of a store pass the bus before the banks */
         *bus_free = later(now, *bus_free) + (uint64_t)(bus + 0.5);
         start = later(*bus_free, *lds_free);
         done = start + cost.clocks;
@@ -282,8 +288,8 @@ static uint64_t lds_request(struct time_cu *cu, const struct time_wave *tw, uint
     return done + (uint64_t)cu->p->lds_latency;
 }
 
-/* Computes scratch addresses: interleaved by lane in dwords, in a separate region for every
- * wave. */
+/* Computes the addresses of private memory: interleaved by lane in dwords, in a region of its own
+ * for every wave. */
 static void scratch_addresses(const struct time_wave *tw, const struct mem_access *access,
                               unsigned lanes, uint64_t addr[WAVE_LANES])
 {
@@ -292,8 +298,8 @@ static void scratch_addresses(const struct time_wave *tw, const struct mem_acces
         addr[l] = base + access->addr[l] / 4 * 4 * lanes + l * (uint64_t)access->bytes;
 }
 
-/* Classifies a vector memory request. SC1 means device or system scope, which bypasses the L1
- * (LLVM, memory model gfx942). */
+/* Returns the kind of a vector memory request. SC1 means device or system scope, which bypasses the
+ * L1 (LLVM, memory model gfx942). */
 static enum time_request request_kind(const struct time_wave *tw, const struct mem_access *access)
 {
     if (access->is_store)
@@ -301,8 +307,8 @@ static enum time_request request_kind(const struct time_wave *tw, const struct m
     return tw->next->sc1 && access->space == ACCESS_GLOBAL ? REQUEST_COHERENT : REQUEST_LOAD;
 }
 
-/* Requests the lines of a tensor copy. A copy for several workgroups is a multicast load. Returns
- * the clock at which it completes. */
+/* Requests the lines of a tensor copy at clock `now`; a copy for several workgroups is a multicast
+ * load. Returns the clock at which it completes. */
 static uint64_t tensor_request(struct time_cu *cu, struct time_wave *tw, uint64_t now,
                                bool is_store)
 {
@@ -319,7 +325,7 @@ static uint64_t vmem_request(struct time_cu *cu, struct time_wave *tw, uint64_t 
 {
     uint64_t scratch[WAVE_LANES];
     const uint64_t *addr = access->addr;
-    if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
+    if (access->space == ACCESS_LDS) /* FLAT addresses in the aperture of LDS */
         return lds_request(cu, tw, now, access);
     if (tw->op->kind == KIND_TENSOR)
         return tensor_request(cu, tw, now, access->is_store);
@@ -367,7 +373,7 @@ static void valu_issued(struct time_cu *cu, struct time_wave *tw, uint64_t now)
         time_note_result(cu->p, tw, op->writes_too, now + op->result, TIME_NO_OWNER);
         return;
     }
-    /* Overwritten matrix results are plain registers again. */
+    /* Registers that are overwritten no longer have the result of a matrix instruction. */
     for (unsigned r = op->writes.first; r < (unsigned)op->writes.first + op->writes.count; r++)
         tw->owner[r % TIME_REGS] = TIME_NO_OWNER;
 }
@@ -385,8 +391,8 @@ static bool is_flat(const struct inst *in)
     return in->row && strncmp(in->row->name, "flat_", 5) == 0;
 }
 
-/* Occupies the units that an executed instruction uses. Returns the clock at which its result is
- * available. */
+/* Makes the units that an executed instruction uses busy, from clock `now` on. Returns the clock at
+ * which its result is available. */
 static uint64_t occupy(struct time_cu *cu, struct time_wave *tw, const struct inst *in,
                        uint64_t now)
 {
@@ -425,8 +431,8 @@ static uint64_t occupy(struct time_cu *cu, struct time_wave *tw, const struct in
     case UNIT_VMEM:
         s->memory_free = now + op->issue;
         done = vmem_request(cu, tw, now, access);
-        if (op->kind != KIND_INVALIDATE) /* counted by no counter: later requests follow it in
-                                          * order */
+        if (op->kind != KIND_INVALIDATE) /* an invalidation has no counter; later requests are after
+                                            it in any case */
             time_count(tw, WAIT_VM, done);
         if (is_flat(in))
             time_count(tw, WAIT_LGKM, done);
@@ -435,7 +441,7 @@ static uint64_t occupy(struct time_cu *cu, struct time_wave *tw, const struct in
     }
 }
 
-/* Returns the barrier of the wave's cluster, NULL if the launch has no clusters. */
+/* Returns the barrier of the wave's cluster; NULL if the launch has no clusters. */
 static const struct grid_barrier *cluster_of(const struct time_cu *cu, const struct time_wave *tw)
 {
     return cu->launch->cluster[0] ? &cu->launch->cluster_barrier[tw->w->wg->cluster] : NULL;
@@ -450,7 +456,7 @@ static uint64_t barrier_passed(const struct time_cu *cu, const struct time_wave 
     return b ? b->opened_tick + (uint64_t)cu->p->cluster_barrier_cycles : now;
 }
 
-/* Delays the wave after instructions that affect no other wave. */
+/* Delays the wave for an instruction that affects no other wave. */
 static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t now)
 {
     static const uint8_t causes[] = {
@@ -504,7 +510,7 @@ static void emit(struct time_cu *cu, const struct time_wave *tw, const struct in
     cu->sink->event(cu->sink->ctx, &event);
 }
 
-/* Resumes at clock `at` the waves of a group that a barrier has released. */
+/* Resumes the waves of a group that a barrier has released, at clock `at`. False after a fault. */
 static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
 {
     struct time_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
@@ -528,7 +534,7 @@ static bool barrier_opened(struct time_cu *cu, unsigned group, uint64_t now)
     return wake(cu, group, now, cu->opened[group]) && cu->launch->fault.kind == FAULT_NONE;
 }
 
-/* Opens the group's barrier if every wave has reached it or ended. */
+/* Opens the group's barrier if every wave has reached it or ended. False after a fault. */
 static bool release(struct time_cu *cu, unsigned group, uint64_t now)
 {
     if (!engine_group_release(cu->groups[group]))
@@ -570,9 +576,8 @@ static bool goes_first(const struct time_wave *a, const struct time_wave *b)
 }
 
 /*
- * Returns the wave that issues next, with `at` and `cause` up to date; NULL if all are blocked. A
- * wave's `at` is only a lower bound until it is recomputed, since ports are only ever occupied
- * further.
+ * Returns the wave that issues next, with `at` and `cause` updated; NULL if all are blocked. Until
+ * it is computed again, a wave's `at` is only a lower bound, since ports never become free earlier.
  */
 static struct time_wave *next_wave(struct time_cu *cu)
 {
@@ -624,7 +629,7 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     uint64_t done = occupy(cu, tw, in, now);
     if (cluster && cluster->opened != cluster_openings)
         step->resume = now + (uint64_t)cu->p->cluster_barrier_cycles;
-    /* A signal of gfx1250 has opened the barrier. */
+    /* A signal of a split barrier has opened the workgroup's barrier. */
     if (tw->w->wg->barriers != openings && !barrier_opened(cu, tw->group, now))
         return false;
     step->settled = cu->settled;
@@ -726,7 +731,8 @@ void time_cu_destroy(struct time_cu *cu)
 {
     if (!cu)
         return;
-    for (unsigned g = cu->ngroups; g-- > 0;) /* the first group owns what the others share */
+    for (unsigned g = cu->ngroups; g-- > 0;) /* the first group owns what the groups share, so it is
+                                                the last */
         engine_group_destroy(cu->groups[g]);
     free(cu->groups);
     free(cu->left);

@@ -8,29 +8,30 @@
 #include "decode.h"
 
 #define NEVER UINT64_MAX
-#define CLUSTER_MOST 16 /* workgroups of a cluster */
+#define CLUSTER_MOST 16 /* most workgroups of a cluster */
 
 struct unit {
     struct time_cu *cu;
-    uint64_t next; /* clock at which it issues next */
+    uint64_t next; /* clock at which the unit issues next */
     unsigned xcd;
-    uint64_t *started; /* start clocks, by slot */
-    uint64_t *free;    /* by slot, with clusters: clock from which it is free; NEVER: in use */
-    uint64_t *index;   /* workgroup numbers, by slot */
-    unsigned used;     /* clusters: number of slots in use */
+    uint64_t *started; /* clock at which the workgroup started, by slot */
+    uint64_t *free;    /* with clusters: clock from which the slot is free, by slot; NEVER: in
+                          use */
+    uint64_t *index;   /* index of the workgroup in the grid, by slot */
+    unsigned used;     /* with clusters: number of slots in use */
 };
 
 struct device {
     const struct time_device_setup *setup;
     const struct time_params *p;
-    struct time_shared common, *shared; /* `shared`: one per L2 */
+    struct time_shared common, *shared; /* memory levels of the device, and of each L2 */
     unsigned xcds;
-    unsigned gang; /* number of workgroups that start together: of a cluster; 1: no clusters */
+    unsigned gang; /* workgroups that start together: those in a cluster; 1: no clusters */
     struct unit *units;
     unsigned nunits;
-    unsigned *heap;           /* heap of compute units; the one that issues next is on top */
-    uint64_t *next_workgroup; /* by XCD: number of the next workgroup, or cluster, to start */
-    uint64_t *dispatched;     /* clock at which the XCD can start another workgroup */
+    unsigned *heap;           /* compute units as a heap; the one that issues next is on top */
+    uint64_t *next_workgroup; /* number of the next workgroup, or cluster, to start, by XCD */
+    uint64_t *dispatched;     /* clock at which the XCD can start another workgroup, by XCD */
     double busy, end, first;
     struct time_busy *over_time;
 };
@@ -67,7 +68,8 @@ static void order_all(struct device *d)
         sift(d, i);
 }
 
-/* Starts the next workgroup of the unit's XCD, if any, in the slot at clock `at` or later. */
+/* Starts the next workgroup of the unit's XCD in slot `slot`, at clock `at` or later. Does nothing
+ * if none is left. False after a fault. */
 static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t at)
 {
     const uint64_t index = d->next_workgroup[u->xcd];
@@ -84,7 +86,7 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
 
 /* -- clusters ---------------------------------------------------------------------------------- */
 
-/* Returns a free slot of the unit, which has one. */
+/* Returns a free slot of the unit; it must have one. */
 static unsigned free_slot_of(const struct unit *u)
 {
     unsigned s = 0;
@@ -93,9 +95,9 @@ static unsigned free_slot_of(const struct unit *u)
     return s;
 }
 
-/* Lists a unit of the XCD, and a free slot of it, for each workgroup of a cluster: those with the
- * fewest workgroups come first. Each workgroup has a work-group processor of its own (CDNA5
- * ISA, 2.3). False if too few have a free slot. */
+/* Lists a unit of the XCD, and a free slot of it, for each workgroup of a cluster. Units with the
+ * fewest workgroups are first. Each workgroup has a work-group processor of its own (CDNA5 ISA,
+ * 2.3). False if too few units have a free slot. */
 static bool find_gang(const struct device *d, unsigned xcd, struct unit **unit, unsigned *slot)
 {
     unsigned n = 0;
@@ -110,7 +112,7 @@ static bool find_gang(const struct device *d, unsigned xcd, struct unit **unit, 
     return n == d->gang;
 }
 
-/* Starts the XCD's next clusters as far as slots are free. False after a fault. */
+/* Starts the XCD's next clusters as long as enough slots are free. False after a fault. */
 static bool start_clusters(struct device *d, unsigned xcd)
 {
     struct unit *unit[CLUSTER_MOST];
@@ -135,7 +137,8 @@ static bool start_clusters(struct device *d, unsigned xcd)
     return true;
 }
 
-/* Marks a slot as free from clock `at` on, and starts clusters that fit. False after a fault. */
+/* Marks a slot as free from clock `at` on, and starts the clusters for which there is room. False
+ * after a fault. */
 static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t at)
 {
     u->free[slot] = at;
@@ -216,7 +219,8 @@ static bool add_unit(struct device *d, struct launch *launch, struct time_code *
     return u->cu != NULL;
 }
 
-/* Returns the number of compute units that have workgroups. A cluster's are on one XCD. */
+/* Returns the number of compute units that have workgroups. A cluster's workgroups are on one
+ * XCD. */
 static unsigned count_units(const struct device *d)
 {
     const uint64_t cus = (uint64_t)d->p->cus, groups = d->setup->workgroups;
@@ -227,7 +231,8 @@ static unsigned count_units(const struct device *d)
     return (unsigned)(each * d->xcds < cus ? each * d->xcds : cus);
 }
 
-/* Starts as many workgroups as fit. An XCD fills its compute units evenly. */
+/* Starts as many workgroups as there are slots, evenly over the compute units of each XCD. False
+ * after a fault. */
 static bool start_all(struct device *d)
 {
     for (unsigned x = 0; d->gang > 1 && x < d->xcds; x++)
@@ -299,7 +304,7 @@ bool time_device_run(struct launch *launch, struct time_code *code,
         struct time_cu_result one;
         ok = time_cu_finish(d.units[i].cu, ok, &one);
         time_cu_result_add(&result->sum, &one);
-        /* The start-up cost of a workgroup precedes its stores. */
+        /* The extra clocks of a workgroup are before its stores. */
         d.end = fmax(d.end, (double)one.clocks + (one.drain ? setup->extra : 0));
     }
     const double slots = d.p->cus * setup->resident;
@@ -313,8 +318,8 @@ bool time_device_run(struct launch *launch, struct time_code *code,
 
 /* -- whether workgroups communicate ------------------------------------------------------------ */
 
-/* True if the instruction may observe another workgroup: a load of device scope (for scalar loads,
- * glc) or an atomic that returns. */
+/* True if the instruction may observe another workgroup. It is a load of device scope (a scalar
+ * load with glc), or an atomic that returns the old value. */
 static bool is_communication(const struct inst *in)
 {
     if (in->row && in->row->flags & ROW_SMEM && in->row->flags & ROW_LOAD)
@@ -325,7 +330,8 @@ static bool is_communication(const struct inst *in)
     return returns && (in->sc1 || strstr(in->row->name, "atomic"));
 }
 
-/* Marks the code reachable from `entry`. False if code is entered through a register. */
+/* Marks the code that can be reached from offset `entry`. False if a branch through a register
+ * makes that unknown. */
 static bool reach(struct code *code, uint64_t entry, uint8_t *reached, uint64_t *stack)
 {
     uint64_t depth = 0;
@@ -349,7 +355,7 @@ static bool reach(struct code *code, uint64_t entry, uint8_t *reached, uint64_t 
     return true;
 }
 
-/* Marks all instructions of the range, since calls through registers may reach any. */
+/* Marks all instructions of the range, since branches through registers may reach any. */
 static void reach_all(struct code *code, uint8_t *reached)
 {
     const uint64_t n = code_size(code) / 4;
@@ -369,7 +375,8 @@ bool time_code_communicates(struct code *code, uint64_t entry)
     if (reached && stack && before) {
         if (!reach(code, entry, reached, stack))
             reach_all(code, reached);
-        for (uint64_t i = 0; i < n; i++) /* prefix sums of the communicating instructions */
+        for (uint64_t i = 0; i < n; i++) /* number of communicating instructions before each
+                                            offset */
             before[i + 1] = before[i] + (reached[i] && is_communication(code_inst(code, i * 4)));
         for (uint64_t i = 0; i < n && !found; i++) {
             const struct inst *in = reached[i] ? code_inst(code, i * 4) : NULL;

@@ -37,7 +37,7 @@ struct time_occupancy time_occupancy(const struct time_params *p, const struct i
     };
 }
 
-/* Restores the order of a heap of n times, the earliest at heap[0], after heap[0] has changed. */
+/* Restores the order of a heap of n times after heap[0] has grown; the earliest is then heap[0]. */
 static void sift(double *heap, size_t n)
 {
     for (size_t i = 0;;) {

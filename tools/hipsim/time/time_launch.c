@@ -2,13 +2,13 @@
 /*
  * The steps of a timed launch:
  * 1. Neighbours on an XCD run untimed, to measure which lines they share.
- * 2. The first workgroup runs timed on a compute unit that is as full as in the launch.
+ * 2. The first workgroup runs timed, on a compute unit that is as full as in the launch.
  * 3. All workgroups but a few candidates run untimed.
  * 4. Candidates whose instruction counts are least like any sample run timed.
  * 5. The dispatch model combines the durations.
  *
  * The duration of a workgroup is interpolated linearly between samples by its instruction count. If
- * only samples run, it is interpolated by position between the first, last and middle workgroup of
+ * only samples run, it is interpolated by position between the first, middle and last workgroup of
  * every dimension of the grid.
  *
  * If workgroups depend on each other, or the grid is small, all of them run timed.
@@ -29,16 +29,18 @@
 #include "time_work.h"
 
 #define DIMENSIONS TIME_DIMENSIONS
-#define MAX_RUN 1024 /* maximum number of workgroups in samples and probes */
+#define MAX_RUN 1024 /* most workgroups in samples and probes */
 #define SAMPLES_DEFAULT 8
 #define PROBES 8
 #define MAX_RESIDENT 64
 #define MAX_CANDIDATES 24
-#define ALIKE 1.02 /* factor of work below which a workgroup needs no sample of its own */
-#define BOUND 0.5  /* bandwidth part of a workgroup's time from which the launch is memory bound */
+/* Factor between amounts of work up to which a workgroup needs no sample of its own. */
+#define ALIKE 1.02
+/* Bandwidth part of a workgroup's time from which the launch counts as memory bound. */
+#define BOUND 0.5
 #define MORE 2 /* factor on a sample's share of bandwidth, to find the bandwidth part of its time */
 
-/* Workgroups that are held back until the others have run, to be timed together if needed. */
+/* Workgroups that run after the others, so that they can be timed together if needed. */
 struct candidate {
     uint64_t index[MAX_RESIDENT];
     unsigned n;
@@ -53,19 +55,22 @@ struct timed {
     struct time_share share;
     struct hipsim_time_report *report;
     uint64_t groups[DIMENSIONS], total;
-    uint32_t resident;     /* workgroups on a full compute unit */
-    bool warm;             /* the code is in the instruction cache */
-    uint64_t run[MAX_RUN]; /* workgroups that have executed, ascending */
+    uint32_t resident;     /* workgroups that a compute unit holds at once */
+    bool warm;             /* true: the code is in the instruction cache */
+    uint64_t run[MAX_RUN]; /* indices of the workgroups that have run, ascending */
     unsigned nrun;
-    struct time_figures latest; /* per workgroup, of the latest sample */
-    struct time_whole whole;    /* samples by position */
-    double bandwidth;           /* fraction of a workgroup's time that scales with 1 / bandwidth */
+    struct time_figures latest; /* figures of a workgroup of the latest sample */
+    struct time_whole whole;    /* samples by position in the grid */
+    double bandwidth;           /* part of a workgroup's time that is proportional to 1 / bandwidth,
+                                   0 to 1 */
     unsigned samples;
     struct time_cu_result sum;
-    double groups_timed, work_timed, moved_timed; /* moved: bytes loaded and stored */
-    struct time_work *work;                       /* NULL: durations are interpolated by position */
+    double groups_timed, work_timed, moved_timed; /* workgroups, instructions and bytes (loaded and
+                                                     stored) of the samples */
+    struct time_work *work;                       /* instruction counts; NULL: durations are
+                                                     interpolated by position */
     struct time_busy busy;
-    struct time_trace *trace; /* NULL: not requested, or not open yet */
+    struct time_trace *trace; /* trace file; NULL: not requested, or not open yet */
     struct counters counters;
 };
 
@@ -85,7 +90,7 @@ static void note_run(struct timed *t, uint64_t index)
     t->run[at] = index;
 }
 
-/* Runs workgroups untimed. */
+/* Runs the `count` workgroups from number `first` on untimed. False after a fault. */
 static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
                         const struct observer *observer)
 {
@@ -106,13 +111,14 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     return ok;
 }
 
-/* Lines that neighbouring workgroups load, one set for each. */
+/* Sets of the lines that neighbouring workgroups load, one for each. */
 struct probes {
     struct time_lines *lines[PROBES + 1];
     unsigned n;
 };
 
-/* Runs workgroup `index` untimed and appends the lines it loads to `p`. */
+/* Runs workgroup `index` untimed and appends the set of lines that it loads to *p. False after a
+ * fault. */
 static bool probe(struct timed *t, uint64_t index, struct probes *p)
 {
     struct time_lines *const lines = time_lines_create();
@@ -133,8 +139,8 @@ static void free_probes(struct probes *p)
         time_lines_destroy(p->lines[i]);
 }
 
-/* Computes how the loaded lines grow with the number of workgroups, and the average per
- * workgroup. */
+/* Computes the exponent with which the loaded lines grow with the number of workgroups, and the
+ * average bytes per workgroup. False without memory. */
 static bool measure_growth(const struct probes *p, double *growth, double *average)
 {
     struct time_lines *const all = time_lines_create();
@@ -152,10 +158,12 @@ static bool measure_growth(const struct probes *p, double *growth, double *avera
 }
 
 /*
- * Finds the number of workgroups on an XCD that share lines. Workgroups i, i + xcds, i + 2 xcds ...
- * run on the same XCD at the same time. If n workgroups load n^b times the lines of one, n^(1 - b)
- * of them share a line. Exception: the device holds the whole grid and workgroups share in groups.
- * No other workgroup then loads a group's lines, and one more probe gives the size of the groups.
+ * Sets t->share.sharers to the number of workgroups on an XCD that share lines, measured from
+ * workgroup `one` on. Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time.
+ * If n workgroups load n^b times the lines of one, n^(1 - b) of them share a line.
+ *
+ * An exception: the device holds the whole grid, and workgroups share in groups. No other workgroup
+ * then loads a group's lines, and one more probe gives the size of the groups.
  */
 static bool probe_xcd(struct timed *t, uint64_t one, double *average)
 {
@@ -181,8 +189,9 @@ static bool probe_xcd(struct timed *t, uint64_t one, double *average)
     return ok;
 }
 
-/* Finds the part of the lines that other L2s do not load, from neighbours of workgroup `one`, which
- * are on other XCDs. XCDs of one L2 add to its sharers. */
+/* Sets t->share.first to the part of the lines that other L2s do not load. It is measured on
+ * neighbours of workgroup `one`, which are on other XCDs. XCDs that have one L2 add to its
+ * sharers. */
 static bool probe_device(struct timed *t, uint64_t one)
 {
     const struct time_params *const p = &t->config->params;
@@ -212,12 +221,12 @@ static bool probe_at(struct timed *t, uint64_t one)
     return true;
 }
 
-/* Probes several positions of the grid until one loads something. */
+/* Probes several positions of the grid until one loads something. False after a fault. */
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
-    /* Memory bandwidth is divided among workgroups, not compute units: a full compute unit gets
-     * more if others are not full. */
+    /* Workgroups, not compute units, divide the memory bandwidth: a full compute unit gets more if
+     * others are not full. */
     const double active = fmin((double)t->total / t->resident, p->cus);
     t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
     const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
@@ -229,7 +238,8 @@ static bool probe_sharing(struct timed *t)
     return true;
 }
 
-/* Lists the workgroups that share a compute unit with `index` and have not run. */
+/* Lists workgroups that have not run and would share a compute unit with workgroup `index`, and
+ * records them as run. Returns their number. */
 static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
 {
     uint64_t step =
@@ -247,8 +257,8 @@ static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
     return n;
 }
 
-/* Returns the largest instruction count of the candidate's workgroups, estimated from neighbours if
- * they have not run. */
+/* Returns the largest instruction count of the candidate's workgroups. The counts of those that
+ * have not run are estimated from neighbours. */
 static double candidate_work(const struct timed *t, const struct candidate *c)
 {
     double most = 0;
@@ -257,7 +267,8 @@ static double candidate_work(const struct timed *t, const struct candidate *c)
     return most;
 }
 
-/* Opens the trace file if one is configured. False if it cannot be created. */
+/* Creates the trace file if one is requested, and sets *sink to it. False if it cannot be
+ * created. */
 static bool open_trace(struct timed *t, struct time_sink *sink)
 {
     if (!t->config->trace_path)
@@ -270,7 +281,8 @@ static bool open_trace(struct timed *t, struct time_sink *sink)
 
 static double moved(const struct counters *c) { return (double)(c->load_bytes + c->store_bytes); }
 
-/* Times the candidate's workgroups together on a compute unit with this share of memory. */
+/* Times the candidate's workgroups together on a compute unit with the share `share` of memory.
+ * False after a fault. */
 static bool run_candidate(struct timed *t, struct candidate *c, const struct time_share *share,
                           const struct time_sink *sink, struct time_cu_result *result)
 {
@@ -291,7 +303,8 @@ static bool run_candidate(struct timed *t, struct candidate *c, const struct tim
     return ok;
 }
 
-/* Times the candidate's workgroups together and records them as a sample. */
+/* Times the candidate's workgroups together, records them as a sample, and sets *clocks to its
+ * duration. False after a fault. */
 static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
 {
     struct time_sink sink;
@@ -326,7 +339,8 @@ static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
     return at * stride;
 }
 
-/* Times the workgroup at `index`, or one near it that has not run, together with its companions. */
+/* Times workgroup `index`, or one near it that has not run, together with its companions. Sets
+ * *figures to a workgroup's. False after a fault. */
 static bool sample(struct timed *t, uint64_t index, struct time_figures *figures)
 {
     struct candidate c = {0};
@@ -334,11 +348,12 @@ static bool sample(struct timed *t, uint64_t index, struct time_figures *figures
     c.n = companions(t, index, c.index);
     if (c.n && !sample_candidate(t, &c, &clocks))
         return false;
-    *figures = c.n ? t->latest : t->whole.first; /* all have run: the grid is small */
+    *figures = c.n ? t->latest : t->whole.first; /* all have run, since the grid is small */
     return true;
 }
 
-/* Times the workgroup at position `at` of dimension `d` and stores its figures in `positions`. */
+/* Times the workgroup at position `at` of dimension `d`, and stores its figures in positions[d].
+ * False after a fault. */
 static bool sample_at(struct timed *t, unsigned d, uint64_t at, struct time_position *positions)
 {
     positions[d].sampled = true;
@@ -350,7 +365,8 @@ static unsigned most_samples(const struct timed *t)
     return t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
 }
 
-/* Times the ends and middles of the grid's dimensions. Used if only samples run. */
+/* Times the workgroups at the ends and middles of the grid's dimensions. Used if only samples run.
+ * False after a fault. */
 static bool sample_positions(struct timed *t)
 {
     const unsigned most = most_samples(t);
@@ -369,7 +385,8 @@ static bool sample_positions(struct timed *t)
     return true;
 }
 
-/* Selects candidates: ends and middles of the dimensions, and others spread over the grid. */
+/* Selects candidates: the ends and middles of the dimensions, and others at even distances. Returns
+ * their number. */
 static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDIDATES])
 {
     const unsigned most =
@@ -414,8 +431,9 @@ static uint64_t slots(const struct timed *t)
     return (uint64_t)t->config->params.cus * t->resident;
 }
 
-/* Finds the fraction of a workgroup's time that depends on memory bandwidth: times similar
- * workgroups with MORE times the share. Only later rounds of a grid need it. */
+/* Sets t->bandwidth to the part of a workgroup's time that depends on memory bandwidth. It times
+ * similar workgroups with MORE times the share of bandwidth. Only later rounds of a grid need it.
+ * False after a fault. */
 static bool sample_bandwidth(struct timed *t, struct candidate *c)
 {
     struct time_share more = t->share;
@@ -446,7 +464,8 @@ static struct candidate *spare_candidate(struct timed *t, struct candidate *kept
     return best;
 }
 
-/* Runs all workgroups. Candidates are timed according to the instruction counts of the others. */
+/* Runs all workgroups, first the ones that are no candidates. Their instruction counts decide which
+ * candidates are timed. False after a fault. */
 static bool sample_by_work(struct timed *t)
 {
     struct candidate kept[MAX_CANDIDATES], *c;
@@ -468,8 +487,8 @@ static bool sample_by_work(struct timed *t)
     return true;
 }
 
-/* Finds the bandwidth fraction from neighbours of workgroup 0, for launches that run only
- * samples. */
+/* Sets t->bandwidth from neighbours of workgroup 0, for launches that run only samples. False after
+ * a fault. */
 static bool sample_bandwidth_near(struct timed *t)
 {
     struct candidate c = {0};
@@ -490,7 +509,8 @@ static bool take_samples(struct timed *t)
            (t->config->samples_only || run_rest(t));
 }
 
-/* Returns the clocks of a workgroup beyond its instructions, a fitted cost. */
+/* Returns the clocks of a workgroup beyond its instructions, a fitted cost. `idle`: it stores
+ * nothing. */
 static double start_cost(const struct timed *t, bool idle)
 {
     const struct time_params *p = &t->config->params;
@@ -498,8 +518,8 @@ static double start_cost(const struct timed *t, bool idle)
     return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
 }
 
-/* Estimates the clocks of workgroup `index` as if it ran in the first round, from samples: by its
- * instruction count if the launch has such, else by its position in the grid. */
+/* Returns the clocks of workgroup `index` as if it ran in the first round. Interpolates samples by
+ * its instruction count if the launch has counts, otherwise by its position in the grid. */
 static double sampled_clocks(const struct timed *t, uint64_t index)
 {
     double clocks = t->whole.first.clocks;
@@ -513,12 +533,14 @@ static double sampled_clocks(const struct timed *t, uint64_t index)
 }
 
 /*
- * Returns the time of a workgroup relative to the same workgroup in the first round. In that round,
- * workgroups start together and wait for the same units at the same time, so memory is idle
- * meanwhile. Later workgroups start one by one. Memory is then idle only if no workgroup waits for
- * bandwidth. A compute unit gets the bandwidth that others leave, up to the rate of its L1. A
- * partial last round divides bandwidth among fewer. Workgroups that are not memory bound keep their
- * time: the fit of workgroup_cycles already contains their waits at the end.
+ * Returns the time of a workgroup divided by the time that it would have in the first round. In
+ * that round, workgroups start together and wait for the same units at the same time, so memory is
+ * idle meanwhile. Later workgroups start one by one. Memory is then idle only if no workgroup waits
+ * for bandwidth.
+ *
+ * A compute unit gets the bandwidth that others leave, up to the rate of its L1. In a partial last
+ * round fewer workgroups divide the bandwidth. Workgroups that are not memory bound have the same
+ * time in all rounds: the fit of workgroup_cycles already includes their waits at the end.
  */
 static double round_part(const struct timed *t, uint64_t index)
 {
@@ -539,7 +561,8 @@ static double duration(const void *ctx, uint64_t index)
     return sampled_clocks(t, index) * round_part(t, index) + start_cost(t, idle);
 }
 
-/* Runs, in order, the workgroups that are in no sample. An observer counts their bytes. */
+/* Runs the workgroups that are in no sample, in order. An observer counts their bytes. False after
+ * a fault. */
 static bool run_rest(struct timed *t)
 {
     static const struct observer nothing = {0};
@@ -553,15 +576,15 @@ static bool run_rest(struct timed *t)
     return next >= t->total || run_untimed(t, next, t->total - next, &see);
 }
 
-/* Returns the clock in MHz that the power law gives for an activity of the device in percent. 100
- * is bf16 matrix instructions all the time. */
+/* Returns the clock in MHz that the power law has for an activity of the device, in percent. 100 is
+ * bf16 matrix instructions all the time. */
 static double power_clock(const struct time_params *p, double percent)
 {
     return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
 }
 
-/* Returns the activity: matrix duty weighted by the power of each operand class, plus vector units
- * and memory. */
+/* Returns the activity of the device, 0 to about 1: `duty`, the matrix units' busy part, weighted
+ * by the power of each operand class, plus the vector units' and the memory's. */
 static double activity(const struct timed *t, double duty)
 {
     const struct time_params *p = &t->config->params;
@@ -584,7 +607,7 @@ static double activity(const struct timed *t, double duty)
            p->power_memory * memory;
 }
 
-/* Returns the fraction of the hottest loop's time in which the matrix units are busy; without a
+/* Returns the part of the hottest loop's time in which the matrix units are busy, 0 to 1; without a
  * loop, of the whole time. */
 static double matrix_duty(struct timed *t)
 {
@@ -598,18 +621,18 @@ static double matrix_duty(struct timed *t)
     return fmax(all, fmin(duty, 1));
 }
 
-/* True if only samples run, so the grid's figures are interpolated by position. */
+/* True if only samples run, so that the grid's figures are interpolated by position. */
 static bool is_by_position(const struct timed *t) { return !t->work && !t->report->together; }
 
-/* Computes the figures of the whole grid. Needs the byte counts of count_bytes(). */
+/* Returns the figures of the whole grid. count_bytes() must have set the byte counts. */
 static struct time_figures grid_figures(const struct timed *t)
 {
     if (is_by_position(t))
         return time_whole_sum(&t->whole, t->groups);
-    /* Ratio of the work of all workgroups to the work of the timed ones. */
+    /* Work of all workgroups divided by the work of the timed ones. */
     const double per_group =
         t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
-    /* Scales by bytes, not by instructions: a workgroup with many instructions need not load
+    /* Scales with bytes, not instructions: a workgroup with many instructions need not load
      * much. */
     const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
     const double all = t->report->load_bytes + t->report->store_bytes;
@@ -621,7 +644,7 @@ static struct time_figures grid_figures(const struct timed *t)
 
 static double part_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/* Computes what rocprof's derived counters have, from the timed workgroups. */
+/* Sets the figures that rocprof's derived counters have too, from the timed workgroups. */
 static void fill_counters(struct timed *t)
 {
     const struct time_cu_result *sum = &t->sum;
@@ -695,7 +718,7 @@ static bool prepare(struct timed *t)
     return true;
 }
 
-/* Counts the bytes of the launch: exact if every workgroup ran, otherwise extrapolated. */
+/* Sets the bytes of the launch: exact if every workgroup ran, otherwise extrapolated. */
 static void count_bytes(struct timed *t)
 {
     if (is_by_position(t)) {
@@ -710,7 +733,7 @@ static void count_bytes(struct timed *t)
     t->report->store_bytes = scale * (double)t->counters.store_bytes;
 }
 
-/* Times all workgroups at once on all compute units. */
+/* Times all workgroups at once on all compute units. False after a fault. */
 static bool run_together(struct timed *t, struct time_dispatch *d)
 {
     struct time_sink sink;
@@ -757,7 +780,7 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 {
     struct timed t = {.launch = launch, .config = config, .report = report};
     struct time_dispatch dispatch;
-    /* The engine reports invalid launches; a part of a grid is not timed. */
+    /* the engine reports invalid launches; a part of a grid is not timed */
     if (!prepare(&t) || launch->count_workgroup)
         return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times a launch: sampled workgroups run on a modelled compute unit, the dispatch model
- * extrapolates. */
+/* Times a launch: sampled workgroups run on a modelled compute unit, and the dispatch model
+ * extrapolates from them. */
 #ifndef HIPSIM_TIME_LAUNCH_H
 #define HIPSIM_TIME_LAUNCH_H
 
@@ -16,8 +16,8 @@ struct time_config {
 };
 
 /*
- * Runs the launch in place of engine_run(). Every workgroup executes once, or only the samples if
- * the configuration says so. Returns 0, or -1 with launch->fault filled in.
+ * Runs the launch in place of engine_run(), and sets *report. Every workgroup executes once, or
+ * only the samples if the configuration says so. Returns 0, or -1 with launch->fault set.
  */
 int time_launch_run(struct launch *launch, const struct time_config *config,
                     struct hipsim_time_report *report);
@@ -25,16 +25,18 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 /* The hottest loop of a profile. */
 struct time_loop {
     uint64_t first, last; /* code offsets of its first instruction and of the backward branch */
-    double iterations;    /* per wave */
-    double clocks, bound; /* of one wave per iteration: modelled, and lower bound */
-    struct time_mix mix;  /* of one wave per iteration */
+    double iterations;    /* iterations of a wave */
+    double clocks, bound; /* clocks of one wave per iteration: modelled, and the least that are
+                             possible */
+    struct time_mix mix;  /* instructions of one wave per iteration */
 };
-/* Finds the loop of a profile of `waves` waves in which most clocks are spent. False: the profile
- * has no loop. */
+/* Sets *loop to the loop of a profile of `waves` waves that has the most clocks. False if the
+ * profile has no loop. */
 bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned waves_per_simd,
                        struct time_loop *loop);
 
-/* Writes the disassembly with the profile to `path`. False on a write error. See trace.c. */
+/* Writes the disassembly with the profile to the file `path`. False on a write error. See
+ * trace.c. */
 bool time_annotate(const struct time_code *code, const char *kernel, const char *path);
 
 /* A trace in the JSON format of Chrome and Perfetto, see trace.c. time_trace_open() returns NULL if

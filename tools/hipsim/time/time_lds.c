@@ -30,7 +30,7 @@ static const uint64_t b96_gfx950[MAX_PHASES] = {
     LANES(40, 43) | LANES(60, 63), LANES(44, 47) | LANES(56, 59),
 };
 
-/* Divides `lanes` lanes into `count` phases of neighbours. */
+/* Divides the first `lanes` lanes into `count` phases of neighbours. Returns `count`. */
 static unsigned sequential(unsigned lanes, unsigned count, uint64_t phases[MAX_PHASES])
 {
     unsigned width = lanes / count;
@@ -67,7 +67,8 @@ unsigned time_lds_phases(enum gfx_target target, bool is_store, unsigned bytes,
     return bytes <= 12 ? table(b96_gfx950, MAX_PHASES, phases) : table(b128_gfx950, 4, phases);
 }
 
-/* Returns the number of rounds a phase needs: the maximum number of different dwords in a bank. */
+/* Returns the rounds that a phase needs: the most different dwords in a bank, of `banks` banks.
+ * Each of `lanes` has `dwords` dwords. */
 static unsigned rounds(uint64_t lanes, const uint64_t addr[WAVE_LANES], unsigned dwords,
                        unsigned banks)
 {
@@ -97,7 +98,7 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
 {
     uint64_t phases[MAX_PHASES];
     unsigned n = time_lds_phases(target, is_store, bytes, phases);
-    /* Writes, and b96 reads of gfx950, use 32 banks (HipKittens phase solver). */
+    /* Writes, and reads of 96 bits on gfx950, use 32 banks (HipKittens phase solver). */
     const bool half = !isa_of(target)->gfx12 && (is_store || (bytes > 8 && bytes <= 12));
     unsigned banks = half ? 32 : (unsigned)p->lds_banks;
     unsigned dwords = bytes < 4 ? 1 : bytes / 4;

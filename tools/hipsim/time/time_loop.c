@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the hottest loop of a profile and its lower bound. */
+/* Finds the hottest loop of a profile and computes its lower bound. */
 #include "time_launch.h"
 
 #include "decode.h"
 #include "row.h"
 
-/* Returns the wave clocks of the instructions [first, last]. */
+/* Returns the clocks of waves in the instructions with indices first to last. */
 static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint64_t last)
 {
     uint64_t sum = 0;
@@ -14,8 +14,8 @@ static uint64_t range_clocks(const struct time_code *code, uint64_t first, uint6
     return sum;
 }
 
-/* Returns the instruction if it is a backward branch of a loop. A branch taken in few iterations
- * returns from out-of-line code and closes no loop. */
+/* Returns instruction `i` if it is the backward branch of a loop; otherwise NULL. A branch that is
+ * taken in few iterations returns from out-of-line code and closes no loop. */
 static const struct inst *back_branch(const struct time_code *code, uint64_t i)
 {
     const uint64_t count = code->lines[i].count;
@@ -26,7 +26,7 @@ static const struct inst *back_branch(const struct time_code *code, uint64_t i)
     return rounds < 2 || count < rounds / 2 ? NULL : in;
 }
 
-/* True if no loop inside this one iterates more often. */
+/* True if no loop inside this one has more iterations. */
 static bool is_innermost(const struct time_code *code, const struct inst *loop)
 {
     for (uint64_t i = loop->target / 4; i < loop->offset / 4; i++) {
@@ -38,7 +38,7 @@ static bool is_innermost(const struct time_code *code, const struct inst *loop)
     return true;
 }
 
-/* Finds the innermost loop with the most wave clocks. */
+/* Sets *first and *last to the innermost loop with the most clocks. False if there is no loop. */
 static bool find_loop(const struct time_code *code, uint64_t *first, uint64_t *last)
 {
     uint64_t best = 0, n = code_size(code->code) / 4;
@@ -62,7 +62,7 @@ bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned wa
     *loop = (struct time_loop){0};
     if (!waves || !find_loop(code, &loop->first, &loop->last))
         return false;
-    /* Counts entries at the loop's top; some waves may not run the loop. */
+    /* Counts the executions of the loop's first instruction; some waves may not enter the loop. */
     double iterations = (double)code->lines[loop->first / 4].count;
     double matrix = 0, closed = 0, valu = 0, packed = 0;
     for (uint64_t i = loop->first / 4; i <= loop->last / 4; i++) {

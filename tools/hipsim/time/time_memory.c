@@ -12,8 +12,8 @@
 #define MALL_WAYS 16 /* SHARK */
 
 struct time_cache {
-    uint64_t *tags;   /* line number + 1, 0: empty */
-    uint64_t *stamps; /* last use */
+    uint64_t *tags;   /* line number + 1 of each entry; 0: empty */
+    uint64_t *stamps; /* time of the last use of each entry */
     uint64_t now;
     unsigned sets, ways, line_bytes;
 };
@@ -77,7 +77,7 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
         uint64_t at = addr[__builtin_ctzll(lanes)];
         uint64_t last = (at + (bytes ? bytes - 1 : 0)) / LINE;
         for (uint64_t line = at / LINE; line <= last && n < 2 * WAVE_LANES; line++) {
-            unsigned i = n; /* newest first: most hits are there */
+            unsigned i = n; /* the newest first, since most hits are there */
             while (i > 0 && lines[i - 1] != line)
                 i--;
             if (i == 0)
@@ -87,7 +87,8 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
     return n;
 }
 
-/* Creates a pipe that several compute units share; NULL without memory. */
+/* Creates a pipe that several compute units share, of `bytes_per_clk` bytes per clock. NULL without
+ * memory. */
 static struct time_pipe *create_pipe(double bytes_per_clk)
 {
     struct time_pipe *pipe = calloc(1, sizeof(*pipe));
@@ -157,8 +158,8 @@ static void take_share(struct time_memory *m)
     m->atomic_pipe = &m->own_atomic_pipe;
     m->atomics = m->own_atomics;
     m->walk = &m->own_walk;
-    /* Each group of sharers has its own set of lines in the L2, so it holds per_l2 / sharers
-     * sets. */
+    /* Each group of sharers has its own set of lines in the L2, which therefore holds per_l2 /
+     * sharers sets. */
     m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_l2 / m->share.sharers), p->l2_ways, LINE);
 }
 
@@ -213,7 +214,7 @@ static double hash(uint64_t line, unsigned salt)
 
 /* Returns the level that serves a line. Without shared caches this is statistical: one of the
  * workgroups that share a line loads it into the L2. One of the XCDs that share it loads it from
- * HBM, the others hit the MALL. */
+ * HBM; the others hit the MALL. */
 static enum time_level serving_level(struct time_memory *m, uint64_t line)
 {
     if (m->shares)
@@ -232,7 +233,8 @@ uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
     return last > (double)now ? (uint64_t)last : now;
 }
 
-/* Returns the span `number`, or NULL if its ring entry has been reused; it then counts as full. */
+/* Returns span `number` of the pipe. NULL if a later span has its ring entry; it then counts as
+ * full. */
 static struct time_span *find_span(struct time_pipe *pipe, uint64_t number)
 {
     struct time_span *span = &pipe->spans[number % PIPE_SPANS];
@@ -241,8 +243,8 @@ static struct time_span *find_span(struct time_pipe *pipe, uint64_t number)
     return span->number == number ? span : NULL;
 }
 
-/* Reserves `bytes` in the first spans with room from `now` on. Returns the clock at which the last
- * byte is sent. */
+/* Reserves `bytes` in the first spans with room from clock `now` on. Returns the clock at which the
+ * last byte is sent. */
 static double take_spans(struct time_pipe *pipe, double now, double bytes)
 {
     const double room = pipe->bytes_per_clk * PIPE_CLOCKS;
@@ -264,7 +266,8 @@ static double take_spans(struct time_pipe *pipe, double now, double bytes)
     return sent;
 }
 
-/* Reserves a pipe's bandwidth for `bytes`. Returns the clock at which the last byte is sent. */
+/* Reserves a pipe's bandwidth for `bytes` from clock `now` on. Returns the clock at which the last
+ * byte is sent. */
 static double reserve(struct time_pipe *pipe, double now, unsigned bytes)
 {
     const double sent = pipe->spans ? take_spans(pipe, now, bytes)
@@ -286,8 +289,8 @@ uint64_t time_memory_accepts(const struct time_memory *m)
     return m->requests < size ? 0 : m->started[(m->requests - size) % L1_FIFO_MAX];
 }
 
-/* Waits until `bytes` more fit into the requests in flight and retires the finished ones. Returns
- * the clock from `now` on at which they fit. */
+/* Removes finished requests, and returns the first clock from `now` on at which `bytes` more bytes
+ * may be in flight. */
 static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
 {
     while (m->flight_first < m->flight_end) {
@@ -302,8 +305,8 @@ static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
     return now;
 }
 
-/* Returns the clocks for which a request occupies the L1. dwordx2 is as slow as dwordx4 (GLUON
- * memory_bandwidth_model). */
+/* Returns the clocks for which a request occupies the L1: `bytes` per lane, `lanes` lanes, `nlines`
+ * lines. dwordx2 is as slow as dwordx4 (GLUON memory_bandwidth_model). */
 static double request_clocks(const struct time_memory *m, unsigned bytes, unsigned lanes,
                              unsigned nlines)
 {
@@ -314,8 +317,9 @@ static double request_clocks(const struct time_memory *m, unsigned bytes, unsign
     return clocks < 1 ? 1 : clocks;
 }
 
-/* Returns the clock at which the store of a line is acknowledged. The L2 writes a missed line to
- * HBM at the end of the kernel at the latest, and no wave waits for that. */
+/* Returns the clock at which the store of a line, at clock `start` in the L1, is acknowledged. The
+ * L2 writes a missed line to HBM at the end of the kernel at the latest, and no wave waits for
+ * that. */
 static double store_line(struct time_memory *m, double start, uint64_t line)
 {
     const double sent = transfer(m, LEVEL_L2, start, LINE) + m->latency[LEVEL_L2];
@@ -336,9 +340,9 @@ static double load_line(struct time_memory *m, double start, uint64_t line)
     return sent + m->latency[level];
 }
 
-/* Returns the clock at which an atomic on a line completes. Lanes at the same address are
- * serialised, and so are all requests for the line. The L2's channels take the operands of all
- * lines at the rate of l2_atomic_bytes_per_clk. */
+/* Returns the clock at which an atomic on a line completes. Lanes at the same address are served
+ * one after the other, and so are all requests for the line. The L2's channels transfer the
+ * operands of all lines at the rate of l2_atomic_bytes_per_clk. */
 static double atomic_line(struct time_memory *m, double start, uint64_t line, unsigned bytes,
                           uint64_t lanes, const uint64_t addr[WAVE_LANES])
 {
@@ -353,14 +357,14 @@ static double atomic_line(struct time_memory *m, double start, uint64_t line, un
     }
     const double there = load_line(m, start, line);
     double *busy = &m->atomics[line * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-    /* The operation executes half way between request and answer. */
+    /* The atomic executes half way between request and answer. */
     const double arrives = (start + there) / 2;
     *busy = fmax(*busy, arrives) + turns * m->p->atomic_cycles;
     const double taken = reserve(m->atomic_pipe, arrives, operands * bytes);
     return fmax(*busy, taken) + (there - start) / 2;
 }
 
-/* Records `bytes` bytes of the L1 as in flight until clock `done`. */
+/* Records that `bytes` bytes of the L1 are in flight until clock `done`. */
 static void note_flight(struct time_memory *m, uint64_t done, unsigned bytes)
 {
     m->flight[m->flight_end % L1_FLIGHT_MAX].done = done;
@@ -398,7 +402,7 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
     return at;
 }
 
-/* Requests a line of a copy at clock `free`, or later when the L1 has room in flight. Sets `begun`
+/* Requests a line of a copy at clock `free`, or later when the L1 has room in flight. Sets *begun
  * to the clock of the request. Returns the clock at which the line arrives, or its store is
  * acknowledged. */
 static double copy_line(struct time_memory *m, double free, enum time_copy kind, uint64_t line,
@@ -441,7 +445,7 @@ uint64_t time_memory_write_back(struct time_memory *m, uint64_t now)
 {
     const double there = (double)now + m->latency[LEVEL_L2] / 2;
     const double walk = m->p->l2_writeback_cycles;
-    /* A walk that has not begun yet covers this request too. */
+    /* a walk that has not begun yet also serves this request */
     if (*m->walk - walk < there)
         *m->walk = fmax(*m->walk, there) + walk;
     return (uint64_t)(*m->walk + m->latency[LEVEL_L2] / 2 + 0.5);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Computes the cost of an instruction: its port, for how long, and when its result can be read. */
+/* Computes the cost of an instruction: its port, the clocks for which the port is busy, and when
+ * its result can be read. */
 #include "time_op.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ bool time_is_jump(const struct inst *in)
            (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
 }
 
-/* Returns the shape and the operand types of a WMMA, SWMMAC, MFMA or SMFMAC; NULL: it is none. */
+/* Returns the part of a mnemonic with shape and operand types, for WMMA, SWMMAC, MFMA and SMFMAC.
+ * NULL for other instructions. */
 static const char *matrix_shape(const char *mnemonic)
 {
     static const char *const families[] = {"v_mfma_", "v_smfmac_", "v_wmma_", "v_swmmac_"};
@@ -45,7 +47,7 @@ static const char *matrix_shape(const char *mnemonic)
     for (unsigned i = 0; type && i < 2; i++)
         if (starts(type, scales[i]))
             type += strlen(scales[i]);
-    /* Mnemonics have the result type, then the shape, then the operand types. */
+    /* Mnemonics have the result type, the shape, and the operand types, in this order. */
     const char *shape = type ? strchr(type, '_') : NULL;
     return shape ? shape + 1 : NULL;
 }
@@ -61,13 +63,13 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
     const size_t family = gfx12 ? strlen("wmma_") : 0;
     while (row->shape && !starts(shape, row->shape + family))
         row++;
-    /* gfx1250 has fp6 at the rate of fp8. */
+    /* gfx1250 has fp6 at the rate of fp8 */
     const unsigned narrow = gfx12 ? 4 : 2;
     const bool twice = contains(shape, "f8f6f4") && cbsz >= narrow && blgp >= narrow;
     return twice ? row->clocks / 2 : row->clocks;
 }
 
-/* Returns an operand's registers as a range of struct time_regs; count 0 for a constant. */
+/* Returns an operand's registers as a struct time_regs; count 0 for a constant. */
 static struct time_regs regs_of(const struct opnd *o)
 {
     const unsigned base = o->kind == OPND_AGPR ? TIME_AGPR : o->kind == OPND_SGPR ? TIME_SGPR : 0;
@@ -76,7 +78,8 @@ static struct time_regs regs_of(const struct opnd *o)
     return (struct time_regs){.first = (uint16_t)(base + o->reg), .count = o->dwords};
 }
 
-/* Adds what the instruction reads. Scalar registers count where their results are late. */
+/* Adds the registers that the instruction reads through `o`. Scalar registers are added if their
+ * results have a latency (p->salu_latency). */
 static void add_read(const struct time_params *p, struct time_op *op, const struct opnd *o)
 {
     const struct time_regs regs = regs_of(o);
@@ -91,7 +94,7 @@ static struct time_regs written(const struct time_params *p, const struct opnd *
     return o->kind == OPND_SGPR && p->salu_latency <= 0 ? (struct time_regs){0} : regs_of(o);
 }
 
-/* Returns the operand class of a matrix instruction. f8f6f4 forms run at the rate of the wider
+/* Returns the operand class of a matrix instruction. f8f6f4 forms have the rate of the wider
  * operand; cbsz and blgp 0 and 1 are 8-bit formats. */
 static enum time_matrix matrix_class(const struct inst *in)
 {
@@ -115,7 +118,7 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     if (!op->matrix)
         op->matrix = (uint16_t)(8 * p->issue_period);
     op->matrix_class = (uint8_t)matrix_class(in);
-    /* f32 and f64 matrix instructions admit no VALU instruction (AMD matrix instruction
+    /* VALU instructions cannot issue during f32 and f64 matrix instructions (AMD matrix instruction
      * calculator). */
     const char *name = in->row->name;
     size_t length = strlen(name);
@@ -129,7 +132,7 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     op->nreads = 0;
     add_read(p, op, &in->src[0]);
     add_read(p, op, &in->src[1]);
-    /* Sparse ones accumulate into the destination; src[2] is the index. */
+    /* sparse ones accumulate into the destination, and src[2] is the index */
     if (starts(name, "v_smfmac_") || starts(name, "v_swmmac_")) {
         add_read(p, op, &in->src[2]);
         op->acc = op->writes;
@@ -167,8 +170,8 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
     }
 }
 
-/* Fills in the cost of an LDS instruction. ds_read2, ds_write2 and similar ones access two
- * locations. */
+/* Sets the cost of an LDS instruction. ds_read2, ds_write2 and similar ones access two
+ * addresses. */
 static void make_lds(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     const char *name = in->row->name;
@@ -184,7 +187,8 @@ static void make_lds(const struct time_params *p, const struct inst *in, struct 
     op->second = (in->offset1 - in->offset0) * unit;
 }
 
-/* Decodes SIMM16 of s_waitcnt: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8. All ones: no wait. */
+/* Decodes SIMM16 of s_waitcnt: vmcnt in bits 15:14 and 3:0, expcnt in 6:4, lgkmcnt in 11:8. All
+ * ones means no wait. */
 static void make_waitcnt(const struct inst *in, struct time_op *op)
 {
     unsigned s = in->simm16;
@@ -194,12 +198,13 @@ static void make_waitcnt(const struct inst *in, struct time_op *op)
     op->wait[WAIT_EXP] = exp == 7 ? UINT16_MAX : (uint16_t)exp;
 }
 
-/* Decodes GFX12's waits for one or two counters: SIMM16 has the counts at 5:0 and 13:8. */
+/* Decodes GFX12's waits for one or two counters: SIMM16 has the counts in bits 5:0 and 13:8. */
 static void make_wait(const struct inst *in, struct time_op *op)
 {
     static const struct {
         const char *name;
-        enum wait_counter low, high; /* WAIT_COUNTERS: none */
+        enum wait_counter low, high; /* counters of the low and the high count; WAIT_COUNTERS:
+                                        none */
     } waits[] = {
         {"s_wait_loadcnt", WAIT_VM, WAIT_COUNTERS},
         {"s_wait_storecnt", WAIT_STORE, WAIT_COUNTERS},
@@ -221,7 +226,7 @@ static void make_wait(const struct inst *in, struct time_op *op)
         op->wait[c] = 0;
 }
 
-/* Fills in the cost of a scalar instruction. Comparisons write SCC, whose reader is a branch. */
+/* Sets the cost of a scalar instruction. Comparisons write SCC, which branches read. */
 static void make_scalar(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_SCALAR;
@@ -231,7 +236,7 @@ static void make_scalar(const struct time_params *p, const struct inst *in, stru
         op->writes = (struct time_regs){TIME_SCC, 1};
 }
 
-/* Fills in the cost of a branch, which reads SCC or VCC. */
+/* Sets the cost of a branch, which reads SCC or VCC. */
 static void make_branch(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_BRANCH;
@@ -277,8 +282,8 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     }
 }
 
-/* Fills in the cost of a vector memory instruction. buffer_wbl2 without SC1 has workgroup scope, so
- * the shared L2 makes it free (LLVM, memory model gfx942). */
+/* Sets the cost of a vector memory instruction. buffer_wbl2 without SC1 has workgroup scope, so it
+ * costs nothing with an L2 that all its waves use (LLVM, memory model gfx942). */
 static void make_vmem(const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_VMEM;

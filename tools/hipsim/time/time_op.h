@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timing properties of an instruction that are known before it executes. */
+/* Properties of an instruction for the timing model that are known before it executes. */
 #ifndef HIPSIM_TIME_OP_H
 #define HIPSIM_TIME_OP_H
 
@@ -7,13 +7,13 @@
 
 /* Issue ports. A SIMD issues at most one instruction per port in each slot of 4 clocks. */
 enum time_unit {
-    UNIT_NONE, /* handled by the wave itself: s_nop, s_waitcnt, s_barrier, s_sleep, s_endpgm */
+    UNIT_NONE, /* no port: s_nop, s_waitcnt, s_barrier, s_sleep, s_endpgm */
     UNIT_VALU,
     UNIT_MATRIX, /* issues through the VALU port */
     UNIT_SCALAR,
     UNIT_BRANCH,
     UNIT_SMEM, /* issues through the scalar port */
-    UNIT_LDS,  /* LDS and VMEM share the memory port */
+    UNIT_LDS,  /* LDS and VMEM instructions share the memory port */
     UNIT_VMEM,
     UNIT_COUNT,
 };
@@ -21,19 +21,19 @@ enum time_unit {
 enum time_kind {
     KIND_PLAIN,
     KIND_TRANS,
-    KIND_PACKED_F32, /* cannot overlap a matrix instruction */
+    KIND_PACKED_F32, /* packed f32, which cannot overlap a matrix instruction */
     KIND_NOP,
     KIND_WAITCNT,
-    KIND_MSB,     /* s_set_vgpr_msb */
-    KIND_BARRIER, /* gfx1250: s_barrier_wait */
+    KIND_MSB,     /* an s_set_vgpr_msb */
+    KIND_BARRIER, /* GFX12: an s_barrier_wait */
     KIND_SLEEP,
     KIND_END,
-    KIND_WRITE_BACK, /* buffer_wbl2 of device or system scope */
-    KIND_INVALIDATE, /* buffer_inv */
+    KIND_WRITE_BACK, /* a buffer_wbl2 of device or system scope */
+    KIND_INVALIDATE, /* a buffer_inv */
     KIND_TENSOR,     /* a copy of the tensor data mover */
 };
 
-/* First numbers of the register files in struct time_regs. gfx9 has AGPRs from 256 on, gfx1250 more
+/* First numbers of the register files in struct time_regs. From 256 on GFX9 has AGPRs, gfx1250 more
  * VGPRs. */
 enum {
     TIME_AGPR = 256,
@@ -43,11 +43,11 @@ enum {
 };
 
 struct time_regs {
-    uint16_t first; /* 0 .. TIME_REGS - 1 */
+    uint16_t first; /* number of the first register, 0 to TIME_REGS - 1 */
     uint16_t count;
 };
 
-/* Operand bits of a matrix instruction; its power depends on them. */
+/* Bits of a matrix instruction's operands, on which its power depends. */
 enum time_matrix { MATRIX_16, MATRIX_8, MATRIX_4, MATRIX_32, MATRIX_CLASSES };
 
 struct time_op {
@@ -57,58 +57,61 @@ struct time_op {
     uint16_t issue;       /* clocks for which the port is busy */
     uint16_t matrix;      /* clocks for which the matrix unit is busy */
     uint8_t matrix_class; /* enum time_matrix */
-    uint16_t closed;      /* part of `matrix` in which no VALU instruction can issue */
+    uint16_t closed;      /* part of `matrix` in which VALU instructions cannot issue */
     uint16_t result;      /* clocks from issue until an instruction of the same unit may read the
                            * result; 0: at the wave's next issue */
-    uint16_t late_scalar; /* extra clocks before this instruction may read a scalar result */
-    uint16_t late_vector; /* extra clocks before it may read a vector result */
-    bool wide_store;      /* LDS: the wave waits until its data have left */
-    bool cluster;         /* KIND_BARRIER: a wait at the cluster's barrier */
-    bool two;             /* LDS: two accesses */
-    int32_t second;       /* LDS: offset of the second access in bytes */
-    uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: counts to wait for, UINT16_MAX: none */
-    struct time_regs reads[INST_MAX_SRC + 1]; /* registers; A and B of a matrix instruction */
-    struct time_regs acc;                     /* SrcC of a matrix instruction */
-    struct time_regs writes, writes_too;      /* the latter: of a pair's second instruction */
+    uint16_t late_scalar; /* extra clocks before this instruction can read a scalar result */
+    uint16_t late_vector; /* extra clocks before this instruction can read a vector result */
+    bool wide_store;      /* LDS: true: the wave waits until the store's data have left its
+                             registers */
+    bool cluster;         /* KIND_BARRIER: true: it waits at the cluster's barrier */
+    bool two;             /* LDS: true: it has two accesses */
+    int32_t second;       /* LDS: byte offset of the second access */
+    uint16_t wait[WAIT_COUNTERS]; /* KIND_WAITCNT: count to wait for, by counter; UINT16_MAX:
+                                     none */
+    struct time_regs reads[INST_MAX_SRC + 1]; /* registers that it reads; A and B of a matrix
+                                                 instruction */
+    struct time_regs acc;                     /* registers of SrcC of a matrix instruction */
+    struct time_regs writes, writes_too;      /* registers that it writes; writes_too: of a VOPD's
+                                                 second instruction */
 };
 
 /*
  * Returns the clocks for which a matrix instruction occupies its SIMD's matrix unit: 4 * passes.
- * `mnemonic` is the row's name; cbsz and blgp are the operand formats of the f8f6f4 forms. 0 if it
- * is no matrix instruction. The values come from the rows M of targets/facts/, which name their
+ * `mnemonic` is the op row's name; cbsz and blgp are the operand formats of the f8f6f4 forms. 0 if
+ * it is no matrix instruction. The values come from the rows M of targets/facts/, which name their
  * sources.
  */
 unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsigned cbsz,
                             unsigned blgp);
 
-/** Sets in->matrix_passes and in->clocks, the clocks by which `in` advances its wave. */
+/** Sets in->matrix_passes, and in->clocks to the clocks by which `in` advances its wave. */
 void time_classify(enum gfx_target target, struct inst *in);
 
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in);
 
-/* True if the instruction is a branch with an encoded target: no call, no branch through a
- * register. */
+/* True if the instruction is a branch to an encoded target, and not a call. */
 bool time_is_jump(const struct inst *in);
 
 const char *time_unit_name(enum time_unit unit);
 
 /*
- * The instruction mix of one wave's loop iteration, and the loop's lower bound in clocks for
- * `waves` waves on a SIMD. The bound is the matrix time, plus vector slots that do not fit into its
- * open clocks, plus packed instructions: all of them where they stall, else those that do not fit
- * either. Good kernels of gfx9 reach 93 to 96 % of it.
+ * The instructions of one wave in an iteration of a loop. time_loop_bound() returns the least
+ * clocks of an iteration with `waves` waves on a SIMD. This is the matrix time, plus vector slots
+ * that do not fit into its open clocks, plus packed instructions: all of them on targets where they
+ * stall, otherwise those that do not fit. Good kernels of GFX9 reach 93 to 96 % of it.
  */
 struct time_mix {
-    unsigned matrix;     /* matrix unit clocks */
-    unsigned closed;     /* part of `matrix` that is closed to VALU */
-    unsigned valu;       /* clocks of the vector instructions that overlap; trans at their own
-                          * rate */
-    unsigned packed_f32; /* number of instructions */
+    unsigned matrix;     /* clocks of the matrix unit */
+    unsigned closed;     /* part of `matrix` in which VALU instructions cannot issue */
+    unsigned valu;       /* clocks of vector instructions that can overlap; transcendentals at their
+                            own rate */
+    unsigned packed_f32; /* number of packed f32 instructions */
 };
 double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves);
 
-/* Adds the clocks of one instruction to a mix. */
+/* Adds the clocks of one instruction to *mix. */
 void time_mix_add(struct time_mix *mix, const struct time_op *op);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the parameter tables into C arrays. */
+/* Makes C arrays of the parameter tables. */
 #include "time_params.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parameters of the timing model: one table per target, in targets/facts/. Rows have a value, a
+ * The parameters of the timing model: one table per target, in targets/facts/. A row has a value, a
  * unit, a source and, if sources leave it open, a range. tools/hipsim/docs/timing.md explains the
  * model.
  */
@@ -17,14 +17,14 @@ struct time_params {
 #include "gfx942.def"
 };
 
-/* SIMDs of a CU, on every target. */
+/* Number of SIMDs of a compute unit, on every target. */
 enum { SIMDS = 4 };
 
 enum time_tag {
-    TIME_D, /* documented */
-    TIME_M, /* measured on hardware by the source */
-    TIME_F, /* fitted by this project to published results */
-    TIME_U, /* unresolved: any value in the range */
+    TIME_D, /* a documented value */
+    TIME_M, /* a value that its source has measured on hardware */
+    TIME_F, /* a value that this project has fitted to published results */
+    TIME_U, /* an unresolved value: it may be any in the range */
 };
 
 struct time_param_row {
@@ -33,14 +33,14 @@ struct time_param_row {
     const char *source;
     double value, low, high;
     enum time_tag tag;
-    size_t offset; /* in struct time_params */
+    size_t offset; /* byte offset of the value in struct time_params */
 };
 
-/* Returns the rows of a target's table, in table order. */
+/* Returns the rows of a target's table, in its order, and sets *count to their number. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
 
-/* Clocks of a matrix instruction whose shape and operand types begin with `shape`. The first
- * matching row applies. f8f6f4 takes half the clocks if both operands are narrower than fp8. */
+/* Clocks of the matrix instructions whose shape and operand types begin with `shape`. The first
+ * such row is the right one. f8f6f4 has half the clocks if both operands are narrower than fp8. */
 struct matrix_clocks {
     const char *shape;
     unsigned clocks;
@@ -64,7 +64,7 @@ struct gfx_part;
 /* Returns the values of a part: its target's table with the part's differences applied. */
 struct time_params time_params_of_part(const struct gfx_part *part);
 
-/* Sets a parameter by name. Returns false if the name is unknown or `value` is not a number >= 0.
+/* Sets the parameter with this name. False if there is none, or `value` is not a number >= 0.
  * Values outside the row's range are allowed, for studies. */
 bool time_params_set(struct time_params *params, const char *name, double value);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line sets by sampling: a set keeps the 128-byte lines with a hash that ends in two zero bits. All
- * sets keep the same ones.
+ * Sets of lines by sampling: a set contains only the 128-byte lines whose hash ends in two zero
+ * bits. These are the same lines for all sets.
  */
 #include "time_sharing.h"
 
@@ -10,12 +10,12 @@
 
 #include "time_memory.h"
 
-#define SAMPLED 4 /* one line in SAMPLED is kept */
+#define SAMPLED 4 /* one line in SAMPLED is in the set */
 #define LINE 128
 #define MAX_SLOTS (UINT64_C(1) << 22)
 
 struct time_lines {
-    uint64_t *slots; /* line + 1; 0: empty; open addressing */
+    uint64_t *slots; /* line number + 1, with open addressing; 0: empty */
     uint64_t size, used;
     struct tensor_lines tensor;
 };
@@ -58,7 +58,7 @@ static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
     return false;
 }
 
-/* Doubles the set's capacity. False if that fails: above 2 GB of lines, further lines are assumed
+/* Doubles the set's capacity. False if that fails. Above 2 GB of lines, further lines are assumed
  * to be similar and dropped. */
 static bool grow(struct time_lines *set)
 {
@@ -142,7 +142,7 @@ static double common_bytes(const struct time_lines *a, const struct time_lines *
     return (double)n * SAMPLED * LINE;
 }
 
-/* Returns the largest fraction, 0 to 1, of lines that any two workgroups `distance` apart have in
+/* Returns the largest fraction of lines, 0 to 1, that two workgroups `distance` apart have in
  * common. */
 static double overlap(struct time_lines *const *lines, unsigned n, unsigned distance)
 {
@@ -156,7 +156,8 @@ static double overlap(struct time_lines *const *lines, unsigned n, unsigned dist
 
 bool time_lines_in_groups(struct time_lines *const *lines, unsigned n)
 {
-    const double shared = 1.0 / 8, few = 1.0 / 32; /* tolerance for common tables */
+    const double shared = 1.0 / 8, few = 1.0 / 32; /* fractions of lines; `few` allows for tables
+                                                      that all workgroups read */
     double near = 0, far = 0;
     for (unsigned d = 1; d < n; d++)
         if (2 * d < n)

@@ -30,8 +30,8 @@ void time_counter_set(struct time_counter *c, uint64_t number, uint64_t done)
         before = c->done[i % COUNTER_RING] = later(c->own[i % COUNTER_RING], before);
 }
 
-/* Returns the clocks by which register `i` is later for the instruction than for its writer's
- * unit. */
+/* Returns the clocks by which the result in register `i` is later for instruction `op` than for the
+ * unit that wrote it. */
 static uint64_t lateness(const struct time_wave *tw, const struct time_op *op, unsigned i)
 {
     if (i < TIME_SGPR)
@@ -48,7 +48,7 @@ static uint64_t regs_ready(const struct time_wave *tw, const struct time_op *op,
     return t;
 }
 
-/* Returns the clock at which the registers hold no pending result of a matrix instruction. */
+/* Returns the clock at which the registers `r` have no pending result of a matrix instruction. */
 static uint64_t products_ready(const struct time_wave *tw, struct time_regs r)
 {
     uint64_t t = 0;
@@ -58,8 +58,8 @@ static uint64_t products_ready(const struct time_wave *tw, struct time_regs r)
     return t;
 }
 
-/* True if the matrix instruction accumulates into the previous one's registers, so it only waits
- * for the matrix unit. */
+/* True if the matrix instruction accumulates into the registers of the one before it, so that it
+ * waits only for the matrix unit. */
 static bool accumulates(const struct time_params *p, const struct time_wave *tw,
                         const struct time_op *op)
 {
@@ -75,12 +75,12 @@ uint64_t time_operands_ready(const struct time_params *p, const struct time_wave
         t = later(t, regs_ready(tw, op, op->reads[i]));
     if (!accumulates(p, tw, op))
         t = later(t, regs_ready(tw, op, op->acc));
-    if (op->unit != UNIT_MATRIX) /* the matrix unit itself writes in order */
+    if (op->unit != UNIT_MATRIX) /* the matrix unit writes its results in order */
         t = later(t, later(products_ready(tw, op->writes), products_ready(tw, op->writes_too)));
     return t;
 }
 
-/* Returns the counter of an instruction that gfx9 would count in `counter`. */
+/* Returns the target's counter for an instruction that GFX9 counts in `counter`. */
 static unsigned counter_of(const struct inst *in, enum wait_counter counter)
 {
     return in->row->wait > 1 + WAIT_EXP ? in->row->wait - 1u : in->counter[counter];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "time_whole.h"
 
-/* Weights with which the figures of the middle and the last position are interpolated. */
+/* Weights of the middle's and the last position's figures in an interpolation. */
 struct parts {
     double middle, last;
 };
 
-/* Returns the weights at position `at`. Without a sampled middle, interpolation between the ends is
- * linear. */
+/* Returns the weights at position `at` of `groups` in dimension `d`. Without a sampled middle, the
+ * interpolation between the ends is linear. */
 static struct parts parts_of(const struct time_whole *w, unsigned d, uint64_t at, uint64_t groups)
 {
     struct parts p = {0};

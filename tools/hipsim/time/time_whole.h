@@ -13,25 +13,25 @@ enum { TIME_DIMENSIONS = 3 };
 
 /* Figures that are summed over a grid. */
 struct time_figures {
-    double clocks;                  /* duration of a workgroup */
-    double matrix_clocks;           /* matrix units busy */
-    double far_bytes;               /* transferred from and to MALL and HBM */
-    double load_bytes, store_bytes; /* accessed by instructions */
+    double clocks;                  /* clocks of the workgroup */
+    double matrix_clocks;           /* clocks in which matrix units are busy */
+    double far_bytes;               /* bytes transferred from and to MALL and HBM */
+    double load_bytes, store_bytes; /* bytes that instructions access */
 };
 
-/* A sampled position in one dimension; the other coordinates are 0. */
+/* A sampled position in one dimension; its other coordinates are 0. */
 struct time_position {
     bool sampled;
-    struct time_figures figures; /* of one workgroup */
+    struct time_figures figures; /* figures of one workgroup */
 };
 
 struct time_whole {
-    struct time_figures first; /* workgroup 0 */
+    struct time_figures first; /* figures of workgroup 0 */
     struct time_position middle[TIME_DIMENSIONS], last[TIME_DIMENSIONS];
 };
 
-/* Returns the clocks that position `at` of `groups` in a dimension adds to the duration of
- * workgroup 0. 0 if the dimension has no samples. */
+/* Returns the clocks by which a workgroup's duration differs from workgroup 0's, for its position
+ * `at` of `groups` in a dimension. 0 if the dimension has no samples. */
 double time_whole_added(const struct time_whole *w, unsigned dimension, uint64_t at,
                         uint64_t groups);
 

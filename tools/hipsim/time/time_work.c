@@ -9,13 +9,13 @@
 
 struct time_work {
     uint64_t workgroups;
-    uint32_t *executed; /* instruction counts by workgroup; 0: has not run */
-    uint8_t *idle;      /* by workgroup: has stored nothing */
+    uint32_t *executed; /* number of instructions by workgroup; 0: it has not run */
+    uint8_t *idle;      /* true: it has stored nothing, by workgroup */
     unsigned nsamples;
     struct {
         double instructions, clocks;
         unsigned count;
-    } samples[SAMPLES_MAX]; /* ascending */
+    } samples[SAMPLES_MAX]; /* samples in ascending order of instructions */
 };
 
 struct time_work *time_work_create(uint64_t workgroups)
@@ -68,7 +68,7 @@ struct observer time_work_observer(struct time_work *w)
     return (struct observer){.ctx = w, .workgroup_end = ended};
 }
 
-/* Returns `index` if that workgroup has run, otherwise its nearest neighbour that has;
+/* Returns `index` if that workgroup has run, otherwise its nearest neighbour that has.
  * w->workgroups if none has. */
 static uint64_t nearest_run(const struct time_work *w, uint64_t index)
 {

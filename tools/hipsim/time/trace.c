@@ -2,8 +2,8 @@
 /*
  * Writes the trace of a modelled compute unit for Perfetto and Chrome's about:tracing, and the
  * disassembly with cycles per line. A microsecond of the trace is one modelled clock. Each wave has
- * a track; counters give the load of the units in percent per window of 64 clocks. Counters of the
- * whole device give the occupancy of each XCD.
+ * a track. Counters show the load of the units in percent, in windows of 64 clocks. Counters of the
+ * whole device show the occupancy of each XCD.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 enum track_counter { BUSY_MATRIX, BUSY_VALU, BUSY_LDS, BUSY_VMEM, BUSY_COUNT };
 
-/* Busy clocks or bytes of a window that are 100 %. */
+/* Busy clocks, or bytes, that are 100 % of a window. */
 static const double capacity[BUSY_COUNT] = {
     [BUSY_MATRIX] = 4 * WINDOW,
     [BUSY_VALU] = 4 * WINDOW,
@@ -34,8 +34,8 @@ struct time_trace {
     bool failed;
     bool any;
     uint64_t windows;
-    double (*busy)[BUSY_COUNT]; /* by window */
-    uint64_t named[16];         /* bit per track: its name was written */
+    double (*busy)[BUSY_COUNT]; /* busy clocks or bytes, by window */
+    uint64_t named[16];         /* a bit per track whose name was written */
 };
 
 static void put(struct time_trace *t, const char *format, ...)
@@ -49,8 +49,8 @@ static void put(struct time_trace *t, const char *format, ...)
     va_end(args);
 }
 
-/* Writes a JSON string. Only quotes, backslashes and control characters need care, since all text
- * is ASCII. */
+/* Writes a JSON string. Escapes only quotes, backslashes and control characters, since all text is
+ * ASCII. */
 static void put_string(struct time_trace *t, const char *text)
 {
     fputc('"', t->file);
@@ -93,7 +93,7 @@ static void name_track(struct time_trace *t, const struct time_event *e)
         e->slot, e->slot % 4, e->wg->index, e->wave->id);
 }
 
-/* Adds `amount` to the windows of [from, to), in proportion to their overlap. */
+/* Adds `amount` to the windows of the clocks [from, to), in proportion to their overlap. */
 static void add_busy(struct time_trace *t, enum track_counter counter, uint64_t from, uint64_t to,
                      double amount)
 {
@@ -181,7 +181,7 @@ static void put_counters(struct time_trace *t)
     }
 }
 
-/* Writes the occupancy of the device's XCDs as a second process of the trace. */
+/* Writes the occupancy of the device's XCDs, as a second process of the trace. */
 static void put_device(struct time_trace *t, const struct hipsim_time_report *r)
 {
     put(t, ",\n{\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\",\"args\":{\"name\":\"device: room "
