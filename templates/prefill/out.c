@@ -123,6 +123,32 @@ static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_val
                       piece[i].part * (prefill_dv(p) / place->parts) + piece[i].first);
 }
 
+/* Stores the first half of a block of rows of O^T, in memory from column `first` on. Lanes hold
+ * the halves of a block: those with a row of the second half store nothing. */
+static void store_half_block(struct prefill *p, struct tir_value o, unsigned first)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned half = tir_typeof(b->f, o).rows / 2;
+    const struct tir_value pieces = tir_split_blocks(b, short_rows(p, o), half);
+    const struct tir_layout slice =
+        tir_layout_slice(tir_layout_of(b->f, tir_typeof(b->f, pieces)), 1);
+    const struct tir_value row =
+        tir_row_index(b, tir_tile(b->f, TIR_I32, tir_typeof(b->f, pieces).rows, 1, &slice));
+    const struct tir_type t = tir_typeof(b->f, row);
+    const struct tir_value queries =
+        tir_min(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, (int)prefill_queries(p)));
+    const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, queries, t));
+    const struct tir_value wide = tir_convert(b, row, TIR_I64);
+    const struct tir_type t64 = tir_typeof(b->f, wide);
+    const struct tir_value stride = att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES);
+    const struct tir_value at = tir_select(b, there, tir_mul(b, wide, tir_splat(b, stride, t64)),
+                                           tir_splat(b, tir_i64(b, -1), t64));
+    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
+    const struct tir_value base =
+        prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES);
+    tir_tile_scatter(b, base, at, tir_i32(b, (int)first * PREFILL_OUT_BYTES), pieces);
+}
+
 /* Stores rows of O^T from `first` on that are below prefill_main_rows(). */
 static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
                        unsigned rows)
@@ -131,6 +157,10 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
     const unsigned there = prefill_main_rows(p);
     if (first >= there)
         return;
+    if (first + rows > there && rows == prefill_block_rows(p)) {
+        store_half_block(p, o, first);
+        return;
+    }
     if (first + rows > there) {
         store_rows(p, out, tir_half(b, o, 0), first, rows / 2);
         store_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);

@@ -193,6 +193,14 @@ static inline const struct tir_mma *prefill_mma(const struct prefill *p)
  * of them. */
 static inline unsigned prefill_side(const struct prefill *p) { return prefill_mma(p)->m; }
 
+/** Returns the rows of the smallest block of O^T, in all lanes of a wave, that is a run of
+ * registers. */
+static inline unsigned prefill_block_rows(const struct prefill *p)
+{
+    enum { ELEMENTS = 256 };
+    return ELEMENTS / prefill_side(p);
+}
+
 /** Returns the bytes of an element of Q, K and V in LDS and registers. */
 static inline unsigned prefill_bytes(const struct prefill *p)
 {

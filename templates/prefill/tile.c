@@ -429,16 +429,16 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
  * accumulator have whole rows of O^T. */
 static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
-    const int together =
-        256 / (int)prefill_side(p); /* rows in a register of all lanes, and its next */
     const unsigned most = lds_limit(p);
     if (lds_bytes(p) > most)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(p),
                           p->m->name, most);
-    if (p->v->head_dim_v % together)
+    /* Waves of 32 lanes can store half of a block of rows. */
+    const int step = (int)prefill_block_rows(p) / (p->m->lane_bits < TIR_WAVE_BITS ? 2 : 1);
+    if (p->v->head_dim_v % step)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d beside head_dim %d is not a multiple of %d",
-                          p->v->head_dim_v, p->v->head_dim, together);
+                          p->v->head_dim_v, p->v->head_dim, step);
     const unsigned have = tir_wave_vgprs(p->m, p->tile->waves / 4 * prefill_residents(p->tile));
     if (registers(p) > have)
         return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(p),
@@ -447,11 +447,11 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 }
 
 /* True if the machine's waves have registers and an instruction for the tile, as waves of 64 lanes
- * always have. Waves of fewer lanes have tiles of their own, and O^T in whole instructions. */
+ * always have. Waves of fewer lanes have tiles of their own. */
 static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                        const struct tir_machine *m, struct att_why *why)
 {
-    enum { WIDEST = 256, ROWS = 16 };
+    enum { WIDEST = 256 };
     const bool wide = v->head_dim > WIDEST;
     if (m->lane_bits == TIR_WAVE_BITS)
         return true;
@@ -459,9 +459,6 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
                           "waves of %s have no registers for heads of more than %d", m->name,
                           WIDEST);
-    if (v->head_dim_v % ROWS)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not a multiple of the %d of %s",
-                          v->head_dim_v, ROWS, m->name);
     if (v->q_dtype == ATT_Q_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "%s has no tile for queries of fp8", m->name);
     return t->own[PREFILL_SIDE] ||
