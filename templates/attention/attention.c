@@ -296,13 +296,17 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
 
 void att_attention_weights_fp8(struct att_attention *a)
 {
+    enum { FOLDED = 32 /* columns of an instruction that a sum takes as two blocks of keys */ };
     att_softmax_range_fp8(a->b, &a->softmax);
-    a->sum = att_weight_sum(a->b, a->softmax.scores);
+    if (a->b->f->machine->mma[a->product].n == FOLDED)
+        a->sum = att_weight_sum_folded(a->b, a->softmax.scores);
+    else
+        att_attention_sum_by_product(a);
 }
 
 void att_attention_sum_by_product(struct att_attention *a)
 {
-    a->sum = att_weight_sum_short(a->b, a->softmax.scores, a->product, a->dtype);
+    a->sum = att_weight_sum_whole(a->b, a->softmax.scores, a->product, a->dtype);
 }
 
 /* Returns l, 1 x queries: any of the eight equal rows of O^T from row a->sum_row on. */

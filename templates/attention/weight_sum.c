@@ -45,24 +45,28 @@ static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsi
     return tir_named(b, "ones", tir_convert_in_range(b, chosen, TIR_FP8));
 }
 
-/* Builds ones for weights of 16 bits. The product's row 0 has the sums. As in make_ones(), the
- * other rows leave out different keys. They choose them by bits 1 to 4 of the key, in which the
- * registers of an operand differ. */
-static struct tir_value make_short_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
+/* Builds ones of type `dtype` for products whose columns are all queries. The product's row 0 has
+ * the sums. As in make_ones(), the other rows leave out different keys. They choose them by the
+ * four lowest bits of the number of a register's neighbouring keys, in which the registers of an
+ * operand differ. */
+static struct tir_value make_whole_ones(struct tir_builder *b, struct tir_type t, unsigned dtype)
 {
+    const unsigned in_register = tir_dtype_bits(TIR_I32) / tir_dtype_bits(dtype); /* keys */
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
-    const struct tir_value pair = tir_shr(b, key, tir_int_like(b, key, 1));
+    const struct tir_value together = tir_shr(b, key, tir_int_like(b, key, tir_bits(in_register)));
     const struct tir_value left_out =
-        tir_and(b, tir_and(b, row, pair), tir_int_like(b, row, ROWS - 1));
+        tir_and(b, tir_and(b, row, together), tir_int_like(b, row, ROWS - 1));
     t.dtype = TIR_F32;
     const struct tir_value one = tir_splat(b, tir_f32(b, 1), t);
     const struct tir_value chosen = tir_select(
         b, tir_cmp_eq(b, left_out, tir_int_like(b, left_out, 0)), one, tir_float_like(b, one, 0));
-    return tir_named(b, "ones", tir_convert_short(b, chosen, dtype));
+    return tir_named(b, "ones",
+                     dtype == TIR_FP8 ? tir_convert_in_range(b, chosen, dtype)
+                                      : tir_convert_short(b, chosen, dtype));
 }
 
-struct att_weight_sum att_weight_sum_short(struct tir_builder *b, struct tir_type scores,
+struct att_weight_sum att_weight_sum_whole(struct tir_builder *b, struct tir_type scores,
                                            int product, unsigned dtype)
 {
     const struct tir_mma *const mma = &b->f->machine->mma[product];
@@ -74,11 +78,11 @@ struct att_weight_sum att_weight_sum_short(struct tir_builder *b, struct tir_typ
     assert(mma->m == ROWS);
     return (struct att_weight_sum){
         .product = product,
-        .ones = make_short_ones(b, tir_tile(b->f, dtype, ROWS, scores.rows, &left), dtype),
+        .ones = make_whole_ones(b, tir_tile(b->f, dtype, ROWS, scores.rows, &left), dtype),
         .sums = tir_tile(b->f, TIR_F32, ROWS, scores.cols, &result)};
 }
 
-struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores)
+struct att_weight_sum att_weight_sum_folded(struct tir_builder *b, struct tir_type scores)
 {
     const unsigned keys = scores.rows;
     struct att_weight_sum s = {.keys = keys, .product = find_product(b->f->machine, 2 * keys)};

@@ -15,21 +15,21 @@
 
 struct att_weight_sum {
     int product;           /* the matrix instruction */
-    unsigned keys;         /* of a block, where half of the queries count as keys (fp8); 0: all
-                              queries are columns */
-    struct tir_value ones; /* fp8, 16 x twice the keys, or 16 bits, 16 x the keys; no value: weights
-                              are not summed by products */
-    struct tir_type sums;  /* f32, 16 x half of the queries (fp8), or 16 x the queries; carried by
-                              the loop */
+    unsigned keys;         /* of a block, where half of the queries count as keys; 0: all queries
+                              are columns */
+    struct tir_value ones; /* 16 x twice the keys where half of the queries count as keys, else 16 x
+                              the keys; no value: weights are not summed by products */
+    struct tir_type sums;  /* f32, 16 x half of the queries where these count as keys, else 16 x the
+                              queries; carried by the loop */
 };
 
-/** Initialises the sum for P^T of fp8 in the layout of `scores`, keys x queries, with queries split
- * among waves. */
-struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores);
+/** Initialises the sum for P^T of fp8 in the layout of `scores`, keys x queries of a matrix
+ * instruction with 32 columns. Queries are split among waves. */
+struct att_weight_sum att_weight_sum_folded(struct tir_builder *b, struct tir_type scores);
 
-/** Initialises the sum for P^T of the 16-bit type `dtype`, in the layout of `scores`. `product` is
- * the number of a matrix instruction with 16 rows and columns. */
-struct att_weight_sum att_weight_sum_short(struct tir_builder *b, struct tir_type scores,
+/** Initialises the sum for P^T of type `dtype`, fp8 or a type of 16 bits, in the layout of
+ * `scores`. `product` is the number of a matrix instruction with 16 rows and columns. */
+struct att_weight_sum att_weight_sum_whole(struct tir_builder *b, struct tir_type scores,
                                            int product, unsigned dtype);
 
 /** Adds the weights of a block, keys x queries of the type of s->ones, to `sums`. */

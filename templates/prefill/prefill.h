@@ -368,7 +368,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 
 /* tile.c */
 
-enum { PREFILL_N_TILES = 47 };
+enum { PREFILL_N_TILES = 49 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };

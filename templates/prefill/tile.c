@@ -459,8 +459,6 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
                           "waves of %s have no registers for heads of more than %d", m->name,
                           WIDEST);
-    if (v->q_dtype == ATT_Q_DTYPE_FP8)
-        return att_reject(why, ATT_Q_DTYPE, "%s has no tile for queries of fp8", m->name);
     return t->own[PREFILL_SIDE] ||
            att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
 }
@@ -474,6 +472,18 @@ static bool fits_several(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_TILE, "has no rows of items");
     return !(v->head_dim_v & (v->head_dim_v - 1)) ||
            att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
+}
+
+/* True if the tile is for the type of q, k and v, and has registers for what is done to scores. */
+static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, struct att_why *why)
+{
+    enum { FEW_ROWS = 16 /* queries of a wave that leave registers for hooks */ };
+    if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
+        return att_reject(why, ATT_TILE, "is for q, k and v of %s",
+                          t->own[PREFILL_FP8] ? "fp8" : "dtype");
+    const bool full = t->own[PREFILL_FP8] && t->waves > 4 && t->rows > FEW_ROWS;
+    return !full || !att_scales_scores(v) ||
+           att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
 }
 
 /* True unless the tile is for waves of fewer lanes. Leaves the reason of an earlier row in why. */
@@ -524,11 +534,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                      (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
         return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
                           t->head_dim);
-    if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
-        return att_reject(why, ATT_TILE, "is for q, k and v of %s",
-                          t->own[PREFILL_FP8] ? "fp8" : "dtype");
-    if (t->own[PREFILL_FP8] && t->waves > 4 && att_scales_scores(v))
-        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+    if (!fits_numbers(v, t, why))
+        return false;
     if (!is_worth_its_keys(v, t, why))
         return false;
     const struct prefill p = prefill_with_tile(v, m, t);

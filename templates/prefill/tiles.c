@@ -146,6 +146,12 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(256, 256, 16, 8, 32, 256), .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
      .why = "Q and O of 32 queries have no registers"},
+    {TILE(128, 128, 32, 8, 64, 128), COPIED, .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_SIDE] = 16, [PREFILL_FP8] = 1},
+     .why = "an operand of fp8 serves two products"},
+    {TILE(256, 256, 16, 8, 64, 256), .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16, [PREFILL_FP8] = 1},
+     .why = "a product takes 64 keys of fp8"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
